@@ -1,0 +1,95 @@
+//! A host's declaration: its agent's settings and the ports it starts with.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+use crate::{ClassKind, PortName, PortSpec};
+
+/// `host.toml`: everything that `zovn agent` is told at its start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HostConfig {
+    /// The agent itself.
+    pub agent: AgentSettings,
+    /// The ports that are attached at the start.
+    #[serde(rename = "port")]
+    pub ports: Vec<PortSpec>,
+}
+
+/// How the agent runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentSettings {
+    /// Where the local API listens.
+    pub socket: String,
+    /// When the switch's thread polls and when it sleeps.
+    pub polling: Polling,
+    /// What each of the eight classes promises, class 0 first.
+    pub classes: [ClassKind; 8],
+    /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
+    pub stall_after: Span,
+    /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
+    pub mac_age: Span,
+    /// Hold a UDP flow while its last socket is full, where the kernel lets us see that.
+    pub udp_gate: bool,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self {
+            socket: "/run/zovn/agent.sock".into(),
+            polling: Polling::Adaptive,
+            classes: [ClassKind::Lossless; 8],
+            stall_after: Span::from_secs(10),
+            mac_age: Span::from_secs(300),
+            udp_gate: true,
+        }
+    }
+}
+
+/// When the switch's thread polls and when it sleeps.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Polling {
+    /// Spin while there is work and a little longer; sleep on events when there is none.
+    #[default]
+    Adaptive,
+    /// Never sleep: for a core that the switch has to itself.
+    Always,
+}
+
+/// Why a declaration cannot stand.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum InvalidConfig {
+    /// Two ports share a name.
+    #[error("port `{0}` is declared twice: give each port its own name")]
+    DuplicatePort(PortName),
+    /// A port is wrong by itself.
+    #[error("port `{port}`: {what}")]
+    Port {
+        /// Which port.
+        port: PortName,
+        /// What is wrong, and what to write instead.
+        what: &'static str,
+    },
+}
+
+impl HostConfig {
+    /// Whether the declaration can stand as a whole.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] names the first port that cannot.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        for (place, port) in self.ports.iter().enumerate() {
+            port.check()?;
+            if self.ports[..place].iter().any(|earlier| earlier.name == port.name) {
+                return Err(InvalidConfig::DuplicatePort(port.name.clone()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! One port's declaration.
+
+use alloc::string::String;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Class, Mac, Rate};
+
+use crate::InvalidConfig;
+
+/// A port's name: what people call it in files, tables and metrics.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PortName(pub String);
+
+impl fmt::Display for PortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a port is attached to and what it may do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortSpec {
+    /// The port's name, one of its own on this host.
+    pub name: PortName,
+    /// Where its frames come from and go to.
+    pub attach: Attachment,
+    /// The egress's rate; as fast as the receiver takes frames if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How much may wait for this port's receiver, in each class.
+    #[serde(default = "Limits::egress")]
+    pub egress: Limits,
+    /// How much this port's sender may have waiting in the switch, in all classes.
+    #[serde(default = "Limits::ingress")]
+    pub ingress: Limits,
+    /// The class of frames that carry no 802.1Q tag.
+    #[serde(default)]
+    pub class: Class,
+}
+
+/// Where a port's frames come from and go to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Attachment {
+    /// An interface in a container's network namespace, made by the agent.
+    Container {
+        /// The namespace: a name under /run/netns, or a path such as /proc/1234/ns/net.
+        netns: String,
+        /// What the interface is called inside.
+        interface: String,
+        /// The interface's Ethernet address; one is made from the port's name if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mac: Option<Mac>,
+        /// The interface's addresses with their prefixes, `10.0.0.1/24` or `fd00::1/64`.
+        #[serde(default, skip_serializing_if = "alloc::vec::Vec::is_empty")]
+        addresses: alloc::vec::Vec<String>,
+        /// The largest packet, in bytes.
+        #[serde(default = "default_mtu")]
+        mtu: u32,
+        /// Let the kernel hand over and take large segments and unfinished checksums.
+        #[serde(default = "yes")]
+        offload: bool,
+    },
+}
+
+/// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy).
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// The most frames. A large segment counts as the frames it stands for.
+    pub frames: u32,
+    /// The most bytes.
+    #[serde(default = "no_byte_bound")]
+    pub bytes: Bytes,
+}
+
+impl Limits {
+    /// What an egress gets that asks for nothing: 1,024 frames a class.
+    pub fn egress() -> Self {
+        Self { frames: 1024, bytes: no_byte_bound() }
+    }
+
+    /// What an ingress gets that asks for nothing: 1,024 frames.
+    pub fn ingress() -> Self {
+        Self { frames: 1024, bytes: no_byte_bound() }
+    }
+}
+
+/// What a class promises.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassKind {
+    /// A frame waits in its sender's queue until there is room.
+    #[default]
+    Lossless,
+    /// A frame that finds its egress full is refused.
+    Lossy,
+}
+
+/// A change to an attached port; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PortChange {
+    /// A new egress rate; `"none"` lifts the old one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateChange>,
+    /// New egress bounds. What already waits is never dropped to fit them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Limits>,
+    /// New ingress bounds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<Limits>,
+    /// A new class for untagged frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+}
+
+/// A new rate or none: `"1gbit"` or `"none"`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RateChange {
+    /// This rate from now on.
+    To(Rate),
+    /// No rate from now on.
+    None(NoRate),
+}
+
+/// The word `none`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NoRate {
+    /// `"none"`.
+    None,
+}
+
+impl PortSpec {
+    /// Whether the declaration can stand by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig::Port`] says what is wrong and what to write instead.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let wrong = |what| Err(InvalidConfig::Port { port: self.name.clone(), what });
+        let word = |text: &str, most: usize| {
+            (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
+        };
+        if !word(&self.name.0, 63) {
+            return wrong("a name is 1 to 63 visible ASCII characters without `/`");
+        }
+        if self.egress.frames == 0 || self.ingress.frames == 0 {
+            return wrong("a queue holds at least one frame: raise `frames` above 0");
+        }
+        let Attachment::Container { interface, mac, mtu, .. } = &self.attach;
+        // IFNAMSIZ is 16 with the closing zero.
+        if !word(interface, 15) {
+            return wrong("an interface's name is 1 to 15 visible ASCII characters without `/`");
+        }
+        if mac.is_some_and(Mac::is_multicast) {
+            return wrong("`mac` is a group address: clear the lowest bit of its first octet");
+        }
+        // RFC 791 §3.2: every host takes 68 bytes. 65,521 is the most a TAP device takes.
+        if !(68..=65_521).contains(mtu) {
+            return wrong("`mtu` lies outside 68 to 65521");
+        }
+        Ok(())
+    }
+}
+
+fn no_byte_bound() -> Bytes {
+    Bytes(u64::from(u32::MAX))
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,113 @@
+//! What the agent reports of itself and its ports.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use units::{Rate, Span};
+
+use crate::{Attachment, ClassKind, PortName};
+
+/// The whole agent at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentStatus {
+    /// The version that runs.
+    pub version: String,
+    /// Nanoseconds since the agent started.
+    pub uptime_ns: u64,
+    /// Nanoseconds that the switch's thread was busy.
+    pub busy_ns: u64,
+    /// Every attached port, by name.
+    pub ports: Vec<PortStatus>,
+    /// The law over the whole switch, detached ports included.
+    pub ledger: LedgerStatus,
+    /// Whether the law holds, port by port and class by class, and as a whole.
+    pub balanced: bool,
+}
+
+/// One port at one moment. Counters run from the port's attachment and never go back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// The port's name.
+    pub name: PortName,
+    /// What it is attached to.
+    pub attach: Attachment,
+    /// Whether it runs.
+    pub state: PortState,
+    /// Its egress rate, if it has one.
+    pub rate: Option<Rate>,
+    /// What came in here, wherever it went.
+    pub ingress: Ledgers,
+    /// What was addressed to here, wherever it came from.
+    pub egress: Ledgers,
+    /// Bytes that came in.
+    pub ingress_bytes: u64,
+    /// Bytes that went out.
+    pub egress_bytes: u64,
+    /// How long this port's sender was held back since the port was attached.
+    pub paused: Span,
+    /// Why it is held back now, in one word (`egress`, `ingress`), if it is.
+    pub paused_by: Option<String>,
+    /// UDP flows towards this port that wait for their socket now.
+    pub held_flows: u32,
+    /// What the operator ought to know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// Whether a port runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PortState {
+    /// Frames flow.
+    Up,
+    /// Its receiver has taken nothing for the stall time: frames for it are refused until it does.
+    Stalled,
+    /// Its device failed; its notes say how.
+    Failed,
+}
+
+/// The law, class by class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ledgers {
+    /// All classes together.
+    pub total: LedgerStatus,
+    /// Each class that saw a frame.
+    pub classes: Vec<ClassStatus>,
+}
+
+/// One class of one direction of a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassStatus {
+    /// The class, 0 to 7.
+    pub class: u8,
+    /// What it promises.
+    pub kind: ClassKind,
+    /// Its account.
+    pub ledger: LedgerStatus,
+}
+
+/// accepted = delivered + refused + held, in frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerStatus {
+    /// Frames taken over from a sender.
+    pub accepted: u64,
+    /// Frames handed to a receiver.
+    pub delivered: u64,
+    /// Frames refused, by reason.
+    pub refused: BTreeMap<String, u64>,
+    /// Frames that wait now.
+    pub held: u64,
+}
+
+impl LedgerStatus {
+    /// Frames refused for whatever reason.
+    pub fn refused_total(&self) -> u64 {
+        self.refused.values().sum()
+    }
+
+    /// Whether every accepted frame is accounted for.
+    pub fn balances(&self) -> bool {
+        self.accepted == self.delivered + self.refused_total() + self.held
+    }
+}

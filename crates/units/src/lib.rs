@@ -1,0 +1,28 @@
+//! The nouns every floor shares: time, rates, classes, addresses and seeded randomness.
+//!
+//! Nothing here reads a clock or a random source. An [`Instant`] is whatever its caller says it is: the agent
+//! passes a monotonic clock's nanoseconds, the simulator an event's, a test whatever makes its point.
+//!
+//! Every unit that people write in files and flags parses from and prints to one short word: `10s`, `1gbit`,
+//! `64kib`, `02:00:00:00:00:01`. With the `serde` feature that word is also how it is stored.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod class;
+mod mac;
+mod rate;
+mod rng;
+mod size;
+mod time;
+mod word;
+
+pub use class::{Class, ClassMap};
+pub use mac::Mac;
+pub use rate::Rate;
+pub use rng::Rng;
+pub use size::Bytes;
+pub use time::{Instant, Span};
+pub use word::ParseUnitError;

@@ -1,0 +1,83 @@
+//! Data rates in bits per second.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::word;
+use crate::{ParseUnitError, Span};
+
+/// A data rate in bits per second; never zero, so that every frame leaves some day.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Rate(u64);
+
+const UNITS: &[(&str, u64)] =
+    &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000), ("tbit", 1_000_000_000_000)];
+
+impl Rate {
+    /// A rate of `bits` per second; `None` for zero.
+    pub const fn from_bits_per_sec(bits: u64) -> Option<Self> {
+        if bits == 0 { None } else { Some(Self(bits)) }
+    }
+
+    /// A rate of `gbit` gigabits per second.
+    ///
+    /// # Panics
+    ///
+    /// If `gbit` is zero.
+    pub const fn from_gbit(gbit: u64) -> Self {
+        assert!(gbit > 0, "a rate is never zero");
+        Self(gbit * 1_000_000_000)
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_sec(self) -> u64 {
+        self.0
+    }
+
+    /// How long `bytes` take at this rate, rounded up to whole nanoseconds.
+    pub fn time_for(self, bytes: u64) -> Span {
+        let ns = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
+        Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// How many whole bytes this rate carries in `span`.
+    pub fn bytes_in(self, span: Span) -> u64 {
+        let bytes = u128::from(self.0) * u128::from(span.as_nanos()) / 8_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = ParseUnitError;
+
+    fn from_str(text: &str) -> Result<Self, ParseUnitError> {
+        word::parse(text, UNITS)
+            .and_then(Self::from_bits_per_sec)
+            .ok_or_else(|| ParseUnitError::new(text, "a rate above zero", "1gbit, 100mbit or 2.5gbit"))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = word::whole(self.0, UNITS);
+        write!(f, "{count}{unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_full_frame_takes_twelve_microseconds_at_a_gigabit() {
+        assert_eq!(Rate::from_gbit(1).time_for(1500), Span::from_micros(12));
+        assert_eq!(Rate::from_gbit(1).bytes_in(Span::from_micros(12)), 1500);
+    }
+
+    #[test]
+    fn zero_is_not_a_rate() {
+        assert!("0gbit".parse::<Rate>().is_err());
+        assert_eq!("2.5gbit".parse::<Rate>().unwrap().to_string(), "2500mbit");
+    }
+}

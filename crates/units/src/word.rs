@@ -1,0 +1,93 @@
+//! A number and its unit, written as one word: `10s`, `1.5gbit`, `64kib`.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+
+/// Why a word is not the quantity it was meant to be.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{word}` is not {wanted}: write it as {example}")]
+pub struct ParseUnitError {
+    word: String,
+    wanted: &'static str,
+    example: &'static str,
+}
+
+impl ParseUnitError {
+    pub(crate) fn new(word: &str, wanted: &'static str, example: &'static str) -> Self {
+        Self { word: word.to_owned(), wanted, example }
+    }
+}
+
+/// Reads `<number><unit>` in whole base units; `units` lists each unit's size in base units.
+///
+/// Fractions are read as written and must come out whole, so `1.5us` is 1,500 ns and `0.5ns` is nothing. `None`
+/// for anything else: an unknown unit, a sign, a number that does not fit.
+pub(crate) fn parse(word: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
+    let (number, unit) = word.split_at(end);
+    let scale = units.iter().find(|(name, _)| *name == unit.trim_start())?.1;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
+    let tenths = 10u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let part = u128::from(fraction.parse::<u64>().ok()?) * u128::from(scale);
+    if !part.is_multiple_of(u128::from(tenths)) {
+        return None;
+    }
+    whole.checked_add(u64::try_from(part / u128::from(tenths)).ok()?)
+}
+
+/// The largest unit that divides `value`, and how many of it there are; nothing is counted in base units.
+///
+/// A table begins with its base unit, of scale 1.
+pub(crate) fn whole<'a>(value: u64, units: &[(&'a str, u64)]) -> (u64, &'a str) {
+    let mut best = units[0];
+    for unit in units {
+        if value != 0 && value.is_multiple_of(unit.1) && unit.1 > best.1 {
+            best = *unit;
+        }
+    }
+    (value / best.1, best.0)
+}
+
+/// Stores a unit as the word that people write.
+#[cfg(feature = "serde")]
+macro_rules! serde_as_word {
+    ($($unit:ty),*) => {$(
+        impl serde::Serialize for $unit {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $unit {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let word = alloc::string::String::deserialize(deserializer)?;
+                word.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+
+#[cfg(feature = "serde")]
+serde_as_word!(crate::Bytes, crate::Mac, crate::Rate, crate::Span);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNITS: &[(&str, u64)] = &[("b", 1), ("kb", 1000)];
+
+    #[test]
+    fn fractions_must_come_out_whole() {
+        assert_eq!(parse("1.5kb", UNITS), Some(1500));
+        assert_eq!(parse("1.5b", UNITS), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_or_is_not_known_is_nothing() {
+        for word in ["", "kb", "1", "1mb", "-1b", "1..2kb", "99999999999999999999b", "18446744073709551615kb"]
+        {
+            assert_eq!(parse(word, UNITS), None, "{word}");
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! One binary: flags in, a shell out.
+
+fn main() {}
