@@ -1,1 +1,97 @@
-//! .
+//! Where frames enter and leave a switch.
+//!
+//! A port owns its memory. A frame that its device hands over lies in one of the port's slots and stays there
+//! until its last receiver has taken it: the sender's own memory is the queue. The switch between the ports
+//! moves slot numbers only, and a frame is copied once, from the sender's slot to the receiver's device.
+//!
+//! ```text
+//!    sender ─▶ device ─receive─▶ slot ─frame─▶ transmit ─▶ device ─▶ receiver
+//!                                 ▲                │
+//!                                 └────release─────┘
+//! ```
+//!
+//! A port that is not asked to [`receive`](Port::receive) lifts nothing, so its sender fills up and waits. That
+//! is all the flow control there is, and it is why nothing is lost.
+
+use std::fmt;
+use std::io;
+
+use wire::Offload;
+
+/// A place for one frame in a port's memory. It means nothing to any other port.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Slot(pub u32);
+
+/// A frame as it lies in its sender's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct FrameView<'a> {
+    /// From the first octet of the destination address to the last of the payload, without the check sequence.
+    pub bytes: &'a [u8],
+    /// What its receiver still has to do to it.
+    pub offload: Offload,
+}
+
+/// Whether a receiver took a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use = "a frame that was not taken is still held by its sender"]
+pub enum Taken {
+    /// It has its own copy now.
+    Yes,
+    /// It has no room at the moment and kept nothing: offer the frame again later.
+    Busy,
+}
+
+/// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
+pub trait Port {
+    /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of each, in order.
+    ///
+    /// Returns whether the device may hold more; `false` says that it was seen empty, so that its next event is
+    /// worth waiting for. When every slot is taken, it returns `true` and lifts nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken. Frames told of before remain in their slots.
+    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, FrameView<'_>)) -> Result<bool, PortError>;
+
+    /// The frame in one of this port's slots, there until it is released.
+    ///
+    /// # Panics
+    ///
+    /// If the slot is none of this port's.
+    fn frame(&self, slot: Slot) -> FrameView<'_>;
+
+    /// The last receiver has it: the slot is free again.
+    fn release(&mut self, slot: Slot);
+
+    /// Hands one frame, from anybody's memory, to this port's receiver: one copy.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
+    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError>;
+
+    /// Ends a burst of `receive`, `release` and `transmit`: publishes indices, grants credit, rings doorbells.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn flush(&mut self) -> Result<(), PortError>;
+}
+
+/// Why a port's device cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{device}: cannot {operation}: {source}; detach the port and attach it again")]
+pub struct PortError {
+    /// The device, as its user knows it.
+    pub device: String,
+    /// What was tried, as a verb phrase.
+    pub operation: &'static str,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {}", self.0)
+    }
+}
