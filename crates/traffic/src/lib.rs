@@ -1,1 +1,22 @@
-//! .
+//! Workloads: how large flows are, how long senders wait, whom a query asks; and the observer that tells when a
+//! query is complete.
+//!
+//! ```text
+//!   Distribution ─sample─▶ bytes, gaps          QueryPlan ─query(n)─▶ Query ─issue─▶ Pending ─arrived─▶ FCT
+//! ```
+//!
+//! Everything is drawn from a [`units::Rng`] that the caller seeds and timed by instants that the caller passes:
+//! the programs on real sockets and the simulator share these plans, and a seed replays them.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod cdf;
+mod distribution;
+mod query;
+
+pub use cdf::{Cdf, CdfError};
+pub use distribution::{Distribution, Known, UnknownDistribution};
+pub use query::{Arrival, Pending, PlanError, Query, QueryPlan};
