@@ -1,3 +1,107 @@
 //! One binary: flags in, a shell out.
+//!
+//! Every command is a module with its flags (`Args`) and a `run` that does the work and says how it ended. What
+//! went wrong is told here, in one sentence on stderr:
+//!
+//! ```text
+//! argv ─▶ clap ─▶ command ─▶ 0  done
+//!           │        ├─────▶ 1  failed: `zovn: what: why: and why that`
+//!           └────────┴─────▶ 2  not understood: usage
+//! ```
+//!
+//! A reader that closes our stdout early (`zovn top --json | head -1`) has had enough: that is no failure.
 
-fn main() {}
+mod agent;
+mod demo;
+mod endpoint;
+mod lab;
+mod measure;
+mod top;
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A zero-loss, isolated, multi-tenant virtual network.
+#[derive(Parser)]
+#[command(name = "zovn", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a host's virtual switch.
+    Agent(agent::Args),
+    /// Watch an agent's ports live.
+    Top(top::Args),
+    /// Bring up hosts, links and a switch under test as network namespaces.
+    Lab(lab::Args),
+    /// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
+    Measure(measure::Args),
+    /// See all of it in a few minutes on this machine.
+    Demo(demo::Args),
+    /// A program inside a lab's namespace, driven by its parent.
+    #[command(hide = true)]
+    Endpoint(endpoint::Args),
+}
+
+/// How a command ends: with an exit code, or with a reason why it could not go on.
+type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Agent(args) => agent::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Lab(args) => lab::run(args),
+        Command::Measure(args) => measure::run(args),
+        Command::Demo(args) => demo::run(args),
+        Command::Endpoint(args) => endpoint::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("zovn: {}", sentence(error.as_ref()));
+        ExitCode::FAILURE
+    })
+}
+
+/// An error and its causes, outermost first. A cause that its parent already tells is not told twice.
+fn sentence(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open the door")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn an_error_is_told_with_its_causes_and_none_twice() {
+        let inner = || io::Error::other("the key is lost");
+        assert_eq!(sentence(&Outer(inner())), "cannot open the door: the key is lost");
+        assert_eq!(sentence(&inner()), "the key is lost");
+    }
+}
