@@ -27,6 +27,10 @@ pub struct AgentSettings {
     pub socket: String,
     /// When the switch's thread polls and when it sleeps.
     pub polling: Polling,
+    /// How long an adaptive thread goes on polling after its last work.
+    pub spin: Span,
+    /// How long what is held at the end may take to reach its receivers.
+    pub drain: Span,
     /// What each of the eight classes promises, class 0 first.
     pub classes: [ClassKind; 8],
     /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
@@ -42,6 +46,8 @@ impl Default for AgentSettings {
         Self {
             socket: "/run/zovn/agent.sock".into(),
             polling: Polling::Adaptive,
+            spin: Span::from_micros(50),
+            drain: Span::from_secs(5),
             classes: [ClassKind::Lossless; 8],
             stall_after: Span::from_secs(10),
             mac_age: Span::from_secs(300),

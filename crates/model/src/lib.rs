@@ -11,7 +11,7 @@
 //!
 //! Nothing here acts: checking a declaration and explaining what is wrong with it is all it does.
 
-#![no_std]
+#![cfg_attr(not(feature = "openapi"), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;

@@ -10,6 +10,7 @@ use crate::InvalidConfig;
 
 /// A port's name: what people call it in files, tables and metrics.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(transparent)]
 pub struct PortName(pub String);
 
@@ -21,6 +22,7 @@ impl fmt::Display for PortName {
 
 /// What a port is attached to and what it may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PortSpec {
     /// The port's name, one of its own on this host.
@@ -29,6 +31,7 @@ pub struct PortSpec {
     pub attach: Attachment,
     /// The egress's rate; as fast as the receiver takes frames if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
     pub rate: Option<Rate>,
     /// How much may wait for this port's receiver, in each class.
     #[serde(default = "Limits::egress")]
@@ -38,11 +41,13 @@ pub struct PortSpec {
     pub ingress: Limits,
     /// The class of frames that carry no 802.1Q tag.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7, default = 0))]
     pub class: Class,
 }
 
 /// Where a port's frames come from and go to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Attachment {
     /// An interface in a container's network namespace, made by the agent.
@@ -53,6 +58,7 @@ pub enum Attachment {
         interface: String,
         /// The interface's Ethernet address; one is made from the port's name if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "02:00:00:00:00:01"))]
         mac: Option<Mac>,
         /// The interface's addresses with their prefixes, `10.0.0.1/24` or `fd00::1/64`.
         #[serde(default, skip_serializing_if = "alloc::vec::Vec::is_empty")]
@@ -68,12 +74,14 @@ pub enum Attachment {
 
 /// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     /// The most frames. A large segment counts as the frames it stands for.
     pub frames: u32,
     /// The most bytes.
     #[serde(default = "no_byte_bound")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1mib"))]
     pub bytes: Bytes,
 }
 
@@ -91,6 +99,7 @@ impl Limits {
 
 /// What a class promises.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ClassKind {
     /// A frame waits in its sender's queue until there is room.
@@ -102,6 +111,7 @@ pub enum ClassKind {
 
 /// A change to an attached port; what is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct PortChange {
     /// A new egress rate; `"none"` lifts the old one.
@@ -115,14 +125,17 @@ pub struct PortChange {
     pub ingress: Option<Limits>,
     /// A new class for untagged frames.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
     pub class: Option<Class>,
 }
 
 /// A new rate or none: `"1gbit"` or `"none"`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum RateChange {
     /// This rate from now on.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1gbit"))]
     To(Rate),
     /// No rate from now on.
     None(NoRate),
@@ -130,6 +143,7 @@ pub enum RateChange {
 
 /// The word `none`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum NoRate {
     /// `"none"`.

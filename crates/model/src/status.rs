@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use units::{Rate, Span};
 
-use crate::{Attachment, ClassKind, PortName};
+use crate::{Attachment, ClassKind, Limits, PortName};
 
 /// The whole agent at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentStatus {
     /// The version that runs.
     pub version: String,
@@ -28,6 +29,7 @@ pub struct AgentStatus {
 
 /// One port at one moment. Counters run from the port's attachment and never go back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PortStatus {
     /// The port's name.
     pub name: PortName,
@@ -36,7 +38,12 @@ pub struct PortStatus {
     /// Whether it runs.
     pub state: PortState,
     /// Its egress rate, if it has one.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
     pub rate: Option<Rate>,
+    /// How much may wait for its receiver, in each class.
+    pub egress_limits: Limits,
+    /// How much of its sender's may wait in the switch, in all classes.
+    pub ingress_limits: Limits,
     /// What came in here, wherever it went.
     pub ingress: Ledgers,
     /// What was addressed to here, wherever it came from.
@@ -46,6 +53,7 @@ pub struct PortStatus {
     /// Bytes that went out.
     pub egress_bytes: u64,
     /// How long this port's sender was held back since the port was attached.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1500ms"))]
     pub paused: Span,
     /// Why it is held back now, in one word (`egress`, `ingress`), if it is.
     pub paused_by: Option<String>,
@@ -57,6 +65,7 @@ pub struct PortStatus {
 
 /// Whether a port runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PortState {
     /// Frames flow.
@@ -69,6 +78,7 @@ pub enum PortState {
 
 /// The law, class by class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ledgers {
     /// All classes together.
     pub total: LedgerStatus,
@@ -78,6 +88,7 @@ pub struct Ledgers {
 
 /// One class of one direction of a port.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ClassStatus {
     /// The class, 0 to 7.
     pub class: u8,
@@ -89,6 +100,7 @@ pub struct ClassStatus {
 
 /// accepted = delivered + refused + held, in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LedgerStatus {
     /// Frames taken over from a sender.
     pub accepted: u64,
@@ -98,6 +110,20 @@ pub struct LedgerStatus {
     pub refused: BTreeMap<String, u64>,
     /// Frames that wait now.
     pub held: u64,
+}
+
+impl PortStatus {
+    /// Whether every frame in both directions is accounted for.
+    pub fn balances(&self) -> bool {
+        self.ingress.balances() && self.egress.balances()
+    }
+}
+
+impl Ledgers {
+    /// Whether every frame is accounted for, in each class and together.
+    pub fn balances(&self) -> bool {
+        self.total.balances() && self.classes.iter().all(|class| class.ledger.balances())
+    }
 }
 
 impl LedgerStatus {

@@ -1,0 +1,251 @@
+//! A client that asks one thing at a time and waits for the answer.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use model::{AgentStatus, PortChange, PortName, PortSpec, PortStatus};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{METRICS, PORTS, Problem, READY, STATUS};
+
+/// Detaching drains first, and an agent may be told to take its time over that.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client of one agent. Each call opens a connection of its own, so an agent may restart between two calls.
+///
+/// Its calls block: use it outside of asynchronous code.
+#[derive(Debug)]
+pub struct Client {
+    socket: PathBuf,
+    runtime: Runtime,
+}
+
+/// Why an agent did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody listens, or we may not talk to it.
+    #[error("cannot reach an agent at {}: start one with `zovn agent`, or name its socket", socket.display())]
+    Unreachable {
+        /// Where we looked.
+        socket: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It listens but does not speak as it should.
+    #[error("the agent at {} broke off during {request}: look at its log", socket.display())]
+    Broken {
+        /// The agent's socket.
+        socket: PathBuf,
+        /// What we asked.
+        request: String,
+        /// What happened instead of an answer.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// It understood and refused.
+    #[error("{problem}")]
+    Refused {
+        /// The HTTP status code.
+        status: u16,
+        /// The agent's own sentence.
+        problem: String,
+    },
+    /// The client itself could not be made.
+    #[error("cannot start a client: {0}; raise the limit on open files")]
+    Start(#[from] io::Error),
+}
+
+impl Client {
+    /// A client of the agent that listens on `socket`. Does not connect yet.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Start`] if the process has no descriptors left.
+    pub fn new(socket: impl AsRef<Path>) -> Result<Self, ClientError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { socket: socket.as_ref().to_owned(), runtime })
+    }
+
+    /// The whole agent at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`], as of every call here: the agent is away, broken, or refuses.
+    pub fn status(&self) -> Result<AgentStatus, ClientError> {
+        self.ask(Method::GET, STATUS, None::<&()>)
+    }
+
+    /// One port at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is no such port.
+    pub fn port(&self, name: &PortName) -> Result<PortStatus, ClientError> {
+        self.ask(Method::GET, &port_path(name), None::<&()>)
+    }
+
+    /// Attaches a port and returns it as it is then.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 409 if the name is taken, with 422 if it cannot be attached.
+    pub fn attach(&self, spec: &PortSpec) -> Result<PortStatus, ClientError> {
+        self.ask(Method::POST, PORTS, Some(spec))
+    }
+
+    /// Changes a port and returns it as it is then.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is no such port, with 422 if it cannot be so.
+    pub fn change(&self, name: &PortName, change: &PortChange) -> Result<PortStatus, ClientError> {
+        self.ask(Method::PATCH, &port_path(name), Some(change))
+    }
+
+    /// Drains and detaches a port and returns what it was at its end.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is no such port.
+    pub fn detach(&self, name: &PortName) -> Result<PortStatus, ClientError> {
+        self.ask(Method::DELETE, &port_path(name), None::<&()>)
+    }
+
+    /// Whether frames flow: `false` while the agent drains, and while nobody listens.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Broken`]: somebody listens who is no agent.
+    pub fn ready(&self) -> Result<bool, ClientError> {
+        match self.send(Method::GET, READY, None::<&()>) {
+            Ok(_) => Ok(true),
+            Err(ClientError::Unreachable { .. } | ClientError::Refused { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Everything counted, as Prometheus reads it.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn metrics(&self) -> Result<String, ClientError> {
+        let body = self.send(Method::GET, METRICS, None::<&()>)?;
+        String::from_utf8(body.into()).map_err(|source| self.broken("GET /metrics".into(), source))
+    }
+
+    /// Asks for a message.
+    fn ask<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<T, ClientError> {
+        let request = format!("{method} {path}");
+        let answer = self.send(method, path, body)?;
+        serde_json::from_slice(&answer).map_err(|source| self.broken(request, source))
+    }
+
+    /// Sends a request and waits for the body of its answer; an answer that is no success is an error.
+    fn send(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, ClientError> {
+        let line = format!("{method} {path}");
+        let json = match body {
+            Some(body) => serde_json::to_vec(body).map_err(|source| self.broken(line.clone(), source))?,
+            None => Vec::new(),
+        };
+        // hyper demands a Host (RFC 9112 §3.2); on a Unix socket it means nothing.
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "agent")
+            .header("content-type", "application/json")
+            .body(Full::new(Bytes::from(json)))
+            .map_err(|source| self.broken(line.clone(), source))?;
+        let (status, body) = self.runtime.block_on(async {
+            match tokio::time::timeout(PATIENCE, self.exchange(&line, request)).await {
+                Ok(answer) => answer,
+                Err(late) => Err(self.broken(line.clone(), late)),
+            }
+        })?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        let problem = match serde_json::from_slice::<Problem>(&body) {
+            Ok(problem) => problem.error,
+            Err(_) => format!("the agent answered {line} with {status}"),
+        };
+        Err(ClientError::Refused { status: status.as_u16(), problem })
+    }
+
+    async fn exchange(
+        &self,
+        line: &str,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let stream = UnixStream::connect(&self.socket)
+            .await
+            .map_err(|source| ClientError::Unreachable { socket: self.socket.clone(), source })?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|source| self.broken(line.to_owned(), source))?;
+        let answer = async {
+            let answer = sender.send_request(request).await?;
+            let status = answer.status();
+            Ok::<_, hyper::Error>((status, answer.into_body().collect().await?.to_bytes()))
+        };
+        // The connection must be driven for the answer to come; when it ends first, the answer knows why.
+        tokio::pin!(answer);
+        tokio::select! {
+            answer = &mut answer => answer,
+            _ = connection => answer.await,
+        }
+        .map_err(|source| self.broken(line.to_owned(), source))
+    }
+
+    fn broken(
+        &self,
+        request: String,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> ClientError {
+        ClientError::Broken { socket: self.socket.clone(), request, source: source.into() }
+    }
+}
+
+/// A name may hold what a path may not (RFC 3986 §2.1): everything but letters, digits, `-`, `.` and `_` is escaped.
+fn port_path(name: &PortName) -> String {
+    let mut path = format!("{PORTS}/");
+    for byte in name.0.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_escaped_in_its_path() {
+        assert_eq!(port_path(&PortName("web-1".into())), "/v1/ports/web-1");
+        assert_eq!(port_path(&PortName("50%?".into())), "/v1/ports/50%25%3F");
+    }
+
+    #[test]
+    fn nobody_at_the_socket_is_not_ready_and_says_so() {
+        let client = Client::new("/nowhere/agent.sock").unwrap();
+        assert!(!client.ready().unwrap());
+        let error = client.status().unwrap_err().to_string();
+        assert!(error.contains("/nowhere/agent.sock"), "{error}");
+    }
+}

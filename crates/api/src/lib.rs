@@ -1,0 +1,45 @@
+//! The agent's local API, as seen from outside: where it listens, what its paths are, and a client.
+//!
+//! ```text
+//! top, lab, tests ─▶ Client ─HTTP/JSON over a Unix socket─▶ agent
+//! ```
+//!
+//! The messages are `model`'s types; a refused request is answered with a [`Problem`]. The agent serves the same
+//! paths, and describes them as an OpenAPI document under [`OPENAPI`].
+
+#![forbid(unsafe_code)]
+
+mod client;
+
+use serde::{Deserialize, Serialize};
+
+pub use client::{Client, ClientError};
+
+/// Where an agent listens unless it is told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
+
+/// `GET`: the whole agent, a `model::AgentStatus`.
+pub const STATUS: &str = "/v1/status";
+
+/// `GET`: every port, a list of `model::PortStatus`. `POST` a `model::PortSpec`: attach one more.
+pub const PORTS: &str = "/v1/ports";
+
+/// `GET`, `PATCH` (a `model::PortChange`) and `DELETE`: one port, a `model::PortStatus`.
+pub const PORT: &str = "/v1/ports/{name}";
+
+/// `GET`: 200 while frames flow, 503 while the agent drains.
+pub const READY: &str = "/v1/ready";
+
+/// `GET`: this API as an OpenAPI 3.1 document.
+pub const OPENAPI: &str = "/v1/openapi.json";
+
+/// `GET`: everything counted, as OpenMetrics text for Prometheus.
+pub const METRICS: &str = "/metrics";
+
+/// Why a request was refused, for the one who made it.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Problem {
+    /// What went wrong and what to do, in one sentence.
+    pub error: String,
+}
