@@ -1,1 +1,45 @@
-//! .
+//! The lossless switch.
+//!
+//! A [`Switch`] owns no memory, no device and no clock. It is offered frames, which it knows only by a handle `F`,
+//! their header and their size; it decides where each goes and when; and it hands them out, one head at a time, to
+//! receivers that have room. A frame's bytes stay in its sender's memory until the last receiver has taken it, so
+//! whatever holds a frame back walks all the way to the socket that sent it.
+//!
+//! ```text
+//!           offer                forwarder: permits            head ─▶ delivered
+//! sender ─────────▶ VOQ(j,k,c) ───────────────────▶ O(k,c) ─────────────────────▶ receiver k
+//!    ▲               in turn, by deficit round robin   strict or weighted, shaped       │
+//!    └───────────────────────────── released: the handle comes back ◀───────────────────┘
+//! ```
+//!
+//! It is zOVN's Algorithm 1 (Crisan et al., SIGCOMM 2013, §4.2) in both directions: a sender that offers a frame
+//! pushes it as far as there is room, a receiver that took one pulls the next from whoever waits. The blocked set of
+//! a pass over an ingress is kept rather than found again: a frame that finds its egress full goes into the virtual
+//! output queue of its (ingress, egress, class), so frames for other egresses and classes never stand behind it, and
+//! order within the three holds.
+//!
+//! **The law.** accepted = delivered + refused + held, per port, direction and class, at every instant
+//! ([`Switch::audit`]). In a lossless class a refusal for want of room cannot be constructed ([`Refusal`]).
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod account;
+mod cells;
+mod config;
+mod depart;
+mod forward;
+mod port;
+mod shaper;
+mod switch;
+mod table;
+
+pub use account::{Account, Load, Reason, Refusal};
+pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
+pub use depart::{Flow, Head};
+pub use forward::{Arrival, Full};
+pub use port::PortId;
+pub use switch::{Imbalance, Released, Switch, TooManyPorts};
+pub use table::MacEntry;

@@ -1,0 +1,169 @@
+//! The law, kept in numbers: accepted = delivered + refused + held.
+
+use crate::LossyClass;
+
+/// Why a frame is refused. Policy, never congestion of a lossless class.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[repr(u8)]
+pub enum Reason {
+    /// The egress was full and the frame's class is lossy.
+    Full,
+    /// The receiver has taken nothing for the stall time.
+    StalledReceiver,
+    /// One of the frame's two ports was detached.
+    Detached,
+    /// The destination sits at the port that the frame came from (802.1Q §8.6.1).
+    SamePort,
+    /// No other port is attached.
+    NoEgress,
+    /// A group address that never crosses a bridge: PAUSE, spanning tree, link-layer discovery (802.1Q table 8-1).
+    LinkLocal,
+    /// Not an Ethernet frame.
+    Malformed,
+    /// Its receiver cannot take a frame this long or of this kind.
+    Unfit,
+}
+
+impl Reason {
+    /// How many reasons there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Every reason, in the order of its number.
+    pub const ALL: [Self; 8] = [
+        Self::Full,
+        Self::StalledReceiver,
+        Self::Detached,
+        Self::SamePort,
+        Self::NoEgress,
+        Self::LinkLocal,
+        Self::Malformed,
+        Self::Unfit,
+    ];
+
+    /// The reason in metrics and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::StalledReceiver => "stalled_receiver",
+            Self::Detached => "detached",
+            Self::SamePort => "same_port",
+            Self::NoEgress => "no_egress",
+            Self::LinkLocal => "link_local",
+            Self::Malformed => "malformed",
+            Self::Unfit => "unfit",
+        }
+    }
+}
+
+/// A refusal that may be made: whoever holds one has shown why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Refusal(Reason);
+
+impl Refusal {
+    /// For want of room: only for a class that is lossy.
+    #[inline]
+    pub(crate) const fn full(_: LossyClass) -> Self {
+        Self(Reason::Full)
+    }
+
+    pub(crate) const STALLED: Self = Self(Reason::StalledReceiver);
+    pub(crate) const DETACHED: Self = Self(Reason::Detached);
+    pub(crate) const SAME_PORT: Self = Self(Reason::SamePort);
+    pub(crate) const NO_EGRESS: Self = Self(Reason::NoEgress);
+    pub(crate) const LINK_LOCAL: Self = Self(Reason::LinkLocal);
+
+    /// The frame is none: its port could not read an Ethernet header.
+    pub const MALFORMED: Self = Self(Reason::Malformed);
+
+    /// The receiver's device will never take this frame.
+    pub const UNFIT: Self = Self(Reason::Unfit);
+
+    /// Why.
+    pub const fn reason(self) -> Reason {
+        self.0
+    }
+}
+
+/// Frames and bytes that lie in a queue.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Load {
+    /// Frames; a large segment counts as those it stands for.
+    pub frames: u32,
+    /// Bytes on a wire.
+    pub bytes: u64,
+}
+
+impl Load {
+    #[inline]
+    pub(crate) fn add(&mut self, frames: u16, bytes: u32) {
+        self.frames += u32::from(frames);
+        self.bytes += u64::from(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, frames: u16, bytes: u32) {
+        self.frames -= u32::from(frames);
+        self.bytes -= u64::from(bytes);
+    }
+}
+
+/// One class of one direction of one port, in frames as they were handed over.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Account {
+    /// Taken over from a sender (ingress), or meant for this receiver (egress).
+    pub accepted: u64,
+    /// Handed to a receiver. An ingress counts a flooded frame once, when its last receiver is done with it.
+    pub delivered: u64,
+    /// Refused, by reason.
+    pub refused: [u64; Reason::COUNT],
+    /// Waiting now.
+    pub held: u64,
+    /// Bytes of the frames that were accepted (ingress) or delivered (egress), as on a wire.
+    pub bytes: u64,
+}
+
+impl Account {
+    /// Refused for whatever reason.
+    pub fn refused_total(&self) -> u64 {
+        self.refused.iter().sum()
+    }
+
+    /// Whether every accepted frame is accounted for.
+    pub fn balances(&self) -> bool {
+        self.accepted == self.delivered + self.refused_total() + self.held
+    }
+
+    /// Each reason that refused a frame, and how many it refused.
+    pub fn refusals(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.into_iter().zip(self.refused).filter(|(_, frames)| *frames > 0)
+    }
+
+    /// Adds another account to this one.
+    pub fn merge(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.delivered += other.delivered;
+        self.held += other.held;
+        self.bytes += other.bytes;
+        for (mine, theirs) in self.refused.iter_mut().zip(other.refused) {
+            *mine += theirs;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn accept(&mut self) {
+        self.accepted += 1;
+        self.held += 1;
+    }
+
+    #[inline]
+    pub(crate) fn deliver(&mut self) {
+        self.held -= 1;
+        self.delivered += 1;
+    }
+
+    #[inline]
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        self.held -= 1;
+        self.refused[refusal.reason() as usize] += 1;
+    }
+}

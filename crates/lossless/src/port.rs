@@ -1,0 +1,185 @@
+//! One port: what its sender has in the switch, and what waits for its receiver.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use units::{Class, ClassMap, Instant, Span};
+
+use crate::cells::Queue;
+use crate::shaper::Shaper;
+use crate::table::Key;
+use crate::{Account, Flow, Load, PortConfig};
+
+/// A port of one switch.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PortId(pub(crate) u16);
+
+impl PortId {
+    /// The port's number, from 0; a detached port's number is given out again.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The most ports of one switch.
+pub(crate) const MAX_PORTS: usize = 1024;
+
+/// No port.
+pub(crate) const NOBODY: u16 = u16::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub config: PortConfig,
+    pub ingress: Ingress,
+    pub egress: Egress,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ingress {
+    pub accounts: ClassMap<Account>,
+    /// What this port's sender has in the switch, wherever it lies.
+    pub held: ClassMap<Load>,
+    /// What waits for each egress, by the egress's number.
+    pub voqs: Vec<ClassMap<Voq>>,
+    /// VOQs that have reached the quota.
+    pub at_quota: u16,
+    /// Since when the sender has been held back, if it is.
+    pub paused_since: Option<Instant>,
+    /// How long it was held back before.
+    pub paused: Span,
+    /// The last destination that was looked up.
+    pub route: Route,
+    /// The last source that was learned.
+    pub source: Source,
+}
+
+/// Frames of one ingress and one class that wait for room in one egress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Voq {
+    pub queue: Queue,
+    pub frames: u32,
+    /// Bytes that this ingress may still send before the next one's turn.
+    pub deficit: u32,
+    /// Who waits behind this ingress for the same egress and class.
+    pub next: u16,
+}
+
+impl Voq {
+    pub(crate) const EMPTY: Self = Self { queue: Queue::EMPTY, frames: 0, deficit: 0, next: NOBODY };
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub key: Option<Key>,
+    pub generation: u64,
+    /// The egress, or [`NOBODY`] for everybody.
+    pub egress: u16,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub key: Option<Key>,
+    pub generation: u64,
+    pub learned: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct Egress {
+    pub accounts: ClassMap<Account>,
+    pub classes: ClassMap<EgressClass>,
+    /// The classes that have a frame switched and not parked, one bit each.
+    pub ready: u8,
+    pub shaper: Option<Shaper>,
+    /// Weighted scheduling: what each class may still send in this round, and whose turn it is.
+    pub deficits: ClassMap<i64>,
+    pub turn: u8,
+    /// Frames set aside because their flow cannot be delivered now.
+    pub parked: BTreeMap<Flow, Parked>,
+    /// When the receiver last took a frame, or had none to take.
+    pub progress: Instant,
+    pub stalled: bool,
+}
+
+/// One flow's frames that were set aside.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub queue: Queue,
+    /// When the flow last took a frame, or was set aside.
+    pub progress: Instant,
+}
+
+/// What waits for a receiver in one class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EgressClass {
+    pub queue: Queue,
+    pub load: Load,
+    /// The first and the last ingress that waits for room here: the active list of deficit round robin.
+    pub waiting: u16,
+    pub last_waiting: u16,
+}
+
+impl EgressClass {
+    const EMPTY: Self = Self {
+        queue: Queue::EMPTY,
+        load: Load { frames: 0, bytes: 0 },
+        waiting: NOBODY,
+        last_waiting: NOBODY,
+    };
+}
+
+impl Port {
+    pub(crate) fn new(config: PortConfig, now: Instant, ports: usize) -> Self {
+        Self {
+            config,
+            ingress: Ingress {
+                accounts: ClassMap::default(),
+                held: ClassMap::default(),
+                voqs: alloc::vec![ClassMap([Voq::EMPTY; Class::COUNT]); ports],
+                at_quota: 0,
+                paused_since: None,
+                paused: Span::ZERO,
+                route: Route { key: None, generation: 0, egress: NOBODY },
+                source: Source { key: None, generation: 0, learned: Instant::ZERO },
+            },
+            egress: Egress {
+                accounts: ClassMap::default(),
+                classes: ClassMap([EgressClass::EMPTY; Class::COUNT]),
+                ready: 0,
+                shaper: config.shaping.map(Shaper::new),
+                deficits: ClassMap::default(),
+                turn: 0,
+                parked: BTreeMap::new(),
+                progress: now,
+                stalled: false,
+            },
+        }
+    }
+}
+
+impl Ingress {
+    /// How many more frames the sender may have held, whatever their class; 0 while a VOQ is at its quota.
+    #[inline]
+    pub(crate) fn room(&self, config: &PortConfig) -> u32 {
+        if self.at_quota > 0 {
+            return 0;
+        }
+        let room = |load: &Load| {
+            if load.bytes >= config.ingress.bytes {
+                0
+            } else {
+                config.ingress.frames.saturating_sub(load.frames)
+            }
+        };
+        self.held.0.iter().map(room).min().unwrap_or(0)
+    }
+
+    pub(crate) fn pause(&mut self, now: Instant) {
+        self.paused_since.get_or_insert(now);
+    }
+
+    pub(crate) fn resume(&mut self, now: Instant) {
+        if let Some(since) = self.paused_since.take() {
+            self.paused += now.since(since);
+        }
+    }
+}

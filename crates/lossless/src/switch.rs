@@ -1,0 +1,420 @@
+//! The switch as a whole: its ports, its table, its books.
+
+use alloc::vec::Vec;
+
+use units::{Class, Instant, Mac, Span};
+
+use crate::cells::{Cells, Node};
+use crate::port::{MAX_PORTS, Port};
+use crate::shaper::Shaper;
+use crate::table::{Key, MacTable};
+use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
+
+/// A switch over frames that it knows by a handle `F`.
+#[derive(Debug)]
+pub struct Switch<F> {
+    pub(crate) settings: Settings,
+    /// By number; `None` where a port was detached.
+    pub(crate) ports: Vec<Option<Port>>,
+    pub(crate) cells: Cells<F>,
+    pub(crate) table: MacTable,
+    /// The ingress accounts of ports that were detached.
+    retired: Account,
+}
+
+/// A frame that the switch is done with: its sender may have its handle, and its memory, back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Released<F> {
+    /// The port that offered it.
+    pub port: PortId,
+    /// The handle.
+    pub frame: F,
+}
+
+/// A switch has 1,024 ports at the most: detach one first.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("attaching a port: the switch has {MAX_PORTS} already; detach one first")]
+pub struct TooManyPorts;
+
+/// The books do not balance: a defect of ours.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("port {port} class {class} {side}: {account:?} but {counted} frames lie in queues")]
+pub struct Imbalance {
+    /// The port's number.
+    pub port: usize,
+    /// The class.
+    pub class: Class,
+    /// `ingress` or `egress`.
+    pub side: &'static str,
+    /// The account that is wrong.
+    pub account: Account,
+    /// What really waits.
+    pub counted: u64,
+}
+
+/// How a frame's stay at one egress ended.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    Delivered,
+    Refused(Refusal),
+}
+
+impl<F> Switch<F> {
+    /// A switch with no ports.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            ports: Vec::new(),
+            cells: Cells::new(),
+            table: MacTable::new(settings.mac_limit, settings.mac_age),
+            retired: Account::default(),
+        }
+    }
+
+    /// What the switch was told.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Adds a port, with the lowest number that is free.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPorts`] at the 1,025th.
+    pub fn attach(&mut self, now: Instant, config: PortConfig) -> Result<PortId, TooManyPorts> {
+        let index = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
+        if index == MAX_PORTS {
+            return Err(TooManyPorts);
+        }
+        if index == self.ports.len() {
+            self.ports.push(None);
+            for port in self.ports.iter_mut().flatten() {
+                port.ingress.voqs.push(units::ClassMap([crate::port::Voq::EMPTY; Class::COUNT]));
+            }
+        }
+        self.cells.reserve(config.ingress.frames.min(4096) as usize);
+        self.ports[index] = Some(Port::new(config, now, self.ports.len()));
+        Ok(PortId(index as u16))
+    }
+
+    /// Changes a port while frames flow. What it holds stays, even where new limits are lower.
+    pub fn configure(&mut self, port: PortId, config: PortConfig) {
+        let port = self.port_mut(port);
+        if port.config.shaping != config.shaping {
+            port.egress.shaper = config.shaping.map(Shaper::new);
+        }
+        port.config = config;
+        port.ingress.at_quota = 0;
+        for voq in port.ingress.voqs.iter().flat_map(|classes| &classes.0) {
+            port.ingress.at_quota += u16::from(voq.frames >= config.quota);
+        }
+    }
+
+    /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Drain it
+    /// first ([`Switch::holds`]) where nothing is to be refused.
+    pub fn detach(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
+        self.empty_egress(now, port, &mut released);
+        for egress in self.attached() {
+            self.withdraw(now, port, egress, &mut released);
+        }
+        let gone = self.ports[port.index()].take().expect("a port is detached once");
+        for account in &gone.ingress.accounts.0 {
+            self.retired.merge(account);
+        }
+        self.table.forget_port(port.0);
+    }
+
+    /// The ports that are attached, by number.
+    pub fn attached(&self) -> impl Iterator<Item = PortId> + use<F> {
+        let ids: Vec<PortId> =
+            (0u16..).zip(&self.ports).filter_map(|(id, port)| port.as_ref().map(|_| PortId(id))).collect();
+        ids.into_iter()
+    }
+
+    /// How a port is configured.
+    pub fn config(&self, port: PortId) -> &PortConfig {
+        &self.port(port).config
+    }
+
+    /// How many frames may be offered by this port now, whatever their class, without one being turned away.
+    ///
+    /// Zero says that the sender is held back; its paused time runs from here until there is room again.
+    pub fn room(&mut self, now: Instant, port: PortId) -> u32 {
+        let port = self.port_mut(port);
+        let room = port.ingress.room(&port.config);
+        if room == 0 {
+            port.ingress.pause(now);
+        }
+        room
+    }
+
+    /// How long a port's sender has been held back, and whether it is now.
+    pub fn paused(&self, now: Instant, port: PortId) -> (Span, bool) {
+        let ingress = &self.port(port).ingress;
+        let running = ingress.paused_since.map_or(Span::ZERO, |since| now.since(since));
+        (ingress.paused + running, ingress.paused_since.is_some())
+    }
+
+    /// Whether a port's receiver is stalled.
+    pub fn stalled(&self, port: PortId) -> bool {
+        self.port(port).egress.stalled
+    }
+
+    /// Whether anything from this port or for it is held.
+    pub fn holds(&self, port: PortId) -> bool {
+        let port = self.port(port);
+        let held = |account: &Account| account.held > 0;
+        port.ingress.accounts.0.iter().any(held) || port.egress.accounts.0.iter().any(held)
+    }
+
+    /// What came in at a port in a class.
+    pub fn ingress_account(&self, port: PortId, class: Class) -> &Account {
+        &self.port(port).ingress.accounts[class]
+    }
+
+    /// What was meant for a port in a class; each copy of a flooded frame counts.
+    pub fn egress_account(&self, port: PortId, class: Class) -> &Account {
+        &self.port(port).egress.accounts[class]
+    }
+
+    /// What is switched and waits for a port's receiver in a class, parked frames aside.
+    pub fn egress_load(&self, port: PortId, class: Class) -> Load {
+        self.port(port).egress.classes[class].load
+    }
+
+    /// Everything that ever came in, by ports that are attached and ports that were.
+    pub fn total(&self) -> Account {
+        let mut total = self.retired;
+        for account in self.ports.iter().flatten().flat_map(|port| &port.ingress.accounts.0) {
+            total.merge(account);
+        }
+        total
+    }
+
+    /// Sets an address for good: it neither ages nor moves.
+    pub fn pin(&mut self, mac: Mac, vlan: u16, port: PortId) {
+        self.table.pin(Key::new(mac, vlan), port.0);
+    }
+
+    /// The table of addresses, sorted.
+    pub fn addresses(&self) -> Vec<MacEntry> {
+        self.table.entries()
+    }
+
+    /// Does what time asks for: declares receivers stalled and refuses what waits for them, ages addresses.
+    pub fn tick(&mut self, now: Instant, mut released: impl FnMut(Released<F>)) {
+        self.table.sweep(now);
+        for port in self.attached() {
+            self.watch(now, port, &mut released);
+        }
+    }
+
+    /// When the next shaped frame may leave or the next verdict falls due, if nothing else happens before.
+    ///
+    /// A frame that may leave already is no deadline: its receiver has to ask.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let verdict = self.settings.stall_after;
+        let of_port = |port: &Port| {
+            let egress = &port.egress;
+            let shaped =
+                egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| egress.ready != 0 && *at > now);
+            let stall = (egress.ready != 0 && !egress.stalled).then(|| egress.progress + verdict);
+            let flows = egress.parked.values().map(|flow| flow.progress + verdict).min();
+            [shaped, stall, flows].into_iter().flatten().min()
+        };
+        let sweep = self.table.sweep_at();
+        let ports = self.ports.iter().flatten().filter_map(of_port).min();
+        [ports, (sweep > now).then_some(sweep)].into_iter().flatten().min()
+    }
+
+    /// Proves the law: counts what lies in every queue and compares it with the books.
+    ///
+    /// # Errors
+    ///
+    /// The first [`Imbalance`].
+    pub fn audit(&self) -> Result<(), Imbalance> {
+        for id in self.attached() {
+            for class in Class::all() {
+                let port = self.port(id);
+                let came =
+                    self.cells.held().filter(|cell| cell.ingress == id.0 && cell.class == class).count();
+                let switched = self.cells.iter(&port.egress.classes[class].queue).count();
+                let waiting: usize =
+                    self.voqs_for(id, class).map(|voq| self.cells.iter(&voq.queue).count()).sum();
+                let parked = port.egress.parked.values().flat_map(|flow| self.cells.iter(&flow.queue));
+                let parked = parked.filter(|node| self.cells.get(*node).class == class).count();
+                let sides = [
+                    ("ingress", port.ingress.accounts[class], came),
+                    ("egress", port.egress.accounts[class], switched + waiting + parked),
+                ];
+                for (side, account, counted) in sides {
+                    let counted = counted as u64;
+                    if !account.balances() || account.held != counted {
+                        return Err(Imbalance { port: id.index(), class, side, account, counted });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn voqs_for(&self, egress: PortId, class: Class) -> impl Iterator<Item = &crate::port::Voq> {
+        self.ports.iter().flatten().map(move |port| &port.ingress.voqs[egress.index()][class])
+    }
+
+    #[inline]
+    pub(crate) fn port(&self, port: PortId) -> &Port {
+        self.ports[port.index()].as_ref().expect("the port is attached")
+    }
+
+    #[inline]
+    pub(crate) fn port_mut(&mut self, port: PortId) -> &mut Port {
+        self.ports[port.index()].as_mut().expect("the port is attached")
+    }
+
+    /// One egress is done with a frame that lies in none of its queues any more: books it on both sides.
+    #[inline]
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        node: Node,
+        end: End,
+    ) -> Option<Released<F>> {
+        let cell = self.cells.get(node);
+        let (class, bytes, from) = (cell.class, cell.bytes, PortId(cell.ingress));
+        let before = cell.delivered;
+        let account = &mut self.port_mut(egress).egress.accounts[class];
+        match end {
+            End::Delivered => {
+                account.deliver();
+                account.bytes += u64::from(bytes);
+            }
+            End::Refused(refusal) => account.refuse(refusal),
+        }
+        let frame = self.cells.finish(node, matches!(end, End::Delivered))?;
+        let port = self.port_mut(from);
+        match end {
+            End::Refused(refusal) if !before => port.ingress.accounts[class].refuse(refusal),
+            _ => port.ingress.accounts[class].deliver(),
+        }
+        port.ingress.held[class].remove(1, bytes);
+        if port.ingress.paused_since.is_some() && port.ingress.room(&port.config) > 0 {
+            port.ingress.resume(now);
+        }
+        Some(Released { port: from, frame })
+    }
+
+    /// Refuses everything that waits for `egress` in VOQs: its receiver will not take it.
+    fn refuse_waiting(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        for class in Class::all() {
+            while let Some(node) = self.pop_waiting(egress, class) {
+                self.finish(now, egress, node, End::Refused(refusal)).into_iter().for_each(&mut *released);
+            }
+        }
+    }
+
+    /// Refuses everything for `egress`.
+    fn empty_egress(&mut self, now: Instant, egress: PortId, released: &mut impl FnMut(Released<F>)) {
+        self.refuse_waiting(now, egress, Refusal::DETACHED, released);
+        let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
+        queues.extend(self.port(egress).egress.parked.values().map(|flow| flow.queue));
+        for mut queue in queues {
+            while let Some(node) = self.cells.pop(&mut queue) {
+                let end = End::Refused(Refusal::DETACHED);
+                self.finish(now, egress, node, end).into_iter().for_each(&mut *released);
+            }
+        }
+        let port = self.port_mut(egress);
+        port.egress = Port::new(port.config, now, 0).egress.keeping(port.egress.accounts);
+    }
+
+    /// Refuses everything from `ingress` that is held for `egress`.
+    fn withdraw(
+        &mut self,
+        now: Instant,
+        ingress: PortId,
+        egress: PortId,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        for class in Class::all() {
+            self.leave_waiting(ingress, egress, class);
+            let mut gone = self.port(ingress).ingress.voqs[egress.index()][class].queue;
+            self.port_mut(ingress).ingress.voqs[egress.index()][class] = crate::port::Voq::EMPTY;
+            self.refuse_queue(now, egress, &mut gone, released);
+
+            let mut queue = self.port(egress).egress.classes[class].queue;
+            let mut gone = self.cells.extract(&mut queue, |cell| cell.ingress == ingress.0);
+            for node in self.cells.iter(&gone).collect::<Vec<_>>() {
+                let (frames, bytes) = (self.cells.get(node).frames, self.cells.get(node).bytes);
+                self.port_mut(egress).egress.classes[class].load.remove(frames, bytes);
+            }
+            let side = &mut self.port_mut(egress).egress;
+            side.classes[class].queue = queue;
+            if queue.is_empty() {
+                side.ready &= !(1 << class.pcp());
+            }
+            self.refuse_queue(now, egress, &mut gone, released);
+            self.pull(egress, class);
+        }
+        let flows: Vec<_> = self.port(egress).egress.parked.keys().copied().collect();
+        for flow in flows {
+            let mut queue = self.port(egress).egress.parked[&flow].queue;
+            let mut gone = self.cells.extract(&mut queue, |cell| cell.ingress == ingress.0);
+            let parked = &mut self.port_mut(egress).egress.parked;
+            if queue.is_empty() {
+                parked.remove(&flow);
+            } else if let Some(parked) = parked.get_mut(&flow) {
+                parked.queue = queue;
+            }
+            self.refuse_queue(now, egress, &mut gone, released);
+        }
+    }
+
+    fn refuse_queue(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        queue: &mut crate::cells::Queue,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        while let Some(node) = self.cells.pop(queue) {
+            let end = End::Refused(Refusal::DETACHED);
+            self.finish(now, egress, node, end).into_iter().for_each(&mut *released);
+        }
+    }
+
+    /// The stall verdict on one receiver and on each of its flows.
+    fn watch(&mut self, now: Instant, id: PortId, released: &mut impl FnMut(Released<F>)) {
+        let patience = self.settings.stall_after;
+        let egress = &mut self.port_mut(id).egress;
+        if egress.ready == 0 {
+            egress.progress = now;
+            egress.stalled = false;
+        }
+        // Time in which the bucket was in debt is the rate's, not the receiver's.
+        if let Some(shaper) = &egress.shaper {
+            egress.progress = egress.progress.max(shaper.ready_at().min(now));
+        }
+        if now.since(egress.progress) >= patience {
+            egress.stalled = true;
+            self.refuse_waiting(now, id, Refusal::STALLED, released);
+        }
+        let dead = |parked: &crate::port::Parked| now.since(parked.progress) >= patience;
+        let parked = &self.port(id).egress.parked;
+        let flows: Vec<_> = parked.iter().filter(|(_, flow)| dead(flow)).map(|(key, _)| *key).collect();
+        for flow in flows {
+            let Some(mut parked) = self.port_mut(id).egress.parked.remove(&flow) else { continue };
+            while let Some(node) = self.cells.pop(&mut parked.queue) {
+                let end = End::Refused(Refusal::STALLED);
+                self.finish(now, id, node, end).into_iter().for_each(&mut *released);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Where each address was seen: the filtering database (802.1Q §8.8), learned and static.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use units::{Instant, Mac, Span};
+
+/// An address in a VLAN, and the port it is reached by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MacEntry {
+    /// The address.
+    pub mac: Mac,
+    /// Its VLAN; 0 for untagged frames.
+    pub vlan: u16,
+    /// The port's number.
+    pub port: u16,
+    /// When a frame from it was last seen; `None` if an operator set it.
+    pub seen: Option<Instant>,
+}
+
+/// An address and its VLAN in one number: 48 and 12 bits.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    #[inline]
+    pub(crate) fn new(mac: Mac, vlan: u16) -> Self {
+        Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))
+    }
+
+    fn mac(self) -> Mac {
+        let [_, _, a, b, c, d, e, f] = (self.0 >> 12).to_be_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    port: u16,
+    /// `None` for a static entry, which never ages and never moves.
+    seen: Option<Instant>,
+}
+
+/// The table behind the ports' own one-entry memories, so a tree is quick enough: a port asks only when the address
+/// is not the one it asked for last, or when the table has changed since.
+#[derive(Debug)]
+pub(crate) struct MacTable {
+    places: BTreeMap<Key, Place>,
+    limit: usize,
+    age: Span,
+    /// Grows with every change of any address's port.
+    generation: u64,
+    sweep_at: Instant,
+}
+
+impl MacTable {
+    pub(crate) fn new(limit: u32, age: Span) -> Self {
+        Self { places: BTreeMap::new(), limit: limit as usize, age, generation: 1, sweep_at: Instant::ZERO }
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn find(&self, key: Key) -> Option<u16> {
+        self.places.get(&key).map(|place| place.port)
+    }
+
+    /// A frame from `key` came in by `port`.
+    pub(crate) fn learn(&mut self, now: Instant, key: Key, port: u16) {
+        let full = self.places.len() >= self.limit;
+        match self.places.get_mut(&key) {
+            Some(Place { seen: None, .. }) => {}
+            Some(place) => {
+                place.seen = Some(now);
+                if place.port != port {
+                    place.port = port;
+                    self.generation += 1;
+                }
+            }
+            None if full => {}
+            None => {
+                self.places.insert(key, Place { port, seen: Some(now) });
+                self.generation += 1;
+            }
+        }
+    }
+
+    /// An operator says that `key` is at `port`, for good.
+    pub(crate) fn pin(&mut self, key: Key, port: u16) {
+        self.places.insert(key, Place { port, seen: None });
+        self.generation += 1;
+    }
+
+    /// Forgets every address at `port`.
+    pub(crate) fn forget_port(&mut self, port: u16) {
+        self.places.retain(|_, place| place.port != port);
+        self.generation += 1;
+    }
+
+    /// When something may be too old.
+    pub(crate) fn sweep_at(&self) -> Instant {
+        self.sweep_at
+    }
+
+    /// Forgets what has not been seen for the ageing time. Ports tell of an address they keep seeing once in an
+    /// eighth of it, so an address lives for at least seven eighths after its last frame.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        if now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = now + self.refresh();
+        let age = self.age;
+        let before = self.places.len();
+        self.places.retain(|_, place| place.seen.is_none_or(|seen| now.since(seen) < age));
+        if self.places.len() != before {
+            self.generation += 1;
+        }
+    }
+
+    /// How long a port may keep quiet about an address that it keeps seeing.
+    #[inline]
+    pub(crate) fn refresh(&self) -> Span {
+        Span::from_nanos(self.age.as_nanos() / 8)
+    }
+
+    pub(crate) fn entries(&self) -> Vec<MacEntry> {
+        let entry = |(key, place): (&Key, &Place)| MacEntry {
+            mac: key.mac(),
+            vlan: (key.0 & 0xfff) as u16,
+            port: place.port,
+            seen: place.seen,
+        };
+        self.places.iter().map(entry).collect()
+    }
+}

@@ -1,0 +1,576 @@
+//! The switch against what it promises, under random ports, sizes, classes, stalls and orders.
+//!
+//! Three witnesses: a naive Algorithm 1, which walks each ingress and keeps the blocked set of the paper, must hand
+//! out the very same frames where no arbitration is involved; a referee checks order, work conservation and the
+//! books after every step where it is; and ten million seeded operations keep the law.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use lossless::{
+    Arrival, ClassKind, Classes, Flow, Limits, PortConfig, PortId, Reason, Scheduling, Settings, Shaping,
+    Switch,
+};
+use proptest::prelude::*;
+use units::{Class, ClassMap, Instant, Mac, Rate, Rng, Span};
+use wire::ethernet::{Peek, Tag};
+
+fn mac(port: usize) -> Mac {
+    Mac::local(port as u32 + 1)
+}
+
+fn header(from: usize, to: Option<usize>, class: Class) -> Peek {
+    Peek {
+        destination: to.map_or(Mac::BROADCAST, mac),
+        source: mac(from),
+        tag: Some(Tag { class, vlan: 0 }),
+        ethertype: 0x0800,
+    }
+}
+
+/// What a test's frame is: enough to check its whole way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Frame {
+    number: u64,
+    from: usize,
+    /// Frames are parked by flow in some tests.
+    flow: u64,
+}
+
+fn arrival(frame: Frame, to: Option<usize>, class: Class, bytes: u32) -> Arrival<Frame> {
+    Arrival { frame, header: header(frame.from, to, class), bytes, frames: 1 }
+}
+
+/// A switch of `ports` ports with every address pinned.
+fn switch(settings: Settings, configs: &[PortConfig]) -> (Switch<Frame>, Vec<PortId>) {
+    let mut switch = Switch::new(settings);
+    let ids: Vec<_> = configs.iter().map(|c| switch.attach(Instant::ZERO, *c).unwrap()).collect();
+    for (port, id) in ids.iter().enumerate() {
+        switch.pin(mac(port), 0, *id);
+    }
+    (switch, ids)
+}
+
+/// zOVN's Algorithm 1, as it is printed, for one sender: the forwarder walks the whole ingress at every step.
+#[derive(Default)]
+struct Algorithm1 {
+    ingress: VecDeque<(u64, usize, Class)>,
+    egress: BTreeMap<(usize, Class), VecDeque<u64>>,
+    room: usize,
+}
+
+impl Algorithm1 {
+    fn forwarder(&mut self) {
+        let mut blocked = BTreeSet::new();
+        let walk = std::mem::take(&mut self.ingress);
+        for (number, to, class) in walk {
+            let queue = self.egress.entry((to, class)).or_default();
+            if queue.len() >= self.room {
+                blocked.insert((to, class));
+            }
+            if blocked.contains(&(to, class)) {
+                self.ingress.push_back((number, to, class));
+            } else {
+                queue.push_back(number);
+            }
+        }
+    }
+
+    fn receive(&mut self, to: usize) -> Option<u64> {
+        let highest =
+            self.egress.iter_mut().rev().find(|((egress, _), queue)| *egress == to && !queue.is_empty());
+        let number = highest?.1.pop_front();
+        self.forwarder();
+        number
+    }
+}
+
+proptest! {
+    #[test]
+    fn one_sender_is_served_exactly_as_algorithm_1_says(
+        room in 1usize..6,
+        steps in prop::collection::vec((0u8..3, 1usize..5, 0u8..8), 1..400),
+    ) {
+        let config = PortConfig { egress: Limits::frames(room as u32), ..PortConfig::default() };
+        let (mut switch, ids) = switch(Settings::default(), &[config; 5]);
+        let mut naive = Algorithm1 { room, ..Algorithm1::default() };
+        let now = Instant::ZERO;
+        for (number, (kind, port, pcp)) in (0u64..).zip(steps) {
+            if kind < 2 {
+                let class = Class::from_low_bits(pcp);
+                let frame = Frame { number, from: 0, flow: 0 };
+                prop_assert!(switch.offer(now, ids[0], arrival(frame, Some(port), class, 100)).is_ok());
+                naive.ingress.push_back((number, port, class));
+                naive.forwarder();
+            } else {
+                let got = switch.head(now, ids[port]).map(|head| head.delivered().unwrap().frame.number);
+                prop_assert_eq!(got, naive.receive(port));
+            }
+            switch.audit().unwrap();
+        }
+    }
+}
+
+/// Follows every frame of a switch and objects to whatever breaks a promise.
+struct Referee {
+    /// What each (sender, receiver, class, flow) has still to see, in order.
+    expected: BTreeMap<(usize, usize, Class, u64), VecDeque<u64>>,
+    copies: BTreeMap<u64, usize>,
+    offered: u64,
+    released: u64,
+}
+
+impl Referee {
+    fn new() -> Self {
+        Self { expected: BTreeMap::new(), copies: BTreeMap::new(), offered: 0, released: 0 }
+    }
+
+    fn accepted(&mut self, frame: Frame, to: &[usize], class: Class) {
+        self.offered += 1;
+        self.copies.insert(frame.number, to.len());
+        for to in to {
+            self.expected.entry((frame.from, *to, class, frame.flow)).or_default().push_back(frame.number);
+        }
+    }
+
+    fn delivered(&mut self, frame: Frame, to: usize, class: Class) {
+        let expected =
+            self.expected.get_mut(&(frame.from, to, class, frame.flow)).and_then(VecDeque::pop_front);
+        assert_eq!(expected, Some(frame.number), "order within ingress, egress and class");
+        *self.copies.get_mut(&frame.number).unwrap() -= 1;
+    }
+
+    fn released(&mut self, frame: Frame) {
+        assert_eq!(self.copies.remove(&frame.number), Some(0), "released once, after its last copy");
+        self.released += 1;
+    }
+
+    fn finish(&self) {
+        assert!(self.expected.values().all(VecDeque::is_empty), "every copy arrived");
+        assert_eq!((self.offered, self.copies.len()), (self.released, 0));
+    }
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    ports: Vec<PortConfig>,
+    steps: Vec<(u8, usize, usize, u8, u32)>,
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let scheduling = prop_oneof![
+        Just(Scheduling::Strict),
+        prop::array::uniform8(0u32..4).prop_map(|weights| Scheduling::Weighted(ClassMap(weights))),
+    ];
+    let port = (1u32..8, 1u32..8, 200u64..9000, scheduling, prop::option::of(1u64..20)).prop_map(
+        |(ingress, egress, bytes, scheduling, gbit)| PortConfig {
+            ingress: Limits::frames(ingress),
+            egress: Limits { frames: egress, bytes },
+            scheduling,
+            shaping: gbit.map(|gbit| Shaping { rate: Rate::from_gbit(gbit), burst: 3028 }),
+            ..PortConfig::default()
+        },
+    );
+    let ports = prop::collection::vec(port, 2..7);
+    let steps = prop::collection::vec((0u8..8, 0usize..7, 0usize..8, 0u8..8, 60u32..1515), 1..600);
+    (ports, steps).prop_map(|(ports, steps)| World { ports, steps })
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_lost_reordered_or_left_standing(world in world()) {
+        let (mut switch, ids) = switch(Settings::default(), &world.ports);
+        let ports = ids.len();
+        let mut referee = Referee::new();
+        let mut now = Instant::ZERO;
+        for (number, (kind, a, b, pcp, bytes)) in (0u64..).zip(world.steps) {
+            let (from, class) = (a % ports, Class::from_low_bits(pcp));
+            now += Span::from_nanos(u64::from(bytes) * 10);
+            match kind {
+                0..=4 => {
+                    let to = (b < ports).then_some(b);
+                    let targets: Vec<_> = (0..ports).filter(|port| to.map_or(*port != from, |to| to == *port)).collect();
+                    let frame = Frame { number, from, flow: u64::from(pcp % 2) };
+                    let room = switch.room(now, ids[from]);
+                    match switch.offer(now, ids[from], arrival(frame, to, class, bytes)) {
+                        Ok(None) => referee.accepted(frame, &targets, class),
+                        Ok(Some(back)) => prop_assert_eq!((back, Some(from)), (frame, to), "refused: came home"),
+                        Err(_) => prop_assert_eq!(room, 0, "there was room"),
+                    }
+                }
+                5 => while deliver(&mut switch, ids[from], from, now, &mut referee) {},
+                6 => if let Some(head) = switch.head(now, ids[from]) {
+                    let flow = Flow(head.frame().flow);
+                    head.park(flow);
+                },
+                _ => unpark(&mut switch, ids[from], from, now, &mut referee),
+            }
+            switch.audit().unwrap();
+        }
+        drain(&mut switch, &ids, &mut now, &mut referee);
+        referee.finish();
+        prop_assert_eq!(switch.total().held, 0);
+        prop_assert_eq!(switch.total().refused[Reason::Full as usize], 0);
+    }
+}
+
+/// Lets a receiver take its next frame, or sets it aside behind those of its flow that are; false if there is none.
+fn deliver(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, referee: &mut Referee) -> bool {
+    let Some(head) = switch.head(now, id) else { return false };
+    let (frame, class) = (*head.frame(), head.class());
+    drop(head);
+    let parked = switch.is_parked(id, Flow(frame.flow));
+    let head = switch.head(now, id).expect("asking twice gives the same answer");
+    assert_eq!(*head.frame(), frame);
+    if parked {
+        head.park(Flow(frame.flow));
+    } else {
+        referee.delivered(frame, port, class);
+        head.delivered().into_iter().for_each(|released| referee.released(released.frame));
+    }
+    true
+}
+
+/// Lets a receiver take what was set aside.
+fn unpark(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, referee: &mut Referee) {
+    let flows: Vec<_> = switch.parked_flows(id).collect();
+    for flow in flows {
+        while let Some(head) = switch.parked_head(now, id, flow) {
+            referee.delivered(*head.frame(), port, head.class());
+            head.delivered().into_iter().for_each(|released| referee.released(released.frame));
+        }
+    }
+}
+
+/// Lets every receiver take everything.
+fn drain(switch: &mut Switch<Frame>, ids: &[PortId], now: &mut Instant, referee: &mut Referee) {
+    while switch.total().held > 0 {
+        *now += Span::from_micros(10);
+        for (port, id) in ids.iter().enumerate() {
+            unpark(switch, *id, port, *now, referee);
+            while deliver(switch, *id, port, *now, referee) {}
+        }
+    }
+}
+
+/// Promises that need no chance.
+mod examples {
+    use super::*;
+
+    const NOW: Instant = Instant::ZERO;
+
+    fn offer(
+        switch: &mut Switch<Frame>,
+        ids: &[PortId],
+        number: u64,
+        from: usize,
+        to: Option<usize>,
+        pcp: u8,
+    ) -> bool {
+        let frame = Frame { number, from, flow: 0 };
+        switch.offer(NOW, ids[from], arrival(frame, to, Class::from_low_bits(pcp), 1514)).is_ok()
+    }
+
+    fn take(switch: &mut Switch<Frame>, id: PortId) -> Option<u64> {
+        let head = switch.head(NOW, id)?;
+        let number = head.frame().number;
+        head.delivered();
+        Some(number)
+    }
+
+    fn small(ingress: u32, egress: u32) -> PortConfig {
+        PortConfig {
+            ingress: Limits::frames(ingress),
+            egress: Limits::frames(egress),
+            ..PortConfig::default()
+        }
+    }
+
+    #[test]
+    fn a_full_egress_leaves_the_frame_with_its_sender() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(3, 1); 2]);
+        assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+        assert_eq!(switch.room(NOW, ids[0]), 0);
+        assert!(!offer(&mut switch, &ids, 3, 0, Some(1), 0), "the offer came back");
+        assert_eq!(take(&mut switch, ids[1]), Some(0));
+        assert_eq!(switch.room(NOW, ids[0]), 1);
+        assert_eq!(switch.total().refused_total(), 0);
+    }
+
+    #[test]
+    fn another_class_and_another_destination_pass_a_blocked_one() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(8, 1); 3]);
+        for number in 0..4 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+        }
+        offer(&mut switch, &ids, 10, 0, Some(2), 0);
+        offer(&mut switch, &ids, 11, 0, Some(1), 7);
+        assert_eq!(take(&mut switch, ids[2]), Some(10));
+        assert_eq!(take(&mut switch, ids[1]), Some(11));
+        assert_eq!(take(&mut switch, ids[1]), Some(0));
+    }
+
+    #[test]
+    fn an_incast_is_served_in_equal_shares() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(64, 4); 9]);
+        let mut served = [0u32; 8];
+        let mut number = 0;
+        for _ in 0..4000 {
+            // The first sender is eight times as eager as the others.
+            for from in (0..8).chain([0; 7]) {
+                number += 1;
+                offer(&mut switch, &ids, number, from, Some(8), 0);
+            }
+            let head = switch.head(NOW, ids[8]).unwrap();
+            served[head.frame().from] += 1;
+            head.delivered();
+        }
+        assert!(served.iter().all(|frames| frames.abs_diff(500) <= 20), "{served:?}");
+    }
+
+    #[test]
+    fn a_flood_reaches_all_and_a_slow_receiver_holds_back_nobody() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 4]);
+        for number in 0..10 {
+            assert!(offer(&mut switch, &ids, number, 0, None, 0));
+            assert_eq!(take(&mut switch, ids[1]), Some(number));
+            assert_eq!(take(&mut switch, ids[2]), Some(number));
+        }
+        assert_eq!(switch.ingress_account(ids[0], Class::default()).held, 10, "port 3 took nothing");
+        for number in 0..10 {
+            assert_eq!(take(&mut switch, ids[3]), Some(number));
+        }
+        assert_eq!(switch.total().delivered, 10);
+    }
+
+    #[test]
+    fn a_quota_holds_the_sender_back_before_its_ingress_is_full() {
+        let config = PortConfig { quota: 2, ..small(16, 1) };
+        let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+        for number in 0..3 {
+            assert!(switch.room(NOW, ids[0]) > 0);
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+        }
+        assert_eq!(switch.room(NOW, ids[0]), 0, "one is switched, two wait");
+        take(&mut switch, ids[1]);
+        assert!(switch.room(NOW, ids[0]) > 0);
+    }
+
+    #[test]
+    fn a_stalled_receiver_costs_refusals_and_recovers() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 3]);
+        for number in 0..6 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+        }
+        let later = NOW + Span::from_secs(11);
+        let mut released = Vec::new();
+        switch.tick(later, |frame| released.push(frame.frame.number));
+        assert!(switch.stalled(ids[1]));
+        assert_eq!(released, [2, 3, 4, 5], "what was switched stays, as the receiver's next");
+        offer(&mut switch, &ids, 6, 0, Some(1), 0);
+        let account = *switch.egress_account(ids[1], Class::default());
+        assert_eq!(account.refused[Reason::StalledReceiver as usize], 5);
+        assert_eq!(take(&mut switch, ids[1]), Some(0));
+        assert!(!switch.stalled(ids[1]));
+        offer(&mut switch, &ids, 7, 0, Some(1), 0);
+        assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(1), Some(7)));
+        switch.audit().unwrap();
+    }
+
+    #[test]
+    fn a_flow_that_is_set_aside_lets_others_pass_and_keeps_its_order() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
+        for number in 0..6 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+        }
+        let flow = |number: u64| Flow(number % 2);
+        for number in 0..6 {
+            let head = switch.head(NOW, ids[1]).unwrap();
+            assert_eq!(head.frame().number, number);
+            match flow(number) {
+                Flow(0) => head.park(Flow(0)),
+                _ => assert!(head.delivered().is_some()),
+            }
+        }
+        assert!(switch.is_parked(ids[1], Flow(0)));
+        let mut order = Vec::new();
+        while let Some(head) = switch.parked_head(NOW, ids[1], Flow(0)) {
+            order.push(head.frame().number);
+            head.delivered();
+        }
+        assert_eq!(order, [0, 2, 4]);
+        assert_eq!(switch.total().held, 0);
+    }
+
+    #[test]
+    fn a_lossy_class_refuses_what_a_lossless_one_holds() {
+        let classes = Classes(ClassMap::from_fn(|class| match class.pcp() {
+            0 => ClassKind::Lossy,
+            _ => ClassKind::Lossless,
+        }));
+        let (mut switch, ids) = switch(Settings { classes, ..Settings::default() }, &[small(16, 2); 2]);
+        for number in 0..5 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+            offer(&mut switch, &ids, 100 + number, 0, Some(1), 1);
+        }
+        let refused = |switch: &Switch<Frame>, pcp| {
+            switch.egress_account(ids[1], Class::from_low_bits(pcp)).refused[Reason::Full as usize]
+        };
+        assert_eq!((refused(&switch, 0), refused(&switch, 1)), (3, 0));
+        assert_eq!(switch.total().held, 7);
+    }
+
+    #[test]
+    fn weights_share_an_egress_in_bytes() {
+        let mut weights = ClassMap([1; 8]);
+        weights.0[5] = 3;
+        let config = PortConfig { scheduling: Scheduling::Weighted(weights), ..small(64, 64) };
+        let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+        let mut served = [0; 8];
+        for number in 0..400 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+            offer(&mut switch, &ids, 1000 + number, 0, Some(1), 5);
+            let head = switch.head(NOW, ids[1]).unwrap();
+            served[head.class().index()] += 1;
+            head.delivered();
+        }
+        assert!((95..=105).contains(&served[0]), "{served:?}");
+    }
+
+    #[test]
+    fn what_never_crosses_a_bridge_is_refused_by_name() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
+        let pause = Mac([0x01, 0x80, 0xc2, 0, 0, 0x01]);
+        let frame = Frame { number: 0, from: 0, flow: 0 };
+        let mut control = arrival(frame, None, Class::default(), 60);
+        control.header.destination = pause;
+        assert_eq!(switch.offer(NOW, ids[0], control).ok(), Some(Some(frame)));
+        let home = arrival(frame, Some(0), Class::default(), 60);
+        assert_eq!(switch.offer(NOW, ids[0], home).ok(), Some(Some(frame)));
+        let refusals: Vec<_> = switch.total().refusals().collect();
+        assert_eq!(refusals, [(Reason::SamePort, 1), (Reason::LinkLocal, 1)]);
+    }
+
+    #[test]
+    fn addresses_are_learned_move_and_age() {
+        let mut switch = Switch::new(Settings::default());
+        let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(16, 4)).unwrap()).collect();
+        let ask = |switch: &mut Switch<Frame>, now, from, to: usize| {
+            let frame = Frame { number: 0, from, flow: 0 };
+            switch.offer(now, ids[from], arrival(frame, Some(to), Class::default(), 60)).unwrap();
+            let got: Vec<_> =
+                (0..3).filter(|port| switch.head(now, ids[*port]).map(|h| h.delivered()).is_some()).collect();
+            got
+        };
+        assert_eq!(ask(&mut switch, NOW, 0, 1), [1, 2], "unknown: to everybody");
+        assert_eq!(ask(&mut switch, NOW, 1, 0), [0], "learned from the first frame");
+        assert_eq!(ask(&mut switch, NOW, 0, 1), [1]);
+        let later = NOW + Span::from_secs(400);
+        switch.tick(later, |_| ());
+        assert!(switch.addresses().is_empty());
+        assert_eq!(ask(&mut switch, later, 0, 1), [1, 2]);
+    }
+
+    #[test]
+    fn a_shaped_egress_says_when_to_come_back() {
+        let config =
+            PortConfig { shaping: Some(Shaping { rate: Rate::from_gbit(1), burst: 0 }), ..small(16, 16) };
+        let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+        offer(&mut switch, &ids, 0, 0, Some(1), 0);
+        offer(&mut switch, &ids, 1, 0, Some(1), 0);
+        assert_eq!(take(&mut switch, ids[1]), Some(0));
+        assert_eq!(take(&mut switch, ids[1]), None);
+        let due = switch.deadline(NOW).unwrap();
+        assert_eq!(due.as_nanos(), 12_112);
+        assert!(switch.head(due, ids[1]).is_some());
+    }
+
+    #[test]
+    fn a_large_segment_passes_a_small_queue_alone() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 8); 2]);
+        for number in 0..2 {
+            let frame = Frame { number, from: 0, flow: 0 };
+            let large = Arrival { frames: 44, bytes: 66_616, ..arrival(frame, Some(1), Class::default(), 0) };
+            switch.offer(NOW, ids[0], large).unwrap();
+        }
+        assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 44);
+        assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(0), Some(1)));
+    }
+}
+
+/// Ten million operations of one seed: offers, floods, departures, parking, ports that come and go, limits that
+/// change, time that passes. The books are checked as they run, and proven from the queues now and then.
+#[test]
+fn ten_million_operations_keep_the_law() {
+    const OPERATIONS: u64 = 10_000_000;
+    const PORTS: usize = 6;
+    let mut rng = Rng::new(0x7a6f_766e);
+    let mut classes = Classes::default();
+    classes.0.0[2] = ClassKind::Lossy;
+    let mut switch =
+        Switch::new(Settings { classes, stall_after: Span::from_micros(900), ..Settings::default() });
+    let config = |rng: &mut Rng| PortConfig {
+        ingress: Limits::frames(1 + rng.below(40) as u32),
+        quota: 1 + rng.below(20) as u32,
+        egress: Limits::frames(1 + rng.below(20) as u32),
+        shaping: (rng.below(2) == 0)
+            .then(|| Shaping { rate: Rate::from_gbit(1 + rng.below(40)), burst: rng.below(5000) as u32 }),
+        ..PortConfig::default()
+    };
+    let mut now = Instant::ZERO;
+    let mut ids: Vec<PortId> = (0..PORTS).map(|_| switch.attach(now, config(&mut rng)).unwrap()).collect();
+    let (mut accepted, mut released) = (0u64, 0u64);
+    for number in 0..OPERATIONS {
+        now += Span::from_nanos(rng.below(400));
+        let from = rng.below(PORTS as u64) as usize;
+        match rng.below(1000) {
+            0..=549 => {
+                let to = Some(rng.below(PORTS as u64 + 1) as usize).filter(|to| *to < PORTS);
+                let frame = Frame { number, from, flow: 0 };
+                let class = Class::from_low_bits(rng.below(4) as u8);
+                match switch.offer(now, ids[from], arrival(frame, to, class, 60 + rng.below(1455) as u32)) {
+                    Ok(None) => accepted += 1,
+                    Ok(Some(_)) => (accepted, released) = (accepted + 1, released + 1),
+                    Err(_) => {}
+                }
+            }
+            550..=979 => {
+                if let Some(head) = switch.head(now, ids[from]) {
+                    if rng.below(50) == 0 {
+                        head.park(Flow(rng.below(3)));
+                    } else {
+                        released += u64::from(head.delivered().is_some());
+                    }
+                }
+            }
+            980..=994 => {
+                let flow = Flow(rng.below(3));
+                while let Some(head) = switch.parked_head(now, ids[from], flow) {
+                    released += u64::from(head.delivered().is_some());
+                }
+            }
+            995..=997 => switch.tick(now, |_| released += 1),
+            998 => {
+                let config = config(&mut rng);
+                switch.configure(ids[from], config);
+            }
+            _ => {
+                if rng.below(10) == 0 {
+                    switch.detach(now, ids[from], |_| released += 1);
+                    ids[from] = switch.attach(now, config(&mut rng)).unwrap();
+                }
+            }
+        }
+        if number % 65_536 == 0 {
+            switch.audit().unwrap();
+        }
+    }
+    switch.audit().unwrap();
+    let total = switch.total();
+    assert!(total.balances());
+    assert_eq!((total.accepted, total.held), (accepted, accepted - released));
+    for id in &ids {
+        for class in Class::all().filter(|class| class.pcp() != 2) {
+            assert_eq!(switch.egress_account(*id, class).refused[Reason::Full as usize], 0);
+        }
+    }
+}
