@@ -1,1 +1,40 @@
-//! .
+//! Frame headers as checked views over bytes.
+//!
+//! ```text
+//! ┌──────────┬───────┬───────────┬──────────────┬──────────┐
+//! │ ethernet │ (tag) │ ipv4 ipv6 │ tcp udp      │ payload  │      Layout says where each begins
+//! └──────────┴───────┴───────────┴──────────────┴──────────┘
+//!   peek reads this ▲               ▲
+//!                                   └ Offload says what is still to be done here: sums, segments
+//! ```
+//!
+//! A header is a `#[repr(C)]` struct of bytes, so reading one copies nothing and writing one is `as_bytes` of
+//! [`zerocopy::IntoBytes`]. Each module's `parse` promises that the lengths its header claims lie inside the bytes
+//! it was given; it does not verify checksums ([`checksum::Sum`] does). What does not parse is `None`: the
+//! caller decides whether that is a refusal. No bytes whatsoever make anything here panic.
+//!
+//! The crate knows nothing of ports, tenants or policy.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate alloc;
+
+pub mod arp;
+pub mod checksum;
+pub mod ethernet;
+pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
+mod offload;
+mod segment;
+pub mod tcp;
+pub mod udp;
+
+pub use ip::Layout;
+pub use offload::{
+    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, complete_checksum, wire_bytes, wire_frames,
+};
+pub use segment::{Piece, Segments, segments};
+pub use udp::{UdpDestination, udp_destination};

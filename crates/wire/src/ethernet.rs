@@ -1,0 +1,215 @@
+//! Ethernet II and its VLAN tags (IEEE 802.3 §3.1.1, 802.1Q §9.6).
+
+use units::{Class, Mac};
+use zerocopy::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// EtherTypes that we know (IEEE's registry).
+pub mod ethertype {
+    /// IPv4.
+    pub const IPV4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
+    /// A customer VLAN tag follows (802.1Q).
+    pub const VLAN: u16 = 0x8100;
+    /// IPv6.
+    pub const IPV6: u16 = 0x86dd;
+    /// MAC control: PAUSE and PFC.
+    pub const MAC_CONTROL: u16 = 0x8808;
+    /// A service VLAN tag follows (802.1ad).
+    pub const SERVICE_VLAN: u16 = 0x88a8;
+}
+
+/// The 14 bytes that every frame begins with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// To whom.
+    pub destination: [u8; 6],
+    /// From whom.
+    pub source: [u8; 6],
+    /// What follows, one of [`ethertype`]; up to 1500 it is an 802.3 length.
+    pub ethertype: U16,
+}
+
+impl Header {
+    /// The header's length in bytes.
+    pub const LEN: usize = size_of::<Self>();
+
+    /// A header from `source` to `destination` that announces `ethertype`.
+    pub const fn new(destination: Mac, source: Mac, ethertype: u16) -> Self {
+        Self { destination: destination.0, source: source.0, ethertype: U16::new(ethertype) }
+    }
+
+    /// The header and what follows it; `None` if `frame` is too short for one.
+    pub fn parse(frame: &[u8]) -> Option<(&Self, &[u8])> {
+        Self::ref_from_prefix(frame).ok()
+    }
+}
+
+/// The 4 bytes that a VLAN adds between the source address and the frame's own EtherType.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct TagHeader {
+    /// Class, drop eligibility and VLAN: see [`Tag`].
+    pub tci: U16,
+    /// What follows the tag, one of [`ethertype`].
+    pub ethertype: U16,
+}
+
+/// What a VLAN tag says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tag {
+    /// The priority code point.
+    pub class: Class,
+    /// The VLAN's number, 12 bits; 0 names no VLAN: the tag carries a class alone.
+    pub vlan: u16,
+}
+
+impl Tag {
+    /// What `tci`, the tag control information, says; the drop eligible bit is ours to ignore (802.1Q §9.6).
+    #[inline]
+    pub const fn from_tci(tci: u16) -> Self {
+        Self { class: Class::from_low_bits((tci >> 13) as u8), vlan: tci & 0x0fff }
+    }
+
+    /// The tag control information that says so.
+    pub const fn tci(self) -> u16 {
+        (self.class.pcp() as u16) << 13 | self.vlan & 0x0fff
+    }
+}
+
+/// All that a switch needs of a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Peek {
+    /// To whom.
+    pub destination: Mac,
+    /// From whom.
+    pub source: Mac,
+    /// The outermost tag, customer's or service's.
+    pub tag: Option<Tag>,
+    /// What follows the header and that tag; of a frame with two tags, the inner tag's.
+    pub ethertype: u16,
+}
+
+/// Reads addresses, outermost tag and EtherType; `None` if they do not all lie in `frame`.
+///
+/// It runs once for each frame of the switch: one bounds check, one branch, no loop.
+#[inline]
+pub fn peek(frame: &[u8]) -> Option<Peek> {
+    let Some(head) = frame.first_chunk::<18>() else { return peek_short(frame) };
+    let [.., a, b, c, d, e, f] = *head;
+    let (outer, tci, inner) =
+        (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), u16::from_be_bytes([e, f]));
+    let (tag, ethertype) = if is_tag(outer) { (Some(Tag::from_tci(tci)), inner) } else { (None, outer) };
+    Some(Peek { destination: address(head, 0), source: address(head, 6), tag, ethertype })
+}
+
+/// A frame with fewer than 18 bytes: virtual devices pass what no wire would carry.
+#[cold]
+fn peek_short(frame: &[u8]) -> Option<Peek> {
+    let (header, _) = Header::parse(frame)?;
+    let ethertype = header.ethertype.get();
+    let peek =
+        Peek { destination: Mac(header.destination), source: Mac(header.source), tag: None, ethertype };
+    (!is_tag(ethertype)).then_some(peek)
+}
+
+/// The EtherType of what the frame carries and where that begins, behind at most two tags (802.1ad).
+pub(crate) fn payload(frame: &[u8]) -> Option<(u16, usize)> {
+    let (header, mut rest) = Header::parse(frame)?;
+    let mut ethertype = header.ethertype.get();
+    for _ in 0..2 {
+        if !is_tag(ethertype) {
+            break;
+        }
+        let (tag, behind) = TagHeader::ref_from_prefix(rest).ok()?;
+        (ethertype, rest) = (tag.ethertype.get(), behind);
+    }
+    Some((ethertype, frame.len() - rest.len()))
+}
+
+#[inline]
+const fn is_tag(ethertype: u16) -> bool {
+    matches!(ethertype, ethertype::VLAN | ethertype::SERVICE_VLAN)
+}
+
+#[inline]
+fn address(head: &[u8; 18], at: usize) -> Mac {
+    Mac(core::array::from_fn(|i| head[at + i]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn frame(tags: &[(u16, Tag)], ethertype: u16) -> Vec<u8> {
+        let outer = tags.first().map_or(ethertype, |(tpid, _)| *tpid);
+        let mut frame = Header::new(Mac::BROADCAST, Mac::local(7), outer).as_bytes().to_vec();
+        for (i, (_, tag)) in tags.iter().enumerate() {
+            let next = tags.get(i + 1).map_or(ethertype, |(tpid, _)| *tpid);
+            let tag = TagHeader { tci: U16::new(tag.tci()), ethertype: U16::new(next) };
+            frame.extend_from_slice(tag.as_bytes());
+        }
+        frame
+    }
+
+    const TAG: Tag = Tag { class: Class::from_low_bits(5), vlan: 0xabc };
+
+    #[test]
+    fn a_tag_gives_the_class_and_moves_the_ethertype() {
+        let plain = peek(&frame(&[], ethertype::IPV4)).unwrap();
+        assert_eq!(plain.source, Mac::local(7));
+        assert_eq!((plain.destination, plain.tag, plain.ethertype), (Mac::BROADCAST, None, ethertype::IPV4));
+
+        let tagged = peek(&frame(&[(ethertype::VLAN, TAG)], ethertype::ARP)).unwrap();
+        assert_eq!((tagged.tag, tagged.ethertype), (Some(TAG), ethertype::ARP));
+    }
+
+    #[test]
+    fn two_tags_are_skipped_and_a_third_is_payload() {
+        let [service, customer] = [(ethertype::SERVICE_VLAN, TAG), (ethertype::VLAN, TAG)];
+        let two = frame(&[service, customer], ethertype::IPV6);
+        assert_eq!(payload(&two), Some((ethertype::IPV6, 22)));
+        assert_eq!(peek(&two).unwrap().ethertype, ethertype::VLAN);
+
+        let three = frame(&[service, customer, customer], ethertype::IPV6);
+        assert_eq!(payload(&three), Some((ethertype::VLAN, 22)));
+    }
+
+    #[test]
+    fn a_frame_may_end_with_its_header_but_not_inside_it() {
+        let short = frame(&[], ethertype::IPV4);
+        assert!(peek(&short).is_some());
+        assert!(peek(&short[..13]).is_none());
+        let tagged = frame(&[(ethertype::VLAN, TAG)], ethertype::IPV4);
+        assert!(peek(&tagged[..17]).is_none());
+        assert!(payload(&tagged[..17]).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_emit(destination: [u8; 6], source: [u8; 6], ethertype: u16, rest: Vec<u8>) {
+            let header = Header::new(Mac(destination), Mac(source), ethertype);
+            let bytes = [header.as_bytes(), &rest].concat();
+            prop_assert_eq!(Header::parse(&bytes), Some((&header, &rest[..])));
+        }
+
+        #[test]
+        fn a_tag_is_its_control_information(pcp in 0u8..8, vlan in 0u16..4096) {
+            let tag = Tag { class: Class::from_low_bits(pcp), vlan };
+            prop_assert_eq!(Tag::from_tci(tag.tci()), tag);
+        }
+
+        #[test]
+        fn peek_agrees_with_the_header(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(peek) = peek(&bytes) {
+                let (header, _) = Header::parse(&bytes).unwrap();
+                prop_assert_eq!((peek.destination.0, peek.source.0), (header.destination, header.source));
+                prop_assert_eq!(peek.tag.is_some(), is_tag(header.ethertype.get()));
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What IPv4 and IPv6 share, and where a packet's parts lie in a frame.
+
+use core::array;
+use core::net::IpAddr;
+
+use crate::checksum::{Sum, pseudo_header};
+use crate::ethernet::{self, ethertype};
+use crate::{ipv4, ipv6};
+
+/// Protocol numbers that we know (IANA's registry).
+pub mod protocol {
+    /// TCP.
+    pub const TCP: u8 = 6;
+    /// UDP.
+    pub const UDP: u8 = 17;
+}
+
+/// A version of IP.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Version {
+    /// RFC 791.
+    V4,
+    /// RFC 8200.
+    V6,
+}
+
+/// How much of a packet we see.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fragment {
+    /// All of it.
+    Whole,
+    /// Its beginning: the transport header is here, the end is not.
+    First,
+    /// A later part, without a transport header.
+    Later,
+}
+
+impl Fragment {
+    /// From a fragment's offset and its "more fragments" bit.
+    pub(crate) const fn new(offset: u16, more: bool) -> Self {
+        match (offset, more) {
+            (0, false) => Self::Whole,
+            (0, true) => Self::First,
+            _ => Self::Later,
+        }
+    }
+}
+
+/// Where the parts of an IP packet lie, in bytes from the frame's first.
+///
+/// ```text
+/// 0          network        transport              end
+/// │ ethernet │ ip, options  │ tcp or udp, payload  │ padding
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Layout {
+    /// Which IP it is.
+    pub version: Version,
+    /// Where the IP header begins.
+    pub network: usize,
+    /// Where the IP header and its options or extensions end.
+    pub transport: usize,
+    /// Where the packet ends.
+    pub end: usize,
+    /// What follows the IP header, one of [`protocol`].
+    pub protocol: u8,
+    /// Whether it is a fragment.
+    pub fragment: Fragment,
+}
+
+impl Layout {
+    /// Finds the packet in a frame, behind at most two VLAN tags.
+    ///
+    /// `None` if the frame carries no IP, if a header is malformed or cut short, or if an IPv6 packet has more than
+    /// [`ipv6::MAX_EXTENSIONS`] or a routing header that is not used up: then its destination is not its last.
+    #[inline]
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let (ethertype, network) = ethernet::payload(frame)?;
+        let packet = frame.get(network..)?;
+        match ethertype {
+            ethertype::IPV4 => {
+                let packet = ipv4::Packet::parse(packet)?;
+                let transport = network + packet.header.len();
+                Some(Self {
+                    version: Version::V4,
+                    network,
+                    transport,
+                    end: transport + packet.payload.len(),
+                    protocol: packet.header.protocol,
+                    fragment: packet.header.fragment(),
+                })
+            }
+            ethertype::IPV6 => {
+                let packet = ipv6::Packet::parse(packet)?;
+                let transport = network + ipv6::Header::LEN + packet.extensions.len();
+                Some(Self {
+                    version: Version::V6,
+                    network,
+                    transport,
+                    end: transport + packet.payload.len(),
+                    protocol: packet.protocol,
+                    fragment: packet.fragment,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// To whom the packet goes, in the frame that this layout was found in.
+    pub(crate) fn destination(&self, frame: &[u8]) -> IpAddr {
+        match self.version {
+            Version::V4 => IpAddr::from(array::from_fn::<u8, 4, _>(|i| frame[self.network + 16 + i])),
+            Version::V6 => IpAddr::from(array::from_fn::<u8, 16, _>(|i| frame[self.network + 24 + i])),
+        }
+    }
+
+    /// The pseudo-header's sum for a transport header and payload of `len` bytes, in the frame that this layout was
+    /// found in or one that begins like it.
+    pub(crate) fn pseudo_header(&self, frame: &[u8], len: usize) -> Sum {
+        // Source and destination lie side by side in both versions.
+        let addresses = match self.version {
+            Version::V4 => &frame[self.network + 12..self.network + 20],
+            Version::V6 => &frame[self.network + 8..self.network + 40],
+        };
+        pseudo_header(addresses, self.protocol, len)
+    }
+}

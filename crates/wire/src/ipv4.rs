@@ -1,0 +1,159 @@
+//! IPv4 (RFC 791).
+
+use core::net::Ipv4Addr;
+
+use zerocopy::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::checksum::Sum;
+use crate::ip::Fragment;
+
+/// The fixed part of the header: 20 bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    version_and_words: u8,
+    /// Differentiated services code point and ECN (RFC 2474, RFC 3168).
+    pub traffic_class: u8,
+    /// Header, options and payload, in bytes.
+    pub total_len: U16,
+    /// Tells fragments of one packet from another's.
+    pub id: U16,
+    /// Don't fragment, more fragments, and the offset in units of 8 bytes.
+    pub flags_and_offset: U16,
+    /// Hops left.
+    pub ttl: u8,
+    /// What follows, one of [`ip::protocol`](crate::ip::protocol).
+    pub protocol: u8,
+    /// Over the header and its options.
+    pub checksum: U16,
+    /// From whom.
+    pub source: [u8; 4],
+    /// To whom.
+    pub destination: [u8; 4],
+}
+
+impl Header {
+    /// The fixed part's length in bytes.
+    pub const LEN: usize = size_of::<Self>();
+
+    /// Where the checksum lies in the header.
+    pub const CHECKSUM_OFFSET: usize = 10;
+
+    const DONT_FRAGMENT: u16 = 0x4000;
+    const MORE_FRAGMENTS: u16 = 0x2000;
+
+    /// The header, checksum and all, of an unfragmented packet without options, whose payload has `payload_len`
+    /// bytes; `None` if the packet would be longer than 65,535 bytes.
+    pub fn new(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload_len: usize) -> Option<Self> {
+        let total_len = u16::try_from(payload_len.checked_add(Self::LEN)?).ok()?;
+        let mut header = Self {
+            version_and_words: 0x45,
+            traffic_class: 0,
+            total_len: U16::new(total_len),
+            id: U16::ZERO,
+            flags_and_offset: U16::new(Self::DONT_FRAGMENT),
+            ttl: 64,
+            protocol,
+            checksum: U16::ZERO,
+            source: source.octets(),
+            destination: destination.octets(),
+        };
+        header.checksum = U16::new(Sum::of(header.as_bytes()).checksum());
+        Some(header)
+    }
+
+    /// The length of header and options in bytes, as the header claims.
+    #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
+    pub const fn len(&self) -> usize {
+        (self.version_and_words & 0x0f) as usize * 4
+    }
+
+    /// Whether this is a fragment.
+    pub const fn fragment(&self) -> Fragment {
+        let bits = self.flags_and_offset.get();
+        Fragment::new(bits & 0x1fff, bits & Self::MORE_FRAGMENTS != 0)
+    }
+}
+
+/// A packet whose lengths lie inside its bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Packet<'a> {
+    /// The fixed header.
+    pub header: &'a Header,
+    /// Options, a multiple of 4 bytes.
+    pub options: &'a [u8],
+    /// What the packet carries, without the frame's padding.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// The packet at the beginning of `bytes`; `None` if it is not IPv4, or cut short, or contradicts itself.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (header, _) = Header::ref_from_prefix(bytes).ok()?;
+        let packet = bytes.get(..usize::from(header.total_len.get()))?;
+        let options = packet.get(Header::LEN..header.len())?;
+        let payload = packet.get(header.len()..)?;
+        (header.version_and_words >> 4 == 4).then_some(Self { header, options, payload })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn sample(payload: &[u8]) -> Vec<u8> {
+        let header = Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, 17, payload.len()).unwrap();
+        [header.as_bytes(), payload].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_emit(
+            source: [u8; 4], destination: [u8; 4], protocol: u8, payload: Vec<u8>, padding: Vec<u8>,
+        ) {
+            let header = Header::new(source.into(), destination.into(), protocol, payload.len()).unwrap();
+            prop_assert_eq!(Sum::of(header.as_bytes()).checksum(), 0);
+            let bytes = [header.as_bytes(), &payload, &padding].concat();
+            let packet = Packet { header: &header, options: &[], payload: &payload };
+            prop_assert_eq!(Packet::parse(&bytes), Some(packet));
+        }
+    }
+
+    #[test]
+    fn options_are_not_payload() {
+        let mut bytes = sample(b"\x01\x01\x01\x00data");
+        bytes[0] = 0x46;
+        let packet = Packet::parse(&bytes).unwrap();
+        assert_eq!((packet.options, packet.payload), (&b"\x01\x01\x01\x00"[..], &b"data"[..]));
+    }
+
+    #[test]
+    fn a_packet_that_contradicts_itself_is_none() {
+        let good = sample(b"data");
+        assert!(Packet::parse(&good).is_some());
+        assert!(Packet::parse(&good[..23]).is_none(), "cut short");
+        for (at, byte, why) in
+            [(0, 0x65, "version 6"), (0, 0x44, "16 bytes of header"), (0, 0x4f, "60"), (3, 19, "total")]
+        {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            assert!(Packet::parse(&bad).is_none(), "{why}");
+        }
+    }
+
+    #[test]
+    fn fragments_are_told_apart() {
+        let mut header = Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 17, 8).unwrap();
+        assert_eq!(header.fragment(), Fragment::Whole);
+        header.flags_and_offset = U16::new(0x2000);
+        assert_eq!(header.fragment(), Fragment::First);
+        header.flags_and_offset = U16::new(0x2001);
+        assert_eq!(header.fragment(), Fragment::Later);
+        header.flags_and_offset = U16::new(0x0001);
+        assert_eq!(header.fragment(), Fragment::Later);
+    }
+}
