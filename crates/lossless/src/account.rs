@@ -72,8 +72,7 @@ impl Refusal {
     pub(crate) const NO_EGRESS: Self = Self(Reason::NoEgress);
     pub(crate) const LINK_LOCAL: Self = Self(Reason::LinkLocal);
 
-    /// The frame is none: its port could not read an Ethernet header.
-    pub const MALFORMED: Self = Self(Reason::Malformed);
+    pub(crate) const MALFORMED: Self = Self(Reason::Malformed);
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);

@@ -62,13 +62,6 @@ impl<F> Switch<F> {
         Some(Head { switch: self, now, egress: to, class, node, flow: Some(flow) })
     }
 
-    /// Whether a flow has frames set aside: later ones of it must go behind them.
-    #[inline]
-    pub fn is_parked(&self, to: PortId, flow: Flow) -> bool {
-        let parked = &self.port(to).egress.parked;
-        !parked.is_empty() && parked.contains_key(&flow)
-    }
-
     /// The flows towards a port that have frames set aside, in the order of their numbers.
     pub fn parked_flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
         self.port(to).egress.parked.keys().copied()
@@ -136,6 +129,13 @@ impl<F> Head<'_, F> {
     #[inline]
     pub fn bytes(&self) -> u32 {
         self.switch.cells.get(self.node).bytes
+    }
+
+    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
+    #[inline]
+    pub fn is_parked(&self, flow: Flow) -> bool {
+        let parked = &self.switch.port(self.egress).egress.parked;
+        !parked.is_empty() && parked.contains_key(&flow)
     }
 
     /// The receiver has it. Pulls the next frame that waited for this place; the handle comes back if no other egress

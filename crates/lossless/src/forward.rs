@@ -81,6 +81,14 @@ impl<F> Switch<F> {
         Ok(released.map(|released| released.frame))
     }
 
+    /// Books what came in at `from` and is no Ethernet frame.
+    pub fn malformed(&mut self, from: PortId) {
+        let port = self.port_mut(from);
+        let account = &mut port.ingress.accounts[port.config.class];
+        account.accept();
+        account.refuse(Refusal::MALFORMED);
+    }
+
     /// Remembers that `key` is at `from`, unless that was noted not long ago.
     #[inline]
     fn learn(&mut self, now: Instant, from: PortId, key: Key, is_group: bool) {

@@ -218,10 +218,9 @@ fn deliver(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, re
     let Some(head) = switch.head(now, id) else { return false };
     let (frame, class) = (*head.frame(), head.class());
     drop(head);
-    let parked = switch.is_parked(id, Flow(frame.flow));
     let head = switch.head(now, id).expect("asking twice gives the same answer");
     assert_eq!(*head.frame(), frame);
-    if parked {
+    if head.is_parked(Flow(frame.flow)) {
         head.park(Flow(frame.flow));
     } else {
         referee.delivered(frame, port, class);
@@ -391,7 +390,7 @@ mod examples {
                 _ => assert!(head.delivered().is_some()),
             }
         }
-        assert!(switch.is_parked(ids[1], Flow(0)));
+        assert_eq!(switch.parked_flows(ids[1]).collect::<Vec<_>>(), [Flow(0)]);
         let mut order = Vec::new();
         while let Some(head) = switch.parked_head(NOW, ids[1], Flow(0)) {
             order.push(head.frame().number);
