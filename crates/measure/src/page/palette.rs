@@ -1,0 +1,178 @@
+//! Which colour and which marker belong to a name.
+//!
+//! The hues are Okabe and Ito's ("Color Universal Design", 2008), which people with any kind of colour vision tell
+//! apart; every hue also has its own marker, so that a page printed in grey still reads. A name keeps its look
+//! through a whole page: the switches have theirs for ever, other names get what is left in order of appearance.
+//!
+//! What follows a name's first word makes a variant of it: `zovn, reno` is drawn like `zovn`, dashed.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+
+use super::svg::px;
+
+/// The names that look the same on every page.
+const KNOWN: [(&str, Hue); 6] = [
+    ("zovn", Hue::Green),
+    ("zovn-lossy", Hue::Blue),
+    ("bridge", Hue::Orange),
+    ("ovs", Hue::Purple),
+    ("vpp", Hue::Sky),
+    ("ideal", Hue::Grey),
+];
+
+/// What names that nobody knows share, in order of appearance.
+const SPARE: [Hue; 3] = [Hue::Vermillion, Hue::Sky, Hue::Yellow];
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Hue {
+    Green,
+    Blue,
+    Orange,
+    Purple,
+    Sky,
+    Vermillion,
+    Yellow,
+    Grey,
+}
+
+/// How one name is drawn.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Look {
+    hue: Hue,
+    /// 0 for the first name of this hue, 1 for the next: drawn dashed, or paler.
+    variant: usize,
+}
+
+/// The looks of all names on a page.
+#[derive(Debug, Default)]
+pub(super) struct Palette {
+    looks: BTreeMap<String, Look>,
+}
+
+impl Palette {
+    /// Gives each of `names` its look.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut looks = BTreeMap::new();
+        let mut strangers: Vec<&str> = Vec::new();
+        let mut seen = [0; 8];
+        for name in names {
+            if looks.contains_key(name) {
+                continue;
+            }
+            let word = first_word(name);
+            let hue = known(word).unwrap_or_else(|| {
+                let place = strangers.iter().position(|&stranger| stranger == word).unwrap_or_else(|| {
+                    strangers.push(word);
+                    strangers.len() - 1
+                });
+                SPARE[place % SPARE.len()]
+            });
+            let variant = &mut seen[hue as usize];
+            looks.insert(name.to_owned(), Look { hue, variant: *variant });
+            *variant += 1;
+        }
+        Self { looks }
+    }
+
+    /// The look of `name`, if it is drawn on this page or is one of the switches.
+    pub fn find(&self, name: &str) -> Option<Look> {
+        self.looks.get(name).copied().or_else(|| known(name).map(|hue| Look { hue, variant: 0 }))
+    }
+
+    /// The look of `name`; grey if nobody knows it.
+    pub fn look(&self, name: &str) -> Look {
+        self.find(name).unwrap_or(Look { hue: Hue::Grey, variant: 0 })
+    }
+}
+
+impl Look {
+    /// The classes that the style sheet colours.
+    pub fn class(self) -> String {
+        let hue = match self.hue {
+            Hue::Green => "green ours",
+            Hue::Blue => "blue",
+            Hue::Orange => "orange",
+            Hue::Purple => "purple",
+            Hue::Sky => "sky",
+            Hue::Vermillion => "vermillion",
+            Hue::Yellow => "yellow",
+            Hue::Grey => "grey",
+        };
+        format!("look {hue} v{}", self.variant.min(2))
+    }
+
+    /// Whether this is drawn in front of all others.
+    pub fn is_ours(self) -> bool {
+        self.hue == Hue::Green
+    }
+
+    /// This look's marker at a point; `tip` is what a pointer that rests there reads.
+    pub fn marker(self, x: f64, y: f64, tip: Option<&str>) -> Markup {
+        let r = if self.is_ours() { 4.5 } else { 4.0 };
+        let path = match self.hue {
+            Hue::Grey => return html! {},
+            Hue::Green => {
+                return html! { circle.marker cx=(px(x)) cy=(px(y)) r=(r) { @if let Some(tip) = tip { title { (tip) } } } };
+            }
+            Hue::Blue => polygon(x, y, &[(-r, -r), (r, -r), (r, r), (-r, r)], 0.85),
+            Hue::Orange => polygon(x, y, &[(0.0, -r), (r, r * 0.8), (-r, r * 0.8)], 1.15),
+            Hue::Purple => polygon(x, y, &[(0.0, -r), (r, 0.0), (0.0, r), (-r, 0.0)], 1.25),
+            Hue::Sky => polygon(x, y, &[(-r, -r * 0.8), (r, -r * 0.8), (0.0, r)], 1.15),
+            Hue::Vermillion => polygon(x, y, &[(-r, -r), (r, -r), (-r, r), (r, r)], 0.95),
+            Hue::Yellow => polygon(x, y, &[(-r, -r), (-r, r), (r, r), (r, -r), (0.0, 0.0)], 0.95),
+        };
+        html! { path.marker d=(path) { @if let Some(tip) = tip { title { (tip) } } } }
+    }
+
+    /// The patch of colour that stands before a name in a table.
+    pub fn swatch(self) -> Markup {
+        html! { span class={ "swatch " (self.class()) } aria-hidden="true" {} }
+    }
+}
+
+/// A closed path through `corners`, seen from (x, y).
+fn polygon(x: f64, y: f64, corners: &[(f64, f64)], size: f64) -> String {
+    let corners = corners.iter().map(|(dx, dy)| format!("{},{}", px(x + dx * size), px(y + dy * size)));
+    format!("M{}Z", corners.collect::<Vec<_>>().join("L"))
+}
+
+fn known(name: &str) -> Option<Hue> {
+    KNOWN.iter().find(|(known, _)| *known == name).map(|&(_, hue)| hue)
+}
+
+fn first_word(name: &str) -> &str {
+    name.split([' ', ',', '·', '(', '/']).next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_looks_the_same_in_any_company() {
+        let alone = Palette::new(["zovn"]);
+        let crowd = Palette::new(["vpp", "bridge", "other", "zovn"]);
+        assert_eq!(alone.look("zovn"), crowd.look("zovn"));
+        assert_eq!(alone.look("bridge"), crowd.look("bridge"));
+    }
+
+    #[test]
+    fn variants_share_a_hue_and_differ_otherwise() {
+        let palette = Palette::new(["zovn · cubic", "zovn · reno", "zovn-lossy"]);
+        let [cubic, reno] = ["zovn · cubic", "zovn · reno"].map(|name| palette.look(name));
+        assert!(cubic.is_ours() && reno.is_ours());
+        assert_ne!(cubic, reno);
+        assert!(!palette.look("zovn-lossy").is_ours());
+    }
+
+    #[test]
+    fn strangers_get_what_is_left() {
+        let palette = Palette::new(["a", "b", "c", "d"]);
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| palette.look(name));
+        assert!(a.hue != b.hue && b.hue != c.hue && a.hue != c.hue);
+        assert_eq!((a.hue, d.variant), (d.hue, 1));
+        assert!(palette.find("nobody").is_none());
+    }
+}

@@ -1,0 +1,116 @@
+//! What every page promises, whatever it is given.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Checks that every element of `markup` is closed in order, as XML demands, and returns how many there are.
+fn well_formed(markup: &str) -> Result<usize, String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut count = 0;
+    for piece in markup.split('<').skip(1) {
+        let (tag, text) = piece.split_once('>').ok_or_else(|| format!("<{piece} does not end"))?;
+        let name = tag.split(' ').next().unwrap_or_default();
+        match name.strip_prefix('/') {
+            Some(name) if open.last() == Some(&name) => drop(open.pop()),
+            Some(name) => return Err(format!("</{name}> closes {open:?}")),
+            None if tag.matches('"').count() % 2 == 1 => return Err(format!("<{tag}> has an open quote")),
+            None => {
+                open.push(name);
+                count += 1;
+            }
+        }
+        let entities = ["amp;", "lt;", "gt;", "quot;"];
+        if text.split('&').skip(1).any(|rest| !entities.iter().any(|entity| rest.starts_with(entity))) {
+            return Err(format!("{text} is not escaped"));
+        }
+    }
+    if open.is_empty() { Ok(count) } else { Err(format!("{open:?} stay open")) }
+}
+
+/// The drawings of a page.
+fn drawings(page: &str) -> Vec<&str> {
+    let pieces = page.split("<svg ").skip(1);
+    pieces.filter_map(|piece| piece.split_once("</svg>").map(|(inside, _)| inside)).collect()
+}
+
+/// A page with every kind of chart over the same points.
+fn page_of(names: &[String], points: &[(f64, f64)]) -> String {
+    let axes = [
+        || Axis::linear("value", Unit::SECONDS),
+        || Axis::log2("value", Unit::NONE),
+        || Axis::log10("value", Unit::FRAMES),
+    ];
+    let mut page = Page::new("All of it");
+    for axis in axes {
+        let mut lines = Lines::new("Lines", axis(), axis());
+        let mut groups =
+            Bars::new("Groups", axis()).groups("group", points.iter().map(|point| point.0.to_string()));
+        let mut bars = Bars::new("Bars", axis());
+        let mut cdf = Cdf::new("Distribution", axis()).tail();
+        for name in names {
+            let band = points.iter().map(|&(x, y)| (x, y, y * 2.0));
+            lines = lines.series(name, points.iter().copied()).band(band).mark(name, 7.0, name);
+            groups = groups.series(name, points.iter().map(|point| point.1));
+            bars = bars.bar(name, points.first().map_or(0.0, |point| point.1));
+            cdf = cdf.samples(name, points.iter().map(|point| point.1));
+        }
+        page = page.chart(lines).chart(groups).chart(bars.clone()).chart(bars.horizontal()).chart(cdf);
+    }
+    page.render()
+}
+
+#[test]
+fn a_page_fetches_nothing_and_runs_nothing() {
+    let page = page_of(&["zovn".into()], &[(1.0, 2.0)]);
+    let without_namespace = page.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http://", "https://", "<script", "@import", "url("] {
+        assert!(!without_namespace.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn names_are_escaped_everywhere() {
+    let nasty = r#"<b onclick="x">&'"#.to_owned();
+    let page = page_of(std::slice::from_ref(&nasty), &[(1.0, 2.0)]);
+    let page = Page::new(&nasty).lead(&nasty).note(&nasty).facts([(&nasty, &nasty)]).render() + &page;
+    assert!(!page.contains("<b onclick"));
+    assert!(page.contains("&lt;b onclick=&quot;x&quot;&gt;&amp;"));
+}
+
+#[test]
+fn every_drawing_is_described_and_tabled() {
+    let page = page_of(&["zovn".into(), "bridge".into()], &[(1.0, 2.0), (2.0, 0.0)]);
+    let drawings = drawings(&page);
+    assert_eq!(drawings.len(), 15);
+    assert_eq!(page.matches("<table>").count(), drawings.len());
+    for drawing in drawings {
+        assert!(drawing.contains("<desc id=") && drawing.contains("bridge: "), "{drawing}");
+    }
+}
+
+#[test]
+fn neighbouring_highlights_share_a_row() {
+    let page =
+        Page::new("").highlight("0", "lost").highlight("31×", "sooner").text("so").highlight("1", "more");
+    assert_eq!(page.render().matches("<div class=\"highlights\">").count(), 2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_data_make_a_sound_page(
+        names in prop::collection::vec("[a-z<&\"' ·]{0,12}", 0..4),
+        points in prop::collection::vec((any::<f64>(), any::<f64>()), 0..12),
+    ) {
+        let page = page_of(&names, &points);
+        for drawing in drawings(&page) {
+            let elements = well_formed(&format!("<svg {drawing}</svg>")).map_err(TestCaseError::fail)?;
+            prop_assert!(elements > 2);
+            // Group names come from the data, and may say NaN or inf; no coordinate does.
+            for number in drawing.split('"').skip(1).step_by(2) {
+                prop_assert!(!number.contains("NaN") && !number.contains("inf"), "{}", number);
+            }
+        }
+    }
+}
