@@ -10,8 +10,8 @@ use core::ops::Add;
 /// ```
 /// use wire::checksum::Sum;
 ///
-/// let header = [0x45, 0, 0, 0x54, 0xa6, 0xf2, 0, 0, 0x40, 1, 0, 0, 192, 168, 0, 1, 192, 168, 0, 199];
-/// assert_eq!(Sum::of(&header).checksum(), 0x519d);
+/// let header = [0x45, 0, 0, 0x73, 0, 0, 0x40, 0, 0x40, 0x11, 0, 0, 192, 168, 0, 1, 192, 168, 0, 199];
+/// assert_eq!(Sum::of(&header).checksum(), 0xb861);
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sum(u16); // In the machine's byte order: the sum is the same up to a swap (RFC 1071 §2 B).

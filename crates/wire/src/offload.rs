@@ -151,12 +151,19 @@ impl Offload {
 }
 
 impl PartialChecksum {
-    fn check(self, frame: &[u8]) -> Result<(), OffloadError> {
+    pub(crate) fn check(self, frame: &[u8]) -> Result<(), OffloadError> {
         let Self { start, offset } = self;
         if usize::from(start) + usize::from(offset) + 2 > frame.len() {
             return Err(OffloadError::ChecksumOutside { start, offset, len: frame.len() });
         }
         Ok(())
+    }
+
+    /// Completes the checksum of a frame that was checked.
+    pub(crate) fn complete(self, frame: &mut [u8]) {
+        let covered = &mut frame[usize::from(self.start)..];
+        let checksum = Sum::of(covered).transport_checksum();
+        covered[usize::from(self.offset)..][..2].copy_from_slice(&checksum.to_be_bytes());
     }
 }
 
@@ -223,11 +230,10 @@ pub(crate) fn locate(
 /// Of a frame that is still to be segmented this is not the checksum that any segment needs: see
 /// [`segments`](crate::segments).
 pub fn complete_checksum(frame: &mut [u8], offload: Offload) -> Result<(), OffloadError> {
-    let Some(partial) = offload.checksum else { return Ok(()) };
-    partial.check(frame)?;
-    let covered = &mut frame[usize::from(partial.start)..];
-    let checksum = Sum::of(covered).transport_checksum();
-    covered[usize::from(partial.offset)..][..2].copy_from_slice(&checksum.to_be_bytes());
+    if let Some(partial) = offload.checksum {
+        partial.check(frame)?;
+        partial.complete(frame);
+    }
     Ok(())
 }
 

@@ -15,51 +15,43 @@ use crate::checksum::Sum;
 use crate::ip::{Layout, Version, protocol};
 use crate::offload::locate;
 use crate::tcp::Flags;
-use crate::{Offload, OffloadError, SegmentKind, complete_checksum, ipv4, ipv6, tcp, udp};
+use crate::{Offload, OffloadError, PartialChecksum, Segment, SegmentKind, ipv4, ipv6, tcp, udp};
 
 /// The frames that `frame` stands for once all that `offload` left undone is done.
 ///
 /// Without segments to cut that is one frame, its checksum complete. An error means that the frame is not what
 /// `offload` says, which [`Offload::parse`] would have told.
 pub fn segments(frame: &[u8], offload: Offload) -> Result<Segments<'_>, OffloadError> {
-    let cut = match offload.segment {
-        Some(segment) => Some(Cut::new(frame, offload, segment.kind, segment.size)?),
-        None => None,
+    let cut = match (offload.segment, offload.checksum) {
+        (Some(segment), checksum) => Some(Cut::new(frame, checksum, segment)?),
+        (None, Some(partial)) => partial.check(frame).map(|()| None)?,
+        (None, None) => None,
     };
     let count = cut.as_ref().map_or(1, Cut::count);
-    Ok(Segments { frame, offload, cut, next: 0, count })
+    Ok(Segments { plan: Plan { frame, offload, cut, count }, next: 0 })
 }
 
 /// An iterator over the segments of a frame; see [`segments`].
 #[derive(Clone, Debug)]
 pub struct Segments<'a> {
-    frame: &'a [u8],
-    offload: Offload,
-    cut: Option<Cut>,
+    plan: Plan<'a>,
     next: usize,
-    count: usize,
 }
 
 impl<'a> Iterator for Segments<'a> {
     type Item = Piece<'a>;
 
     fn next(&mut self) -> Option<Piece<'a>> {
-        if self.next == self.count {
+        let index = self.next;
+        if index == self.plan.count {
             return None;
         }
-        let piece = Piece {
-            frame: self.frame,
-            offload: self.offload,
-            cut: self.cut,
-            index: self.next,
-            count: self.count,
-        };
         self.next += 1;
-        Some(piece)
+        Some(Piece { plan: self.plan, index })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.count - self.next;
+        let left = self.plan.count - self.next;
         (left, Some(left))
     }
 }
@@ -69,41 +61,50 @@ impl ExactSizeIterator for Segments<'_> {}
 /// One segment, not written anywhere yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
-    frame: &'a [u8],
-    offload: Offload,
-    cut: Option<Cut>,
+    plan: Plan<'a>,
     index: usize,
-    count: usize,
 }
 
 impl Piece<'_> {
     /// The segment's length in bytes, headers included.
     #[expect(clippy::len_without_is_empty, reason = "a segment has headers")]
     pub fn len(&self) -> usize {
-        match &self.cut {
-            Some(cut) => cut.header_len + cut.payload(self.frame, self.index).len(),
-            None => self.frame.len(),
+        match &self.plan.cut {
+            Some(cut) => cut.header_len + cut.payload(self.plan.frame, self.index).len(),
+            None => self.plan.frame.len(),
         }
     }
 
     /// Writes the segment, a frame with nothing left to do, to the beginning of `buffer` and returns it; `None` if it
     /// has no room there.
     pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b mut [u8]> {
+        let Plan { frame, offload, cut, count } = &self.plan;
         let out = buffer.get_mut(..self.len())?;
-        match &self.cut {
+        match cut {
             Some(cut) => {
                 let (headers, payload) = out.split_at_mut(cut.header_len);
-                headers.copy_from_slice(&self.frame[..cut.header_len]);
-                payload.copy_from_slice(cut.payload(self.frame, self.index));
-                cut.amend(out, self.index, self.index + 1 == self.count);
+                headers.copy_from_slice(&frame[..cut.header_len]);
+                payload.copy_from_slice(cut.payload(frame, self.index));
+                cut.amend(out, self.index, self.index + 1 == *count);
             }
             None => {
-                out.copy_from_slice(self.frame);
-                complete_checksum(out, self.offload).ok()?;
+                out.copy_from_slice(frame);
+                if let Some(partial) = offload.checksum {
+                    partial.complete(out);
+                }
             }
         }
         Some(out)
     }
+}
+
+/// What becomes of a frame: `count` segments, or itself if there is nothing to cut.
+#[derive(Clone, Copy, Debug)]
+struct Plan<'a> {
+    frame: &'a [u8],
+    offload: Offload,
+    cut: Option<Cut>,
+    count: usize,
 }
 
 /// How one frame is cut; found valid for that frame.
@@ -117,8 +118,12 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(frame: &[u8], offload: Offload, kind: SegmentKind, size: u16) -> Result<Self, OffloadError> {
-        let located = locate(kind, offload.checksum, frame).filter(|_| size > 0);
+    fn new(
+        frame: &[u8],
+        checksum: Option<PartialChecksum>,
+        Segment { kind, size, .. }: Segment,
+    ) -> Result<Self, OffloadError> {
+        let located = locate(kind, checksum, frame).filter(|_| size > 0);
         let (layout, header_len) = located.ok_or(OffloadError::OtherKind(kind))?;
         let checksum_offset = match kind {
             SegmentKind::Tcp4 | SegmentKind::Tcp6 => tcp::Header::CHECKSUM_OFFSET,
@@ -200,8 +205,6 @@ fn amend_udp(datagram: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PartialChecksum;
-    use crate::Segment;
     use crate::ethernet::{self, Tag, TagHeader, ethertype};
     use alloc::vec;
     use alloc::vec::Vec;

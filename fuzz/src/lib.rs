@@ -1,0 +1,146 @@
+//! What fuzzing attacks: each function takes any bytes and must not panic.
+//!
+//! The fuzz targets feed them what libFuzzer finds; `crates/wire/tests/fuzz.rs` includes this file and feeds them
+//! from property tests, so that they hold on every machine that has no fuzzer.
+
+use wire::checksum::{Sum, pseudo_header};
+use wire::ip::{Fragment, Version, protocol};
+use wire::{Layout, Offload, arp, ethernet, ipv4, ipv6, segments, tcp, udp};
+use zerocopy::IntoBytes;
+
+/// Reads `bytes` as every header there is.
+pub fn parse(bytes: &[u8]) {
+    let peek = ethernet::peek(bytes);
+    if let Some(peek) = peek {
+        let (header, _) = ethernet::Header::parse(bytes).expect("what can be peeked at has a header");
+        assert_eq!(header.destination, peek.destination.0);
+        assert_eq!(header.source, peek.source.0);
+    }
+    if let Some(packet) = arp::Packet::parse(bytes) {
+        assert_eq!(packet.as_bytes(), &bytes[..28]);
+    }
+    if let Some(packet) = ipv4::Packet::parse(bytes) {
+        let len = ipv4::Header::LEN + packet.options.len() + packet.payload.len();
+        assert_eq!(len, usize::from(packet.header.total_len.get()));
+    }
+    if let Some(packet) = ipv6::Packet::parse(bytes) {
+        let len = packet.extensions.len() + packet.payload.len();
+        assert_eq!(len, usize::from(packet.header.payload_len.get()));
+    }
+    if let Some(segment) = tcp::Segment::parse(bytes) {
+        assert_eq!(segment.header.len(), tcp::Header::LEN + segment.options.len());
+    }
+    if let Some((header, payload)) = udp::Header::parse(bytes) {
+        assert_eq!(usize::from(header.len.get()), udp::Header::LEN + payload.len());
+    }
+    if let Some(layout) = Layout::of(bytes) {
+        assert!(peek.is_some());
+        assert!(layout.network < layout.transport && layout.transport <= layout.end);
+        assert!(layout.end <= bytes.len());
+    }
+    if let Some(found) = wire::udp_destination(bytes, Offload::NONE) {
+        assert_eq!(found.datagrams, 1);
+    }
+}
+
+/// Reads `bytes` as an offload header and its frame.
+pub fn offload(bytes: &[u8]) {
+    let Some((header, frame)) = bytes.split_first_chunk() else { return };
+    let Ok(offload) = Offload::parse(header, frame) else { return };
+    assert_eq!(Offload::parse(&offload.emit(), frame), Ok(offload), "what was checked stays right");
+    assert!(wire::wire_bytes(frame.len(), offload) >= frame.len());
+    wire::complete_checksum(&mut frame.to_vec(), offload).expect("it was checked");
+    finish(frame, offload);
+}
+
+/// Builds a large frame as `bytes` say, damages its headers as they say, and cuts it.
+pub fn segment(bytes: &[u8]) {
+    let Some((&[kind, size, tagged, options, at, flip], payload)) = bytes.split_first_chunk() else { return };
+    let (mut header, mut frame) = large_frame(kind, tagged & 1 == 1, usize::from(options % 11) * 4, payload);
+    header[4..6].copy_from_slice(&(u16::from(size) * 8).to_le_bytes());
+    let at = usize::from(at) % frame.len();
+    frame[at] ^= flip;
+    if let Ok(offload) = Offload::parse(&header, &frame) {
+        finish(&frame, offload);
+    }
+}
+
+/// Cuts `frame` and verifies every piece.
+fn finish(frame: &[u8], offload: Offload) {
+    let pieces = segments(frame, offload).expect("it was checked");
+    assert_eq!(pieces.len(), wire::wire_frames(frame.len(), offload));
+    if let Some(found) = wire::udp_destination(frame, offload) {
+        assert!(found.datagrams as usize <= pieces.len());
+    }
+    let mut total = 0;
+    let mut buffer = vec![0; frame.len()];
+    for piece in pieces {
+        let written = piece.write(&mut buffer).expect("a segment is no longer than its frame");
+        assert_eq!(written.len(), piece.len());
+        total += written.len();
+        if offload.segment.is_some() {
+            verify(written);
+        }
+    }
+    assert_eq!(total, wire::wire_bytes(frame.len(), offload));
+}
+
+/// Asserts that a frame is one whole packet with right lengths and checksums.
+fn verify(frame: &[u8]) {
+    let layout = Layout::of(frame).expect("a segment is a packet");
+    assert_eq!((layout.end, layout.fragment), (frame.len(), Fragment::Whole));
+    let (header, transport) = frame[layout.network..].split_at(layout.transport - layout.network);
+    let addresses = match layout.version {
+        Version::V4 => {
+            assert_eq!(Sum::of(header).checksum(), 0, "IPv4 checksum");
+            &header[12..20]
+        }
+        Version::V6 => &header[8..40],
+    };
+    let sum = pseudo_header(addresses, layout.protocol, transport.len()) + Sum::of(transport);
+    assert_eq!(sum.checksum(), 0, "transport checksum");
+    if layout.protocol == protocol::UDP {
+        let (_, payload) = udp::Header::parse(transport).expect("a datagram's length is right");
+        assert_eq!(udp::Header::LEN + payload.len(), transport.len());
+    }
+}
+
+/// A well-formed frame of one of the four kinds that can be cut, and its offload header without a segment size.
+fn large_frame(kind: u8, tagged: bool, options: usize, payload: &[u8]) -> ([u8; Offload::LEN], Vec<u8>) {
+    use ethernet::ethertype;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use units::Mac;
+
+    let payload = &payload[..payload.len().min(60_000)];
+    let (is_tcp, is_v4) = (kind & 1 == 1, kind & 2 == 2);
+    let (gso_type, protocol) = match (is_tcp, is_v4) {
+        (true, true) => (1, protocol::TCP),
+        (true, false) => (4, protocol::TCP),
+        (false, _) => (5, protocol::UDP),
+    };
+    let transport = if is_tcp {
+        let header = tcp::Header::new(1, 2, u32::MAX, tcp::Flags(0xff)).with_options(options);
+        [header.expect("at most 40 bytes of options").as_bytes(), &vec![1; options], payload].concat()
+    } else {
+        let header = udp::Header::new(1, 2, payload.len()).expect("60,000 bytes fit");
+        [header.as_bytes(), payload].concat()
+    };
+    let (ethertype, ip) = if is_v4 {
+        let header = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, transport.len());
+        (ethertype::IPV4, header.expect("61,000 bytes fit").as_bytes().to_vec())
+    } else {
+        let header = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, protocol, transport.len());
+        (ethertype::IPV6, header.expect("61,000 bytes fit").as_bytes().to_vec())
+    };
+    let first = if tagged { ethertype::VLAN } else { ethertype };
+    let mut frame = ethernet::Header::new(Mac::local(1), Mac::local(2), first).as_bytes().to_vec();
+    if tagged {
+        frame.extend([0, 1]);
+        frame.extend(ethertype.to_be_bytes());
+    }
+    frame.extend(ip);
+    let start = frame.len() as u8;
+    frame.extend(transport);
+    let checksum_offset = if is_tcp { 16 } else { 6 };
+    ([1, gso_type, 0, 0, 0, 0, start, 0, checksum_offset, 0, 0, 0], frame)
+}
