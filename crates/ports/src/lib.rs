@@ -13,6 +13,11 @@
 //! A port that is not asked to [`receive`](Port::receive) lifts nothing, so its sender fills up and waits. That
 //! is all the flow control there is, and it is why nothing is lost.
 
+pub mod ethtool;
+pub mod netlink;
+pub mod netns;
+pub mod spawn;
+
 use std::fmt;
 use std::io;
 
@@ -39,6 +44,8 @@ pub enum Taken {
     Yes,
     /// It has no room at the moment and kept nothing: offer the frame again later.
     Busy,
+    /// It will never take this frame: the frame is not what its offload header says.
+    Malformed,
 }
 
 /// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
