@@ -1,1 +1,36 @@
-//! .
+//! A laboratory on one machine: endpoints, their links and the switch under test, as network namespaces.
+//!
+//! ```text
+//! lab.toml ─▶ LabSpec ─▶ Lab::up ─┬─ command   programs inside endpoints
+//!                                 ├─ counters  what was counted, place by place
+//!                                 └─ down      nothing is left
+//! ```
+//!
+//! Whatever the switch is (the kernel's bridge, Open vSwitch, zovn with or without its promise), an endpoint's rate
+//! and buffer mean the same: frames of the MTU, shaped and queued at the switch's port towards that endpoint. So what
+//! differs between two runs is the switch.
+//!
+//! Everything that a lab makes is written down under /run/zovn/lab, named after the lab's id, and removed when the
+//! [`Lab`] is dropped. What a killed process leaves behind is found there: see [`Home`].
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod bridge;
+mod cable;
+mod counters;
+mod endpoint;
+mod error;
+mod home;
+mod lab;
+mod ovs;
+mod process;
+mod program;
+mod spec;
+
+pub use counters::{Counters, DeviceCounters, EndpointCounters, PortCounters, QueueCounters};
+pub use endpoint::INTERFACE;
+pub use error::LabError;
+pub use home::{Found, Home, Record, State};
+pub use lab::Lab;
+pub use spec::{Address, Endpoint, EndpointSpec, LabSpec, ParseSwitchError, SwitchKind};

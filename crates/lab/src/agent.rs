@@ -1,0 +1,97 @@
+//! zovn as the switch under test: an agent of its own, which makes the endpoints' interfaces itself.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use api::Client;
+use model::{AgentSettings, Attachment, ClassKind, HostConfig, Limits, PortName, PortSpec};
+use units::Class;
+
+use crate::endpoint::INTERFACE;
+use crate::lab::Site;
+use crate::program::Program;
+use crate::{Endpoint, LabError, LabSpec, SwitchKind};
+
+/// Starts an agent with a port for each endpoint, and waits until frames flow.
+pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
+    let socket = socket(&site.directory);
+    let endpoints = site.endpoints.iter().map(|(endpoint, _)| *endpoint);
+    let config = host_config(site.spec, endpoints, &socket);
+    let file = site.directory.join("host.toml");
+    let text = toml::to_string(&config).expect("every value of a host's declaration can be written as TOML");
+    fs::write(&file, text).map_err(LabError::file(&file))?;
+
+    let mut command = Command::new(ourselves()?);
+    command.arg("agent").arg("-c").arg(&file);
+    let agent = Program::start(site, "agent", command)?;
+    let client = Client::new(&socket)?;
+    agent.wait_until(site, || Ok(client.ready()?))
+}
+
+/// Where a lab's agent listens.
+pub(crate) fn socket(directory: &Path) -> PathBuf {
+    directory.join("agent.sock")
+}
+
+fn host_config<'a>(
+    spec: &LabSpec,
+    endpoints: impl Iterator<Item = &'a Endpoint>,
+    socket: &Path,
+) -> HostConfig {
+    let mut agent = AgentSettings { socket: socket.display().to_string(), ..spec.agent.clone() };
+    if spec.switch == SwitchKind::ZovnLossy {
+        agent.classes = [ClassKind::Lossy; 8];
+        agent.udp_gate = false;
+    }
+    let port = |endpoint: &Endpoint| PortSpec {
+        name: PortName(endpoint.name.clone()),
+        attach: Attachment::Container {
+            netns: endpoint.netns.clone(),
+            interface: INTERFACE.into(),
+            mac: Some(endpoint.mac),
+            addresses: endpoint.addresses.iter().map(ToString::to_string).collect(),
+            mtu: spec.mtu,
+            offload: spec.offload,
+        },
+        rate: endpoint.rate,
+        egress: Limits { frames: endpoint.buffer.unwrap_or(Limits::egress().frames), ..Limits::egress() },
+        ingress: Limits::ingress(),
+        class: Class::default(),
+    };
+    HostConfig { agent, ports: endpoints.map(port).collect() }
+}
+
+/// The program that is an agent as well: the one that runs now, unless `$ZOVN` names another.
+fn ourselves() -> Result<PathBuf, LabError> {
+    match env::var_os("ZOVN") {
+        Some(path) => Ok(path.into()),
+        None => env::current_exe().map_err(LabError::kernel("find the program that runs")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EndpointSpec;
+
+    #[test]
+    fn a_lossy_lab_is_the_same_agent_without_its_promise() {
+        let mut spec = LabSpec::new("a", SwitchKind::Zovn);
+        spec.endpoints = vec![EndpointSpec { buffer: Some(32), ..EndpointSpec::new("rx") }];
+        let config = |switch| {
+            let spec = LabSpec { switch, ..spec.clone() };
+            let endpoints = spec.resolve("zovn-7c1e").unwrap();
+            host_config(&spec, endpoints.iter(), Path::new("/run/a.sock"))
+        };
+        let (lossless, lossy) = (config(SwitchKind::Zovn), config(SwitchKind::ZovnLossy));
+        lossless.check().unwrap();
+        assert_eq!(lossless.ports, lossy.ports);
+        assert_eq!(lossless.ports[0].egress.frames, 32);
+        assert!(lossless.agent.udp_gate && !lossy.agent.udp_gate);
+        assert_eq!(lossy.agent.classes, [ClassKind::Lossy; 8]);
+        let text = toml::to_string(&lossless).unwrap();
+        assert_eq!(toml::from_str::<HostConfig>(&text).unwrap(), lossless);
+    }
+}

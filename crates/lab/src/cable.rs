@@ -1,0 +1,82 @@
+//! Cables between endpoints and a switch of the kernel's devices: veth pairs, each shaped towards its endpoint.
+//!
+//! ```text
+//!   endpoint's namespace          switch's namespace
+//!   eth0 ◀────────── veth ──────────▶ NAME ◀── tbf(rate) ◀── pfifo(buffer) ◀── the switch
+//! ```
+//!
+//! The queue stands where a physical switch has it, at the egress port: what does not fit is dropped there. Rates
+//! count L2 frames without preamble and check sequence, as zovn's own shaper does.
+
+use ports::ethtool;
+use ports::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
+use units::{Rate, Span};
+
+use crate::endpoint::{self, INTERFACE};
+use crate::lab::Site;
+use crate::{Endpoint, LabError};
+
+/// The queue of a port that has a rate and does not say how much may wait: what zovn's egress has then.
+const DEFAULT_BUFFER: u32 = 1024;
+
+/// Octets of an Ethernet header with an 802.1Q tag.
+const HEADER: u32 = 18;
+
+/// Whether endpoints may hand over large segments and unfinished checksums.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Offload {
+    On,
+    Off,
+}
+
+/// Connects every endpoint to a device of its name in the switch's namespace; all are up.
+pub(crate) fn lay(site: &Site<'_>, netlink: &mut Netlink, offload: Offload) -> Result<(), LabError> {
+    for (endpoint, namespace) in &site.endpoints {
+        site.check_interrupted()?;
+        // One queue each way keeps a flow's frames in order.
+        netlink.add_veth(&endpoint.name, INTERFACE, 1)?;
+        netlink.change_link(INTERFACE, LinkChange { namespace: Some(namespace), ..Default::default() })?;
+        let near = LinkChange { mtu: Some(site.spec.mtu), up: Some(true), ..Default::default() };
+        netlink.change_link(&endpoint.name, near)?;
+        if offload == Offload::Off {
+            let why = format!("switch off the offloads of {}", endpoint.name);
+            ethtool::switch_offload_off(namespace, INTERFACE).map_err(LabError::kernel(why))?;
+        }
+        endpoint::configure(&mut Netlink::open_in(namespace)?, endpoint, site.spec.mtu)?;
+        shape(netlink, endpoint, site.spec.mtu)?;
+    }
+    Ok(())
+}
+
+/// Puts a rate and a queue in front of an endpoint's cable.
+fn shape(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) -> Result<(), LabError> {
+    let link = netlink.index(&endpoint.name)?;
+    let fifo = |parent, buffer| {
+        let handle = Handle(2, 0);
+        Qdisc { parent, handle, kind: QdiscKind::Fifo { packets: buffer } }
+    };
+    let Some(rate) = endpoint.rate else {
+        if let Some(buffer) = endpoint.buffer {
+            netlink.set_qdisc(link, fifo(Handle::ROOT, buffer))?;
+        }
+        return Ok(());
+    };
+    let buffer = endpoint.buffer.unwrap_or(DEFAULT_BUFFER);
+    let bucket = TokenBucket {
+        rate,
+        burst_bytes: burst_bytes(rate, mtu),
+        // The queue below bounds what waits; this only must not bite first.
+        limit_bytes: u32::MAX,
+        smallest_bytes: 0,
+    };
+    let bucket = Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::TokenBucket(bucket) };
+    netlink.set_qdisc(link, bucket)?;
+    Ok(netlink.set_qdisc(link, fifo(Handle(1, 1), buffer))?)
+}
+
+/// How much may leave at once: two full frames, or what the rate carries while a timer is late. With two frames alone
+/// a gigabit port would reach only some 95 % of its rate, because each late wake-up is lost for good.
+fn burst_bytes(rate: Rate, mtu: u32) -> u32 {
+    let late = u32::try_from(rate.bytes_in(Span::from_micros(50))).unwrap_or(u32::MAX);
+    late.max(2 * (mtu + HEADER))
+}

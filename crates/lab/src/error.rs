@@ -1,0 +1,141 @@
+//! Why a lab does not come up, go down or answer.
+
+use std::io;
+use std::path::PathBuf;
+
+use ports::netlink::{NetlinkError, OpenError};
+use ports::netns::NamespaceError;
+
+/// Why a lab could not do what it was asked. What it had made until then is removed.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A file or directory.
+    #[error("cannot open {}: {source}; check the path", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A lab's file does not read as one.
+    #[error("{}:{line}: {what}; mend that line (docs/lab.md shows every key)", path.display())]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A lab reads well and cannot be.
+    #[error("lab `{lab}`: {what}")]
+    Spec {
+        /// Its name.
+        lab: String,
+        /// What is wrong, and what to write instead.
+        what: String,
+    },
+    /// A lab of this name is up.
+    #[error(
+        "a lab named `{0}` is up already: take it down with `zovn lab down {0}`, or give this one another name"
+    )]
+    Taken(String),
+    /// No lab is called so.
+    #[error("no lab is called `{0}`: `zovn lab ps` lists those that there are")]
+    Unknown(String),
+    /// Several labs are called so.
+    #[error("several labs are called `{name}`: say which by its id, {ids}")]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// Their ids.
+        ids: String,
+    },
+    /// No endpoint is called so.
+    #[error("lab `{lab}` has no endpoint `{endpoint}`: it has {known}")]
+    UnknownEndpoint {
+        /// The lab's name.
+        lab: String,
+        /// What was asked for.
+        endpoint: String,
+        /// Those that it has.
+        known: String,
+    },
+    /// A program that the switch needs is not installed.
+    #[error("cannot find `{program}`: install it with `apt-get install {package}`")]
+    Missing {
+        /// The program.
+        program: &'static str,
+        /// Debian's package that holds it.
+        package: &'static str,
+    },
+    /// A namespace could not be used.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// A device, an address or a queue could not be set up.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// A namespace's devices could not be reached.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The kernel refused something else.
+    #[error("cannot {operation}: {source}; a lab needs root and a kernel with network namespaces")]
+    Kernel {
+        /// What was tried, as a verb phrase.
+        operation: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A kernel setting does not exist or does not take this value.
+    #[error(
+        "endpoint `{endpoint}`: cannot set `{key}` to `{value}`: {source}; check both against this kernel"
+    )]
+    Sysctl {
+        /// The endpoint.
+        endpoint: String,
+        /// The setting.
+        key: String,
+        /// The value.
+        value: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A program of the switch ended or said no.
+    #[error("{program} failed: {said}")]
+    Program {
+        /// Which.
+        program: String,
+        /// The end of what it said.
+        said: String,
+    },
+    /// A program of the switch did not become ready in time.
+    #[error("{program} did not become ready within {seconds} s: {said}")]
+    Late {
+        /// Which.
+        program: String,
+        /// How long we waited.
+        seconds: u64,
+        /// The end of what it said.
+        said: String,
+    },
+    /// The agent does not answer.
+    #[error("the lab's agent does not answer: {0}")]
+    Agent(#[from] api::ClientError),
+    /// The caller changed its mind.
+    #[error("interrupted: what was up already is removed")]
+    Interrupted,
+}
+
+impl LabError {
+    /// Puts what was tried beside what the kernel said.
+    pub(crate) fn kernel(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let operation = operation.into();
+        move |source| Self::Kernel { operation, source }
+    }
+
+    /// Puts the path beside what the kernel said.
+    pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,209 @@
+//! A lab that is up.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ports::netns::Namespace;
+use ports::spawn;
+
+use crate::home::{GUEST, PROCESSES, Record};
+use crate::process::Process;
+use crate::{Endpoint, Home, LabError, LabSpec, SwitchKind};
+use crate::{agent, bridge, endpoint, ovs};
+
+/// A lab that is up: endpoints in namespaces of their own, around the switch under test.
+///
+/// ```text
+///   zovn-7c1e-sender              zovn-7c1e-switch               zovn-7c1e-receiver
+///  ┌────────────────┐   ┌──────────────────────────────────┐   ┌──────────────────┐
+///  │ programs  eth0 ├───┤ sender    the switch    receiver ├───┤ eth0    programs │
+///  └────────────────┘   └──────────────────────────────────┘   └──────────────────┘
+///                          each port's rate and buffer: here, towards its endpoint
+/// ```
+///
+/// Who brings a lab up owns it: dropped, by a panic too, the lab goes down with all that it made. [`Lab::keep`]
+/// leaves it to whoever takes it down by name. A lab that was [opened](Lab::open) belongs to somebody else and
+/// outlives this value.
+#[derive(Debug)]
+pub struct Lab {
+    home: Home,
+    record: Record,
+    ours: bool,
+}
+
+/// Where a lab is being built.
+pub(crate) struct Site<'a> {
+    pub(crate) directory: PathBuf,
+    pub(crate) spec: &'a LabSpec,
+    pub(crate) switch: Namespace,
+    pub(crate) endpoints: Vec<(&'a Endpoint, Namespace)>,
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
+impl Lab {
+    /// Brings a lab up on this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`]; nothing of the lab is left then.
+    pub fn up(spec: &LabSpec) -> Result<Self, LabError> {
+        Self::up_unless(spec, &Home::system(), &AtomicBool::new(false))
+    }
+
+    /// Brings a lab up at a home of the caller's choice, unless `interrupted` becomes true before that is done.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`], [`LabError::Interrupted`] among them; nothing of the lab is left then.
+    pub fn up_unless(spec: &LabSpec, home: &Home, interrupted: &AtomicBool) -> Result<Self, LabError> {
+        let record = home.enroll(spec)?;
+        // From here on, leaving early drops the lab and so takes down what there is of it.
+        let lab = Self { home: home.clone(), record, ours: true };
+        lab.build(interrupted)?;
+        Ok(lab)
+    }
+
+    /// The lab of this id or name, which somebody else brought up.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Unknown`] if there is none, or only what is left of one.
+    pub fn open(word: &str, home: &Home) -> Result<Self, LabError> {
+        let record = home.find(word)?.record.ok_or_else(|| LabError::Unknown(word.to_owned()))?;
+        Ok(Self { home: home.clone(), record, ours: false })
+    }
+
+    /// Leaves the lab up when this process ends.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::File`] if that cannot be written down; the lab is down then.
+    pub fn keep(mut self) -> Result<(), LabError> {
+        self.home.disown(&self.record.id)?;
+        self.ours = false;
+        Ok(())
+    }
+
+    /// Takes the lab down.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that could not be removed.
+    pub fn down(mut self) -> Result<(), LabError> {
+        self.ours = false;
+        self.home.remove(&self.record.id)
+    }
+
+    /// Its id, which no other lab on this machine has.
+    pub fn id(&self) -> &str {
+        &self.record.id
+    }
+
+    /// What it was asked to be.
+    pub fn spec(&self) -> &LabSpec {
+        &self.record.spec
+    }
+
+    /// Its endpoints, in order.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.record.resolved
+    }
+
+    /// One of its endpoints.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::UnknownEndpoint`].
+    pub fn endpoint(&self, name: &str) -> Result<&Endpoint, LabError> {
+        self.endpoints().iter().find(|endpoint| endpoint.name == name).ok_or_else(|| {
+            let known: Vec<_> = self.endpoints().iter().map(|endpoint| endpoint.name.as_str()).collect();
+            LabError::UnknownEndpoint {
+                lab: self.spec().name.clone(),
+                endpoint: name.to_owned(),
+                known: known.join(", "),
+            }
+        })
+    }
+
+    /// A command that will run inside an endpoint, and that is killed when the thread that starts it ends
+    /// (prctl(2), PR_SET_PDEATHSIG): start it from a thread that lives as long as it should.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::UnknownEndpoint`], or [`LabError::Kernel`] if its namespace is gone.
+    pub fn command(&self, endpoint: &str, program: impl AsRef<OsStr>) -> Result<Command, LabError> {
+        let namespace = open(&self.endpoint(endpoint)?.netns)?;
+        let mut command = Command::new(program);
+        spawn::inside(&mut command, namespace);
+        spawn::dies_with_parent(&mut command);
+        Ok(command)
+    }
+
+    /// Becomes a command inside an endpoint; it ends when the lab is taken down. Returns only if that fails.
+    pub fn exec(&self, endpoint: &str, program: &OsStr, arguments: &[impl AsRef<OsStr>]) -> LabError {
+        let namespace = match self.endpoint(endpoint).and_then(|endpoint| open(&endpoint.netns)) {
+            Ok(namespace) => namespace,
+            Err(error) => return error,
+        };
+        let book = self.home.directory_of(self.id()).join(PROCESSES);
+        let recorded = Process::ourselves().ok_or(io::ErrorKind::NotFound.into());
+        if let Err(error) = recorded.and_then(|process| process.record(&book, GUEST)) {
+            return LabError::file(&book)(error);
+        }
+        let mut command = Command::new(program);
+        spawn::inside(command.args(arguments), namespace);
+        LabError::kernel(format!("run {}", program.display()))(command.exec())
+    }
+
+    pub(crate) fn directory(&self) -> PathBuf {
+        self.home.directory_of(self.id())
+    }
+
+    pub(crate) fn switch_namespace(&self) -> Result<Namespace, LabError> {
+        open(&self.home.switch_netns(self.id()))
+    }
+
+    fn build(&self, interrupted: &AtomicBool) -> Result<(), LabError> {
+        let mut site = Site {
+            directory: self.directory(),
+            spec: self.spec(),
+            switch: endpoint::make_switch_namespace(&self.home.switch_netns(self.id()))?,
+            endpoints: Vec::new(),
+            interrupted,
+        };
+        for endpoint in self.endpoints() {
+            site.check_interrupted()?;
+            site.endpoints.push((endpoint, endpoint::make_namespace(&endpoint.netns)?));
+        }
+        match self.spec().switch {
+            SwitchKind::Bridge => bridge::up(&site)?,
+            SwitchKind::Ovs => ovs::up(&site)?,
+            SwitchKind::ZovnLossy | SwitchKind::Zovn => agent::up(&site)?,
+        }
+        endpoint::finish(&site)?;
+        site.check_interrupted()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.ours {
+            // Nobody is left to tell; what remains is found by `zovn lab down --all`.
+            let _ = self.home.remove(&self.record.id);
+        }
+    }
+}
+
+impl Site<'_> {
+    pub(crate) fn check_interrupted(&self) -> Result<(), LabError> {
+        if self.interrupted.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
+    }
+}
+
+pub(crate) fn open(netns: &str) -> Result<Namespace, LabError> {
+    Ok(Namespace::open(netns)?)
+}

@@ -1,0 +1,94 @@
+//! The switch's own programs: started inside its namespace, logged into the lab's directory, written down.
+
+use std::env;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ports::spawn;
+
+use crate::LabError;
+use crate::home::PROCESSES;
+use crate::lab::Site;
+use crate::process::Process;
+
+/// How long a program may take to become ready.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program that was started and outlives us.
+pub(crate) struct Program {
+    what: &'static str,
+    process: Option<Process>,
+    log: PathBuf,
+}
+
+impl Program {
+    /// Starts a program inside the switch's namespace. It stays when this process ends, and a terminal's Ctrl-C
+    /// does not reach it.
+    pub(crate) fn start(site: &Site<'_>, what: &'static str, mut command: Command) -> Result<Self, LabError> {
+        let log = site.directory.join(format!("{what}.log"));
+        let file = File::create(&log).map_err(LabError::file(&log))?;
+        let copy = file.try_clone().map_err(LabError::file(&log))?;
+        spawn::inside(&mut command, crate::lab::open(&site.switch.path().to_string_lossy())?);
+        command.stdin(Stdio::null()).stdout(file).stderr(copy).process_group(0);
+        let child = command.spawn().map_err(LabError::kernel(format!("start {what}")))?;
+        // One that has ended already is not there to be recorded; waiting for it will tell.
+        let process = Process::of(child.id());
+        let book = site.directory.join(PROCESSES);
+        process.map_or(Ok(()), |process| process.record(&book, what)).map_err(LabError::file(&book))?;
+        Ok(Self { what, process, log })
+    }
+
+    /// Waits until the program is ready for its users.
+    pub(crate) fn wait_until(
+        &self,
+        site: &Site<'_>,
+        mut ready: impl FnMut() -> Result<bool, LabError>,
+    ) -> Result<(), LabError> {
+        let begun = Instant::now();
+        while !ready()? {
+            site.check_interrupted()?;
+            if !self.process.is_some_and(Process::is_alive) {
+                return Err(LabError::Program { program: self.what.into(), said: self.last_words() });
+            }
+            if begun.elapsed() > PATIENCE {
+                let seconds = PATIENCE.as_secs();
+                return Err(LabError::Late { program: self.what.into(), seconds, said: self.last_words() });
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn last_words(&self) -> String {
+        last_line(&fs::read_to_string(&self.log).unwrap_or_default())
+    }
+}
+
+/// Runs a program to its end and returns what it printed.
+pub(crate) fn run(command: &mut Command) -> Result<String, LabError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let Output { status, stdout, stderr } =
+        command.stdin(Stdio::null()).output().map_err(LabError::kernel(format!("run {program}")))?;
+    if !status.success() {
+        return Err(LabError::Program { program, said: last_line(&String::from_utf8_lossy(&stderr)) });
+    }
+    Ok(String::from_utf8_lossy(&stdout).into_owned())
+}
+
+/// Where a program is installed: in PATH, or where administration programs are, which not every PATH names.
+pub(crate) fn find(program: &'static str, package: &'static str) -> Result<PathBuf, LabError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let places = env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
+    places
+        .map(|place| place.join(program))
+        .find(|file| file.is_file())
+        .ok_or(LabError::Missing { program, package })
+}
+
+fn last_line(text: &str) -> String {
+    text.trim_end().lines().last().unwrap_or("it said nothing").to_owned()
+}

@@ -1,0 +1,451 @@
+//! What a lab is asked to be.
+//!
+//! [`LabSpec`] and [`EndpointSpec`] are what people write, with most of it left out; [`LabSpec::endpoints`] fills
+//! in the rest and gives the [`Endpoint`]s that will be.
+//!
+//! ```text
+//! lab.toml ─parse─▶ LabSpec ─resolve─▶ Endpoint, Endpoint, …   names, addresses, rates: all said
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::str::FromStr;
+
+use model::AgentSettings;
+use ports::netlink::{ParsePrefixError, Prefix};
+use serde::{Deserialize, Deserializer, Serialize};
+use units::{Mac, Rate};
+
+use crate::LabError;
+
+/// Names that the switch's namespace gives to something else.
+const RESERVED: [&str; 6] = ["switch", "ovs-netdev", "eth0", "lo", "all", "default"];
+
+/// A lab: one switch under test and the endpoints around it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LabSpec {
+    /// What people call it; one of its own on this machine.
+    pub name: String,
+    /// The switch under test.
+    pub switch: SwitchKind,
+    /// The largest packet that endpoints send, in bytes.
+    #[serde(default = "default_mtu")]
+    pub mtu: u32,
+    /// Let endpoints hand large segments and unfinished checksums to the switch, where the switch can take them
+    /// (`ovs` cannot). Without it every frame on every link is a frame of the MTU.
+    #[serde(default = "yes")]
+    pub offload: bool,
+    /// Tell each endpoint every other's Ethernet address, and the switch every port's, so that nothing is asked,
+    /// learned or flooded.
+    #[serde(default = "yes")]
+    pub static_addresses: bool,
+    /// How the agent runs, for the two zovn switches. The lab sets its socket and, for `zovn-lossy`, its classes and
+    /// its UDP gate.
+    #[serde(default)]
+    pub agent: AgentSettings,
+    /// The endpoints, in the order in which they are numbered.
+    #[serde(rename = "endpoint")]
+    pub endpoints: Vec<EndpointSpec>,
+}
+
+/// An endpoint, or several alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointSpec {
+    /// The endpoint's name; with a `count`, what its number is put behind.
+    pub name: String,
+    /// How many endpoints like this there are: `name1`, `name2`, … One, under its plain name, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Its addresses; 10.0.0.n/24 and fd00::n/64 if empty, where n is the endpoint's place in the lab.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<Address>,
+    /// Its Ethernet address; 02:00:00:00:00:0n if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<Mac>,
+    /// The rate of its link, from the switch towards the endpoint, in bits of L2 frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How many frames wait at the switch for that link, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub buffer: Option<u32>,
+    /// Kernel settings of its network namespace, by their dotted names: `"net.ipv4.tcp_sack" = 0`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "words")]
+    pub sysctls: BTreeMap<String, String>,
+    /// TCP's initial congestion window towards the other endpoints, in segments; the kernel's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initcwnd: Option<u32>,
+}
+
+/// The switch under test.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SwitchKind {
+    /// The kernel's bridge.
+    Bridge,
+    /// Open vSwitch with its userspace datapath.
+    Ovs,
+    /// zovn with every class lossy: the same code, without its promise.
+    ZovnLossy,
+    /// zovn.
+    Zovn,
+}
+
+/// An endpoint with everything said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: String,
+    /// Its network namespace, by its name under /run/netns.
+    pub netns: String,
+    /// Its Ethernet address.
+    pub mac: Mac,
+    /// Its addresses.
+    pub addresses: Vec<Address>,
+    /// The rate of its link, towards it.
+    pub rate: Option<Rate>,
+    /// How many frames wait for that link at most.
+    pub buffer: Option<u32>,
+    /// Its namespace's kernel settings.
+    pub sysctls: BTreeMap<String, String>,
+    /// TCP's initial congestion window, in segments.
+    pub initcwnd: Option<u32>,
+}
+
+/// An address and the length of its network's prefix, stored as one word: `10.0.0.1/24`.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Address(pub Prefix);
+
+impl LabSpec {
+    /// A lab without endpoints and with everything else as a file would have it that does not mention it.
+    pub fn new(name: impl Into<String>, switch: SwitchKind) -> Self {
+        Self {
+            name: name.into(),
+            switch,
+            mtu: default_mtu(),
+            offload: true,
+            static_addresses: true,
+            agent: AgentSettings::default(),
+            endpoints: Vec::new(),
+        }
+    }
+
+    /// Reads a lab from a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong, [`LabError::Spec`]
+    /// if it reads well and cannot be.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| LabError::File { path: path.to_owned(), source })?;
+        let spec: Self = toml::from_str(&text).map_err(|error| {
+            let line = text[..error.span().map_or(0, |span| span.start)].lines().count().max(1);
+            LabError::Toml { path: path.to_owned(), line, what: error.message().trim().to_owned() }
+        })?;
+        spec.resolve("check")?;
+        Ok(spec)
+    }
+
+    /// The endpoints of a lab with this id, all defaults filled in.
+    pub(crate) fn resolve(&self, prefix: &str) -> Result<Vec<Endpoint>, LabError> {
+        // RFC 791 §3.2 and a TAP device's most; the same for all switches.
+        if !(68..=65_521).contains(&self.mtu) {
+            return Err(self.wrong("`mtu` lies outside 68 to 65521"));
+        }
+        if !is_word(&self.name, 32) {
+            return Err(self.wrong("a lab's name is 1 to 32 letters, digits, `-`, `_` or `.`"));
+        }
+        let mut endpoints: Vec<Endpoint> = Vec::new();
+        for spec in &self.endpoints {
+            let names = match spec.count {
+                None => vec![spec.name.clone()],
+                Some(count) => (1..=count).map(|n| format!("{}{n}", spec.name)).collect(),
+            };
+            if names.len() > 1 && (spec.mac.is_some() || !spec.addresses.is_empty()) {
+                return Err(self.wrong(format!(
+                    "endpoint `{}`: several endpoints cannot share one address: leave out `count`, or `mac` and \
+                     `addresses`",
+                    spec.name
+                )));
+            }
+            for name in names {
+                let number = u32::try_from(endpoints.len() + 1).unwrap_or(u32::MAX);
+                endpoints.push(self.endpoint(spec, name, number, prefix)?);
+            }
+        }
+        self.check_unique(&endpoints)?;
+        Ok(endpoints)
+    }
+
+    fn endpoint(
+        &self,
+        spec: &EndpointSpec,
+        name: String,
+        number: u32,
+        prefix: &str,
+    ) -> Result<Endpoint, LabError> {
+        let wrong = |what: &str| Err(self.wrong(format!("endpoint `{name}`: {what}")));
+        // The switch's port is named after the endpoint, and IFNAMSIZ is 16 with the closing zero.
+        if !is_word(&name, 15) || RESERVED.contains(&name.as_str()) {
+            return wrong(&format!(
+                "a name is 1 to 15 letters, digits, `-`, `_` or `.`, and none of {}",
+                RESERVED.join(", ")
+            ));
+        }
+        if spec.buffer == Some(0) {
+            return wrong("a queue holds at least one frame: raise `buffer` above 0");
+        }
+        if spec.mac.is_some_and(Mac::is_multicast) {
+            return wrong("`mac` is a group address: clear the lowest bit of its first octet");
+        }
+        let bad_name = |key: &str| !key.starts_with("net.") || key.contains("..") || key.contains('/');
+        if let Some(key) = spec.sysctls.keys().find(|key| bad_name(key)) {
+            return wrong(&format!("`{key}` is no setting of a network namespace: those begin with `net.`"));
+        }
+        let addresses = match (&spec.addresses[..], u8::try_from(number)) {
+            ([], Ok(n @ 1..=254)) => vec![
+                Address(Prefix { address: Ipv4Addr::new(10, 0, 0, n).into(), length: 24 }),
+                Address(Prefix {
+                    address: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n.into()).into(),
+                    length: 64,
+                }),
+            ],
+            ([], _) => {
+                return wrong("10.0.0.0/24 holds 254 endpoints: give the others `addresses` of their own");
+            }
+            (given, _) => given.to_vec(),
+        };
+        Ok(Endpoint {
+            netns: format!("{prefix}-{name}"),
+            name,
+            mac: spec.mac.unwrap_or(Mac::local(number)),
+            addresses,
+            rate: spec.rate,
+            buffer: spec.buffer,
+            sysctls: spec.sysctls.clone(),
+            initcwnd: spec.initcwnd,
+        })
+    }
+
+    fn check_unique(&self, endpoints: &[Endpoint]) -> Result<(), LabError> {
+        if endpoints.is_empty() {
+            return Err(self.wrong("it has no endpoint: add an [[endpoint]] with a `name`"));
+        }
+        let mut seen = BTreeSet::new();
+        for endpoint in endpoints {
+            let ips = endpoint.addresses.iter().map(|address| address.ip().to_string());
+            for word in [endpoint.name.clone(), endpoint.mac.to_string()].into_iter().chain(ips) {
+                if !seen.insert(word.clone()) {
+                    return Err(self.wrong(format!("`{word}` is given to two endpoints: keep it for one")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong(&self, what: impl Into<String>) -> LabError {
+        LabError::Spec { lab: self.name.clone(), what: what.into() }
+    }
+}
+
+impl EndpointSpec {
+    /// An endpoint of which nothing but the name is said.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            count: None,
+            addresses: Vec::new(),
+            mac: None,
+            rate: None,
+            buffer: None,
+            sysctls: BTreeMap::new(),
+            initcwnd: None,
+        }
+    }
+}
+
+impl SwitchKind {
+    /// Every switch, in the order in which tables show them.
+    pub const ALL: [Self; 4] = [Self::Bridge, Self::Ovs, Self::ZovnLossy, Self::Zovn];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Bridge => "bridge",
+            Self::Ovs => "ovs",
+            Self::ZovnLossy => "zovn-lossy",
+            Self::Zovn => "zovn",
+        }
+    }
+}
+
+impl Endpoint {
+    /// Its first IPv4 address.
+    pub fn ipv4(&self) -> Option<Ipv4Addr> {
+        self.addresses.iter().find_map(|address| match address.ip() {
+            IpAddr::V4(ip) => Some(ip),
+            IpAddr::V6(_) => None,
+        })
+    }
+
+    /// Its first IPv6 address.
+    pub fn ipv6(&self) -> Option<Ipv6Addr> {
+        self.addresses.iter().find_map(|address| match address.ip() {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(ip) => Some(ip),
+        })
+    }
+}
+
+/// Why a word names no switch.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{0}` is no switch: write bridge, ovs, zovn-lossy or zovn")]
+pub struct ParseSwitchError(String);
+
+impl FromStr for SwitchKind {
+    type Err = ParseSwitchError;
+
+    fn from_str(word: &str) -> Result<Self, ParseSwitchError> {
+        let found = Self::ALL.into_iter().find(|kind| kind.word() == word);
+        found.ok_or_else(|| ParseSwitchError(word.to_owned()))
+    }
+}
+
+impl fmt::Display for SwitchKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl Address {
+    /// The address without its prefix.
+    pub fn ip(self) -> IpAddr {
+        self.0.address
+    }
+}
+
+impl FromStr for Address {
+    type Err = ParsePrefixError;
+
+    fn from_str(word: &str) -> Result<Self, ParsePrefixError> {
+        word.parse().map(Self)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Letters, digits, `-`, `_` and `.`, of which the first is a letter or a digit: what may be part of a file's name.
+fn is_word(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+}
+
+/// Kernel settings are words, and people write the numbers among them as numbers.
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a kernel setting is a number or a word in quotes")]
+    enum Word {
+        Number(i64),
+        Text(String),
+    }
+    let given = BTreeMap::<String, Word>::deserialize(deserializer)?;
+    let word = |word| match word {
+        Word::Number(number) => number.to_string(),
+        Word::Text(text) => text,
+    };
+    Ok(given.into_iter().map(|(key, value)| (key, word(value))).collect())
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> LabSpec {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_is_filled_in_in_order() {
+        let spec = parse(
+            "name = \"a\"\nswitch = \"zovn-lossy\"\n[[endpoint]]\nname = \"rx\"\nrate = \"1gbit\"\n\
+             [[endpoint]]\nname = \"tx\"\ncount = 2\nsysctls = { \"net.ipv4.tcp_sack\" = 0 }\n",
+        );
+        let endpoints = spec.resolve("zovn-7").unwrap();
+        let names: Vec<_> = endpoints.iter().map(|e| (e.name.as_str(), e.netns.as_str())).collect();
+        assert_eq!(names, [("rx", "zovn-7-rx"), ("tx1", "zovn-7-tx1"), ("tx2", "zovn-7-tx2")]);
+        assert_eq!(endpoints[2].mac, Mac::local(3));
+        assert_eq!(endpoints[2].ipv4(), Some(Ipv4Addr::new(10, 0, 0, 3)));
+        assert_eq!(endpoints[2].addresses[1].to_string(), "fd00::3/64");
+        assert_eq!(endpoints[1].sysctls["net.ipv4.tcp_sack"], "0");
+        assert_eq!((spec.switch, spec.mtu), (SwitchKind::ZovnLossy, 1500));
+    }
+
+    #[test]
+    fn a_spec_survives_its_file() {
+        let mut spec = LabSpec::new("a", SwitchKind::Zovn);
+        spec.endpoints.push(EndpointSpec {
+            rate: Some(Rate::from_gbit(1)),
+            buffer: Some(32),
+            addresses: vec!["10.1.0.1/16".parse().unwrap()],
+            ..EndpointSpec::new("rx")
+        });
+        assert_eq!(parse(&toml::to_string(&spec).unwrap()), spec);
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_what_to_do() {
+        let endpoint = |text: &str| format!("name = \"a\"\nswitch = \"zovn\"\n[[endpoint]]\n{text}");
+        for (text, word) in [
+            ("name = \"switch\"", "none of switch"),
+            ("name = \"a-very-long-name\"", "1 to 15"),
+            ("name = \"../x\"", "letters"),
+            ("name = \"a\"\nbuffer = 0", "above 0"),
+            ("name = \"a\"\nmac = \"01:00:00:00:00:00\"", "group address"),
+            ("name = \"a\"\nsysctls = { \"kernel.panic\" = 1 }", "begin with `net.`"),
+            ("name = \"a\"\ncount = 300", "254 endpoints"),
+            ("name = \"a\"\ncount = 2\naddresses = [\"10.0.0.1/24\"]", "leave out `count`"),
+            ("name = \"a\"\n[[endpoint]]\nname = \"a\"", "`a` is given to two"),
+        ] {
+            let error = parse(&endpoint(text)).resolve("zovn-7").unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let path = std::env::temp_dir().join(format!("zovn-t-{}.toml", std::process::id()));
+        std::fs::write(&path, "name = \"a\"\nswitch = \"brigde\"\n").unwrap();
+        let error = LabSpec::read(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains(".toml:2: "), "{error}");
+        assert!(error.contains("zovn-lossy"), "{error}");
+    }
+}
