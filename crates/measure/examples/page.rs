@@ -30,6 +30,7 @@ fn page() -> Page {
                 .row(["zovn", "2,101,377", "2,101,377", "0", "0 %"]),
         )
         .command("zovn measure loss --switch bridge,ovs,zovn-lossy,zovn --senders 2 --duration 10s")
+        .chart(lost_at())
         .section("Ramp", "The injection rate grows in steps of 20,000 frames per second.")
         .chart(received())
         .chart(loss_ratio())
@@ -54,6 +55,16 @@ fn lost() -> Bars {
         Bars::new("Lost frames by switch", Axis::linear("lost", Unit::FRAMES)).horizontal(),
         |bars, (name, lost)| bars.bar(*name, lost),
     )
+}
+
+fn lost_at() -> Bars {
+    let points =
+        ["sender socket", "sender vNIC", "switch in", "switch out", "receiver vNIC", "receiver socket"];
+    Bars::new("Where frames were lost", Axis::log10("lost", Unit::FRAMES))
+        .groups("point", points)
+        .series("bridge", [0.0, 0.0, 41_200.0, 1_204_331.0, 0.0, 5_978_676.0])
+        .series("ovs", [0.0, 12.0, 8_664_004.0, 0.0, 0.0, 1.0])
+        .series("zovn", [0.0; 6])
 }
 
 /// What `capacity` lets through of each injected rate.

@@ -7,7 +7,9 @@ use maud::{Markup, html};
 use super::format::MISSING;
 use super::palette::{Look, Palette};
 use super::scale::{Axis, finite};
-use super::svg::{Plot, Sample, TEXT, WIDTH, columns, gutter, legend, px, rows, shortened, svg, text_width};
+use super::svg::{
+    Plot, Sample, TEXT, TITLE_ROW, WIDTH, columns, gutter, legend, px, rows, shortened, svg, text_width,
+};
 use super::table::Table;
 
 /// The size of the numbers at the ends of bars.
@@ -76,21 +78,32 @@ impl Bars {
         self.series.iter().map(|series| series.name.as_str())
     }
 
+    /// What the numbers of its table are.
+    pub(super) fn subject(&self) -> String {
+        self.axis.subject()
+    }
+
     pub(super) fn draw(&self, id: &str, palette: &Palette) -> Markup {
+        let looks = palette.looks(&self.names().collect::<Vec<_>>());
         let (body, height) = if self.is_horizontal || !self.fits_upright() {
-            self.draw_lying(palette)
+            self.draw_lying(&looks)
         } else {
-            self.draw_upright(palette)
+            self.draw_upright(&looks)
         };
         svg(id, &self.title, &self.describe(), height, body)
     }
 
     pub(super) fn table(&self) -> Table {
-        let tell = |series: &Series, group| self.tell(series.values.get(group).copied().flatten());
+        let tell = |series: &Series, group| {
+            let value = series.values.get(group).copied().flatten();
+            value.map_or_else(|| MISSING.into(), |value| self.axis.unit.exact(value))
+        };
         match &self.groups {
-            None => self.series.iter().fold(Table::new(["", &self.axis.label]), |table, series| {
-                table.row([series.name.clone(), tell(series, 0)])
-            }),
+            None => {
+                self.series.iter().fold(Table::new([String::new(), self.axis.subject()]), |table, series| {
+                    table.row([series.name.clone(), tell(series, 0)])
+                })
+            }
             Some((label, groups)) => {
                 let heads = Table::new(std::iter::once(label.as_str()).chain(self.names()));
                 groups.iter().enumerate().fold(heads, |table, (group, name)| {
@@ -147,26 +160,25 @@ impl Bars {
     }
 
     /// The bars of one group side by side, `slot` apart, around `middle`.
-    fn placed(&self, palette: &Palette, group: usize, middle: f64, slot: f64) -> Vec<Placed<'_>> {
+    fn placed(&self, looks: &[Look], group: usize, middle: f64, slot: f64) -> Vec<Placed<'_>> {
         let first = middle - slot * (self.series.len() as f64 - 1.0) / 2.0;
-        let bars = self.series.iter().enumerate().map(|(index, series)| Placed {
+        let bars = self.series.iter().zip(looks).enumerate().map(|(index, (series, &look))| Placed {
             series,
             value: series.values.get(group).copied().flatten(),
-            look: palette.look(&series.name),
+            look,
             at: first + slot * index as f64,
         });
         bars.collect()
     }
 
-    fn legend(&self, palette: &Palette) -> (Markup, f64) {
+    fn legend(&self, looks: &[Look]) -> (Markup, f64) {
         let names: Vec<_> = if self.groups.is_some() { self.names().collect() } else { Vec::new() };
-        legend(palette, &names, Sample::Patch, 0.0)
+        legend(&names, looks, Sample::Patch)
     }
 
-    fn draw_upright(&self, palette: &Palette) -> (Markup, f64) {
-        let (legend, top) = self.legend(palette);
-        // The number above the highest bar needs a line of its own.
-        let (top, bottom) = (top + 30.0, top + 30.0 + HEIGHT);
+    fn draw_upright(&self, looks: &[Look]) -> (Markup, f64) {
+        let (legend, top) = self.legend(looks);
+        let (top, bottom) = (top + TITLE_ROW, top + TITLE_ROW + HEIGHT);
         let y = self.axis.fit(self.values(), bottom, top);
         let y_ticks = rows(&y);
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
@@ -180,7 +192,7 @@ impl Bars {
             (plot.y_axis(&y.title(), &y_ticks))
             (plot.y_shelf(&y))
             @for (group, name) in groups.iter().enumerate() {
-                @for bar in self.placed(palette, group, middle(group), slot) {
+                @for bar in self.placed(looks, group, middle(group), slot) {
                     @let end = bar.value.map_or(y.base(), |value| y.place(value));
                     g class=(bar.look.class()) {
                         (self.rect(&bar, name, (bar.at - thick / 2.0, end.min(y.base())), (thick, (y.base() - end).abs())))
@@ -197,8 +209,8 @@ impl Bars {
         (body, bottom + if self.groups.is_some() { 50.0 } else { 28.0 })
     }
 
-    fn draw_lying(&self, palette: &Palette) -> (Markup, f64) {
-        let (legend, top) = self.legend(palette);
+    fn draw_lying(&self, looks: &[Look]) -> (Markup, f64) {
+        let (legend, top) = self.legend(looks);
         let groups = self.group_names();
         let slot = if self.groups.is_some() { 20.0 } else { 32.0 };
         let thick = slot - if self.groups.is_some() { 5.0 } else { 10.0 };
@@ -227,7 +239,7 @@ impl Bars {
             }
             (plot.x_axis(&x.title(), &x_ticks))
             @for (group, name) in groups.iter().enumerate() {
-                @for bar in self.placed(palette, group, middle(group), slot) {
+                @for bar in self.placed(looks, group, middle(group), slot) {
                     @let end = bar.value.map_or(x.base(), |value| x.place(value));
                     @let right = end.max(x.base());
                     g class=(bar.look.class()) {

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::format::MISSING;
 use super::palette::Palette;
 use super::scale::{Axis, Scale, finite};
-use super::svg::{Plot, Sample, WIDTH, columns, gutter, legend, px, rows, svg};
+use super::svg::{Plot, SIDE, Sample, TITLE_ROW, WIDTH, columns, gutter, legend, px, rows, svg};
 use super::table::Table;
 
 const HEIGHT: f64 = 260.0;
@@ -71,12 +71,18 @@ impl Cdf {
         self.series.iter().map(|curve| curve.name.as_str())
     }
 
+    /// What the numbers of its table are.
+    pub(super) fn subject(&self) -> String {
+        self.x.subject()
+    }
+
     pub(super) fn draw(&self, id: &str, palette: &Palette) -> Markup {
         let names: Vec<_> = self.names().collect();
-        let (legend, top) = legend(palette, &names, Sample::Line, 0.0);
-        let (top, bottom) = (top + 26.0, top + 26.0 + HEIGHT);
+        let looks = palette.looks(&names);
+        let (legend, top) = legend(&names, &looks, Sample::Line);
+        let (top, bottom) = (top + TITLE_ROW, top + TITLE_ROW + HEIGHT);
+        let label = "share of samples";
         let steps = || self.series.iter().flat_map(|curve| &curve.steps);
-        let label = format!("share of {}", self.x.label);
         let shares = if self.is_tail {
             Axis::nines(label)
         } else {
@@ -85,13 +91,12 @@ impl Cdf {
         let y = shares.fit(steps().map(|step| step.1), bottom, top);
         let y_ticks = rows(&y);
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
-        let x = self.x.fit(steps().map(|step| step.0), plot.left + 12.0, plot.right - 16.0);
-        let mut in_front: Vec<_> =
-            self.series.iter().map(|curve| (palette.look(&curve.name), curve)).collect();
-        in_front.sort_by_key(|(look, _)| look.is_ours());
+        let x = self.x.fit(steps().map(|step| step.0), plot.left + SIDE, plot.right - SIDE);
+        let mut in_front: Vec<_> = looks.into_iter().zip(&self.series).collect();
+        in_front.sort_by_key(|(look, _)| look.depth());
         let body = html! {
             (legend)
-            (plot.y_axis("Share of samples", &y_ticks))
+            (plot.y_axis(&y.title(), &y_ticks))
             (plot.x_axis(&x.title(), &columns(&x)))
             @for (look, curve) in in_front {
                 g class=(look.class()) { path.line d=(curve.path(&x, &y)) {} }
@@ -101,7 +106,7 @@ impl Cdf {
     }
 
     pub(super) fn table(&self) -> Table {
-        let heads = std::iter::once(self.x.label.as_str()).chain(TOLD.map(|(head, _)| head));
+        let heads = std::iter::once("").chain(TOLD.map(|(head, _)| head));
         self.series.iter().fold(Table::new(heads), |table, curve| {
             let cells = TOLD.iter().map(|&(_, share)| self.tell(curve, share));
             table.row(std::iter::once(curve.name.clone()).chain(cells))
@@ -109,7 +114,7 @@ impl Cdf {
     }
 
     fn tell(&self, curve: &Curve, share: f64) -> String {
-        curve.quantile(share).map_or_else(|| MISSING.into(), |value| self.x.unit.brief(value))
+        curve.quantile(share).map_or_else(|| MISSING.into(), |value| self.x.unit.exact(value))
     }
 
     fn describe(&self) -> String {

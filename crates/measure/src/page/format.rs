@@ -64,18 +64,33 @@ impl Unit {
         if prefix.is_empty() { number } else { format!("{number} {prefix}") }
     }
 
-    /// The factor that brings values up to `largest` into plain digits, and the unit they are then in: values up
-    /// to 0.02 s are best told in `ms`, a thousandth of a second.
-    pub(super) fn scaled(self, largest: f64) -> (f64, String) {
-        if self.style == Style::Share {
-            return (0.01, self.name.into());
-        }
-        let (factor, prefix) = self.prefix(largest);
-        let space = if self.style == Style::Word && !prefix.is_empty() { " " } else { "" };
-        (factor, format!("{prefix}{space}{}", self.name))
+    /// Like [`Unit::brief`], but with every digit of what is counted: `72,345`. For tables.
+    pub(super) fn exact(self, value: f64) -> String {
+        let is_count = self.style == Style::Word && (1e3..1e15).contains(&value.abs());
+        if is_count { signed(value, &grouped(&format!("{:.0}", value.abs()))) } else { self.brief(value) }
     }
 
-    /// Whether [`Unit::brief`] leaves the noun to an axis' title.
+    /// How to tell values up to `largest` in plain digits: what to divide them by, and what to write behind each.
+    /// Values up to 0.02 s are told in thousandths, which the axis' title calls `ms`.
+    pub(super) fn scaled(self, largest: f64) -> (f64, &'static str) {
+        match self.style {
+            Style::Share => (0.01, " %"),
+            Style::Bare => (1.0, self.name),
+            Style::Time | Style::Symbol | Style::Word => (self.prefix(largest).0, ""),
+        }
+    }
+
+    /// What an axis' title says of the unit, where its ticks do not: `ms`, `k frames/s`.
+    pub(super) fn title(self, largest: f64) -> String {
+        let (_, prefix) = self.prefix(largest);
+        match self.style {
+            Style::Share | Style::Bare => String::new(),
+            Style::Word if !prefix.is_empty() => format!("{prefix} {}", self.name),
+            Style::Time | Style::Symbol | Style::Word => format!("{prefix}{}", self.name),
+        }
+    }
+
+    /// The noun that [`Unit::brief`] and [`Unit::exact`] leave to a title.
     pub(super) fn noun(self) -> Option<&'static str> {
         (self.style == Style::Word).then_some(self.name)
     }
@@ -126,13 +141,13 @@ pub fn percent(ratio: f64) -> String {
         return MISSING.into();
     }
     let hundredths = ratio * 100.0;
-    match hundredths.abs() {
-        small if ratio != 0.0 && small < 0.001 => {
-            format!("{} 0.001 %", if ratio > 0.0 { "<" } else { "> −" })
-        }
-        near if near < 100.0 && near >= 99.95 => format!("{} 99.9 %", if ratio > 0.0 { ">" } else { "< −" }),
-        _ => format!("{} %", digits(hundredths)),
+    if ratio > 0.0 && hundredths < 0.001 {
+        return "< 0.001 %".into();
     }
+    if (99.95..100.0).contains(&hundredths) {
+        return "> 99.9 %".into();
+    }
+    format!("{} %", digits(hundredths))
 }
 
 /// A whole number with its thousands set apart: `1,234,567`.
@@ -219,6 +234,8 @@ mod tests {
         }
         assert_eq!(Unit::FRAMES.brief(72_345.0), "72.3 k");
         assert_eq!(Unit::SECONDS.brief(0.001), "1 ms");
+        assert_eq!(Unit::FRAMES.exact(72_345.0), "72,345");
+        assert_eq!(Unit::FRAMES.exact(0.25), "0.25");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use maud::{Markup, html};
 use super::format::MISSING;
 use super::palette::{Look, Palette};
 use super::scale::{Axis, Scale, finite};
-use super::svg::{Plot, Sample, TEXT, WIDTH, columns, gutter, legend, px, rows, shortened, svg, text_width};
+use super::svg::{
+    Plot, SIDE, Sample, TEXT, TITLE_ROW, WIDTH, columns, gutter, legend, px, rows, shortened, svg, text_width,
+};
 use super::table::Table;
 
 const HEIGHT: f64 = 260.0;
@@ -79,11 +81,17 @@ impl Lines {
         self.series.iter().map(|series| series.name.as_str())
     }
 
+    /// What the numbers of its table are.
+    pub(super) fn subject(&self) -> String {
+        self.y.subject()
+    }
+
     pub(super) fn draw(&self, id: &str, palette: &Palette) -> Markup {
         let names: Vec<_> = self.names().collect();
-        let (legend, top) = legend(palette, &names, Sample::LineAndMarker, 0.0);
+        let looks = palette.looks(&names);
+        let (legend, top) = legend(&names, &looks, Sample::LineAndMarker);
         let marks_height = MARK_ROW * self.marks.len() as f64;
-        let top = top + 26.0 + marks_height;
+        let top = top + TITLE_ROW + marks_height;
         let bottom = top + HEIGHT;
         let points = || self.series.iter().flat_map(|series| &series.points);
         let bands = || self.series.iter().flat_map(|series| &series.band);
@@ -93,10 +101,9 @@ impl Lines {
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
         let marks = self.marks.iter().map(|mark| mark.x);
         let x_values = points().map(|point| point.0).chain(bands().map(|band| band.0)).chain(marks);
-        let x = self.x.fit(x_values, plot.left + 12.0, plot.right - 16.0);
-        let mut in_front: Vec<_> =
-            self.series.iter().map(|series| (palette.look(&series.name), series)).collect();
-        in_front.sort_by_key(|(look, _)| look.is_ours());
+        let x = self.x.fit(x_values, plot.left + SIDE, plot.right - SIDE);
+        let mut in_front: Vec<(Look, &Series)> = looks.into_iter().zip(&self.series).collect();
+        in_front.sort_by_key(|(look, _)| look.depth());
         let body = html! {
             (legend)
             (Plot { top: top - marks_height, ..plot }.y_axis(&y.title(), &y_ticks))
@@ -114,19 +121,19 @@ impl Lines {
             self.series.iter().flat_map(|series| &series.points).map(|point| point.0).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        let heads = std::iter::once(self.x.label.as_str()).chain(self.names());
+        let heads = std::iter::once(self.x.subject()).chain(self.names().map(str::to_owned));
         places.iter().fold(Table::new(heads), |table, &x| {
             let cells = self.series.iter().map(|series| self.cell(series, x));
-            table.row(std::iter::once(self.x.unit.brief(x)).chain(cells))
+            table.row(std::iter::once(self.x.unit.exact(x)).chain(cells))
         })
     }
 
     /// What a table says of `series` at `x`: its value, and its band in brackets.
     fn cell(&self, series: &Series, x: f64) -> String {
         let Some(point) = series.points.iter().find(|point| point.0 == x) else { return MISSING.into() };
-        let value = self.y.unit.brief(point.1);
+        let value = self.y.unit.exact(point.1);
         match series.band.iter().find(|band| band.0 == x) {
-            Some(band) => format!("{value} ({}–{})", self.y.unit.brief(band.1), self.y.unit.brief(band.2)),
+            Some(band) => format!("{value} ({}–{})", self.y.unit.exact(band.1), self.y.unit.exact(band.2)),
             None => value,
         }
     }
@@ -150,7 +157,7 @@ impl Lines {
                 @let y = plot.top - 10.0 - MARK_ROW * row as f64;
                 @let label = shortened(&mark.label, WIDTH / 2.0, TEXT);
                 @let on_left = at + 6.0 + text_width(&label, TEXT) > plot.right;
-                g class=(palette.look(&mark.name).class()) {
+                g class=[palette.find(&mark.name).map(Look::class)] {
                     path.mark d={ "M" (px(at)) "," (px(y - 10.0)) "V" (px(plot.bottom)) } {}
                     text.note.end[on_left] x=(px(if on_left { at - 6.0 } else { at + 6.0 })) y=(px(y)) { (label) }
                 }

@@ -205,17 +205,17 @@ impl Chart {
     }
 
     fn draw(&self, id: &str, palette: &Palette) -> Markup {
-        let (title, svg, table) = match self {
-            Self::Lines(chart) => (&chart.title, chart.draw(id, palette), chart.table()),
-            Self::Bars(chart) => (&chart.title, chart.draw(id, palette), chart.table()),
-            Self::Cdf(chart) => (&chart.title, chart.draw(id, palette), chart.table()),
+        let (title, subject, svg, table) = match self {
+            Self::Lines(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
+            Self::Bars(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
+            Self::Cdf(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
         };
         html! {
             figure {
                 figcaption { (title) }
                 div.scroll tabindex="0" { (svg) }
                 details open[table.len() <= OPEN_ROWS] {
-                    summary { "The numbers" }
+                    summary { "Numbers: " (subject) }
                     (table.draw(palette))
                 }
             }

@@ -45,22 +45,17 @@ pub(super) struct Look {
     variant: usize,
 }
 
-/// The looks of all names on a page.
+/// The hues of all names on a page.
 #[derive(Debug, Default)]
 pub(super) struct Palette {
-    looks: BTreeMap<String, Look>,
+    hues: BTreeMap<String, Hue>,
 }
 
 impl Palette {
-    /// Gives each of `names` its look.
+    /// Gives each of `names` its hue.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut looks = BTreeMap::new();
         let mut strangers: Vec<&str> = Vec::new();
-        let mut seen = [0; 8];
-        for name in names {
-            if looks.contains_key(name) {
-                continue;
-            }
+        let hues = names.into_iter().map(|name| {
             let word = first_word(name);
             let hue = known(word).unwrap_or_else(|| {
                 let place = strangers.iter().position(|&stranger| stranger == word).unwrap_or_else(|| {
@@ -69,21 +64,27 @@ impl Palette {
                 });
                 SPARE[place % SPARE.len()]
             });
-            let variant = &mut seen[hue as usize];
-            looks.insert(name.to_owned(), Look { hue, variant: *variant });
-            *variant += 1;
-        }
-        Self { looks }
+            (name.to_owned(), hue)
+        });
+        Self { hues: hues.collect() }
     }
 
-    /// The look of `name`, if it is drawn on this page or is one of the switches.
+    /// The looks of names that are drawn in one chart, in their order.
+    pub fn looks(&self, names: &[&str]) -> Vec<Look> {
+        let mut seen = [0; 8];
+        let looks = names.iter().map(|name| {
+            let look = self.find(name).unwrap_or(Look { hue: Hue::Grey, variant: 0 });
+            let variant = seen[look.hue as usize];
+            seen[look.hue as usize] += 1;
+            Look { variant, ..look }
+        });
+        looks.collect()
+    }
+
+    /// How `name` looks on its own, if it is drawn on this page or is one of the switches.
     pub fn find(&self, name: &str) -> Option<Look> {
-        self.looks.get(name).copied().or_else(|| known(name).map(|hue| Look { hue, variant: 0 }))
-    }
-
-    /// The look of `name`; grey if nobody knows it.
-    pub fn look(&self, name: &str) -> Look {
-        self.find(name).unwrap_or(Look { hue: Hue::Grey, variant: 0 })
+        let hue = self.hues.get(name).copied().or_else(|| known(name))?;
+        Some(Look { hue, variant: 0 })
     }
 }
 
@@ -103,9 +104,18 @@ impl Look {
         format!("look {hue} v{}", self.variant.min(2))
     }
 
-    /// Whether this is drawn in front of all others.
+    /// Whether this is the look of the switch that the page is about.
     pub fn is_ours(self) -> bool {
         self.hue == Hue::Green
+    }
+
+    /// What is drawn later covers the rest: ours covers its peers, and a thin ideal stays visible on top of ours.
+    pub fn depth(self) -> u8 {
+        match self.hue {
+            Hue::Grey => 2,
+            Hue::Green => 1,
+            _ => 0,
+        }
     }
 
     /// This look's marker at a point; `tip` is what a pointer that rests there reads.
@@ -154,25 +164,26 @@ mod tests {
     fn a_switch_looks_the_same_in_any_company() {
         let alone = Palette::new(["zovn"]);
         let crowd = Palette::new(["vpp", "bridge", "other", "zovn"]);
-        assert_eq!(alone.look("zovn"), crowd.look("zovn"));
-        assert_eq!(alone.look("bridge"), crowd.look("bridge"));
+        for name in ["zovn", "bridge"] {
+            assert_eq!(alone.find(name), crowd.find(name));
+        }
     }
 
     #[test]
     fn variants_share_a_hue_and_differ_otherwise() {
-        let palette = Palette::new(["zovn · cubic", "zovn · reno", "zovn-lossy"]);
-        let [cubic, reno] = ["zovn · cubic", "zovn · reno"].map(|name| palette.look(name));
-        assert!(cubic.is_ours() && reno.is_ours());
-        assert_ne!(cubic, reno);
-        assert!(!palette.look("zovn-lossy").is_ours());
+        let names = ["zovn · cubic", "zovn · reno", "zovn-lossy"];
+        let looks = Palette::new(names).looks(&names);
+        assert!(looks[0].is_ours() && looks[1].is_ours() && !looks[2].is_ours());
+        assert_ne!(looks[0], looks[1]);
     }
 
     #[test]
     fn strangers_get_what_is_left() {
-        let palette = Palette::new(["a", "b", "c", "d"]);
-        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| palette.look(name));
-        assert!(a.hue != b.hue && b.hue != c.hue && a.hue != c.hue);
-        assert_eq!((a.hue, d.variant), (d.hue, 1));
+        let names = ["a", "b", "c", "d"];
+        let palette = Palette::new(names);
+        let looks = palette.looks(&names);
+        assert!((0..4).all(|one| (0..one).all(|other| looks[one] != looks[other])), "{looks:?}");
+        assert_eq!((looks[0].hue, looks[3].variant), (looks[3].hue, 1));
         assert!(palette.find("nobody").is_none());
     }
 }

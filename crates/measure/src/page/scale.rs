@@ -54,14 +54,19 @@ impl Axis {
         Self { reach: finite(value), ..self }
     }
 
+    /// What the axis shows, for the head of a table.
+    pub(super) fn subject(&self) -> String {
+        joined(&self.label, self.unit.noun().unwrap_or_default())
+    }
+
     /// Fits this axis to `values` and lays it out between the pixels `from` (smallest) and `to` (largest).
     pub(super) fn fit(&self, values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Scale {
         let values: Vec<f64> = values.into_iter().chain(self.reach).filter_map(finite).collect();
         let highest = values.iter().copied().fold(f64::MIN, f64::max);
         let (low, high) = match self.kind {
             Kind::Linear => linear_range(&values),
-            Kind::Log2 => log_range(&values, |value, up| power_of_two(value, up)),
-            Kind::Log10 => log_range(&values, |value, up| one_two_five(value, up)),
+            Kind::Log2 => log_range(&values, power_of_two),
+            Kind::Log10 => log_range(&values, one_two_five),
             Kind::Nines => (0.0, nines_range(&values)),
         };
         let is_log = matches!(self.kind, Kind::Log2 | Kind::Log10);
@@ -118,11 +123,10 @@ impl Scale {
     /// The axis' title, with the unit that its ticks are in.
     pub fn title(&self) -> String {
         let unit = match self.axis.kind {
-            Kind::Linear => self.axis.unit.scaled(self.largest()).1,
+            Kind::Linear => self.axis.unit.title(self.largest()),
             _ => self.axis.unit.noun().unwrap_or_default().to_owned(),
         };
-        let separator = if unit.is_empty() { "" } else { ", " };
-        format!("{}{separator}{unit}", self.axis.label)
+        joined(&self.axis.label, &unit)
     }
 
     /// Round values to mark: as many as fit, where a label takes `room` pixels along the axis.
@@ -155,13 +159,13 @@ impl Scale {
         match self.axis.kind {
             Kind::Linear => {
                 let step = step_for((self.high - self.low) / 8.0, coarseness);
-                let (factor, _) = unit.scaled(self.largest());
+                let (factor, sign) = unit.scaled(self.largest());
                 let decimals = (-(step / factor * 1.000_001).log10().floor()).clamp(0.0, 12.0) as usize;
                 let first = (self.low / step - 1e-6).ceil() as i64;
                 let last = (self.high / step + 1e-6).floor() as i64;
                 let value = |index: i64| index as f64 * step;
                 (first..=last)
-                    .map(|index| tick(value(index), plain(value(index) / factor, decimals)))
+                    .map(|index| tick(value(index), plain(value(index) / factor, decimals) + sign))
                     .collect()
             }
             Kind::Log2 => exponents().map(|n| tick(2f64.powi(n), unit.brief(2f64.powi(n)))).collect(),
@@ -255,6 +259,13 @@ fn step_for(least: f64, coarser: i32) -> f64 {
     [1.0, 2.0, 5.0][place.rem_euclid(3) as usize] * 10f64.powi(decade as i32 + place.div_euclid(3))
 }
 
+/// A label with its unit.
+fn joined(label: &str, unit: &str) -> String {
+    let separator = if label.is_empty() || unit.is_empty() { "" } else { ", " };
+    format!("{label}{separator}{unit}")
+}
+
+/// `value` with so many decimals; zero goes without.
 fn plain(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let is_zero = text.bytes().all(|byte| matches!(byte, b'0' | b'.'));
@@ -287,10 +298,8 @@ mod tests {
         );
         assert_eq!(texts(Axis::linear("", Unit::NONE), &[90.0]), ["0", "20", "40", "60", "80", "100"]);
         assert_eq!(texts(Axis::linear("", Unit::SECONDS), &[0.002]), ["0", "0.5", "1.0", "1.5", "2.0"]);
-        assert_eq!(
-            texts(Axis::linear("", Unit::SHARE).reach(1.0), &[0.1]),
-            ["0", "20", "40", "60", "80", "100"]
-        );
+        let shares = texts(Axis::linear("", Unit::SHARE).reach(1.0), &[0.1]);
+        assert_eq!(shares, ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
     }
 
     #[test]

@@ -2,11 +2,18 @@
 
 use maud::{Markup, html};
 
-use super::palette::Palette;
+use super::palette::Look;
 use super::scale::{Scale, Tick};
 
 /// The width of every chart, in its own pixels.
 pub(super) const WIDTH: f64 = 720.0;
+
+/// The room above a plot for the title of its vertical axis.
+pub(super) const TITLE_ROW: f64 = 32.0;
+
+/// How far the first and the last place on a horizontal axis keep from the ends of the plot, so that their labels
+/// fit.
+pub(super) const SIDE: f64 = 22.0;
 
 /// The size of most text, in the same pixels.
 pub(super) const TEXT: f64 = 12.0;
@@ -41,7 +48,7 @@ pub(super) fn text_width(text: &str, size: f64) -> f64 {
         |glyph: char| matches!(glyph, ' ' | '.' | ',' | 'i' | 'l' | 'j' | 't' | 'f' | 'I' | '/' | '(' | ')');
     let ems = |glyph: char| match glyph {
         glyph if narrow(glyph) => 0.38,
-        'm' | 'w' | 'M' | 'W' | '%' | '–' => 0.92,
+        'm' | 'w' | 'M' | 'W' | '%' | '–' | '×' | '−' | '<' | '>' => 0.95,
         // Ideographs and whatever else lies beyond the common alphabets take a full em.
         glyph if glyph > '\u{2fff}' => 1.0,
         _ => 0.62,
@@ -76,19 +83,19 @@ pub(super) fn svg(id: &str, title: &str, description: &str, height: f64, body: M
     }
 }
 
-/// The names with their looks in rows that start at `top`; also where the rows end.
-pub(super) fn legend(palette: &Palette, names: &[&str], sample: Sample, top: f64) -> (Markup, f64) {
+/// The names with their looks in rows; also where the rows end.
+pub(super) fn legend(names: &[&str], looks: &[Look], sample: Sample) -> (Markup, f64) {
     const ROW: f64 = 22.0;
     let lead = if sample == Sample::Patch { 20.0 } else { 34.0 };
     let mut places = Vec::new();
-    let (mut x, mut y) = (0.0, top);
-    for &name in names {
+    let (mut x, mut y) = (0.0, 0.0);
+    for (&name, &look) in names.iter().zip(looks) {
         let text = shortened(name, 260.0, TEXT);
         let width = lead + text_width(&text, TEXT) + 18.0;
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + ROW);
         }
-        places.push((x, y + 11.0, palette.look(name), text));
+        places.push((x, y + 11.0, look, text));
         x += width;
     }
     let body = html! {
@@ -103,7 +110,7 @@ pub(super) fn legend(palette: &Palette, names: &[&str], sample: Sample, top: f64
             }
         }
     };
-    (body, if names.is_empty() { top } else { y + ROW + 4.0 })
+    (body, if names.is_empty() { 0.0 } else { y + ROW + 4.0 })
 }
 
 /// Ticks of a vertical axis; more would stand too close.
@@ -125,7 +132,7 @@ impl Plot {
     /// Grid lines across the plot, their labels to its left, and the axis' title above its corner.
     pub fn y_axis(&self, title: &str, ticks: &[Tick]) -> Markup {
         html! {
-            text.axis x="0" y=(px(self.top - 14.0)) { (shortened(title, WIDTH, TEXT)) }
+            text.axis x="0" y=(px(self.top - 20.0)) { (shortened(title, WIDTH, TEXT)) }
             @for tick in ticks {
                 path.grid d={ "M" (px(self.left)) "," (px(tick.at)) "H" (px(self.right)) } {}
                 text.tick.end x=(px(self.left - 8.0)) y=(px(tick.at + 4.0)) { (tick.text) }

@@ -38,7 +38,7 @@ impl Table {
         let is_number: Vec<bool> = (0..self.heads.len()).map(|column| self.is_number(column)).collect();
         html! {
             div.scroll tabindex="0" {
-                table {
+                table.narrow[self.heads.len() <= 3] {
                     thead { tr {
                         @for (head, &number) in self.heads.iter().zip(&is_number) {
                             th.number[number] scope="col" { (named(head)) }

@@ -83,7 +83,7 @@ fn every_drawing_is_described_and_tabled() {
     let page = page_of(&["zovn".into(), "bridge".into()], &[(1.0, 2.0), (2.0, 0.0)]);
     let drawings = drawings(&page);
     assert_eq!(drawings.len(), 15);
-    assert_eq!(page.matches("<table>").count(), drawings.len());
+    assert_eq!(page.matches("<table").count(), drawings.len());
     for drawing in drawings {
         assert!(drawing.contains("<desc id=") && drawing.contains("bridge: "), "{drawing}");
     }
