@@ -1,0 +1,146 @@
+//! Frame slots of one owner.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Slots of equal size for frames, in memory that one thread has to itself.
+///
+/// The slot that was freed last is taken first: its lines are still in the cache. Slots are known by number, and
+/// one that is not taken cannot be reached.
+pub struct Pool {
+    lines: Box<[CacheLine]>,
+    lines_a_slot: usize,
+    slot_size: usize,
+    taken: Box<[bool]>,
+    free: Vec<u32>,
+}
+
+#[derive(Clone, FromBytes, Immutable, IntoBytes, KnownLayout)]
+#[repr(C, align(64))]
+struct CacheLine([u8; CACHE_LINE]);
+
+pub(crate) const CACHE_LINE: usize = 64;
+
+/// How far apart slots lie, in cache lines: an odd number.
+///
+/// A cache keeps a line in a set that its address modulo a power of two selects. Were slots 2 KiB apart, the first
+/// lines of all frames would share two of the 64 sets of a 32 KiB cache; with an odd distance they share none.
+pub(crate) const fn stride_lines(slot_size: usize) -> usize {
+    slot_size.div_ceil(CACHE_LINE) | 1
+}
+
+impl Pool {
+    /// `slots` slots of `slot_size` bytes each, all free.
+    ///
+    /// # Panics
+    ///
+    /// If no address space could hold them.
+    pub fn new(slots: u32, slot_size: usize) -> Self {
+        let lines_a_slot = stride_lines(slot_size);
+        let lines = (slots as usize).checked_mul(lines_a_slot).expect("a pool fits the address space");
+        Self {
+            lines: vec![CacheLine::new_zeroed(); lines].into_boxed_slice(),
+            lines_a_slot,
+            slot_size,
+            taken: vec![false; slots as usize].into_boxed_slice(),
+            free: (0..slots).rev().collect(),
+        }
+    }
+
+    /// Takes a free slot; its bytes are what they were. `None` if every slot is taken.
+    #[inline]
+    pub fn take(&mut self) -> Option<u32> {
+        let slot = self.free.pop()?;
+        self.taken[slot as usize] = true;
+        Some(slot)
+    }
+
+    /// Frees a slot that was taken.
+    ///
+    /// # Panics
+    ///
+    /// If it was not: two frames would come to share it.
+    #[inline]
+    pub fn put(&mut self, slot: u32) {
+        assert!(self.taken[slot as usize], "slot {slot} was freed twice");
+        self.taken[slot as usize] = false;
+        self.free.push(slot);
+    }
+
+    /// The bytes of a slot that was taken.
+    ///
+    /// # Panics
+    ///
+    /// If it was not.
+    #[inline]
+    pub fn bytes(&self, slot: u32) -> &[u8] {
+        assert!(self.taken[slot as usize], "slot {slot} is free");
+        let first = slot as usize * self.lines_a_slot;
+        &self.lines[first..first + self.lines_a_slot].as_bytes()[..self.slot_size]
+    }
+
+    /// The bytes of a slot that was taken, to fill.
+    ///
+    /// # Panics
+    ///
+    /// If it was not.
+    #[inline]
+    pub fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
+        assert!(self.taken[slot as usize], "slot {slot} is free");
+        let first = slot as usize * self.lines_a_slot;
+        &mut self.lines[first..first + self.lines_a_slot].as_mut_bytes()[..self.slot_size]
+    }
+
+    /// How many slots are free.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many slots there are.
+    pub fn slots(&self) -> usize {
+        self.taken.len()
+    }
+
+    /// How many bytes a slot has.
+    pub fn slot_size(&self) -> usize {
+        self.slot_size
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slot_freed_last_is_taken_first() {
+        let mut pool = Pool::new(3, 100);
+        let slots = [pool.take(), pool.take(), pool.take()].map(Option::unwrap);
+        assert_eq!(pool.take(), None);
+        pool.put(slots[1]);
+        assert_eq!(pool.take(), Some(slots[1]));
+    }
+
+    #[test]
+    fn slots_do_not_overlap() {
+        let mut pool = Pool::new(5, 130);
+        let slots: Vec<u32> = core::iter::from_fn(|| pool.take()).collect();
+        for &slot in &slots {
+            pool.bytes_mut(slot).fill(slot as u8);
+        }
+        for &slot in &slots {
+            assert_eq!(pool.bytes(slot), [slot as u8; 130]);
+        }
+    }
+
+    #[test]
+    #[should_panic = "slot 0 was freed twice"]
+    fn a_slot_cannot_be_freed_twice() {
+        let mut pool = Pool::new(1, 64);
+        let slot = pool.take().unwrap();
+        pool.put(slot);
+        pool.put(slot);
+    }
+}
