@@ -38,7 +38,7 @@ impl<F> Switch<F> {
     /// The frame that port `to`'s receiver is to take now, if there is one and its rate allows it.
     #[inline]
     pub fn head(&mut self, now: Instant, to: PortId) -> Option<Head<'_, F>> {
-        let port = self.ports[to.index()].as_mut().expect("the port is attached");
+        let port = self.ports[to.index()].as_deref_mut().expect("the port is attached");
         let egress = &mut port.egress;
         if egress.ready == 0 || egress.must_wait(now) {
             return None;
@@ -142,13 +142,16 @@ impl<F> Head<'_, F> {
     /// still wants the frame.
     #[inline]
     pub fn delivered(self) -> Option<Released<F>> {
-        let bytes = self.bytes();
         let (now, to, class) = (self.now, self.egress, self.class);
         self.take(|switch, node| {
-            let egress = &mut switch.port_mut(to).egress;
+            let bytes = switch.cells.get(node).bytes;
+            let port = switch.port_mut(to);
+            let egress = &mut port.egress;
             egress.progress = now;
             egress.stalled = false;
-            egress.deficits[class] -= i64::from(bytes);
+            if port.config.scheduling != Scheduling::Strict {
+                egress.deficits[class] -= i64::from(bytes);
+            }
             if let Some(shaper) = &mut egress.shaper {
                 shaper.take(now, bytes);
             }
@@ -199,7 +202,7 @@ impl<F> Head<'_, F> {
         }
         let cell = switch.cells.get(node);
         let (frames, bytes) = (cell.frames, cell.bytes);
-        let egress = &mut switch.ports[to.index()].as_mut().expect("the port is attached").egress;
+        let egress = &mut switch.ports[to.index()].as_deref_mut().expect("the port is attached").egress;
         let side = &mut egress.classes[class];
         switch.cells.pop(&mut side.queue);
         side.load.remove(frames, bytes);

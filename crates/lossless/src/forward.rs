@@ -1,11 +1,11 @@
 //! From a sender to an egress: classification, and the forwarder of Algorithm 1 in both directions.
 
-use units::{Class, Instant};
+use units::{Class, Instant, Mac};
 use wire::ethernet;
 
 use crate::account::Refusal;
 use crate::cells::{Cell, Node};
-use crate::port::{NOBODY, PortId, Route, Voq};
+use crate::port::{Memory, NOBODY, PortId, Voq};
 use crate::switch::{End, Released};
 use crate::table::Key;
 use crate::{LossyClass, Switch};
@@ -30,11 +30,14 @@ pub struct Full<F>(pub Arrival<F>);
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
 const QUANTUM: u32 = 1514;
 
-/// Where a frame is to go.
-enum Target {
-    One(PortId),
-    All,
-    Nowhere(Refusal),
+/// One copy of a frame on its way.
+#[derive(Clone, Copy)]
+struct Way {
+    from: PortId,
+    to: PortId,
+    class: Class,
+    frames: u16,
+    bytes: u32,
 }
 
 impl<F> Switch<F> {
@@ -50,9 +53,11 @@ impl<F> Switch<F> {
     #[inline]
     pub fn offer(&mut self, now: Instant, from: PortId, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
         let Arrival { header, bytes, frames, .. } = arrival;
-        let port = self.ports[from.index()].as_mut().expect("the port is attached");
-        let class = header.tag.map_or(port.config.class, |tag| self.settings.priorities[tag.class]);
-        let vlan = header.tag.map_or(0, |tag| tag.vlan);
+        let port = self.ports[from.index()].as_deref_mut().expect("the port is attached");
+        let (class, vlan) = match header.tag {
+            None => (port.config.class, 0),
+            Some(tag) => (self.settings.priorities[tag.class], tag.vlan),
+        };
 
         let held = &mut port.ingress.held[class];
         let limits = &port.config.ingress;
@@ -66,17 +71,25 @@ impl<F> Switch<F> {
         account.accept();
         account.bytes += u64::from(bytes);
 
-        self.learn(now, from, Key::new(header.source, vlan), header.source.is_multicast());
-        let target = self.route(from, &header, vlan);
+        let (source, destination) = (Key::new(header.source, vlan), Key::new(header.destination, vlan));
+        let memory = &port.ingress.memory;
+        let current = memory.generation == self.table.generation();
+        if !current || memory.source != source || now >= memory.refresh_at {
+            self.learn(now, from, source, header.source);
+        }
+        let memory = &self.port(from).ingress.memory;
+        let egress = match memory.destination == destination {
+            true => memory.egress,
+            false => self.look_up(from, destination, header.destination),
+        };
+
         let lossy = self.settings.classes.lossy(class);
         let node = self.cells.insert(Cell::new(arrival.frame, from.0, class, frames, bytes));
-        let released = match target {
-            Target::One(egress) => {
-                self.port_mut(egress).egress.accounts[class].accept();
-                self.place(now, egress, node, lossy)
-            }
-            Target::All => self.flood(now, from, node, lossy),
-            Target::Nowhere(refusal) => self.refuse_at_once(node, refusal),
+        let released = if egress == NOBODY || egress == from.0 {
+            self.forward_special(now, from, node, header.destination, egress)
+        } else {
+            let way = Way { from, to: PortId(egress), class, frames, bytes };
+            self.place(now, way, node, lossy)
         };
         Ok(released.map(|released| released.frame))
     }
@@ -89,65 +102,62 @@ impl<F> Switch<F> {
         account.refuse(Refusal::MALFORMED);
     }
 
-    /// Remembers that `key` is at `from`, unless that was noted not long ago.
-    #[inline]
-    fn learn(&mut self, now: Instant, from: PortId, key: Key, is_group: bool) {
-        let generation = self.table.generation();
-        let refresh = self.table.refresh();
-        let source = &mut self.port_mut(from).ingress.source;
-        let fresh =
-            source.key == Some(key) && source.generation == generation && now.since(source.learned) < refresh;
-        if fresh || is_group {
-            return;
+    /// Tells the table where `source` is, and forgets what the port knew of an older one.
+    #[cold]
+    fn learn(&mut self, now: Instant, from: PortId, source: Key, mac: Mac) {
+        if !mac.is_multicast() {
+            self.table.learn(now, source, from.0);
         }
-        self.table.learn(now, key, from.0);
-        let generation = self.table.generation();
-        self.port_mut(from).ingress.source = crate::port::Source { key: Some(key), generation, learned: now };
+        let (generation, refresh_at) = (self.table.generation(), now + self.table.refresh());
+        let memory = &mut self.port_mut(from).ingress.memory;
+        if memory.generation != generation {
+            *memory = Memory::NOTHING;
+        }
+        (memory.generation, memory.source, memory.refresh_at) = (generation, source, refresh_at);
     }
 
-    #[inline]
-    fn route(&mut self, from: PortId, header: &ethernet::Peek, vlan: u16) -> Target {
-        let key = Key::new(header.destination, vlan);
-        let generation = self.table.generation();
-        let route = self.port(from).ingress.route;
-        let egress = if route.key == Some(key) && route.generation == generation {
-            route.egress
+    #[cold]
+    fn look_up(&mut self, from: PortId, destination: Key, mac: Mac) -> u16 {
+        let known = if mac.is_multicast() { None } else { self.table.find(destination) };
+        let egress = known.unwrap_or(NOBODY);
+        let memory = &mut self.port_mut(from).ingress.memory;
+        (memory.destination, memory.egress) = (destination, egress);
+        egress
+    }
+
+    /// A frame to nobody, to everybody, or back to where it came from.
+    fn forward_special(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        node: Node,
+        destination: Mac,
+        egress: u16,
+    ) -> Option<Released<F>> {
+        if egress == from.0 {
+            self.refuse_at_once(node, Refusal::SAME_PORT)
+        } else if is_link_local(destination) {
+            self.refuse_at_once(node, Refusal::LINK_LOCAL)
         } else {
-            if is_link_local(header.destination) {
-                return Target::Nowhere(Refusal::LINK_LOCAL);
-            }
-            let known = if header.destination.is_multicast() { None } else { self.table.find(key) };
-            let egress = known.unwrap_or(NOBODY);
-            self.port_mut(from).ingress.route = Route { key: Some(key), generation, egress };
-            egress
-        };
-        match egress {
-            NOBODY => Target::All,
-            egress if egress == from.0 => Target::Nowhere(Refusal::SAME_PORT),
-            egress => Target::One(PortId(egress)),
+            self.flood(now, from, node)
         }
     }
 
     /// A copy to every other port. Each waits for its own egress: a slow one holds back nobody's later frames until
     /// the sender's share, or its quota there, is used up.
-    fn flood(
-        &mut self,
-        now: Instant,
-        from: PortId,
-        node: Node,
-        lossy: Option<LossyClass>,
-    ) -> Option<Released<F>> {
-        let class = self.cells.get(node).class;
+    fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
+        let cell = self.cells.get(node);
+        let (class, frames, bytes) = (cell.class, cell.frames, cell.bytes);
+        let lossy = self.settings.classes.lossy(class);
         let mut egresses = self.attached().filter(move |port| *port != from).peekable();
         if egresses.peek().is_none() {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
         }
         let mut released = None;
-        while let Some(egress) = egresses.next() {
+        while let Some(to) = egresses.next() {
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
             let place = if egresses.peek().is_some() { self.cells.copy(node) } else { node };
-            self.port_mut(egress).egress.accounts[class].accept();
-            released = self.place(now, egress, place, lossy);
+            released = self.place(now, Way { from, to, class, frames, bytes }, place, lossy);
         }
         released
     }
@@ -157,26 +167,25 @@ impl<F> Switch<F> {
     fn place(
         &mut self,
         now: Instant,
-        to: PortId,
+        way: Way,
         node: Node,
         lossy: Option<LossyClass>,
     ) -> Option<Released<F>> {
-        let cell = self.cells.get(node);
-        let (class, from) = (cell.class, PortId(cell.ingress));
-        let (frames, bytes) = (cell.frames, cell.bytes);
-        let port = self.ports[to.index()].as_mut().expect("the table names attached ports");
-        let idle = port.egress.ready == 0;
-        let side = &mut port.egress.classes[class];
+        let Way { from, to, class, frames, bytes } = way;
+        let port = self.ports[to.index()].as_deref_mut().expect("the table names attached ports");
+        let egress = &mut port.egress;
+        egress.accounts[class].accept();
+        let side = &mut egress.classes[class];
         if side.waiting == NOBODY && side.permits(&port.config.egress, frames, bytes) {
-            if idle {
-                port.egress.progress = now;
+            if egress.ready == 0 {
+                egress.progress = now;
             }
+            egress.ready |= 1 << class.pcp();
             side.load.add(frames, bytes);
             self.cells.push(&mut side.queue, node);
-            port.egress.ready |= 1 << class.pcp();
             return None;
         }
-        if port.egress.stalled {
+        if egress.stalled {
             return self.finish(now, to, node, End::Refused(Refusal::STALLED));
         }
         match lossy {
@@ -323,6 +332,6 @@ impl<F> Switch<F> {
 
 /// Whether a bridge keeps frames for this address to itself: 01-80-C2-00-00-00 to -0F (802.1Q table 8-1).
 #[inline]
-fn is_link_local(mac: units::Mac) -> bool {
+fn is_link_local(mac: Mac) -> bool {
     mac.as_u64() >> 4 == 0x0180_c200_0000 >> 4
 }

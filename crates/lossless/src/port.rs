@@ -47,10 +47,8 @@ pub(crate) struct Ingress {
     pub paused_since: Option<Instant>,
     /// How long it was held back before.
     pub paused: Span,
-    /// The last destination that was looked up.
-    pub route: Route,
-    /// The last source that was learned.
-    pub source: Source,
+    /// What the table last said to this port.
+    pub memory: Memory,
 }
 
 /// Frames of one ingress and one class that wait for room in one egress.
@@ -68,19 +66,28 @@ impl Voq {
     pub(crate) const EMPTY: Self = Self { queue: Queue::EMPTY, frames: 0, deficit: 0, next: NOBODY };
 }
 
+/// The last source that was learned and the last destination that was looked up, so that a sender that keeps talking
+/// to one receiver does not ask the table for each frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    pub key: Option<Key>,
+pub(crate) struct Memory {
+    /// The table's generation that this was true of.
     pub generation: u64,
-    /// The egress, or [`NOBODY`] for everybody.
+    pub source: Key,
+    /// When the table wants to hear of the source again.
+    pub refresh_at: Instant,
+    pub destination: Key,
+    /// The destination's port, or [`NOBODY`] for everybody.
     pub egress: u16,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Source {
-    pub key: Option<Key>,
-    pub generation: u64,
-    pub learned: Instant,
+impl Memory {
+    pub(crate) const NOTHING: Self = Self {
+        generation: 0,
+        source: Key::NONE,
+        refresh_at: Instant::ZERO,
+        destination: Key::NONE,
+        egress: NOBODY,
+    };
 }
 
 #[derive(Debug)]
@@ -138,8 +145,7 @@ impl Port {
                 at_quota: 0,
                 paused_since: None,
                 paused: Span::ZERO,
-                route: Route { key: None, generation: 0, egress: NOBODY },
-                source: Source { key: None, generation: 0, learned: Instant::ZERO },
+                memory: Memory::NOTHING,
             },
             egress: Egress {
                 accounts: ClassMap::default(),

@@ -1,5 +1,6 @@
 //! The switch as a whole: its ports, its table, its books.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use units::{Class, Instant, Mac, Span};
@@ -15,7 +16,7 @@ use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
 pub struct Switch<F> {
     pub(crate) settings: Settings,
     /// By number; `None` where a port was detached.
-    pub(crate) ports: Vec<Option<Port>>,
+    pub(crate) ports: Vec<Option<Box<Port>>>,
     pub(crate) cells: Cells<F>,
     pub(crate) table: MacTable,
     /// The ingress accounts of ports that were detached.
@@ -93,7 +94,7 @@ impl<F> Switch<F> {
             }
         }
         self.cells.reserve(config.ingress.frames.min(4096) as usize);
-        self.ports[index] = Some(Port::new(config, now, self.ports.len()));
+        self.ports[index] = Some(Box::new(Port::new(config, now, self.ports.len())));
         Ok(PortId(index as u16))
     }
 
@@ -214,7 +215,7 @@ impl<F> Switch<F> {
     /// A frame that may leave already is no deadline: its receiver has to ask.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let verdict = self.settings.stall_after;
-        let of_port = |port: &Port| {
+        let of_port = |port: &Box<Port>| {
             let egress = &port.egress;
             let shaped =
                 egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| egress.ready != 0 && *at > now);
@@ -264,12 +265,12 @@ impl<F> Switch<F> {
 
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &Port {
-        self.ports[port.index()].as_ref().expect("the port is attached")
+        self.ports[port.index()].as_deref().expect("the port is attached")
     }
 
     #[inline]
     pub(crate) fn port_mut(&mut self, port: PortId) -> &mut Port {
-        self.ports[port.index()].as_mut().expect("the port is attached")
+        self.ports[port.index()].as_deref_mut().expect("the port is attached")
     }
 
     /// One egress is done with a frame that lies in none of its queues any more: books it on both sides.
@@ -282,8 +283,8 @@ impl<F> Switch<F> {
         end: End,
     ) -> Option<Released<F>> {
         let cell = self.cells.get(node);
-        let (class, bytes, from) = (cell.class, cell.bytes, PortId(cell.ingress));
-        let before = cell.delivered;
+        let (class, bytes, from, delivered_before) =
+            (cell.class, cell.bytes, PortId(cell.ingress), cell.delivered);
         let account = &mut self.port_mut(egress).egress.accounts[class];
         match end {
             End::Delivered => {
@@ -295,7 +296,7 @@ impl<F> Switch<F> {
         let frame = self.cells.finish(node, matches!(end, End::Delivered))?;
         let port = self.port_mut(from);
         match end {
-            End::Refused(refusal) if !before => port.ingress.accounts[class].refuse(refusal),
+            End::Refused(refusal) if !delivered_before => port.ingress.accounts[class].refuse(refusal),
             _ => port.ingress.accounts[class].deliver(),
         }
         port.ingress.held[class].remove(1, bytes);

@@ -23,6 +23,9 @@ pub struct MacEntry {
 pub(crate) struct Key(u64);
 
 impl Key {
+    /// No address: its VLAN has no number that fits 12 bits.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+
     #[inline]
     pub(crate) fn new(mac: Mac, vlan: u16) -> Self {
         Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))

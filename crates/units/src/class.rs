@@ -17,18 +17,22 @@ impl Class {
     }
 
     /// The class in the low three bits of `bits`, as in a VLAN tag's TCI once shifted down.
+    #[inline]
     pub const fn from_low_bits(bits: u8) -> Self {
         Self(bits & 7)
     }
 
     /// The priority code point, 0 to 7.
+    #[inline]
     pub const fn pcp(self) -> u8 {
         self.0
     }
 
     /// This class's place in a table of eight.
+    #[inline]
     pub const fn index(self) -> usize {
-        self.0 as usize
+        // It is below eight already; so the compiler knows too.
+        (self.0 & 7) as usize
     }
 
     /// All eight, lowest first.
@@ -63,12 +67,14 @@ impl<T> ClassMap<T> {
 impl<T> Index<Class> for ClassMap<T> {
     type Output = T;
 
+    #[inline]
     fn index(&self, class: Class) -> &T {
         &self.0[class.index()]
     }
 }
 
 impl<T> IndexMut<Class> for ClassMap<T> {
+    #[inline]
     fn index_mut(&mut self, class: Class) -> &mut T {
         &mut self.0[class.index()]
     }

@@ -1,0 +1,72 @@
+//! The core by itself: what a decision costs, without memory to move.
+//!
+//! `cargo bench -p lossless`. One iteration is a burst of 64 frames, from offer to release.
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use lossless::{Arrival, ClassKind, Classes, Limits, PortConfig, PortId, Settings, Switch};
+use units::{Instant, Mac};
+use wire::ethernet::Peek;
+
+const BURST: u32 = 64;
+
+fn switch(kind: ClassKind, ports: usize, egress: u32) -> (Switch<u32>, Vec<PortId>) {
+    let mut switch = Switch::new(Settings { classes: Classes::all(kind), ..Settings::default() });
+    let config = PortConfig { egress: Limits::frames(egress), ..PortConfig::default() };
+    let ids: Vec<_> = (0..ports).map(|_| switch.attach(Instant::ZERO, config).expect("few ports")).collect();
+    for (port, id) in (1..).zip(&ids) {
+        switch.pin(Mac::local(port), 0, *id);
+    }
+    (switch, ids)
+}
+
+fn arrival(from: u32, to: u32, frame: u32) -> Arrival<u32> {
+    let header = Peek { destination: Mac::local(to), source: Mac::local(from), tag: None, ethertype: 0x0800 };
+    Arrival { frame, header, bytes: 64, frames: 1 }
+}
+
+fn drain(switch: &mut Switch<u32>, now: Instant, id: PortId) -> u32 {
+    let mut taken = 0;
+    while let Some(head) = switch.head(now, id) {
+        taken += u32::from(head.delivered().is_some());
+    }
+    taken
+}
+
+fn one_to_one(c: &mut Criterion) {
+    let mut group = c.benchmark_group("one to one");
+    group.throughput(Throughput::Elements(u64::from(BURST)));
+    for (name, kind) in [("lossless", ClassKind::Lossless), ("lossy", ClassKind::Lossy)] {
+        let (mut switch, ids) = switch(kind, 2, 1024);
+        let now = Instant::from_nanos(1);
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                for frame in 0..BURST {
+                    switch.offer(now, ids[0], arrival(1, 2, frame)).expect("there is room");
+                }
+                drain(&mut switch, now, ids[1])
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Eight senders, a receiver with room for four frames: every frame waits its turn.
+fn incast(c: &mut Criterion) {
+    let mut group = c.benchmark_group("incast");
+    group.throughput(Throughput::Elements(u64::from(BURST)));
+    let (mut switch, ids) = switch(ClassKind::Lossless, 9, 4);
+    let now = Instant::from_nanos(1);
+    group.bench_function("8 to 1, waiting", |b| {
+        b.iter(|| {
+            for frame in 0..BURST {
+                let from = frame % 8;
+                switch.offer(now, ids[from as usize], arrival(from + 1, 9, frame)).expect("there is room");
+            }
+            drain(&mut switch, now, ids[8])
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, one_to_one, incast);
+criterion_main!(benches);
