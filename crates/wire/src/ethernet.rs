@@ -94,25 +94,20 @@ pub struct Peek {
 
 /// Reads addresses, outermost tag and EtherType; `None` if they do not all lie in `frame`.
 ///
-/// It runs once for each frame of the switch: one bounds check, one branch, no loop.
+/// It runs for every frame that the switch sees, so it stays a handful of instructions without a loop or a call.
 #[inline]
 pub fn peek(frame: &[u8]) -> Option<Peek> {
-    let Some(head) = frame.first_chunk::<18>() else { return peek_short(frame) };
-    let [.., a, b, c, d, e, f] = *head;
-    let (outer, tci, inner) =
-        (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), u16::from_be_bytes([e, f]));
-    let (tag, ethertype) = if is_tag(outer) { (Some(Tag::from_tci(tci)), inner) } else { (None, outer) };
-    Some(Peek { destination: address(head, 0), source: address(head, 6), tag, ethertype })
-}
-
-/// A frame with fewer than 18 bytes: virtual devices pass what no wire would carry.
-#[cold]
-fn peek_short(frame: &[u8]) -> Option<Peek> {
-    let (header, _) = Header::parse(frame)?;
-    let ethertype = header.ethertype.get();
-    let peek =
-        Peek { destination: Mac(header.destination), source: Mac(header.source), tag: None, ethertype };
-    (!is_tag(ethertype)).then_some(peek)
+    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *frame.first_chunk()?;
+    let outer = u16::from_be_bytes([t0, t1]);
+    let (tag, ethertype) = if is_tag(outer) {
+        let [c0, c1, t0, t1] = *frame[Header::LEN..].first_chunk()?;
+        (Some(Tag::from_tci(u16::from_be_bytes([c0, c1]))), u16::from_be_bytes([t0, t1]))
+    } else {
+        (None, outer)
+    };
+    let destination = Mac([d0, d1, d2, d3, d4, d5]);
+    let source = Mac([s0, s1, s2, s3, s4, s5]);
+    Some(Peek { destination, source, tag, ethertype })
 }
 
 /// The EtherType of what the frame carries and where that begins, behind at most two tags (802.1ad).
@@ -132,11 +127,6 @@ pub(crate) fn payload(frame: &[u8]) -> Option<(u16, usize)> {
 #[inline]
 const fn is_tag(ethertype: u16) -> bool {
     matches!(ethertype, ethertype::VLAN | ethertype::SERVICE_VLAN)
-}
-
-#[inline]
-fn address(head: &[u8; 18], at: usize) -> Mac {
-    Mac(core::array::from_fn(|i| head[at + i]))
 }
 
 #[cfg(test)]
