@@ -17,6 +17,9 @@ const LABEL: f64 = 11.0;
 
 const HEIGHT: f64 = 230.0;
 
+/// About how wide a plot is, beside the labels of its vertical axis.
+const UPRIGHT_WIDTH: f64 = 640.0;
+
 /// A bar for each name, or for each name in each of several groups, with its value at its end.
 #[derive(Clone, Debug)]
 pub struct Bars {
@@ -148,15 +151,20 @@ impl Bars {
     /// Whether every number fits above its bar, and every name below it.
     fn fits_upright(&self) -> bool {
         let groups = self.group_names();
-        let slot = 640.0 / (groups.len() as f64 * (self.series.len() as f64 + 0.6)).max(1.0);
-        let widest = |texts: &mut dyn Iterator<Item = String>, size: f64| {
-            texts.map(|text| text_width(&text, size)).fold(0.0, f64::max)
+        let group_width = UPRIGHT_WIDTH / groups.len().max(1) as f64;
+        let slot = self.slot(group_width);
+        let (names, name_width) = match self.groups {
+            Some(_) => (groups, group_width),
+            None => (self.names().collect(), slot),
         };
-        let names: Vec<_> = if self.groups.is_some() { groups } else { self.names().collect() };
-        let numbers = widest(&mut self.values().map(|value| self.tell(Some(value))), LABEL) + 6.0;
-        let names = widest(&mut names.into_iter().map(str::to_owned), TEXT) + 12.0;
-        let per_name = if self.groups.is_some() { slot * (self.series.len() as f64 + 0.6) } else { slot };
-        numbers <= slot && names <= per_name
+        let names_fit = names.iter().all(|name| text_width(name, TEXT) + 12.0 <= name_width);
+        let mut numbers = self.values().map(|value| self.tell(Some(value)));
+        names_fit && numbers.all(|number| text_width(&number, LABEL) + 6.0 <= slot)
+    }
+
+    /// The room for a bar in a group that is `width` wide, where groups stand apart by more than half a bar.
+    fn slot(&self, width: f64) -> f64 {
+        (width / (self.series.len() as f64 + 0.6)).min(96.0)
     }
 
     /// The bars of one group side by side, `slot` apart, around `middle`.
@@ -184,7 +192,7 @@ impl Bars {
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
         let groups = self.group_names();
         let width = (plot.right - plot.left) / groups.len().max(1) as f64;
-        let slot = (width / (self.series.len() as f64 + 0.6)).min(96.0);
+        let slot = self.slot(width);
         let thick = (slot - 4.0).clamp(2.0, 56.0);
         let middle = |group: usize| plot.left + width * (group as f64 + 0.5);
         let body = html! {
@@ -202,7 +210,9 @@ impl Bars {
                         text.tick.middle x=(px(bar.at)) y=(px(bottom + 19.0)) { (bar.series.name) }
                     }
                 }
-                text.tick.middle x=(px(middle(group))) y=(px(bottom + 19.0)) { (name) }
+                @if self.groups.is_some() {
+                    text.tick.middle x=(px(middle(group))) y=(px(bottom + 19.0)) { (name) }
+                }
             }
             (plot.x_axis(self.groups.as_ref().map_or("", |(label, _)| label), &[]))
         };

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::format::MISSING;
+use super::format::{MISSING, Unit};
 use super::palette::Palette;
 use super::scale::{Axis, Scale, finite};
 use super::svg::{Plot, SIDE, Sample, TITLE_ROW, WIDTH, columns, gutter, legend, px, rows, svg};
@@ -12,8 +12,8 @@ use super::table::Table;
 
 const HEIGHT: f64 = 260.0;
 
-/// The most steps of a curve that anybody could see.
-const MAX_STEPS: usize = 400;
+/// Steps of a curve that are closer than this, in pixels, are drawn as one.
+const LEAST_STEP: f64 = 1.5;
 
 /// The percentiles that the table beside the chart tells.
 const TOLD: [(&str, f64); 6] =
@@ -83,11 +83,8 @@ impl Cdf {
         let (top, bottom) = (top + TITLE_ROW, top + TITLE_ROW + HEIGHT);
         let label = "share of samples";
         let steps = || self.series.iter().flat_map(|curve| &curve.steps);
-        let shares = if self.is_tail {
-            Axis::nines(label)
-        } else {
-            Axis::linear(label, super::Unit::SHARE).reach(1.0)
-        };
+        let shares =
+            if self.is_tail { Axis::nines(label) } else { Axis::linear(label, Unit::SHARE).reach(1.0) };
         let y = shares.fit(steps().map(|step| step.1), bottom, top);
         let y_ticks = rows(&y);
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
@@ -148,7 +145,7 @@ impl Curve {
             } else {
                 let is_last = index + 1 == self.steps.len();
                 let apart = (at.0 - drawn.0).abs() + (at.1 - drawn.1).abs();
-                if !is_last && apart < 2.0 * WIDTH / MAX_STEPS as f64 {
+                if !is_last && apart < LEAST_STEP {
                     continue;
                 }
                 let _ = write!(path, "H{}V{}", px(at.0), px(at.1));
@@ -162,7 +159,6 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Unit;
 
     #[test]
     fn quantiles_are_values_that_were_measured() {

@@ -137,10 +137,10 @@ pub fn si(value: f64, unit: Unit) -> String {
 ///
 /// `0 %` and `100 %` are exact. A share too close to either is said to be: `< 0.001 %`, `> 99.9 %`.
 pub fn percent(ratio: f64) -> String {
-    if !ratio.is_finite() {
+    let hundredths = ratio * 100.0;
+    if !hundredths.is_finite() {
         return MISSING.into();
     }
-    let hundredths = ratio * 100.0;
     if ratio > 0.0 && hundredths < 0.001 {
         return "< 0.001 %".into();
     }

@@ -39,6 +39,16 @@ const STYLE: &str = include_str!("style.css");
 const OPEN_ROWS: usize = 8;
 
 /// A page in the making. Every method adds to its end.
+///
+/// ```
+/// use measure::page::{Axis, Bars, Page, Unit};
+///
+/// let lost = Bars::new("Lost frames by switch", Axis::linear("lost", Unit::FRAMES))
+///     .bar("bridge", 7_224_207.0)
+///     .bar("zovn", 0.0);
+/// let html = Page::new("Loss").lead("Two senders flood one receiver.").chart(lost).render();
+/// assert!(html.contains("7,224,207"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
