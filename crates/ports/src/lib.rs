@@ -14,9 +14,11 @@
 //! is all the flow control there is, and it is why nothing is lost.
 
 pub mod ethtool;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod spawn;
+pub mod tap;
 
 use std::fmt;
 use std::io;

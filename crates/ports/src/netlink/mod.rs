@@ -28,6 +28,7 @@ use crate::netns::{Namespace, NamespaceError};
 
 pub use address::{ParsePrefixError, Prefix, Route};
 pub use link::{Link, LinkChange, LinkCounters};
+pub(crate) use qdisc::set_request;
 pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
 
 /// A connection to the kernel's routing tables in one namespace.
@@ -131,6 +132,23 @@ impl Netlink {
         debug_assert!(flags & (NLM_F_DUMP | NLM_F_ACK) != 0, "an answer must have an end");
         self.send(flags, request).map_err(failed(operation, object))?;
         self.collect(operation, object, each)
+    }
+
+    /// Sends a request made by [`encode`] with sequence 0 and no acknowledgement: done when this returns.
+    pub(crate) fn post(&mut self, request: &[u8]) -> io::Result<()> {
+        self.socket.send(request, 0)?;
+        self.answer.clear();
+        match self.socket.recv(&mut self.answer, libc::MSG_DONTWAIT) {
+            // Silence is consent: the kernel answers such a request only to refuse it.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => match NetlinkBuffer::new_checked(&self.answer[..]) {
+                Ok(message) if message.message_type() == NLMSG_ERROR => {
+                    verdict(&message, "post", "a request").map_err(|error| error.source)
+                }
+                _ => Err(io::ErrorKind::InvalidData.into()),
+            },
+        }
     }
 
     fn send(&mut self, flags: u16, request: RouteNetlinkMessage) -> io::Result<()> {

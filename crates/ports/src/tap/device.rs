@@ -1,0 +1,90 @@
+//! The TAP device itself (Documentation/networking/tuntap.rst), opened inside a container's namespace.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::io::Errno;
+use wire::Offload;
+
+use crate::Taken;
+
+/// An open TAP device. It persists when this is dropped; see [`Device::persist`].
+#[derive(Debug)]
+pub(super) struct Device(File);
+
+impl Device {
+    /// Opens the device of that name in the calling thread's namespace, or makes it.
+    ///
+    /// Frames come and go behind a 12-byte virtio header, little-endian.
+    pub fn open(name: &str) -> io::Result<Self> {
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open("/dev/net/tun")?;
+        // SAFETY: all zeros are a valid ifreq, a struct of integers and a union of plain data.
+        #[expect(unsafe_code, reason = "ifreq has no other constructor")]
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+            *place = byte.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+        let device = Self(open);
+        device.control(libc::TUNSETIFF, &mut request)?;
+        device.control(libc::TUNSETVNETHDRSZ, &mut (Offload::LEN as libc::c_int))?;
+        device.control(libc::TUNSETVNETLE, &mut (1 as libc::c_int))?;
+        Ok(device)
+    }
+
+    /// Lets the kernel hand over large packets and unfinished checksums, or not.
+    pub fn set_offload(&self, on: bool) -> io::Result<()> {
+        const SEGMENT: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+        if !on {
+            return self.switch(libc::TUNSETOFFLOAD, 0);
+        }
+        // UDP segmentation came with Linux 6.2.
+        self.switch(libc::TUNSETOFFLOAD, SEGMENT | libc::TUN_F_USO4 | libc::TUN_F_USO6)
+            .or_else(|_| self.switch(libc::TUNSETOFFLOAD, SEGMENT))
+    }
+
+    /// Lets the device outlive its last user, or not.
+    pub fn persist(&self, on: bool) -> io::Result<()> {
+        self.switch(libc::TUNSETPERSIST, u32::from(on))
+    }
+
+    /// Hands a frame to the container: it is with its socket when this returns.
+    #[inline]
+    pub fn write(&self, bytes: &[u8], offload: Offload) -> Result<Taken, Errno> {
+        match rustix::io::writev(&self.0, &[IoSlice::new(&offload.emit()), IoSlice::new(bytes)]) {
+            Ok(_) => Ok(Taken::Yes),
+            // EIO is the kernel's word for an interface that is down. Whoever set it down may set it up again.
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => Ok(Taken::Busy),
+            Err(Errno::INVAL) => Ok(Taken::Malformed),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A request whose argument is a small number.
+    fn switch(&self, request: libc::Ioctl, argument: u32) -> io::Result<()> {
+        self.control(request, std::ptr::without_provenance_mut::<u8>(argument as usize))
+    }
+
+    fn control<T>(&self, request: libc::Ioctl, argument: *mut T) -> io::Result<()> {
+        // SAFETY: every caller passes what its request takes: a pointer to an ifreq or an int that lives until the call
+        // returns, or a number in a pointer's clothes. The kernel keeps none of them.
+        #[expect(unsafe_code, reason = "TAP devices are set up by ioctl")]
+        let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,416 @@
+//! The container port: a TAP device made inside a container's network namespace, lossless in both directions.
+//!
+//! ```text
+//!   container                              │ switch
+//!   socket ─▶ token bucket ─▶ TAP's ring ──┼─▶ receive ─▶ slot
+//!   socket ◀──────── the whole stack ◀─────┼── transmit
+//! ```
+//!
+//! *Container to switch*: [`credit`] holds frames back in the container, so that its sockets block rather than its
+//! frames drop. *Switch to container*: a write passes the container's stack up to the socket before it returns.
+//!
+//! With offload on, the container's kernel hands over packets of up to 64 KiB and unfinished checksums, and takes
+//! them as well: two containers then talk without cutting a stream into frames at all. With offload off, every frame
+//! in both directions is what a wire would carry.
+//!
+//! **What stays.** The device is persistent. When a switch dies, however it dies, the container keeps its interface
+//! with all its addresses, routes, neighbours and settings, unplugged (no carrier); attaching again plugs it in.
+//! Only [`TapPort::detach`] removes it. The open port keeps its namespace alive.
+
+mod credit;
+mod device;
+mod memory;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use units::Mac;
+use wire::Offload;
+
+use self::credit::{Credit, Kick};
+use self::device::Device;
+use self::memory::{Memory, Read};
+use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, OpenError, Prefix, Qdisc, QdiscKind};
+use crate::netns::{Namespace, NamespaceError};
+use crate::{FrameView, Port, PortError, Slot, Taken};
+
+/// What a container port is to be.
+#[derive(Clone, Debug)]
+pub struct TapConfig {
+    /// The container's namespace: a name under /run/netns, or a path such as /proc/1234/ns/net.
+    pub netns: String,
+    /// What the interface is called inside. A TAP device of that name that nobody has open is adopted.
+    pub interface: String,
+    /// The interface's Ethernet address.
+    pub mac: Mac,
+    /// The interface's addresses.
+    pub addresses: Vec<Prefix>,
+    /// The largest packet in bytes: 68 to 65,521.
+    pub mtu: u32,
+    /// Let large packets and unfinished checksums pass as they are.
+    pub offload: bool,
+    /// Hold the container's frames back while the switch does not lift them. Otherwise they are dropped.
+    pub lossless: bool,
+    /// How many frames of up to 2 KiB the switch may hold; 2 KiB of memory each.
+    pub small_slots: u32,
+    /// How many larger frames the switch may hold; 66 KiB of memory each.
+    pub large_slots: u32,
+}
+
+impl TapConfig {
+    /// An interface without addresses, with an MTU of 1500, offload, losslessness, and room for 1,024 frames, of
+    /// which 64 may be large.
+    pub fn new(netns: impl Into<String>, interface: impl Into<String>, mac: Mac) -> Self {
+        Self {
+            netns: netns.into(),
+            interface: interface.into(),
+            mac,
+            addresses: Vec::new(),
+            mtu: 1500,
+            offload: true,
+            lossless: true,
+            small_slots: 1024,
+            large_slots: 64,
+        }
+    }
+}
+
+/// Why a container port could not be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The container's namespace cannot be entered.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// The interface cannot be set up.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The device cannot be opened.
+    #[error("cannot open TAP device {interface} in {netns}: {source}{hint}")]
+    Device {
+        /// The interface's name.
+        interface: String,
+        /// The container's namespace.
+        netns: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do about it, with a separator before it.
+        hint: &'static str,
+    },
+}
+
+/// What happened to a port's frames outside the switch's sight. It counts from the interface's making.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Frames that the container's end has handed over.
+    pub sent: u64,
+    /// Frames that the container's end has taken.
+    pub received: u64,
+    /// Frames that the device dropped between the container and the switch. A lossless port drops none.
+    pub dropped_by_device: u64,
+    /// Frames that the container's own queue dropped, because it was full.
+    pub dropped_by_queue: u64,
+    /// Bytes that wait in the container's own queue now.
+    pub queued_bytes: u64,
+    /// Frames that contradicted their own offload header, which the port refused.
+    pub malformed: u64,
+}
+
+/// A container's interface, attached.
+pub struct TapPort {
+    name: String,
+    namespace: Namespace,
+    device: Device,
+    netlink: Netlink,
+    interface: String,
+    link: u32,
+    offload: bool,
+    credit: Option<Credit>,
+    memory: Memory,
+    /// The rest of a frame that the device stopped taking half-way, in frames of its MTU.
+    rest: VecDeque<Box<[u8]>>,
+    malformed: u64,
+}
+
+impl TapPort {
+    /// Makes the interface inside the container, or plugs in the one that an earlier switch left there, and sets it
+    /// up; the container's loopback too.
+    ///
+    /// # Errors
+    ///
+    /// [`AttachError`]. An interface that was made is removed again.
+    pub fn attach(config: &TapConfig) -> Result<Self, AttachError> {
+        let namespace = Namespace::open(&config.netns)?;
+        let interface = &config.interface;
+        let because = |source: io::Error| AttachError::Device {
+            interface: interface.clone(),
+            netns: namespace.path().display().to_string(),
+            hint: hint_for(&source),
+            source,
+        };
+
+        let device = namespace.run(|| Device::open(interface))?.map_err(because)?;
+        device.set_offload(config.offload).map_err(because)?;
+        let mut netlink = Netlink::open_in(&namespace).map_err(|error| match error {
+            OpenError::Namespace(error) => AttachError::from(error),
+            OpenError::Netlink(error) => AttachError::from(error),
+        })?;
+        let link = netlink.index(interface)?;
+
+        // The queue first: the interface may be up already, and is up from here on.
+        let credit = if config.lossless {
+            let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
+            Some(Credit::install(&mut netlink, link, kick)?)
+        } else {
+            netlink.set_qdisc(link, lossy_queue())?;
+            None
+        };
+        netlink.change_link("lo", LinkChange { up: Some(true), ..LinkChange::default() })?;
+        let change = LinkChange {
+            mtu: Some(config.mtu),
+            mac: Some(config.mac),
+            tx_queue_len: Some(if config.lossless { credit::RING } else { LOSSY_RING }),
+            gso_max_segs: Some(credit::MOST_SEGMENTS),
+            ..LinkChange::default()
+        };
+        netlink.change_link(interface, change)?;
+        netlink.change_link(interface, LinkChange { up: Some(true), ..LinkChange::default() })?;
+        for prefix in &config.addresses {
+            netlink.add_address(link, *prefix)?;
+        }
+        device.persist(true).map_err(because)?;
+
+        Ok(Self {
+            name: format!("{interface} in {}", namespace.path().display()),
+            namespace,
+            device,
+            netlink,
+            interface: interface.clone(),
+            link,
+            offload: config.offload,
+            credit,
+            memory: Memory::new(config.small_slots, config.large_slots),
+            rest: VecDeque::new(),
+            malformed: 0,
+        })
+    }
+
+    /// Removes the interface from the container. What waits in the container to be sent is lost with it.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`] if the kernel refuses; the interface may then remain.
+    pub fn detach(self) -> Result<(), PortError> {
+        // A device that does not persist goes with its last user, which is this.
+        self.device.persist(false).map_err(|source| self.error("remove it", source))
+    }
+
+    /// What happened outside the switch's sight.
+    ///
+    /// # Errors
+    ///
+    /// [`NetlinkError`] if the interface is gone.
+    pub fn counters(&mut self) -> Result<Counters, NetlinkError> {
+        let link = self.netlink.link(&self.interface)?.counters;
+        let queues = self.netlink.qdiscs(self.link)?;
+        let queue = queues.iter().find(|queue| queue.parent == Handle::ROOT);
+        Ok(Counters {
+            sent: link.tx_packets,
+            received: link.rx_packets,
+            dropped_by_device: link.tx_dropped,
+            dropped_by_queue: queue.map_or(0, |queue| queue.drops.into()),
+            queued_bytes: queue.map_or(0, |queue| queue.backlog_bytes.into()),
+            malformed: self.malformed,
+        })
+    }
+
+    /// What the operator ought to know, in sentences; nothing if all is well.
+    pub fn notes(&mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.namespace.is_reachable() {
+            notes.push("the container's namespace was deleted: detach the port".into());
+        }
+        let (link, queues) = match (self.netlink.link(&self.interface), self.netlink.qdiscs(self.link)) {
+            (Ok(link), Ok(queues)) => (link, queues),
+            (Err(error), _) | (_, Err(error)) => {
+                notes.push(format!("the interface cannot be looked at: {error}"));
+                return notes;
+            }
+        };
+        if !link.up {
+            notes.push("the interface was set down inside the container: frames for it wait".into());
+        }
+        let Some(credit) = &self.credit else { return notes };
+        let is_ours = |queue: &crate::netlink::QdiscStatus| {
+            queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"
+        };
+        if credit.is_lost() || !queues.iter().any(is_ours) {
+            notes.push(
+                "the interface's queue was replaced inside the container: its frames may be dropped before the \
+                 switch sees them; detach the port and attach it again"
+                    .into(),
+            );
+        }
+        if link.tx_queue_len < credit::RING {
+            notes.push(format!(
+                "the interface's txqueuelen was lowered to {} inside the container: its frames may be dropped \
+                 before the switch sees them; set it to {}",
+                link.tx_queue_len,
+                credit::RING
+            ));
+        }
+        notes
+    }
+
+    /// Writes what is left of a frame that was accepted before. Whether all of it is gone.
+    fn write_rest(&mut self) -> Result<bool, PortError> {
+        while let Some(bytes) = self.rest.front() {
+            match self.device.write(bytes, Offload::NONE) {
+                Ok(Taken::Busy) => return Ok(false),
+                Ok(Taken::Yes | Taken::Malformed) => drop(self.rest.pop_front()),
+                Err(error) => return Err(self.error("write to it", error.into())),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Cuts a frame into what a wire would carry and writes that.
+    fn transmit_finished(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+        let Ok(pieces) = wire::segments(frame.bytes, frame.offload) else { return Ok(Taken::Malformed) };
+        let mut buffer = [0; 2048];
+        for (place, piece) in pieces.enumerate() {
+            let mut large;
+            let buffer = if piece.len() <= buffer.len() {
+                &mut buffer[..]
+            } else {
+                large = vec![0; piece.len()];
+                &mut large[..]
+            };
+            let Some(bytes) = piece.write(buffer) else { return Ok(Taken::Malformed) };
+            let taken = if self.rest.is_empty() {
+                self.device
+                    .write(bytes, Offload::NONE)
+                    .map_err(|error| self.error("write to it", error.into()))?
+            } else {
+                Taken::Busy
+            };
+            match taken {
+                Taken::Yes => {}
+                // The first decides for the frame. Of a frame that was begun the rest is ours to keep.
+                Taken::Busy if place > 0 => self.rest.push_back(bytes.into()),
+                refused => return Ok(refused),
+            }
+        }
+        Ok(Taken::Yes)
+    }
+
+    fn error(&self, operation: &'static str, source: io::Error) -> PortError {
+        PortError { device: self.name.clone(), operation, source }
+    }
+}
+
+impl Port for TapPort {
+    #[inline]
+    fn receive(
+        &mut self,
+        most: usize,
+        mut arrived: impl FnMut(Slot, FrameView<'_>),
+    ) -> Result<bool, PortError> {
+        for _ in 0..most {
+            if !self.memory.has_room() {
+                return Ok(true);
+            }
+            match self.memory.read(self.device.as_fd()) {
+                Ok(Read::Frame(slot)) => {
+                    let frame = self.memory.frame(slot);
+                    if let Some(credit) = &mut self.credit {
+                        credit.read(wire::wire_bytes(frame.bytes.len(), frame.offload));
+                        if credit.is_kick(frame.bytes) {
+                            continue;
+                        }
+                    }
+                    arrived(slot, frame);
+                    self.memory.keep(slot);
+                }
+                Ok(Read::Malformed { len }) => {
+                    if let Some(credit) = &mut self.credit {
+                        credit.read(len);
+                    }
+                    self.malformed += 1;
+                }
+                Ok(Read::Empty) => {
+                    if let Some(credit) = &mut self.credit {
+                        credit.seen_empty();
+                    }
+                    return Ok(false);
+                }
+                Err(source) => return Err(self.error("read from it", source)),
+            }
+        }
+        Ok(true)
+    }
+
+    #[inline]
+    fn frame(&self, slot: Slot) -> FrameView<'_> {
+        self.memory.frame(slot)
+    }
+
+    #[inline]
+    fn release(&mut self, slot: Slot) {
+        self.memory.release(slot);
+    }
+
+    #[inline]
+    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+        if !self.rest.is_empty() && !self.write_rest()? {
+            return Ok(Taken::Busy);
+        }
+        let Offload { checksum, segment, .. } = frame.offload;
+        if !self.offload && (checksum.is_some() || segment.is_some()) {
+            return self.transmit_finished(frame);
+        }
+        match self.device.write(frame.bytes, frame.offload) {
+            Ok(taken) => Ok(taken),
+            Err(error) => Err(self.error("write to it", error.into())),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), PortError> {
+        if !self.rest.is_empty() {
+            self.write_rest()?;
+        }
+        if let Some(credit) = &mut self.credit
+            && let Err(source) = credit.settle(&mut self.netlink)
+        {
+            return Err(self.error("grant credit to it", source));
+        }
+        Ok(())
+    }
+}
+
+/// Readable when the container has sent frames. Made for edge-triggered use: each frame that arrives is an event.
+impl AsFd for TapPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+/// The ring of a TAP device as the kernel makes it.
+const LOSSY_RING: u32 = 1000;
+
+/// What stands in the bucket's place on a port that may lose frames: a queue that the device never lets grow.
+fn lossy_queue() -> Qdisc {
+    let kind = QdiscKind::Fifo { packets: LOSSY_RING };
+    Qdisc { parent: Handle::ROOT, handle: Handle(credit::BUCKET.0 + 1, 0), kind }
+}
+
+fn hint_for(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => "; another process has it open",
+        Some(libc::EINVAL) => "; a device of another kind has that name: choose another",
+        Some(libc::EPERM | libc::EACCES) => "; run as root",
+        Some(libc::ENOENT) => "; the kernel has no TAP devices: load its module `tun`",
+        _ => "",
+    }
+}
