@@ -1,1 +1,28 @@
-//! .
+//! The virtual switch of a host.
+//!
+//! ```text
+//!   host.toml ──▶ serve ──┬── main thread: API, metrics, signals, systemd
+//!                         │      │ orders ▲ answers
+//!                         └── switch thread: Worker ─▶ Pump ─▶ ports
+//! ```
+//!
+//! Two threads. One moves frames and nothing else; the other talks to people and programs, and asks the first for
+//! whatever it needs to know. [`serve`] runs both until a signal ends them.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod metrics;
+mod routes;
+mod serve;
+mod socket;
+mod standin;
+mod worker;
+
+use standin as pump;
+
+pub use config::{ConfigError, load};
+pub use routes::document;
+pub use serve::{ServeError, serve};
+pub use socket::SocketError;
+pub use worker::{Handle, StartError, Stopped, Worker};

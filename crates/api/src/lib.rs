@@ -27,7 +27,7 @@ pub const PORTS: &str = "/v1/ports";
 /// `GET`, `PATCH` (a `model::PortChange`) and `DELETE`: one port, a `model::PortStatus`.
 pub const PORT: &str = "/v1/ports/{name}";
 
-/// `GET`: 200 while frames flow, 503 while the agent drains.
+/// `GET`: 204 while frames flow, 503 while the agent drains.
 pub const READY: &str = "/v1/ready";
 
 /// `GET`: this API as an OpenAPI 3.1 document.

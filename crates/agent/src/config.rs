@@ -1,0 +1,156 @@
+//! Reads `host.toml`, and points at what is wrong with it.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use model::{AgentSettings, HostConfig, InvalidConfig, PortSpec};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Why a file is no host's declaration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("cannot read {}: name a file that exists and that you may read", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It says something that cannot be.
+    #[error("{}:{line}: `{text}`: {what}", path.display())]
+    Wrong {
+        /// Which file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What stands there.
+        text: String,
+        /// What is wrong, and what to write instead.
+        what: String,
+    },
+}
+
+/// Reads and checks a host's declaration.
+///
+/// # Errors
+///
+/// [`ConfigError`] names the file, the line and its text, and says what to write instead.
+pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+    parse(&text).map_err(|Mistake { place, what }| {
+        let (line, text) = line_at(&text, place.start);
+        ConfigError::Wrong { path: path.into(), line, text, what }
+    })
+}
+
+/// The file as `model::HostConfig` has it, with the place of each port kept.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostFile {
+    #[serde(default)]
+    agent: AgentSettings,
+    #[serde(default)]
+    port: Vec<Spanned<PortSpec>>,
+}
+
+/// What is wrong, and where in the text.
+struct Mistake {
+    place: Range<usize>,
+    what: String,
+}
+
+fn parse(text: &str) -> Result<HostConfig, Mistake> {
+    let file: HostFile = toml::from_str(text).map_err(|error| Mistake {
+        place: error.span().unwrap_or_default(),
+        what: error.message().trim_end().replace('\n', ", "),
+    })?;
+    let places: Vec<_> = file.port.iter().map(Spanned::span).collect();
+    let ports = file.port.into_iter().map(Spanned::into_inner).collect();
+    let config = HostConfig { agent: file.agent, ports };
+    config
+        .check()
+        .map_err(|error| Mistake { place: culprit(&config, &error, &places), what: error.to_string() })?;
+    Ok(config)
+}
+
+/// Where the port stands that an error names: of two with one name, the later.
+fn culprit(config: &HostConfig, error: &InvalidConfig, places: &[Range<usize>]) -> Range<usize> {
+    let (InvalidConfig::DuplicatePort(name) | InvalidConfig::Port { port: name, .. }) = error;
+    let place = config.ports.iter().rposition(|port| port.name == *name);
+    place.and_then(|place| places.get(place)).cloned().unwrap_or_default()
+}
+
+/// The number, from 1, and the text of the line that holds the byte at `offset`.
+fn line_at(text: &str, offset: usize) -> (usize, String) {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|byte| **byte == b'\n').count();
+    (line + 1, text.lines().nth(line).unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PORT: &str =
+        "[[port]]\nname = 'a'\nattach = { kind = 'container', netns = 'a', interface = 'eth0' }\n";
+
+    fn complaint(text: &str) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host.toml");
+        fs::write(&path, text).unwrap();
+        let error = load(&path).unwrap_err().to_string();
+        error.replace(path.to_str().unwrap(), "host.toml")
+    }
+
+    #[test]
+    fn the_example_is_a_declaration_that_can_stand() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/host.toml");
+        assert!(!load(&example).unwrap().ports.is_empty());
+    }
+
+    #[test]
+    fn nothing_at_all_is_a_host_without_ports() {
+        assert_eq!(parse("").ok().unwrap(), HostConfig::default());
+    }
+
+    #[test]
+    fn a_wrong_unit_is_shown_where_it_stands() {
+        assert_eq!(
+            complaint(&format!("{PORT}rate = '0gbit'\n")),
+            "host.toml:4: `rate = '0gbit'`: `0gbit` is not a rate above zero: write it as 1gbit, 100mbit or 2.5gbit"
+        );
+    }
+
+    #[test]
+    fn an_unknown_word_is_shown_with_those_that_are_known() {
+        let error = complaint("[agent]\npoling = 'always'\n");
+        assert!(
+            error.starts_with("host.toml:2: `poling = 'always'`: unknown field `poling`, expected"),
+            "{error}"
+        );
+        assert!(error.contains("`polling`"), "{error}");
+    }
+
+    #[test]
+    fn a_mistake_inside_an_attachment_is_shown_at_its_line() {
+        let error = complaint(&PORT.replace("netns = 'a', ", ""));
+        assert!(error.starts_with("host.toml:3: "), "{error}");
+        assert!(error.contains("missing field `netns`"), "{error}");
+    }
+
+    #[test]
+    fn the_second_of_two_ports_with_one_name_is_blamed() {
+        let error = complaint(&format!("{PORT}{PORT}"));
+        assert_eq!(error, "host.toml:4: `[[port]]`: port `a` is declared twice: give each port its own name");
+    }
+
+    #[test]
+    fn what_is_no_toml_is_shown_too() {
+        let error = complaint("[agent\n");
+        assert!(error.starts_with("host.toml:1: `[agent`: "), "{error}");
+    }
+}

@@ -1,0 +1,188 @@
+//! The agent's status as OpenMetrics text, which Prometheus scrapes.
+//!
+//! Everything is read from one [`AgentStatus`], so the figures of one scrape belong to one moment and balance.
+//! Labels are few and bounded: a port's name, a direction, one of eight classes, one of the reasons for a refusal.
+
+use std::fmt;
+
+use model::{AgentStatus, LedgerStatus, PortState, PortStatus};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The media type of [`render`]'s text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Writes a status as OpenMetrics text.
+pub fn render(status: AgentStatus) -> String {
+    let mut registry = Registry::with_prefix("zovn");
+    registry.register_collector(Box::new(Snapshot(status)));
+    let mut page = String::new();
+    text::encode(&mut page, &registry).expect("a string takes whatever is written to it");
+    page
+}
+
+#[derive(Debug)]
+struct Snapshot(AgentStatus);
+
+/// A sample's labels.
+type Labels = Vec<(&'static str, String)>;
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut page = Page(encoder);
+        self.encode_agent(&mut page)?;
+        self.encode_ports(&mut page)?;
+        self.encode_frames(&mut page)
+    }
+}
+
+impl Snapshot {
+    fn encode_agent(&self, page: &mut Page<'_>) -> fmt::Result {
+        let Self(status) = self;
+        let seconds = |ns| ns as f64 / 1e9;
+        let version = vec![("version", status.version.clone())];
+        page.gauge("build_info", "The version that runs.", None, [(version, 1)])?;
+        page.gauge("ports", "Attached ports.", None, [(vec![], status.ports.len() as i64)])?;
+        let balanced = i64::from(status.balanced);
+        page.gauge(
+            "ledger_balanced",
+            "1: accepted = delivered + refused + held.",
+            None,
+            [(vec![], balanced)],
+        )?;
+        let uptime = seconds(status.uptime_ns);
+        page.gauge("uptime", "Since the agent started.", Some(Unit::Seconds), [(vec![], uptime)])?;
+        let busy = seconds(status.busy_ns);
+        let help = "How long the switch's thread has worked.";
+        page.counter("worker_busy", help, Some(Unit::Seconds), [(vec![], busy)])
+    }
+
+    fn encode_ports(&self, page: &mut Page<'_>) -> fmt::Result {
+        let states = self.ports().flat_map(|port| {
+            [PortState::Up, PortState::Stalled, PortState::Failed].map(|state| {
+                let mut labels = name(port);
+                labels.push(("state", state_name(state).to_owned()));
+                (labels, i64::from(port.state == state))
+            })
+        });
+        page.gauge("port_state", "1 for the state that the port is in.", None, states)?;
+        let bytes = self.ports().flat_map(|port| {
+            [("ingress", port.ingress_bytes), ("egress", port.egress_bytes)]
+                .map(|(direction, bytes)| (directed(port, direction), bytes))
+        });
+        page.counter("port", "Bytes that came in and went out.", Some(Unit::Bytes), bytes)?;
+        let limits = self.ports().flat_map(|port| {
+            [("ingress", port.ingress_limits), ("egress", port.egress_limits)]
+                .map(|(direction, limits)| (directed(port, direction), i64::from(limits.frames)))
+        });
+        page.gauge("queue_limit_frames", "The most frames that a queue takes.", None, limits)?;
+        let rates =
+            self.ports().filter_map(|port| Some((name(port), port.rate?.bits_per_sec() as f64 / 8.0)));
+        page.gauge("egress_rate_bytes_per_second", "The egress's declared rate.", None, rates)?;
+        let paused = self.ports().map(|port| (name(port), port.paused.as_secs_f64()));
+        page.counter("sender_paused", "How long the sender was held back.", Some(Unit::Seconds), paused)?;
+        let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
+        page.gauge("held_udp_flows", "UDP flows that wait for their socket.", None, flows)
+    }
+
+    fn encode_frames(&self, page: &mut Page<'_>) -> fmt::Result {
+        let counted = |count: fn(&LedgerStatus) -> u64| {
+            self.ledgers().map(move |(labels, ledger)| (labels, count(ledger)))
+        };
+        let help = "Frames taken over from a sender (ingress), or meant for a receiver (egress).";
+        page.counter("accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
+        let help = "Frames handed to a receiver.";
+        page.counter("delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
+        let refused = self.ledgers().flat_map(|(labels, ledger)| {
+            ledger.refused.iter().map(move |(reason, frames)| {
+                let mut labels = labels.clone();
+                labels.push(("reason", reason.clone()));
+                (labels, *frames)
+            })
+        });
+        page.counter("refused_frames", "Frames refused, by reason.", None, refused)?;
+        let held =
+            self.ledgers().map(|(labels, ledger)| (labels, i64::try_from(ledger.held).unwrap_or(i64::MAX)));
+        page.gauge("held_frames", "Frames that wait now.", None, held)
+    }
+
+    fn ports(&self) -> impl Iterator<Item = &PortStatus> {
+        self.0.ports.iter()
+    }
+
+    /// The account of each class of each direction of each port.
+    fn ledgers(&self) -> impl Iterator<Item = (Labels, &LedgerStatus)> {
+        self.ports().flat_map(|port| {
+            [("ingress", &port.ingress), ("egress", &port.egress)].into_iter().flat_map(
+                move |(direction, ledgers)| {
+                    ledgers.classes.iter().map(move |class| {
+                        let mut labels = directed(port, direction);
+                        labels.push(("class", class.class.to_string()));
+                        (labels, &class.ledger)
+                    })
+                },
+            )
+        })
+    }
+}
+
+fn name(port: &PortStatus) -> Labels {
+    vec![("port", port.name.0.clone())]
+}
+
+fn directed(port: &PortStatus, direction: &str) -> Labels {
+    vec![("port", port.name.0.clone()), ("direction", direction.to_owned())]
+}
+
+fn state_name(state: PortState) -> &'static str {
+    match state {
+        PortState::Up => "up",
+        PortState::Stalled => "stalled",
+        PortState::Failed => "failed",
+    }
+}
+
+/// Writes families of samples. A family without samples is left out.
+struct Page<'a>(DescriptorEncoder<'a>);
+
+impl Page<'_> {
+    fn counter(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl IntoIterator<Item = (Labels, impl EncodeCounterValue)>,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_counter(&value, None::<&Exemplar<Labels, u64>>)?;
+        }
+        Ok(())
+    }
+
+    fn gauge(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl IntoIterator<Item = (Labels, impl EncodeGaugeValue)>,
+    ) -> fmt::Result {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return Ok(());
+        }
+        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
+        for (labels, value) in samples {
+            family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! The local API: HTTP requests in, orders to the switch's thread, JSON out.
+//!
+//! A request that cannot be done is answered with a status code and an [`api::Problem`], whose sentence says what to
+//! do. The OpenAPI document is made from these functions, and kept in docs/openapi.json.
+
+use api::Problem;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use model::{AgentStatus, PortChange, PortName, PortSpec, PortStatus};
+use serde::de::DeserializeOwned;
+use utoipa::OpenApi;
+
+use crate::metrics;
+use crate::pump::{AttachError, ChangeError, DetachError};
+use crate::worker::{Handle, Stopped};
+
+/// The longest body that is read: a port's declaration is a few hundred bytes.
+const BODY_LIMIT_BYTES: usize = 64 << 10;
+
+/// The API, answered by the worker behind `handle`.
+pub fn router(handle: Handle) -> Router {
+    Router::new()
+        .route(api::STATUS, get(status))
+        .route(api::PORTS, get(ports).post(attach))
+        .route(api::PORT, get(port).patch(change).delete(detach))
+        .route(api::READY, get(ready))
+        .route(api::OPENAPI, get(openapi))
+        .route(api::METRICS, get(scrape))
+        .fallback(nowhere)
+        .method_not_allowed_fallback(not_so)
+        .layer(DefaultBodyLimit::max(BODY_LIMIT_BYTES))
+        .with_state(handle)
+}
+
+/// This API as an OpenAPI 3.1 document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    #[derive(OpenApi)]
+    #[openapi(
+        info(
+            title = "zovn agent",
+            version = "1",
+            description = "The local API of a host's virtual switch, over HTTP on a Unix socket.",
+        ),
+        paths(status, ports, attach, port, change, detach, ready, openapi, scrape)
+    )]
+    struct Document;
+    Document::openapi()
+}
+
+/// Why a request is not done.
+struct Refusal(StatusCode, String);
+
+type Answer<T> = Result<Json<T>, Refusal>;
+
+/// The whole agent at this moment.
+#[utoipa::path(get, path = api::STATUS, responses(
+    (status = 200, body = AgentStatus, description = "Everything the agent knows of itself."),
+))]
+async fn status(State(switch): State<Handle>) -> Answer<AgentStatus> {
+    Ok(Json(switch.status().await?))
+}
+
+/// Every port at this moment, by name.
+#[utoipa::path(get, path = api::PORTS, responses(
+    (status = 200, body = [PortStatus], description = "Every port."),
+))]
+async fn ports(State(switch): State<Handle>) -> Answer<Vec<PortStatus>> {
+    Ok(Json(switch.status().await?.ports))
+}
+
+/// Attaches a port.
+#[utoipa::path(post, path = api::PORTS, request_body = PortSpec, responses(
+    (status = 201, body = PortStatus, description = "Attached."),
+    (status = 400, body = Problem, description = "The body is not a port's declaration."),
+    (status = 409, body = Problem, description = "Another port has this name."),
+    (status = 422, body = Problem, description = "The port cannot be attached."),
+))]
+async fn attach(
+    State(switch): State<Handle>,
+    Body(spec): Body<PortSpec>,
+) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
+    spec.check().map_err(|error| Refusal(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
+    let port = switch.attach(spec).await??;
+    tracing::info!(port = %port.name, "port attached");
+    Ok((StatusCode::CREATED, Json(port)))
+}
+
+/// One port at this moment.
+#[utoipa::path(get, path = api::PORT, params(("name" = String, Path, description = "The port's name.")), responses(
+    (status = 200, body = PortStatus, description = "The port."),
+    (status = 404, body = Problem, description = "There is no such port."),
+))]
+async fn port(State(switch): State<Handle>, Path(name): Path<PortName>) -> Answer<PortStatus> {
+    let mut ports = switch.status().await?.ports.into_iter();
+    ports.find(|port| port.name == name).map(Json).ok_or_else(|| {
+        Refusal(StatusCode::NOT_FOUND, format!("there is no port `{name}`: GET {} lists them", api::PORTS))
+    })
+}
+
+/// Changes a port; what the change does not name stays as it is.
+#[utoipa::path(patch, path = api::PORT, params(("name" = String, Path, description = "The port's name.")),
+request_body = PortChange, responses(
+    (status = 200, body = PortStatus, description = "Changed."),
+    (status = 400, body = Problem, description = "The body is not a change."),
+    (status = 404, body = Problem, description = "There is no such port."),
+    (status = 422, body = Problem, description = "The port cannot be so."),
+))]
+async fn change(
+    State(switch): State<Handle>,
+    Path(name): Path<PortName>,
+    Body(change): Body<PortChange>,
+) -> Answer<PortStatus> {
+    let port = switch.change(name, change).await??;
+    tracing::info!(port = %port.name, "port changed");
+    Ok(Json(port))
+}
+
+/// Drains and detaches a port. The answer is what it was at its end.
+#[utoipa::path(delete, path = api::PORT, params(("name" = String, Path, description = "The port's name.")), responses(
+    (status = 200, body = PortStatus, description = "Detached."),
+    (status = 404, body = Problem, description = "There is no such port."),
+))]
+async fn detach(State(switch): State<Handle>, Path(name): Path<PortName>) -> Answer<PortStatus> {
+    let port = switch.detach(name).await??;
+    tracing::info!(port = %port.name, "port detached");
+    Ok(Json(port))
+}
+
+/// Whether frames flow.
+#[utoipa::path(get, path = api::READY, responses(
+    (status = 204, description = "Frames flow."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn ready(State(switch): State<Handle>) -> Result<StatusCode, Refusal> {
+    if switch.is_stopping() { Err(Stopped.into()) } else { Ok(StatusCode::NO_CONTENT) }
+}
+
+/// This document.
+#[utoipa::path(get, path = api::OPENAPI, responses((status = 200, description = "An OpenAPI 3.1 document.")))]
+async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(document())
+}
+
+/// Everything counted, as OpenMetrics text.
+#[utoipa::path(get, path = api::METRICS, responses(
+    (status = 200, content_type = "application/openmetrics-text", body = String, description = "Metrics."),
+))]
+async fn scrape(State(switch): State<Handle>) -> Result<Response, Refusal> {
+    let page = metrics::render(switch.status().await?);
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
+}
+
+async fn nowhere() -> Refusal {
+    Refusal(StatusCode::NOT_FOUND, format!("there is nothing here: GET {} says what there is", api::OPENAPI))
+}
+
+async fn not_so() -> Refusal {
+    let problem = format!("this path is not asked so: GET {} says how", api::OPENAPI);
+    Refusal(StatusCode::METHOD_NOT_ALLOWED, problem)
+}
+
+/// A JSON body, whatever its content type says.
+struct Body<T>(T);
+
+impl<T: DeserializeOwned> FromRequest<Handle> for Body<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &Handle) -> Result<Self, Refusal> {
+        let body = Bytes::from_request(request, state).await.map_err(|error| {
+            Refusal(error.status(), format!("the body cannot be read: {}", error.body_text()))
+        })?;
+        serde_json::from_slice(&body).map(Self).map_err(|error| {
+            Refusal(StatusCode::BAD_REQUEST, format!("the body is not what it should be: {error}"))
+        })
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(status, error) = self;
+        (status, Json(Problem { error })).into_response()
+    }
+}
+
+impl From<Stopped> for Refusal {
+    fn from(stopped: Stopped) -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, stopped.to_string())
+    }
+}
+
+impl From<AttachError> for Refusal {
+    fn from(error: AttachError) -> Self {
+        let status = match error {
+            AttachError::NameTaken(_) => StatusCode::CONFLICT,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+impl From<DetachError> for Refusal {
+    fn from(error: DetachError) -> Self {
+        let status = match error {
+            DetachError::UnknownPort(_) => StatusCode::NOT_FOUND,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        let status = match error {
+            ChangeError::UnknownPort(_) => StatusCode::NOT_FOUND,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `UPDATE=1 cargo test -p agent` writes it anew.
+    #[test]
+    fn the_document_in_the_repository_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let current = document().to_pretty_json().unwrap() + "\n";
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, &current).unwrap();
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(kept == current, "docs/openapi.json is old: UPDATE=1 cargo test -p agent writes it anew");
+    }
+}

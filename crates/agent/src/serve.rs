@@ -1,0 +1,142 @@
+//! An agent's life: it starts, serves, drains, and leaves nothing behind.
+
+use std::convert::Infallible;
+use std::future::{IntoFuture, pending};
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use model::{AgentStatus, HostConfig};
+use sd_notify::NotifyState;
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::routes;
+use crate::socket::{Socket, SocketError};
+use crate::worker::{Handle, StartError, Stopped, Worker};
+
+/// Why an agent ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The API cannot listen.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The switch cannot start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The kernel does not give what the API needs.
+    #[error("cannot serve the API: raise the limit on open files")]
+    Api(#[from] io::Error),
+    /// A broken invariant of ours.
+    #[error("the switch's thread died: this is a defect, report it with the words above")]
+    SwitchDied,
+}
+
+/// Runs a host's switch until SIGTERM or SIGINT.
+///
+/// The first signal drains: no more frames are taken, and those that are held have the declared time to reach their
+/// receivers. A second one ends it at once. Either way nothing is left behind.
+///
+/// # Errors
+///
+/// [`ServeError`]; then, too, nothing is left behind.
+pub fn serve(config: HostConfig) -> Result<(), ServeError> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let inside = runtime.enter();
+    // Before there is anything to clean up, so that no signal finds us unprepared.
+    let signals = Signals::new()?;
+    // Before any port is touched: another agent may live there.
+    let (_socket, listener) = Socket::bind(Path::new(&config.agent.socket))?;
+    let socket = config.agent.socket.clone();
+    let mut worker = Worker::start(config)?;
+    drop(inside);
+    tracing::info!(socket, "serving");
+    let last = runtime.block_on(live(&mut worker, listener, signals))?;
+    if !worker.join() {
+        return Err(ServeError::SwitchDied);
+    }
+    let AgentStatus { ledger, balanced, .. } = last;
+    let refused = ledger.refused_total();
+    tracing::info!(ledger.accepted, ledger.delivered, refused, ledger.held, balanced, "stopped");
+    Ok(())
+}
+
+/// Everything that goes on until the switch has stopped; returns its last status.
+async fn live(
+    worker: &mut Worker,
+    listener: UnixListener,
+    mut signals: Signals,
+) -> Result<AgentStatus, ServeError> {
+    let switch = worker.handle();
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    let server = axum::serve(listener, routes::router(switch.clone()));
+    tell_systemd(&[NotifyState::Ready, NotifyState::Status("frames flow")]);
+    tokio::select! {
+        last = until_stopped(&switch, &mut signals) => last.map_err(|Stopped| ServeError::SwitchDied),
+        () = worker.ended() => Err(ServeError::SwitchDied),
+        ended = server.into_future() => Err(ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()).into()),
+        never = feed_watchdog(&switch) => match never {},
+    }
+}
+
+/// Waits for a signal and stops the switch; a second signal makes it hurry.
+async fn until_stopped(switch: &Handle, signals: &mut Signals) -> Result<AgentStatus, Stopped> {
+    signals.next().await;
+    tracing::info!("draining");
+    tell_systemd(&[NotifyState::Stopping, NotifyState::Status("draining")]);
+    let hurry = async {
+        signals.next().await;
+        switch.hurry();
+        pending::<Infallible>().await
+    };
+    tokio::select! {
+        last = switch.stop() => last,
+        never = hurry => match never {},
+    }
+}
+
+/// Tells systemd that we live, as often as it asked for, as long as the switch's thread answers.
+async fn feed_watchdog(switch: &Handle) -> Infallible {
+    let Some(period) = sd_notify::watchdog_enabled() else {
+        return pending().await;
+    };
+    let mut meals = tokio::time::interval(period / 2);
+    loop {
+        meals.tick().await;
+        if switch.status().await.is_ok() {
+            tell_systemd(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Says it to systemd, if systemd started us.
+fn tell_systemd(news: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(news) {
+        tracing::warn!(%error, "systemd does not hear us");
+    }
+}
+
+/// The signals that end an agent.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    // Caught and not looked at: there is nothing to reload, and a terminal that closes is no reason to stop.
+    _hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            _hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The Unix socket that the API listens on: one agent each, its owner alone may speak.
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+
+/// Why the API cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Another agent is there.
+    #[error("an agent already listens on {}: stop it, or give this one a socket of its own", .0.display())]
+    Taken(PathBuf),
+    /// Something else is there.
+    #[error("{} exists and is no socket: remove it, or give the agent another path", .0.display())]
+    NoSocket(PathBuf),
+    /// The kernel refuses.
+    #[error("cannot {operation} {}: give the agent a short path that it may write to", path.display())]
+    Refused {
+        /// What was tried.
+        operation: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+}
+
+/// A socket in the file system, removed when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    path: PathBuf,
+}
+
+impl Socket {
+    /// Listens on `path`. A socket that a killed agent left there is replaced, a living agent's is not.
+    ///
+    /// The listener does not block. Its directory is made if it is missing, and the socket is its owner's alone.
+    pub fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
+        let refused = |operation| {
+            let path = path.to_owned();
+            move |source: io::Error| SocketError::Refused { operation, path, source }
+        };
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(dir)
+            .map_err(refused("make the directory of"))?;
+        // Two agents that start together must not both take the same corpse away. A lock on the directory leaves
+        // nothing behind.
+        let dir = File::open(dir).map_err(refused("open the directory of"))?;
+        flock(&dir, FlockOperation::LockExclusive)
+            .map_err(io::Error::from)
+            .map_err(refused("lock the directory of"))?;
+        remove_corpse(path)?;
+        let listener = listen_privately(path).map_err(refused("listen on"))?;
+        Ok((Self { path: path.to_owned() }, listener))
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // Somebody was faster: all the better.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes a socket that nobody listens on.
+fn remove_corpse(path: &Path) -> Result<(), SocketError> {
+    let Ok(found) = fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !found.file_type().is_socket() {
+        return Err(SocketError::NoSocket(path.to_owned()));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            let remove = fs::remove_file(path);
+            remove.map_err(|source| SocketError::Refused {
+                operation: "remove",
+                path: path.to_owned(),
+                source,
+            })
+        }
+        // Connected, or its queue is full: somebody lives there.
+        _ => Err(SocketError::Taken(path.to_owned())),
+    }
+}
+
+fn listen_privately(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Linux gives the file the mode that the socket has when it is bound, so it is never open to others.
+    fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, 128)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_socket_is_private_and_goes_with_its_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/agent.sock");
+        let (socket, _listener) = Socket::bind(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_living_agent_keeps_its_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.sock");
+        let _living = Socket::bind(&path).unwrap();
+        assert!(matches!(Socket::bind(&path), Err(SocketError::Taken(_))));
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_killed_agents_socket_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.sock");
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a listener that is dropped leaves its file");
+        Socket::bind(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_is_not_mistaken_for_a_socket() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("agent.sock");
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(Socket::bind(&path), Err(SocketError::NoSocket(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

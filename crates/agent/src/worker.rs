@@ -1,0 +1,411 @@
+//! The switch's thread: it turns the pump, sleeps when there is nothing to do, and takes orders in between.
+//!
+//! ```text
+//!  API ──orders──▶ ┌────────────────────────────────────────┐
+//!      ──bell────▶ │ obey ─▶ turn ─▶ worked? ─▶ spin? ─▶ sleep until an event, the bell, or the deadline
+//!      ◀─answers── └──▲──────────┴────────────┴───────────┘
+//! ```
+//!
+//! Whoever gives an order puts it into the channel and then rings the bell. The thread, woken by the bell, silences
+//! it and then empties the channel, so an order is never overlooked. While it has work it looks into the channel
+//! once a turn and needs no bell.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread::{self, JoinHandle};
+
+use model::{AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::oneshot;
+use units::{Instant, Span};
+
+use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError};
+
+/// While there is work, how often the pump looks for ports that were idle and no longer are.
+const LOOK_AROUND: Span = Span::from_micros(10);
+
+/// The switch's thread, from its start to its end.
+#[derive(Debug)]
+pub struct Worker {
+    handle: Handle,
+    thread: JoinHandle<()>,
+    ended: oneshot::Receiver<Infallible>,
+}
+
+/// Gives orders to the switch's thread. Cheap to clone; one for each who has something to say.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    orders: mpsc::Sender<Order>,
+    shared: Arc<Shared>,
+}
+
+/// What both sides see.
+#[derive(Debug)]
+struct Shared {
+    bell: OwnedFd,
+    stopping: AtomicBool,
+    at_once: AtomicBool,
+}
+
+/// Why the switch could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The kernel does not give what a thread and its bell need.
+    #[error("cannot start the switch's thread: raise the limits on threads and open files")]
+    Thread(#[source] io::Error),
+    /// The pump does not start.
+    #[error("cannot start the switch")]
+    Pump(#[from] PumpError),
+    /// A declared port cannot be attached. Those before it are detached again.
+    #[error("cannot attach port `{port}`")]
+    Attach {
+        /// The port.
+        port: PortName,
+        /// Why.
+        source: AttachError,
+    },
+}
+
+/// The switch takes no more orders: the agent is about to exit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the agent is stopping: start it again, then ask again")]
+pub struct Stopped;
+
+enum Order {
+    Status(oneshot::Sender<AgentStatus>),
+    Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
+    Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
+    Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
+    Stop(oneshot::Sender<AgentStatus>),
+}
+
+impl Worker {
+    /// Starts the thread and attaches the declared ports; returns once frames flow.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; then the thread has ended and left nothing attached.
+    pub fn start(config: HostConfig) -> Result<Self, StartError> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| StartError::Thread(error.into()))?;
+        let shared = Shared { bell, stopping: AtomicBool::new(false), at_once: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
+        let (orders, inbox) = mpsc::channel();
+        let handle = Handle { orders, shared: shared.clone() };
+        let (started, outcome) = mpsc::sync_channel(1);
+        let (alive, ended) = oneshot::channel();
+        let thread = thread::Builder::new()
+            .name("zovn-switch".into())
+            .spawn(move || {
+                // Dropped when the thread ends, however it ends.
+                let _alive = alive;
+                let switch = Switch::new(&config, inbox, shared);
+                // `start` waits on the other side, so it hears either.
+                match switch {
+                    Ok(switch) => {
+                        let _ = started.send(Ok(()));
+                        switch.run();
+                    }
+                    Err(error) => {
+                        let _ = started.send(Err(error));
+                    }
+                }
+            })
+            .map_err(StartError::Thread)?;
+        let died = || StartError::Thread(io::Error::other("it died at its start"));
+        outcome.recv().map_err(|_| died())??;
+        Ok(Self { handle, thread, ended })
+    }
+
+    /// A way to give it orders.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Returns when the thread has ended.
+    pub async fn ended(&mut self) {
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Waits for the thread's end. Whether it ended well: `false` says that it panicked.
+    pub fn join(self) -> bool {
+        self.thread.join().is_ok()
+    }
+}
+
+impl Handle {
+    /// The whole agent at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`], here and below: nobody is there to answer.
+    pub async fn status(&self) -> Result<AgentStatus, Stopped> {
+        self.order(Order::Status).await
+    }
+
+    /// Attaches a port and returns it as it is then.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why the port cannot be attached.
+    pub async fn attach(&self, spec: PortSpec) -> Result<Result<PortStatus, AttachError>, Stopped> {
+        self.order(|reply| Order::Attach(Box::new(spec), reply)).await
+    }
+
+    /// Drains and detaches a port and returns what it was at its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why the port cannot be detached.
+    pub async fn detach(&self, name: PortName) -> Result<Result<PortStatus, DetachError>, Stopped> {
+        self.order(|reply| Order::Detach(name, reply)).await
+    }
+
+    /// Changes a port and returns it as it is then.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why the port cannot be so.
+    pub async fn change(
+        &self,
+        name: PortName,
+        change: PortChange,
+    ) -> Result<Result<PortStatus, ChangeError>, Stopped> {
+        self.order(|reply| Order::Change(name, change, reply)).await
+    }
+
+    /// Takes no more frames, lets those that are held reach their receivers within the declared time, detaches
+    /// every port, and ends the thread. Returns the last status, taken when the draining was over.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]: it had ended already.
+    pub async fn stop(&self) -> Result<AgentStatus, Stopped> {
+        self.shared.stopping.store(true, Ordering::Relaxed);
+        self.order(Order::Stop).await
+    }
+
+    /// Whether a [`stop`](Self::stop) is under way or over.
+    pub fn is_stopping(&self) -> bool {
+        self.shared.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Cuts a [`stop`](Self::stop) short: what is still held is not waited for.
+    pub fn hurry(&self) {
+        self.shared.at_once.store(true, Ordering::Relaxed);
+        self.ring();
+    }
+
+    async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.orders.send(order(reply)).map_err(|_| Stopped)?;
+        self.ring();
+        answer.await.map_err(|_| Stopped)
+    }
+
+    fn ring(&self) {
+        // The only failure is a counter at its top (eventfd(2)), and then the bell rings already.
+        let _ = rustix::io::write(&self.shared.bell, &1u64.to_ne_bytes());
+    }
+}
+
+/// The thread's own state.
+struct Switch {
+    pump: Pump,
+    orders: mpsc::Receiver<Order>,
+    shared: Arc<Shared>,
+    polling: Polling,
+    spin: Span,
+    drain: Span,
+    started: Instant,
+    busy: Span,
+    stopping: Option<Stopping>,
+}
+
+/// A stop under way.
+struct Stopping {
+    until: Instant,
+    reply: oneshot::Sender<AgentStatus>,
+}
+
+impl Switch {
+    fn new(
+        config: &HostConfig,
+        orders: mpsc::Receiver<Order>,
+        shared: Arc<Shared>,
+    ) -> Result<Self, StartError> {
+        let mut pump = Pump::new(&config.agent)?;
+        for spec in &config.ports {
+            pump.attach(spec).map_err(|source| StartError::Attach { port: spec.name.clone(), source })?;
+        }
+        Ok(Self {
+            pump,
+            orders,
+            shared,
+            polling: config.agent.polling,
+            spin: config.agent.spin,
+            drain: config.agent.drain,
+            started: now(),
+            busy: Span::ZERO,
+            stopping: None,
+        })
+    }
+
+    fn run(mut self) {
+        let mut turn_began = now();
+        let mut last_work = turn_began;
+        let mut last_look = turn_began;
+        loop {
+            if !self.obey_all() {
+                return;
+            }
+            let worked = self.pump.turn(turn_began);
+            let turn_ended = now();
+            if worked {
+                self.busy += turn_ended.since(turn_began);
+                last_work = turn_ended;
+            }
+            if self.is_done(turn_ended) {
+                return self.end();
+            }
+            turn_began = turn_ended;
+            if worked && turn_ended.since(last_look) < LOOK_AROUND {
+                continue;
+            }
+            if !worked && !self.spins(turn_ended, last_work) {
+                self.sleep(turn_ended);
+                turn_began = now();
+            }
+            self.look();
+            last_look = turn_began;
+        }
+    }
+
+    /// Whether it is too early to sleep: work was a moment ago, or is due in a moment.
+    fn spins(&self, now: Instant, last_work: Instant) -> bool {
+        self.polling == Polling::Always
+            || now.since(last_work) < self.spin
+            || self.pump.deadline().is_some_and(|due| due.since(now) < self.spin)
+    }
+
+    /// Sleeps until a port has work, an order comes, or something falls due.
+    fn sleep(&self, now: Instant) {
+        let due = [self.pump.deadline(), self.stopping.as_ref().map(|stopping| stopping.until)];
+        let wait = due.into_iter().flatten().min().map(|due| {
+            let ns = due.since(now).as_nanos();
+            // Both parts fit: a u64 of nanoseconds is less than 2^35 seconds.
+            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
+        });
+        let events = self.pump.events();
+        let mut sources = [
+            PollFd::from_borrowed_fd(events, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.shared.bell.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut sources, wait.as_ref()) {
+            Ok(_) if sources[1].revents().contains(PollFlags::IN) => self.silence(),
+            // A signal woke us: the next turn finds out whether there is anything to do.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("poll(2) on our own two descriptors: {error}"),
+        }
+    }
+
+    /// Silences the bell. What rang is in the channel by now.
+    fn silence(&self) {
+        // The only failure is a bell that is silent already (eventfd(2)).
+        let _ = rustix::io::read(&self.shared.bell, &mut [0u8; 8]);
+    }
+
+    fn look(&mut self) {
+        if let Err(error) = self.pump.wake() {
+            panic!("epoll_wait(2) on the pump's own descriptor: {error}");
+        }
+    }
+
+    /// Does what was ordered since the last turn. `false`: nobody is left who could order anything.
+    fn obey_all(&mut self) -> bool {
+        loop {
+            match self.orders.try_recv() {
+                Ok(order) => self.obey(order),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    // An answer that nobody waits for any more is dropped, and so is the order of somebody who comes too late: the
+    // broken channel tells him.
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Attach(..) | Order::Detach(..) | Order::Change(..) | Order::Stop(_)
+                if self.stopping.is_some() => {}
+            Order::Status(reply) => {
+                let _ = reply.send(self.status());
+            }
+            Order::Attach(spec, reply) => {
+                let outcome = self.pump.attach(&spec);
+                let _ = reply.send(outcome.map(|()| self.port(&spec.name)));
+            }
+            Order::Detach(name, reply) => {
+                let _ = reply.send(self.pump.detach(&name));
+            }
+            Order::Change(name, change, reply) => {
+                let outcome = self.pump.change(&name, &change);
+                let _ = reply.send(outcome.map(|()| self.port(&name)));
+            }
+            Order::Stop(reply) => {
+                self.pump.stop_receiving();
+                self.stopping = Some(Stopping { until: now() + self.drain, reply });
+            }
+        }
+    }
+
+    fn status(&self) -> AgentStatus {
+        AgentStatus {
+            version: env!("CARGO_PKG_VERSION").into(),
+            uptime_ns: now().since(self.started).as_nanos(),
+            busy_ns: self.busy.as_nanos(),
+            ..self.pump.status()
+        }
+    }
+
+    /// A port that is attached.
+    fn port(&self, name: &PortName) -> PortStatus {
+        let mut ports = self.pump.status().ports.into_iter();
+        ports.find(|port| port.name == *name).expect("its attachment or change has just succeeded")
+    }
+
+    /// Whether a stop has nothing left to wait for.
+    fn is_done(&self, now: Instant) -> bool {
+        self.stopping.as_ref().is_some_and(|stopping| {
+            self.pump.drained() || now >= stopping.until || self.shared.at_once.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Detaches every port, in order if there is time, and tells how it ended.
+    fn end(mut self) {
+        let status = self.status();
+        for port in &status.ports {
+            if self.shared.at_once.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Err(error) = self.pump.detach(&port.name) {
+                tracing::warn!(port = %port.name, %error, "port not detached in order");
+            }
+        }
+        if let Some(stopping) = self.stopping {
+            let _ = stopping.reply.send(status);
+        }
+    }
+}
+
+/// The monotonic clock.
+fn now() -> Instant {
+    let time = clock_gettime(ClockId::Monotonic);
+    // The clock starts at boot and counts up: both parts are positive.
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
