@@ -203,6 +203,11 @@ impl Lender {
         self.lent.publish();
     }
 
+    /// How many bytes a slot has.
+    pub fn slot_size(&self) -> usize {
+        self.slots.slot_size as usize
+    }
+
     /// How many slots were given back that could not be.
     pub fn refused(&self) -> u64 {
         self.refused
@@ -253,11 +258,12 @@ impl Borrower {
         Ok(Self { slots: Slots::over(parts.slots, shape), held, lent, back, refused: 0 })
     }
 
-    /// Takes over at most `most` lent slots, in order, showing each; they are held until given back.
+    /// Takes over at most `most` lent slots, in order, showing each.
     ///
-    /// Returns whether more may be waiting.
+    /// `show` returns whether it keeps the slot: then it is held until it is given back; otherwise it goes back at
+    /// once. `accept` returns whether more may be waiting.
     #[inline]
-    pub fn accept(&mut self, most: usize, mut show: impl FnMut(u32, &[u8], Option<&Note>)) -> bool {
+    pub fn accept(&mut self, most: usize, mut show: impl FnMut(u32, &[u8], Option<&Note>) -> bool) -> bool {
         let most = most.try_into().unwrap_or(u32::MAX);
         let came = self.lent.ready(most);
         for _ in 0..came {
@@ -272,7 +278,9 @@ impl Borrower {
             self.held[descriptor.slot() as usize] = descriptor;
             // SAFETY: it fits, it was lent, and now it is held: ours alone until it is given back.
             let (bytes, note) = unsafe { self.slots.get(descriptor) };
-            show(descriptor.slot(), bytes, note);
+            if !show(descriptor.slot(), bytes, note) {
+                self.give_back(descriptor.slot());
+            }
         }
         self.lent.release();
         came == most
