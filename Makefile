@@ -1,0 +1,61 @@
+# `make help` lists the targets.
+
+CARGO   ?= cargo
+PREFIX  ?= /usr/local
+SECONDS ?= 30
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+build: ## target/release/zovn
+	./dependencies
+	$(CARGO) build --release --package zovn
+
+run: build ## the demo: every switch under the same load; writes report.html (needs root)
+	target/release/zovn demo --report report.html
+
+test: ## every test there is; the whole-system ones need root
+	./dependencies
+	$(CARGO) test --workspace
+	$(MAKE) loom sanitize miri
+
+loom: ## the rings under every interleaving
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package rings --release --test loom --target-dir target/loom
+
+sanitize: ## the rings under AddressSanitizer, if a nightly compiler is there
+	@if tools/nightly; then set -x; \
+	RUSTFLAGS="-Zsanitizer=address" $(CARGO) +nightly test --package rings --lib --tests \
+		--target $$(tools/nightly host) --target-dir target/sanitize; \
+	else echo "sanitize: skipped"; fi
+
+miri: ## the rings under Miri, if it is there
+	@if tools/nightly miri rust-src; then set -x; \
+	$(CARGO) +nightly miri test --package rings --lib --target-dir target/miri; \
+	else echo "miri: skipped"; fi
+
+fuzz: ## each fuzz target for SECONDS seconds; needs a nightly compiler
+	@tools/nightly
+	fuzz/run $(SECONDS)
+
+style: ## formatting, and clippy's warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint: style ## style, and the licenses and sources of what we depend on
+	tools/cargo-deny check bans licenses sources
+
+doc: ## target/doc
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+bench: ## every benchmark
+	$(CARGO) bench --workspace --benches
+
+install: build ## into DESTDIR/PREFIX
+	install -D -m 755 target/release/zovn $(DESTDIR)$(PREFIX)/bin/zovn
+
+clean: ## removes what was built
+	$(CARGO) clean
+	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
+
+.PHONY: help build run test loom sanitize miri fuzz style lint doc bench install clean
