@@ -1,1 +1,132 @@
-//! .
+//! Measurements: loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
+//!
+//! ```text
+//!   Config ─▶ experiment ──▶ Measurement ──▶ JSON, table, page
+//!               │   ▲
+//!          lab: one switch     endpoint programs in its namespaces
+//! ```
+//!
+//! Each experiment is a module: its `Config`, its `run`, what it found. An experiment that compares switches goes
+//! round them (A B C A B C) and merges each one's rounds, so that a machine whose load drifts drifts for all.
+//!
+//! Nothing here prints or exits. Progress is told to a [`Progress`]; whoever wants to stop says so through
+//! [`Bench::stop`], and whatever runs in namespaces is gone when the experiment returns.
+
+pub mod endpoint;
+mod environment;
+mod fleet;
+mod flood;
+pub mod loss;
+pub mod pa;
+pub mod page;
+mod points;
+pub mod ramp;
+pub mod readable;
+mod stats;
+pub mod throughput;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+pub use environment::Environment;
+pub use lab::SwitchKind;
+pub use readable::Readable;
+pub use points::{LostAt, SeenAt};
+pub use stats::TimesUs;
+
+/// What an experiment needs of the world.
+pub struct Bench<'a> {
+    /// The program that plays the endpoints' roles when it is called with `endpoint ROLE`.
+    pub program: PathBuf,
+    /// Set once the experiment must come to an end.
+    pub stop: &'a AtomicBool,
+    /// Who is told how far the experiment is.
+    pub progress: &'a dyn Progress,
+}
+
+/// Who is told how far an experiment is.
+pub trait Progress {
+    /// The experiment has this many steps.
+    fn begin(&self, steps: usize);
+    /// The next step begins.
+    fn step(&self, doing: &str);
+}
+
+/// Nobody.
+impl Progress for () {
+    fn begin(&self, _steps: usize) {}
+    fn step(&self, _doing: &str) {}
+}
+
+/// One experiment, made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measurement<C, R> {
+    /// The version that measured.
+    pub zovn: String,
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`.
+    pub experiment: String,
+    /// Where.
+    pub environment: Environment,
+    /// How.
+    pub config: C,
+    /// What was found.
+    pub results: Vec<R>,
+}
+
+/// Why a measurement could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// It was asked for something that cannot be.
+    #[error("{0}")]
+    Config(String),
+    /// A lab.
+    #[error(transparent)]
+    Lab(#[from] lab::LabError),
+    /// A program in an endpoint.
+    #[error("the program in endpoint `{endpoint}` failed: {why}")]
+    Program {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        why: String,
+    },
+    /// The user wants no more.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Bench<'_> {
+    /// Whether to go on.
+    fn go_on(&self) -> Result<(), MeasureError> {
+        if self.stop.load(Ordering::Relaxed) { Err(MeasureError::Interrupted) } else { Ok(()) }
+    }
+
+    /// Begins the next step, unless the user wants no more.
+    fn step(&self, doing: &str) -> Result<(), MeasureError> {
+        self.go_on()?;
+        self.progress.step(doing);
+        Ok(())
+    }
+}
+
+impl<C, R> Measurement<C, R> {
+    fn new(experiment: &str, environment: Environment, config: C, results: Vec<R>) -> Self {
+        Self { zovn: env!("CARGO_PKG_VERSION").to_owned(), experiment: experiment.to_owned(), environment, config, results }
+    }
+}
+
+/// Whether a switch promises to lose nothing.
+pub fn is_lossless(switch: SwitchKind) -> bool {
+    switch == SwitchKind::Zovn
+}
+
+/// Refuses what no experiment can do.
+fn check_switches(switches: &[SwitchKind]) -> Result<(), MeasureError> {
+    let twice = switches.iter().enumerate().any(|(place, switch)| switches[..place].contains(switch));
+    if switches.is_empty() || twice {
+        return Err(MeasureError::Config("name at least one switch, and each once".into()));
+    }
+    Ok(())
+}

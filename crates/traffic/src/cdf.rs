@@ -99,6 +99,11 @@ impl Cdf {
         Self::new(&points)
     }
 
+    /// Its points, values and probabilities, rising.
+    pub fn points(&self) -> &[(f64, f64)] {
+        &self.points
+    }
+
     /// The value that a share `p` of all samples does not exceed; `p` is held to 0 to 1.
     pub fn quantile(&self, p: f64) -> f64 {
         let p = p.clamp(0.0, 1.0);

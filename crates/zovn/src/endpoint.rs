@@ -1,10 +1,18 @@
-//! Not here yet.
+//! `zovn endpoint`: a program inside a lab's namespace, started and driven by `zovn measure`.
 
-/// None.
+use std::process::ExitCode;
+
+use crate::Outcome;
+
+/// What the program does.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The role, as JSON.
+    role: String,
+}
 
-/// Ends at once.
-pub fn run(_args: Args) -> crate::Outcome {
-    Err("this command does not exist yet".into())
+/// Plays the role. What went wrong is told to the parent, as the last line on stdout.
+pub fn run(args: Args) -> Outcome {
+    let code: ExitCode = measure::endpoint::run(&args.role);
+    Ok(code)
 }

@@ -1,10 +1,393 @@
-//! Not here yet.
+//! `zovn measure`: an experiment's flags, its progress on stderr, its figures on stdout.
 
-/// None.
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::{Subcommand, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use measure::pa::{BackgroundFlows, Era};
+use measure::readable::{self, Readable};
+use measure::throughput::Ports;
+use measure::{Bench, MeasureError, Measurement, Progress, SwitchKind, loss, pa, ramp, throughput};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use traffic::{Cdf, Known};
+use units::{Rate, Span};
+
+use crate::Outcome;
+
+/// What a shell says of a command that Ctrl-C ended: 128 and the signal's number.
+pub const INTERRUPTED: u8 = 130;
+
+/// What a command says that was asked for what cannot be.
+const USAGE: u8 = 2;
+
+/// Flags of `zovn measure`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
 
-/// Ends at once.
-pub fn run(_args: Args) -> crate::Outcome {
-    Err("this command does not exist yet".into())
+#[derive(Subcommand)]
+enum Experiment {
+    /// Flood one receiver, and see what is lost and where.
+    Loss(LossArgs),
+    /// Inject more and more, and see from where on the switch cannot follow.
+    Ramp(RampArgs),
+    /// Ask many workers at once, and see when the last byte of the last answer arrives (Partition-Aggregate).
+    Pa(PaArgs),
+    /// See how much the switch carries.
+    Throughput(ThroughputArgs),
+}
+
+#[derive(clap::Args)]
+struct Common {
+    /// The switches to compare: bridge, ovs, zovn-lossy, zovn.
+    #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',', default_value = "bridge,zovn-lossy,zovn")]
+    switches: Vec<SwitchKind>,
+    /// Print one JSON object instead of a table (docs/measurements.md shows its fields).
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained HTML page with charts here, too.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+struct LossArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many senders flood.
+    #[arg(long, default_value_t = 2)]
+    senders: u32,
+    /// How long they do, each round.
+    #[arg(long, default_value = "10s")]
+    duration: Span,
+    /// Frames a second that the receiving program takes; as fast as it can if left out.
+    #[arg(long, value_name = "FRAMES", value_parser = positive)]
+    receiver_rate: Option<f64>,
+    /// Bytes a frame, Ethernet header included.
+    #[arg(long, default_value_t = 1514)]
+    size: u32,
+    /// How often each switch has its turn.
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
+}
+
+#[derive(clap::Args)]
+struct RampArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many senders inject.
+    #[arg(long, default_value_t = 2)]
+    senders: u32,
+    /// How much faster each sender goes at each step, in frames a second.
+    #[arg(long, value_name = "FRAMES", default_value_t = 20_000)]
+    step: u64,
+    /// What each sender aims at in the end; ten steps if left out.
+    #[arg(long, value_name = "FRAMES")]
+    to: Option<u64>,
+    /// How long each step lasts.
+    #[arg(long, default_value = "2s")]
+    duration: Span,
+    /// Frames a second that the receiving program takes; as fast as it can if left out.
+    #[arg(long, value_name = "FRAMES", value_parser = positive)]
+    receiver_rate: Option<f64>,
+    /// Bytes a frame, Ethernet header included.
+    #[arg(long, default_value_t = 1514)]
+    size: u32,
+    /// How often each switch has its turn.
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
+}
+
+#[derive(clap::Args)]
+struct PaArgs {
+    #[command(flatten)]
+    common: Common,
+    /// How many workers answer each query.
+    #[arg(long, default_value_t = 31)]
+    workers: u32,
+    /// How many aggregators ask, each for itself and all at the same time.
+    #[arg(long, default_value_t = 1)]
+    aggregators: u32,
+    /// What each worker answers, in full segments (1448 B).
+    #[arg(long, value_delimiter = ',', default_value = "2,4,16,64")]
+    sizes: Vec<u64>,
+    /// Queries of each aggregator.
+    #[arg(long, default_value_t = 500)]
+    queries: u64,
+    /// TCP's congestion control: cubic, reno, bbr.
+    #[arg(long, value_delimiter = ',', default_value = "cubic")]
+    tcp: Vec<String>,
+    /// How TCP repairs losses: as this kernel does, or as in 2013 (no tail loss probe, RACK or selective
+    /// acknowledgement; an initial window of 3 segments).
+    #[arg(long, value_enum, default_value = "today")]
+    tcp_era: EraArg,
+    /// Every port's rate towards its endpoint, or none.
+    #[arg(long, default_value = "1gbit")]
+    rate: Bound<Rate>,
+    /// How many frames wait for a port at most, or none for the switch's own choice.
+    #[arg(long, value_name = "FRAMES", default_value = "32")]
+    buffer: Bound<u32>,
+    /// The pause between a completed query and the next.
+    #[arg(long, default_value = "0s")]
+    think: Span,
+    /// Flows beside the queries, with sizes of web-search, data-mining, hadoop, storage or a file of `bytes
+    /// probability` lines.
+    #[arg(long, value_name = "DISTRIBUTION")]
+    background: Option<String>,
+    /// The mean pause of each endpoint between two such flows.
+    #[arg(long, value_name = "SPAN", default_value = "100ms")]
+    background_gap: Span,
+    /// The switch that the others are compared with; the first one if left out.
+    #[arg(long, value_name = "SWITCH")]
+    baseline: Option<SwitchKind>,
+    /// How often each switch has its turn; the queries are shared among the rounds.
+    #[arg(long, default_value_t = 2)]
+    rounds: u32,
+}
+
+#[derive(clap::Args)]
+struct ThroughputArgs {
+    #[command(flatten)]
+    common: Common,
+    /// Where frames enter and leave: interfaces of containers, or rings in the switch's own memory.
+    #[arg(long, value_enum, default_value = "container")]
+    ports: PortsArg,
+    /// Bytes a frame, Ethernet header included.
+    #[arg(long, value_delimiter = ',', default_value = "64,1500")]
+    sizes: Vec<u32>,
+    /// How many senders; one receiver takes all.
+    #[arg(long, default_value_t = 1)]
+    flows: u32,
+    /// How long each run lasts.
+    #[arg(long, default_value = "3s")]
+    duration: Span,
+    /// TCP's congestion control: cubic, reno, bbr.
+    #[arg(long, default_value = "cubic")]
+    tcp: String,
+    /// How often each switch has its turn.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum EraArg {
+    #[value(name = "2013")]
+    Paper,
+    Today,
+    Both,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PortsArg {
+    Container,
+    Memory,
+}
+
+/// A bound, or the word `none`.
+#[derive(Clone, Copy)]
+struct Bound<T>(Option<T>);
+
+impl<T: FromStr> FromStr for Bound<T> {
+    type Err = T::Err;
+
+    fn from_str(text: &str) -> Result<Self, T::Err> {
+        if text == "none" { Ok(Self(None)) } else { text.parse().map(|bound| Self(Some(bound))) }
+    }
+}
+
+/// Makes the experiment. Its exit code is 1 if something was not as promised, 2 if it asks for what cannot be, 130 if
+/// it was interrupted.
+pub fn run(args: Args) -> Outcome {
+    let stop = interrupts()?;
+    let bar = Bar::new();
+    let bench = Bench { program: std::env::current_exe()?, stop: &stop, progress: &bar };
+    match args.experiment {
+        Experiment::Loss(args) => {
+            let LossArgs { common, senders, duration, receiver_rate, size, rounds } = args;
+            let switches = common.switches.clone();
+            let config = loss::Config { switches, senders, duration, receiver_rate, size, rounds };
+            common.tell(loss::run(&bench, config), &bar)
+        }
+        Experiment::Ramp(args) => {
+            let RampArgs { common, senders, step, to, duration, receiver_rate, size, rounds } = args;
+            let (switches, to) = (common.switches.clone(), to.unwrap_or(step.saturating_mul(10)));
+            let config = ramp::Config { switches, senders, step, to, duration, receiver_rate, size, rounds };
+            common.tell(ramp::run(&bench, config), &bar)
+        }
+        Experiment::Pa(args) => {
+            let config = args.config()?;
+            args.common.tell(pa::run(&bench, config), &bar)
+        }
+        Experiment::Throughput(args) => {
+            let ThroughputArgs { common, ports, sizes, flows, duration, tcp, rounds } = args;
+            let ports = match ports {
+                PortsArg::Container => Ports::Container,
+                PortsArg::Memory => Ports::Memory,
+            };
+            let switches = common.switches.clone();
+            let config = throughput::Config { switches, ports, sizes, flows, duration, tcp, rounds };
+            common.tell(throughput::run(&bench, &memory, config), &bar)
+        }
+    }
+}
+
+fn memory(_: &throughput::MemoryRun) -> Result<throughput::Carried, String> {
+    Err("this build has no ports in memory".into())
+}
+
+impl PaArgs {
+    fn config(&self) -> Result<pa::Config, Box<dyn std::error::Error + Send + Sync>> {
+        let background = match &self.background {
+            None => None,
+            Some(name) => {
+                let sizes = match name.parse::<Known>() {
+                    Ok(known) => known.points().to_vec(),
+                    Err(unknown) => {
+                        let text = std::fs::read_to_string(name)
+                            .map_err(|error| format!("{unknown}, or name a file; `{name}` is none: {error}"))?;
+                        Cdf::parse(&text)?.points().to_vec()
+                    }
+                };
+                Some(BackgroundFlows { name: name.clone(), sizes, gap: self.background_gap })
+            }
+        };
+        let eras = match self.tcp_era {
+            EraArg::Paper => vec![Era::Paper],
+            EraArg::Today => vec![Era::Today],
+            EraArg::Both => vec![Era::Paper, Era::Today],
+        };
+        Ok(pa::Config {
+            switches: self.common.switches.clone(),
+            workers: self.workers,
+            aggregators: self.aggregators,
+            sizes: self.sizes.clone(),
+            queries: self.queries,
+            tcp: self.tcp.clone(),
+            eras,
+            rate: self.rate.0,
+            buffer: self.buffer.0,
+            think: self.think,
+            background,
+            baseline: self.baseline.unwrap_or(self.common.switches[0]),
+            rounds: self.rounds,
+        })
+    }
+}
+
+impl Common {
+    /// Prints what was found, and says how it ended.
+    fn tell<C, R>(&self, made: Result<Measurement<C, R>, MeasureError>, bar: &Bar) -> Outcome
+    where
+        Measurement<C, R>: Readable + Serialize,
+    {
+        bar.clear();
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => return ended(error),
+        };
+        if let Some(path) = &self.report {
+            let lead = "Every figure below was measured on the machine described at the end of this page.";
+            let page = readable::page(&made.title(), lead, &command_line(), &[&made]);
+            std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        }
+        let mut stdout = std::io::stdout().lock();
+        if self.json {
+            serde_json::to_writer_pretty(&mut stdout, &made)?;
+            writeln!(stdout)?;
+        } else {
+            write!(stdout, "{}", readable::text(&made))?;
+        }
+        stdout.flush()?;
+        Ok(verdict(&[&made]))
+    }
+}
+
+/// 1 if anything was not as promised; what it was is told on stderr.
+pub fn verdict(all: &[&dyn Readable]) -> ExitCode {
+    let broken: Vec<String> = all.iter().flat_map(|made| made.broken()).collect();
+    for sentence in &broken {
+        eprintln!("zovn: {sentence}");
+    }
+    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How an experiment ends that was not made.
+pub fn ended(error: MeasureError) -> Outcome {
+    match error {
+        MeasureError::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
+        MeasureError::Config(what) => {
+            eprintln!("zovn: {what}");
+            Ok(ExitCode::from(USAGE))
+        }
+        error => Err(error.into()),
+    }
+}
+
+/// A flag that the first Ctrl-C or SIGTERM sets.
+pub fn interrupts() -> std::io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// The command line as it was given.
+pub fn command_line() -> String {
+    let quoted = std::env::args().skip(1).map(|word| {
+        let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.,:/=".contains(&byte));
+        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    });
+    std::iter::once("zovn".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A progress bar on stderr, if that is a terminal.
+pub struct Bar(ProgressBar);
+
+impl Bar {
+    /// A bar without length.
+    pub fn new() -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(0);
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left");
+        bar.set_style(style.expect("the template is well-formed, as every run with a terminal shows"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self(bar)
+    }
+
+    /// Leaves the terminal as it was.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn begin(&self, steps: usize) {
+        self.0.inc_length(steps as u64);
+        self.0.reset_eta();
+    }
+
+    fn step(&self, doing: &str) {
+        // The first step has none before it that is now done.
+        if !self.0.message().is_empty() {
+            self.0.inc(1);
+        }
+        self.0.set_message(doing.to_owned());
+    }
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "write a number")?;
+    if number.is_finite() && number > 0.0 { Ok(number) } else { Err("write a number above 0".into()) }
 }

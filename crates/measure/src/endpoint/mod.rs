@@ -1,0 +1,127 @@
+//! The small programs that run inside the endpoints' namespaces: they send, receive, ask and answer.
+//!
+//! A program is told its [`Role`] as one JSON argument. It talks with its parent over its own stdin and stdout, one
+//! JSON value a line, so that nothing of the conversation crosses the network that is measured:
+//!
+//! ```text
+//!   parent ──"start"──▶ ──"finish"──▶           (end of file: the parent is gone, the program exits)
+//!          ◀──"ready"──  ◀──{"report":{…}}──  or  {"failed":"why"}
+//! ```
+
+mod background;
+mod control;
+mod query;
+mod stream;
+mod udp;
+
+use std::process::ExitCode;
+
+use serde::{Deserialize, Serialize};
+
+pub use background::{Background, BackgroundReport};
+pub use control::{Event, Order};
+pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
+pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
+pub use udp::{FRAME_HEADERS, SMALLEST_FRAME, UdpReceive, UdpReceived, UdpSend, UdpSent};
+
+use control::Control;
+
+/// What a program does, with all it needs to know.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Role {
+    /// Sends UDP frames in a blocking loop.
+    UdpSend(UdpSend),
+    /// Counts UDP frames, at a pace if asked.
+    UdpReceive(UdpReceive),
+    /// Answers queries.
+    PaWorker(Worker),
+    /// Asks queries and times them.
+    PaAggregator(Aggregator),
+    /// Sends one TCP stream as fast as it goes.
+    TcpSend(TcpSend),
+    /// Takes TCP streams.
+    TcpReceive(TcpReceive),
+    /// Sends flows of random sizes to random peers, and takes theirs.
+    Background(Background),
+}
+
+/// Why a program gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The kernel refused something.
+    #[error("could not {what}: {source}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+    /// A query did not come to its end.
+    #[error("query {query} still misses {missing} bytes {seconds} s after the last byte arrived")]
+    Stuck {
+        /// The query's number.
+        query: u64,
+        /// Bytes that are missing.
+        missing: u64,
+        /// How long nothing came.
+        seconds: u64,
+    },
+    /// A worker sent what nobody asked for.
+    #[error("worker {worker} sent more than query {query} asked for")]
+    Excess {
+        /// The worker.
+        worker: u32,
+        /// The query's number.
+        query: u64,
+    },
+    /// The role makes no sense.
+    #[error("{0}")]
+    Role(String),
+}
+
+/// Plays `role`, given as JSON, until its work is done or its parent is gone.
+pub fn run(role: &str) -> ExitCode {
+    let control = Control::new();
+    let played = match serde_json::from_str(role) {
+        Ok(role) => play(role, &control),
+        Err(error) => Err(EndpointError::Role(format!("cannot read the endpoint's role: {error}"))),
+    };
+    match played {
+        Ok(report) => {
+            control.say(&Event::Report(report));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            control.say(&Event::Failed(error.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointError> {
+    match role {
+        Role::UdpSend(role) => report(udp::send(&role, control)?),
+        Role::UdpReceive(role) => report(udp::receive(&role, control)?),
+        Role::PaWorker(role) => report(query::work(&role, control)?),
+        Role::PaAggregator(role) => report(query::aggregate(&role, control)?),
+        Role::TcpSend(role) => report(stream::send(&role, control)?),
+        Role::TcpReceive(role) => report(stream::receive(&role, control)?),
+        Role::Background(role) => report(background::run(&role, control)?),
+    }
+}
+
+fn report(report: impl Serialize) -> Result<serde_json::Value, EndpointError> {
+    serde_json::to_value(report).map_err(|error| EndpointError::Role(format!("cannot write the report: {error}")))
+}
+
+/// Gives an I/O error the name of what was tried.
+trait Doing<T> {
+    fn doing(self, what: &'static str) -> Result<T, EndpointError>;
+}
+
+impl<T, E: Into<std::io::Error>> Doing<T> for Result<T, E> {
+    fn doing(self, what: &'static str) -> Result<T, EndpointError> {
+        self.map_err(|source| EndpointError::Io { what, source: source.into() })
+    }
+}

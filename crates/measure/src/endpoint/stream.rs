@@ -1,0 +1,102 @@
+//! TCP streams: one that sends as fast as it goes, one that takes.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+use super::control::Control;
+use super::query::{ZEROES, connect, listen};
+use super::{Doing, EndpointError};
+
+/// How long a blocked call may hide the clock and the parent.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// Sends one stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TcpSend {
+    /// The receiver.
+    pub to: SocketAddr,
+    /// TCP's congestion control.
+    pub congestion: String,
+    /// How long.
+    pub duration: Span,
+}
+
+/// What a sender did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TcpSent {
+    /// Bytes that the socket took.
+    pub bytes: u64,
+}
+
+/// Takes streams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TcpReceive {
+    /// The port to listen on.
+    pub port: u16,
+    /// How many streams to expect.
+    pub flows: u32,
+    /// TCP's congestion control, for what the receiver answers.
+    pub congestion: String,
+}
+
+/// What a receiver saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TcpReceived {
+    /// Bytes of all streams.
+    pub bytes: u64,
+    /// From the first byte to the last, in nanoseconds: the longest of the streams.
+    pub elapsed_ns: u64,
+}
+
+/// Sends until the time is over, then closes.
+pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError> {
+    let mut stream = connect(role.to, &role.congestion)?;
+    stream.set_write_timeout(Some(GLANCE)).doing("bound a blocked write")?;
+    let mut report = TcpSent::default();
+    control.ready();
+
+    let end = Instant::now() + Duration::from(role.duration);
+    while Instant::now() < end {
+        match stream.write(&ZEROES) {
+            Ok(count) => report.bytes += count as u64,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error).doing("write to the stream"),
+        }
+    }
+    Ok(report)
+}
+
+/// Takes the expected streams to their ends.
+pub fn receive(role: &TcpReceive, control: &Control) -> Result<TcpReceived, EndpointError> {
+    let listener = listen(role.port, &role.congestion)?;
+    control.say(&super::Event::Ready);
+    let mut streams = Vec::new();
+    for _ in 0..role.flows {
+        let (stream, _) = listener.accept().doing("accept a stream")?;
+        streams.push(std::thread::spawn(move || drain(stream)));
+    }
+    let mut report = TcpReceived::default();
+    for stream in streams {
+        let (bytes, elapsed) = stream.join().expect("a drain does not panic: it only reads").doing("read a stream")?;
+        report.bytes += bytes;
+        report.elapsed_ns = report.elapsed_ns.max(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+    }
+    Ok(report)
+}
+
+/// Reads to the end; tells how much came, and in what time.
+fn drain(mut stream: TcpStream) -> std::io::Result<(u64, Duration)> {
+    let mut buffer = vec![0; 1 << 18];
+    let mut bytes = stream.read(&mut buffer)? as u64;
+    let first = Instant::now();
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok((bytes, first.elapsed())),
+            count => bytes += count as u64,
+        }
+    }
+}

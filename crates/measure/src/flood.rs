@@ -1,0 +1,118 @@
+//! Senders that flood one receiver with UDP frames: what `loss`, `ramp` and `throughput` are made of.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use lab::{EndpointSpec, Home, Lab, LabError, LabSpec, SwitchKind};
+use model::LedgerStatus;
+use units::Span;
+
+use crate::endpoint::{Order, Role, UdpReceive, UdpReceived, UdpSend, UdpSent};
+use crate::fleet::{Program, finish_all, start_all};
+use crate::points::{SeenAt, settled};
+use crate::{Bench, MeasureError};
+
+pub const RECEIVER: &str = "rx";
+const PORT: u16 = 5001;
+
+/// How long a program may take to report after it was told to end, or after its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One flood.
+#[derive(Clone, Copy, Debug)]
+pub struct Flood {
+    /// How long.
+    pub duration: Span,
+    /// Bytes a frame, Ethernet header included.
+    pub size: u32,
+    /// What each sender aims at, in frames a second; as fast as it can if absent.
+    pub rate: Option<f64>,
+    /// What the receiver takes, in frames a second; as fast as it can if absent.
+    pub pace: Option<f64>,
+}
+
+/// What became of it.
+pub struct Flooded {
+    pub sent: Vec<UdpSent>,
+    pub received: UdpReceived,
+    pub seen: SeenAt,
+    /// The switch's own account since its lab came up, where it keeps one.
+    pub ledger: Option<LedgerStatus>,
+}
+
+/// A lab with `senders` senders and one receiver.
+pub fn lab(bench: &Bench<'_>, switch: SwitchKind, senders: u32) -> Result<Lab, MeasureError> {
+    let names = std::iter::once(RECEIVER.to_owned()).chain((1..=senders).map(sender));
+    let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), switch);
+    spec.offload = false;
+    for (number, name) in (1..).zip(names) {
+        spec.endpoints.push(quiet_endpoint(name, number)?);
+    }
+    raise(bench, &spec)
+}
+
+/// Brings the lab up, unless the user wants no more.
+pub fn raise(bench: &Bench<'_>, spec: &LabSpec) -> Result<Lab, MeasureError> {
+    Lab::up_unless(spec, &Home::system(), bench.stop).map_err(|error| match error {
+        LabError::Interrupted => MeasureError::Interrupted,
+        error => error.into(),
+    })
+}
+
+/// An endpoint that says nothing by itself: every frame that is counted is one of ours.
+pub fn quiet_endpoint(name: String, number: u32) -> Result<EndpointSpec, MeasureError> {
+    let mut endpoint = EndpointSpec::new(name);
+    let address = u8::try_from(number)
+        .ok()
+        .and_then(|number| format!("10.0.0.{number}/24").parse().ok())
+        .ok_or_else(|| MeasureError::Config("a lab holds 254 endpoints: ask for fewer".into()))?;
+    endpoint.addresses = vec![address];
+    // IPv6 announces itself and asks for routers and groups.
+    for scope in ["all", "default"] {
+        endpoint.sysctls.insert(format!("net.ipv6.conf.{scope}.disable_ipv6"), "1".into());
+    }
+    Ok(endpoint)
+}
+
+/// The address of `endpoint` and a port there.
+pub fn address(lab: &Lab, endpoint: &str, port: u16) -> Result<SocketAddr, MeasureError> {
+    let ip = lab.endpoints().iter().find(|candidate| candidate.name == endpoint).and_then(lab::Endpoint::ipv4);
+    let ip = ip.ok_or_else(|| MeasureError::Config(format!("endpoint `{endpoint}` has no IPv4 address")))?;
+    Ok(SocketAddr::from((ip, port)))
+}
+
+impl Flood {
+    /// Makes the flood in a lab of [`lab`] with as many `senders`.
+    pub fn run(&self, bench: &Bench<'_>, lab: &Lab, senders: u32) -> Result<Flooded, MeasureError> {
+        let to = address(lab, RECEIVER, PORT)?;
+        let role = Role::UdpReceive(UdpReceive { port: PORT, senders, pace: self.pace });
+        let mut receiver = [Program::start(bench, lab, RECEIVER, &role)?];
+        let mut sending = Vec::new();
+        for number in 0..senders {
+            let Self { size, rate, duration, .. } = *self;
+            let role = Role::UdpSend(UdpSend { to, sender: number, size, rate, duration });
+            sending.push(Program::start(bench, lab, &sender(number + 1), &role)?);
+        }
+        for program in &mut sending {
+            program.ready(bench)?;
+        }
+        let before = settled(lab)?;
+        start_all(bench, &mut receiver)?;
+        sending.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
+        let mut sent: Vec<UdpSent> = Vec::new();
+        for program in &mut sending {
+            sent.push(program.report(bench, PATIENCE + self.duration.into())?);
+        }
+        finish_all(&mut receiver)?;
+        let [mut receiver] = receiver;
+        let received: UdpReceived = receiver.report(bench, PATIENCE)?;
+        let after = settled(lab)?;
+        let sockets = (sent.iter().map(|sent| sent.sent).sum(), received.received);
+        let seen = SeenAt::between(sockets, RECEIVER, &before, &after);
+        Ok(Flooded { sent, received, seen, ledger: after.agent.map(|agent| agent.ledger) })
+    }
+}
+
+pub fn sender(number: u32) -> String {
+    format!("tx{number}")
+}

@@ -1,0 +1,238 @@
+//! The six measurement points of zOVN's figure 1, from the counters of sockets, devices and switch.
+//!
+//! ```text
+//!    sender                         switch                        receiver
+//!   (1) socket ─▶ (2) vNIC ───▶ (3) in ─ … ─ (4) out ───▶ (5) vNIC ─▶ (6) socket
+//! ```
+
+use std::ops::AddAssign;
+
+use lab::{Counters, Lab};
+use model::LedgerStatus;
+use serde::{Deserialize, Serialize};
+
+use crate::MeasureError;
+
+/// How many frames were seen at each point.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct SeenAt {
+    /// (1) Frames that the senders' sockets accepted.
+    pub sender_socket: u64,
+    /// (2) Frames that left the senders' interfaces.
+    pub sender_vnic: u64,
+    /// (3) Frames that the switch took from the senders.
+    pub switch_in: u64,
+    /// (4) Frames that the switch gave to the receiver.
+    pub switch_out: u64,
+    /// (5) Frames that the receiver's interface took.
+    pub receiver_vnic: u64,
+    /// (6) Frames that the receiving program read.
+    pub receiver_socket: u64,
+}
+
+/// How many frames were lost on the way to each point: seen at the point before it, and not at it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct LostAt {
+    /// (1) Always 0: what a socket does not accept was not sent.
+    pub sender_socket: u64,
+    /// (2) In the sender's stack or queueing discipline.
+    pub sender_vnic: u64,
+    /// (3) Between the sender's interface and the switch.
+    pub switch_in: u64,
+    /// (4) In the switch, its queues included.
+    pub switch_out: u64,
+    /// (5) Between the switch and the receiver's interface.
+    pub receiver_vnic: u64,
+    /// (6) In the receiver's stack, at its full socket.
+    pub receiver_socket: u64,
+}
+
+impl SeenAt {
+    /// What programs and lab counted between `before` and `after`.
+    ///
+    /// `sockets` are the frames that all senders sent and that the program in endpoint `receiver` read. Nothing but
+    /// those frames may have been under way, but for what a port itself adds to wake its switch: so no point is said
+    /// to have seen more than the point before it, nor less than what was read in the end.
+    pub fn between(sockets: (u64, u64), receiver: &str, before: &Counters, after: &Counters) -> Self {
+        let (sent, read) = sockets;
+        let senders = |counters: &Counters, point: fn(&Counters, &str) -> u64| -> u64 {
+            let names = counters.endpoints.keys().filter(|name| *name != receiver);
+            names.map(|name| point(counters, name)).sum()
+        };
+        let vnic_out = |counters: &Counters| senders(counters, |counters, name| counters.endpoints[name].device.tx_packets);
+        let switch_in = |counters: &Counters| {
+            counters.handled.unwrap_or_else(|| {
+                senders(counters, |counters, name| counters.ports.get(name).map_or(0, |port| port.device.rx_packets))
+            })
+        };
+        let switch_out = |counters: &Counters| counters.ports.get(receiver).map_or(0, |port| port.device.tx_packets);
+        let vnic_in =
+            |counters: &Counters| counters.endpoints.get(receiver).map_or(0, |endpoint| endpoint.device.rx_packets);
+        let grown = |point: &dyn Fn(&Counters) -> u64, most: u64| {
+            point(after).saturating_sub(point(before)).min(most).max(read.min(most))
+        };
+        let sender_vnic = grown(&vnic_out, sent);
+        let switch_in = grown(&switch_in, sender_vnic);
+        let switch_out = grown(&switch_out, switch_in);
+        let receiver_vnic = grown(&vnic_in, switch_out);
+        Self { sender_socket: sent, sender_vnic, switch_in, switch_out, receiver_vnic, receiver_socket: read }
+    }
+
+    /// Where the frames went that did not come.
+    pub fn lost_at(&self) -> LostAt {
+        LostAt {
+            sender_socket: 0,
+            sender_vnic: self.sender_socket.saturating_sub(self.sender_vnic),
+            switch_in: self.sender_vnic.saturating_sub(self.switch_in),
+            switch_out: self.switch_in.saturating_sub(self.switch_out),
+            receiver_vnic: self.switch_out.saturating_sub(self.receiver_vnic),
+            receiver_socket: self.receiver_vnic.saturating_sub(self.receiver_socket),
+        }
+    }
+}
+
+impl AddAssign for SeenAt {
+    fn add_assign(&mut self, other: Self) {
+        self.sender_socket += other.sender_socket;
+        self.sender_vnic += other.sender_vnic;
+        self.switch_in += other.switch_in;
+        self.switch_out += other.switch_out;
+        self.receiver_vnic += other.receiver_vnic;
+        self.receiver_socket += other.receiver_socket;
+    }
+}
+
+/// What was lost, and what TCP did about it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Repairs {
+    /// Frames that left one endpoint and reached none.
+    pub lost: u64,
+    /// Segments that endpoints sent again (`Tcp: RetransSegs`).
+    pub retransmits: u64,
+    /// Retransmission timers that fired (`TcpExt: TCPTimeouts`).
+    pub timeouts: u64,
+}
+
+impl Repairs {
+    /// What the lab counted between `before` and `after`, both of them settled.
+    pub fn between(before: &Counters, after: &Counters) -> Self {
+        let grown = |count: fn(&Counters) -> u64| count(after).saturating_sub(count(before));
+        Self {
+            lost: grown(lost),
+            retransmits: grown(|counters| protocols(counters, "Tcp.RetransSegs")),
+            timeouts: grown(|counters| protocols(counters, "TcpExt.TCPTimeouts")),
+        }
+    }
+}
+
+impl AddAssign for Repairs {
+    fn add_assign(&mut self, other: Self) {
+        self.lost += other.lost;
+        self.retransmits += other.retransmits;
+        self.timeouts += other.timeouts;
+    }
+}
+
+/// The lab's counters once nothing moves any more: the endpoints' are read until they stay.
+pub fn settled(lab: &Lab) -> Result<Counters, MeasureError> {
+    const READS: usize = 50;
+    let mut counters = lab.counters()?;
+    for _ in 0..READS {
+        let again = lab.counters()?;
+        if again.endpoints == counters.endpoints {
+            return Ok(again);
+        }
+        counters = again;
+    }
+    Err(MeasureError::Config("the lab's counters do not come to rest: something else sends in its endpoints".into()))
+}
+
+/// Adds one lab's account to another's.
+pub fn sum_ledgers(sum: &mut LedgerStatus, other: LedgerStatus) {
+    sum.accepted += other.accepted;
+    sum.delivered += other.delivered;
+    sum.held += other.held;
+    for (reason, count) in other.refused {
+        *sum.refused.entry(reason).or_default() += count;
+    }
+}
+
+/// Frames lost since the lab came up. An agent tells what it refused; of another switch we know what went in and
+/// what came out.
+fn lost(counters: &Counters) -> u64 {
+    let endpoints = counters.endpoints.values();
+    let at_endpoints: u64 = endpoints.map(|one| one.device.tx_dropped + one.queue.dropped).sum();
+    let in_switch = match &counters.agent {
+        Some(agent) => agent.ledger.refused_total(),
+        None => {
+            let sent: u64 = counters.endpoints.values().map(|one| one.device.tx_packets).sum();
+            let received: u64 = counters.endpoints.values().map(|one| one.device.rx_packets).sum();
+            sent.saturating_sub(received)
+        }
+    };
+    at_endpoints + in_switch
+}
+
+fn protocols(counters: &Counters, name: &str) -> u64 {
+    counters.endpoints.values().map(|endpoint| endpoint.protocol(name)).sum()
+}
+
+impl LostAt {
+    /// Each point's word and its losses, in the order of the way.
+    pub fn points(&self) -> [(&'static str, u64); 6] {
+        [
+            ("sender socket", self.sender_socket),
+            ("sender vNIC", self.sender_vnic),
+            ("switch in", self.switch_in),
+            ("switch out", self.switch_out),
+            ("receiver vNIC", self.receiver_vnic),
+            ("receiver socket", self.receiver_socket),
+        ]
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.points().iter().map(|(_, lost)| lost).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::{DeviceCounters, EndpointCounters, PortCounters};
+
+    fn counters(tx: u64, port_in: u64, port_out: u64, rx: u64, handled: Option<u64>) -> Counters {
+        let device = |rx_packets, tx_packets| DeviceCounters { rx_packets, tx_packets, ..Default::default() };
+        let endpoint = |device| EndpointCounters { device, ..Default::default() };
+        let port = |device| PortCounters { device, ..Default::default() };
+        Counters {
+            endpoints: [("rx".into(), endpoint(device(rx, 0))), ("tx1".into(), endpoint(device(0, tx)))].into(),
+            ports: [("rx".into(), port(device(0, port_out))), ("tx1".into(), port(device(port_in, 0)))].into(),
+            handled,
+            agent: None,
+        }
+    }
+
+    #[test]
+    fn every_lost_frame_is_lost_at_one_point() {
+        let after = counters(95, 95, 60, 60, Some(90));
+        let seen = SeenAt::between((100, 20), "rx", &Counters::default(), &after);
+        let lost = seen.lost_at().points().map(|(_, lost)| lost);
+        assert_eq!(lost, [0, 5, 5, 30, 0, 40]);
+        assert_eq!(seen.lost_at().total(), 80);
+    }
+
+    #[test]
+    fn frames_that_a_port_adds_are_no_negative_losses() {
+        let after = counters(140, 140, 100, 100, None);
+        let seen = SeenAt::between((100, 100), "rx", &Counters::default(), &after);
+        assert_eq!(seen.lost_at(), LostAt::default());
+    }
+
+    #[test]
+    fn what_was_counted_before_does_not_count() {
+        let before = counters(10, 10, 10, 10, None);
+        let repairs = Repairs::between(&before, &counters(50, 50, 45, 45, None));
+        assert_eq!(repairs.lost, 5);
+    }
+}

@@ -1,0 +1,176 @@
+//! Experiment 2 (zOVN §2.3, figure 3): the injection rate rises step by step; what still arrives, and from where on
+//! the switch cannot follow.
+
+use lab::SwitchKind;
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+use crate::flood::{self, Flood, Flooded};
+use crate::loss::check_size;
+use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
+
+/// A step is followed if this share of what was aimed at arrives.
+const FOLLOWED: f64 = 0.95;
+
+/// How the experiment is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The switches to compare.
+    pub switches: Vec<SwitchKind>,
+    /// How many senders.
+    pub senders: u32,
+    /// How much faster each sender goes at each step, in frames a second.
+    pub step: u64,
+    /// Where the ramp ends: what each sender aims at last.
+    pub to: u64,
+    /// How long each step lasts, in each round.
+    pub duration: Span,
+    /// Frames a second that the receiving program takes; as fast as it can if absent.
+    pub receiver_rate: Option<f64>,
+    /// Bytes a frame, Ethernet header included, without checksum.
+    pub size: u32,
+    /// How often each switch has its turn.
+    pub rounds: u32,
+}
+
+/// One switch's ramp.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ramp {
+    /// The switch.
+    pub switch: SwitchKind,
+    /// The highest total injection, in frames a second, of which 95 % arrived, as at every step below it; none if
+    /// the first step was too much.
+    pub saturation_fps: Option<f64>,
+    /// Whether the ramp ended before the switch did: then the saturation lies higher.
+    pub saturated: bool,
+    /// The steps, rising.
+    pub steps: Vec<Step>,
+}
+
+/// One rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What all senders together aimed at, in frames a second.
+    pub target_fps: f64,
+    /// What they sent: less than the target if they were held back or the machine is too slow.
+    pub sent_fps: f64,
+    /// What the receiving program read, in frames a second.
+    pub rx_fps: f64,
+    /// The same in 10⁹ bits of frames a second.
+    pub rx_gbps: f64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames read.
+    pub received: u64,
+    /// The difference.
+    pub lost: u64,
+    /// `lost` over `sent`.
+    pub loss_ratio: f64,
+}
+
+/// The whole experiment.
+pub type Report = Measurement<Config, Ramp>;
+
+/// Makes the experiment.
+pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
+    check_switches(&config.switches)?;
+    if config.senders == 0 || config.rounds == 0 || config.duration == Span::ZERO {
+        return Err(MeasureError::Config("a ramp needs a sender, a round and some time".into()));
+    }
+    if config.step == 0 || config.to < config.step {
+        return Err(MeasureError::Config("a ramp rises by a step above 0 and ends at a step or later".into()));
+    }
+    check_size(config.size)?;
+    let environment = Environment::look();
+    let rates: Vec<u64> = (1..=config.to / config.step).map(|number| number * config.step).collect();
+    let mut ramps: Vec<Ramp> = config.switches.iter().map(|switch| Ramp::new(*switch, &rates, &config)).collect();
+    bench.progress.begin(ramps.len() * rates.len() * config.rounds as usize);
+    for _ in 0..config.rounds {
+        for ramp in &mut ramps {
+            bench.go_on()?;
+            let lab = flood::lab(bench, ramp.switch, config.senders)?;
+            for (rate, step) in rates.iter().zip(&mut ramp.steps) {
+                bench.step(&format!("{}: {} × {rate} frames/s", ramp.switch, config.senders))?;
+                let Config { duration, size, receiver_rate: pace, .. } = config;
+                let flood = Flood { duration, size, rate: Some(*rate as f64), pace };
+                step.add(&flood.run(bench, &lab, config.senders)?);
+            }
+        }
+    }
+    for ramp in &mut ramps {
+        ramp.conclude(&config);
+    }
+    Ok(Measurement::new("ramp", environment, config, ramps))
+}
+
+impl Ramp {
+    fn new(switch: SwitchKind, rates: &[u64], config: &Config) -> Self {
+        let target = |rate: &u64| (rate * u64::from(config.senders)) as f64;
+        let steps = rates.iter().map(|rate| Step { target_fps: target(rate), ..Step::default() }).collect();
+        Self { switch, saturation_fps: None, saturated: false, steps }
+    }
+
+    fn conclude(&mut self, config: &Config) {
+        for step in &mut self.steps {
+            step.conclude(config);
+        }
+        let followed = |step: &&Step| step.rx_fps >= FOLLOWED * step.target_fps;
+        let last = self.steps.iter().take_while(followed).last();
+        self.saturation_fps = last.map(|step| step.target_fps);
+        self.saturated = !self.steps.iter().all(|step| followed(&step));
+    }
+}
+
+impl Step {
+    /// One more round. Rates are summed for now.
+    fn add(&mut self, flooded: &Flooded) {
+        let per_second = |frames: u64, ns: u64| frames as f64 / (ns.max(1) as f64 / 1e9);
+        self.sent += flooded.seen.sender_socket;
+        self.received += flooded.seen.receiver_socket;
+        self.sent_fps += flooded.sent.iter().map(|sent| per_second(sent.sent, sent.elapsed_ns)).sum::<f64>();
+        self.rx_fps += per_second(flooded.received.received, flooded.received.elapsed_ns);
+    }
+
+    fn conclude(&mut self, config: &Config) {
+        self.sent_fps /= f64::from(config.rounds);
+        self.rx_fps /= f64::from(config.rounds);
+        self.rx_gbps = self.rx_fps * f64::from(config.size) * 8.0 / 1e9;
+        self.lost = self.sent.saturating_sub(self.received);
+        self.loss_ratio = self.lost as f64 / self.sent.max(1) as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ramp(rx_fps: &[f64]) -> Ramp {
+        let config = Config {
+            switches: vec![SwitchKind::Bridge],
+            senders: 2,
+            step: 10,
+            to: 30,
+            duration: Span::from_secs(1),
+            receiver_rate: None,
+            size: 1514,
+            rounds: 1,
+        };
+        let mut ramp = Ramp::new(SwitchKind::Bridge, &[10, 20, 30], &config);
+        for (step, rx) in ramp.steps.iter_mut().zip(rx_fps) {
+            step.rx_fps = *rx;
+        }
+        ramp.conclude(&config);
+        ramp
+    }
+
+    #[test]
+    fn saturation_is_the_last_step_before_the_first_that_is_not_followed() {
+        let told = |rx: &[f64]| {
+            let ramp = ramp(rx);
+            (ramp.saturation_fps, ramp.saturated)
+        };
+        assert_eq!(told(&[20.0, 39.0, 40.0]), (Some(40.0), true));
+        assert_eq!(told(&[20.0, 40.0, 60.0]), (Some(60.0), false));
+        assert_eq!(told(&[10.0, 40.0, 60.0]), (None, true));
+    }
+}
