@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use ports::netlink::Netlink;
 use ports::netns::Namespace;
 use ports::tap::{TapConfig, TapPort};
 use ports::{Port, PortError, Slot, Taken};
@@ -25,7 +26,19 @@ impl Container {
     pub fn new(name: &str) -> Self {
         let name = format!("zovn-t-{name}-{}", std::process::id());
         let namespace = Namespace::create(&name).unwrap();
+        // A loss probe (RFC 8985 §7) is sent because an answer is late, as it is on a busy machine. Without them,
+        // whatever is sent again was lost.
+        let no_probes = || std::fs::write("/proc/sys/net/ipv4/tcp_early_retrans", "0");
+        namespace.run(no_probes).unwrap().unwrap();
         Self { name, namespace }
+    }
+
+    /// Tells the container where the other one is: while it asks, it drops what its sockets send.
+    pub fn knows(&self, other: u8) {
+        let mut netlink = Netlink::open_in(&self.namespace).unwrap();
+        let link = netlink.index("eth0").unwrap();
+        let address = format!("10.9.0.{other}").parse().unwrap();
+        netlink.add_neighbour(link, address, Mac::local(other.into())).unwrap();
     }
 
     pub fn udp(&self, address: &str) -> UdpSocket {
@@ -40,7 +53,7 @@ impl Container {
         self.namespace.run(|| TcpStream::connect(address)).unwrap().unwrap()
     }
 
-    /// A counter of the container's own stack, from /proc/net/snmp or snmp6.
+    /// A counter of the container's own stack, from /proc/net/snmp.
     pub fn counter(&self, protocol: &str, name: &str) -> u64 {
         let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
         let text = self.namespace.run(read).unwrap().unwrap();
