@@ -56,8 +56,11 @@ pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
     // Returns once the daemon has done it all.
     let mut bridge = configure();
     bridge.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
+    // Without this it takes away every queue that it did not make itself.
+    bridge.args(["--", "--id=@hands-off", "create", "qos", "type=linux-noop"]);
     for (endpoint, _) in &site.endpoints {
-        bridge.args(["--", "add-port", SWITCH, &endpoint.name]);
+        let name = &endpoint.name;
+        bridge.args(["--", "add-port", SWITCH, name, "--", "set", "port", name, "qos=@hands-off"]);
     }
     run(&mut bridge)?;
     if site.spec.static_addresses {

@@ -40,11 +40,6 @@ impl Process {
         Self::of(std::process::id())
     }
 
-    /// Its number.
-    pub(crate) fn pid(self) -> u32 {
-        self.pid
-    }
-
     /// Whether it still runs.
     pub(crate) fn is_alive(self) -> bool {
         Self::of(self.pid) == Some(self)

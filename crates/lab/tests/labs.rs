@@ -1,0 +1,289 @@
+//! Labs of real namespaces: what they promise about frames, queues and leftovers.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::{Counters, EndpointSpec, Home, Lab, LabError, LabSpec, State, SwitchKind};
+use ports::netns::Namespace;
+use units::Rate;
+
+/// A home of the test's own, which leaves nothing behind even if the test fails.
+struct Place {
+    home: Home,
+    prefix: String,
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("zovn-t-{}-{number}", std::process::id());
+        let directory = tempfile::tempdir().unwrap();
+        Self { home: Home::new(directory.path(), &prefix), prefix, directory }
+    }
+
+    fn up(&self, spec: &LabSpec) -> Lab {
+        Lab::up_unless(spec, &self.home, &AtomicBool::new(false)).unwrap()
+    }
+
+    fn namespaces(&self) -> Vec<String> {
+        let mut names = Namespace::list().unwrap();
+        names.retain(|name| name.starts_with(&self.prefix));
+        names
+    }
+
+    fn assert_empty(&self) {
+        assert_eq!(self.namespaces(), [""; 0]);
+        assert_eq!(std::fs::read_dir(self.directory.path()).unwrap().count(), 0);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for found in self.home.list().unwrap_or_default() {
+            let _ = self.home.remove(&found.id);
+        }
+    }
+}
+
+fn spec(switch: SwitchKind, receiver: EndpointSpec) -> LabSpec {
+    let mut spec = LabSpec::new("test", switch);
+    spec.offload = false;
+    spec.endpoints = vec![receiver, EndpointSpec::new("sender")];
+    spec
+}
+
+/// A socket inside an endpoint.
+fn socket(lab: &Lab, endpoint: &str, address: impl ToString) -> UdpSocket {
+    let address = address.to_string();
+    let namespace = Namespace::open(&lab.endpoint(endpoint).unwrap().netns).unwrap();
+    namespace.run(|| UdpSocket::bind(address)).unwrap().unwrap()
+}
+
+/// Frames pass in both IP versions, and every counter on their way has seen them.
+fn frames_pass(switch: SwitchKind) {
+    const FRAMES: u64 = 50;
+    let place = Place::new();
+    let lab = place.up(&spec(switch, EndpointSpec::new("receiver")));
+    let before = lab.counters().unwrap();
+    let receiver = lab.endpoint("receiver").unwrap();
+    for (to, any) in [
+        (format!("{}:9000", receiver.ipv4().unwrap()), "0.0.0.0:0"),
+        (format!("[{}]:9000", receiver.ipv6().unwrap()), "[::]:0"),
+    ] {
+        let inbox = socket(&lab, "receiver", &to);
+        inbox.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let outbox = socket(&lab, "sender", any);
+        for number in 0..FRAMES {
+            outbox.send_to(&[7; 1400], &to).unwrap();
+            assert_eq!(inbox.recv(&mut [0; 1500]).unwrap(), 1400, "datagram {number}");
+        }
+    }
+    let after = lab.counters().unwrap();
+    let grown = |read: &dyn Fn(&Counters) -> u64| read(&after) - read(&before);
+    assert_eq!(grown(&|c| c.endpoints["sender"].udp("OutDatagrams")), 2 * FRAMES);
+    assert_eq!(grown(&|c| c.endpoints["receiver"].udp("InDatagrams")), 2 * FRAMES);
+    assert_eq!(grown(&|c| c.endpoints["receiver"].udp("RcvbufErrors")), 0);
+    for (place, frames) in [
+        ("sender's vNIC", grown(&|c| c.endpoints["sender"].device.tx_packets)),
+        ("switch in", grown(&|c| c.ports["sender"].device.rx_packets)),
+        ("switch out", grown(&|c| c.ports["receiver"].device.tx_packets)),
+        ("receiver's vNIC", grown(&|c| c.endpoints["receiver"].device.rx_packets)),
+    ] {
+        // IPv6 says hello to its multicast groups now and then.
+        assert!((2 * FRAMES..2 * FRAMES + 20).contains(&frames), "{place}: {frames}");
+    }
+    lab.down().unwrap();
+    place.assert_empty();
+}
+
+/// What a port's rate cannot carry waits in its queue, as many frames as that holds; the rest is dropped and counted.
+fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
+    const FRAME: u64 = 1514;
+    // Open vSwitch's packet sockets hold some 90 frames of this size (net.core.rmem_default).
+    const TRAIN: u64 = 60;
+    let place = Place::new();
+    let rate = |bits| Rate::from_bits_per_sec(bits);
+    let mut spec = spec(switch, EndpointSpec::new("fast"));
+    spec.endpoints[0].rate = rate(20_000_000);
+    spec.endpoints.push(EndpointSpec {
+        rate: rate(1_000_000),
+        buffer: Some(32),
+        ..EndpointSpec::new("slow")
+    });
+    let lab = place.up(&spec);
+    let outbox = socket(&lab, "sender", "0.0.0.0:0");
+    // How many of a train arrive, how long that takes, and how many the queue drops.
+    let send = |endpoint: &str| {
+        let to = format!("{}:9000", lab.endpoint(endpoint).unwrap().ipv4().unwrap());
+        let inbox = socket(&lab, endpoint, &to);
+        inbox.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        let before = lab.counters().unwrap().ports[endpoint].queue.dropped;
+        let begun = Instant::now();
+        for _ in 0..TRAIN {
+            outbox.send_to(&[7; FRAME as usize - 42], &to).unwrap();
+        }
+        let (mut arrived, mut elapsed) = (0, Duration::ZERO);
+        while inbox.recv(&mut [0; 1500]).is_ok() {
+            (arrived, elapsed) = (arrived + 1, begun.elapsed());
+        }
+        (arrived, elapsed, lab.counters().unwrap().ports[endpoint].queue.dropped - before)
+    };
+
+    // A train that fits the queue passes, no faster than the rate. Two full frames of it may leave at once.
+    let (arrived, elapsed, dropped) = send("fast");
+    assert_eq!((arrived, dropped), (TRAIN, 0));
+    let least = spec.endpoints[0].rate.unwrap().time_for((TRAIN - 3) * FRAME);
+    assert!(elapsed >= least.into(), "{elapsed:?} is less than {least}");
+
+    // Of one that does not fit, little more than the queue's length passes.
+    let (arrived, _, dropped) = send("slow");
+    assert!((8..TRAIN / 2).contains(&arrived), "{arrived} arrived");
+    match switch {
+        SwitchKind::Bridge => assert!(arrived + dropped >= TRAIN, "{arrived} arrived, {dropped} were dropped"),
+        // It gives up the rest of its batch as well, uncounted.
+        _ => assert!(dropped > 0),
+    }
+    lab.down().unwrap();
+    place.assert_empty();
+}
+
+#[test]
+fn a_bridge_passes_frames() {
+    frames_pass(SwitchKind::Bridge);
+}
+
+#[test]
+fn a_bridge_is_shaped() {
+    a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Bridge);
+}
+
+#[test]
+fn open_vswitch_passes_frames() {
+    if Path::new("/usr/sbin/ovs-vswitchd").exists() {
+        frames_pass(SwitchKind::Ovs);
+    }
+}
+
+#[test]
+fn open_vswitch_is_shaped() {
+    if Path::new("/usr/sbin/ovs-vswitchd").exists() {
+        a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Ovs);
+    }
+}
+
+#[test]
+fn endpoints_are_as_they_were_asked_to_be() {
+    let place = Place::new();
+    let mut spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
+    spec.endpoints[0].sysctls = [("net.ipv4.tcp_sack".into(), "0".into())].into();
+    spec.endpoints[0].initcwnd = Some(3);
+    spec.mtu = 9000;
+    let lab = place.up(&spec);
+    let said = |program: &str, arguments: &[&str]| {
+        let output = lab.command("receiver", program).unwrap().args(arguments).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_eq!(said("cat", &["/proc/sys/net/ipv4/tcp_sack"]).trim(), "0");
+    assert!(said("ip", &["route"]).contains("10.0.0.0/24 dev eth0 proto static scope link initcwnd 3"));
+    assert!(said("ip", &["neighbour"]).contains("10.0.0.2 dev eth0 lladdr 02:00:00:00:00:02 PERMANENT"));
+    assert!(said("ip", &["link"]).contains("mtu 9000"));
+}
+
+#[test]
+fn a_wrong_setting_is_named_and_nothing_stays() {
+    let place = Place::new();
+    let mut spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
+    spec.endpoints[0].sysctls = [("net.ipv4.no_such_thing".into(), "0".into())].into();
+    let error = Lab::up_unless(&spec, &place.home, &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("`receiver`: cannot set `net.ipv4.no_such_thing`"), "{error}");
+    place.assert_empty();
+}
+
+#[test]
+fn two_labs_live_side_by_side_and_one_goes_without_the_other() {
+    let place = Place::new();
+    let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
+    let (first, second) = (place.up(&spec), place.up(&spec));
+    assert_eq!(place.namespaces().len(), 6);
+    assert!(matches!(place.home.find("test"), Err(LabError::Ambiguous { .. })));
+    assert_eq!(place.home.find(first.id()).unwrap().state, State::InUse);
+    drop(first);
+    assert_eq!(place.namespaces().len(), 3);
+    second.counters().unwrap();
+    let id = second.id().to_owned();
+    second.keep().unwrap();
+    assert_eq!(place.home.find("test").unwrap().state, State::Up);
+    let opened = Lab::open(&id, &place.home).unwrap();
+    assert_eq!(opened.spec(), &spec);
+    drop(opened);
+    assert_eq!(place.namespaces().len(), 3, "an opened lab is somebody else's");
+    place.home.remove(&id).unwrap();
+    place.assert_empty();
+}
+
+#[test]
+fn an_interrupted_lab_leaves_nothing() {
+    let place = Place::new();
+    let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
+    let error = Lab::up_unless(&spec, &place.home, &AtomicBool::new(true)).unwrap_err();
+    assert!(matches!(error, LabError::Interrupted));
+    place.assert_empty();
+}
+
+#[test]
+fn a_panic_takes_the_lab_down() {
+    let place = Place::new();
+    let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
+    let panicked = std::thread::scope(|scope| {
+        let user = scope.spawn(|| {
+            let _lab = place.up(&spec);
+            panic!("on purpose");
+        });
+        user.join().is_err()
+    });
+    assert!(panicked);
+    place.assert_empty();
+}
+
+/// Not a test of its own: the process that the next one kills.
+#[test]
+fn be_killed() {
+    let Ok(place) = std::env::var("ZOVN_TEST_PLACE") else { return };
+    let (directory, prefix) = place.split_once(' ').unwrap();
+    let switch =
+        if Path::new("/usr/sbin/ovs-vswitchd").exists() { SwitchKind::Ovs } else { SwitchKind::Bridge };
+    let spec = spec(switch, EndpointSpec::new("receiver"));
+    let lab = Lab::up_unless(&spec, &Home::new(directory, prefix), &AtomicBool::new(false)).unwrap();
+    std::fs::write(Path::new(directory).join("up"), "").unwrap();
+    lab.command("sender", "sleep").unwrap().arg("60").status().unwrap();
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_found_and_removed() {
+    let place = Place::new();
+    let mut maker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "be_killed"])
+        .env("ZOVN_TEST_PLACE", format!("{} {}", place.directory.path().display(), place.prefix))
+        .spawn()
+        .unwrap();
+    let up = place.directory.path().join("up");
+    let begun = Instant::now();
+    while !up.exists() && begun.elapsed() < Duration::from_secs(30) && maker.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    maker.kill().unwrap();
+    maker.wait().unwrap();
+    std::fs::remove_file(up).unwrap();
+
+    let [left] = &place.home.list().unwrap()[..] else { panic!("one lab is left") };
+    assert_eq!(left.state, State::LeftOver);
+    // Half of a lab is as good as a whole one: whatever there is goes.
+    std::fs::remove_file(place.directory.path().join(&left.id).join("lab.json")).unwrap();
+    place.home.remove(&left.id).unwrap();
+    place.assert_empty();
+}
