@@ -80,7 +80,8 @@ fn word(path: &str) -> Option<String> {
 /// The value behind `name:` in a file of such lines.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
-    let (_, value) = text.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name)?;
+    let (_, value) =
+        text.lines().filter_map(|line| line.split_once(':')).find(|(key, _)| key.trim() == name)?;
     Some(value.trim().to_owned())
 }
 

@@ -59,9 +59,15 @@ impl Program {
     }
 
     /// Waits for the program's report, `patience` at most.
-    pub fn report<R: DeserializeOwned>(&mut self, bench: &Bench<'_>, patience: Duration) -> Result<R, MeasureError> {
+    pub fn report<R: DeserializeOwned>(
+        &mut self,
+        bench: &Bench<'_>,
+        patience: Duration,
+    ) -> Result<R, MeasureError> {
         match self.event(bench, patience)? {
-            Event::Report(report) => serde_json::from_value(report).map_err(|error| self.failed(error.to_string())),
+            Event::Report(report) => {
+                serde_json::from_value(report).map_err(|error| self.failed(error.to_string()))
+            }
             Event::Failed(why) => Err(self.failed(why)),
             Event::Ready => Err(self.failed("it was ready twice".into())),
         }

@@ -32,8 +32,8 @@ use serde::{Deserialize, Serialize};
 
 pub use environment::Environment;
 pub use lab::SwitchKind;
-pub use readable::Readable;
 pub use points::{LostAt, SeenAt};
+pub use readable::Readable;
 pub use stats::TimesUs;
 
 /// What an experiment needs of the world.
@@ -113,7 +113,13 @@ impl Bench<'_> {
 
 impl<C, R> Measurement<C, R> {
     fn new(experiment: &str, environment: Environment, config: C, results: Vec<R>) -> Self {
-        Self { zovn: env!("CARGO_PKG_VERSION").to_owned(), experiment: experiment.to_owned(), environment, config, results }
+        Self {
+            zovn: env!("CARGO_PKG_VERSION").to_owned(),
+            experiment: experiment.to_owned(),
+            environment,
+            config,
+            results,
+        }
     }
 }
 

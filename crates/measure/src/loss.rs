@@ -127,7 +127,8 @@ impl Loss {
         self.duration_s += flooded.received.elapsed_ns as f64 / 1e9;
         // Seconds for now: their share of the time comes with the last round.
         let senders = flooded.sent.len() as f64;
-        self.sender_blocked += flooded.sent.iter().map(|sent| sent.blocked_ns as f64 / 1e9).sum::<f64>() / senders;
+        self.sender_blocked +=
+            flooded.sent.iter().map(|sent| sent.blocked_ns as f64 / 1e9).sum::<f64>() / senders;
         if let Some(ledger) = flooded.ledger {
             sum_ledgers(self.ledger.get_or_insert_default(), ledger);
         }

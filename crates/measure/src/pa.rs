@@ -169,7 +169,10 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
             bench.go_on()?;
             let lab = config.lab(bench, switch, era)?;
             for run in runs.iter_mut().filter(|run| (run.switch, run.era) == (switch, era)) {
-                bench.step(&format!("{switch}: {} × {} segments, {}, {era}", config.workers, run.segments, run.tcp))?;
+                bench.step(&format!(
+                    "{switch}: {} × {} segments, {}, {era}",
+                    config.workers, run.segments, run.tcp
+                ))?;
                 run.round(bench, &lab, &config, queries)?;
             }
         }
@@ -291,7 +294,13 @@ impl Run {
     }
 
     /// One more round, over new connections.
-    fn round(&mut self, bench: &Bench<'_>, lab: &Lab, config: &Config, queries: u64) -> Result<(), MeasureError> {
+    fn round(
+        &mut self,
+        bench: &Bench<'_>,
+        lab: &Lab,
+        config: &Config,
+        queries: u64,
+    ) -> Result<(), MeasureError> {
         let aggregators: Vec<String> = config.names(AGGREGATOR, config.aggregators).collect();
         let names: Vec<String> = config.workers().collect();
         let before = settled(lab)?;
@@ -369,7 +378,9 @@ impl Run {
             lost: self.repairs.lost,
             gain_over: None,
             background_flows: self.background_flows,
-            percentiles_us: (0..=100).map(|p| self.fct_ns.quantile(f64::from(p) / 100.0) as f64 / 1e3).collect(),
+            percentiles_us: (0..=100)
+                .map(|p| self.fct_ns.quantile(f64::from(p) / 100.0) as f64 / 1e3)
+                .collect(),
         }
     }
 }
@@ -443,7 +454,9 @@ mod tests {
 
     #[test]
     fn the_ideal_is_frames_over_rate() {
-        let [zovn] = &conclude(vec![run_of(SwitchKind::Zovn, 2)], &config())[..] else { panic!("one result") };
+        let [zovn] = &conclude(vec![run_of(SwitchKind::Zovn, 2)], &config())[..] else {
+            panic!("one result")
+        };
         // 31 × 4 frames of 1514 bytes at 8 ns a byte.
         assert_eq!(zovn.ideal_us, Some(1501.888));
         assert_eq!(zovn.response_bytes, 5792);

@@ -59,15 +59,21 @@ impl SeenAt {
             let names = counters.endpoints.keys().filter(|name| *name != receiver);
             names.map(|name| point(counters, name)).sum()
         };
-        let vnic_out = |counters: &Counters| senders(counters, |counters, name| counters.endpoints[name].device.tx_packets);
+        let vnic_out = |counters: &Counters| {
+            senders(counters, |counters, name| counters.endpoints[name].device.tx_packets)
+        };
         let switch_in = |counters: &Counters| {
             counters.handled.unwrap_or_else(|| {
-                senders(counters, |counters, name| counters.ports.get(name).map_or(0, |port| port.device.rx_packets))
+                senders(counters, |counters, name| {
+                    counters.ports.get(name).map_or(0, |port| port.device.rx_packets)
+                })
             })
         };
-        let switch_out = |counters: &Counters| counters.ports.get(receiver).map_or(0, |port| port.device.tx_packets);
-        let vnic_in =
-            |counters: &Counters| counters.endpoints.get(receiver).map_or(0, |endpoint| endpoint.device.rx_packets);
+        let switch_out =
+            |counters: &Counters| counters.ports.get(receiver).map_or(0, |port| port.device.tx_packets);
+        let vnic_in = |counters: &Counters| {
+            counters.endpoints.get(receiver).map_or(0, |endpoint| endpoint.device.rx_packets)
+        };
         let grown = |point: &dyn Fn(&Counters) -> u64, most: u64| {
             point(after).saturating_sub(point(before)).min(most).max(read.min(most))
         };
@@ -144,7 +150,9 @@ pub fn settled(lab: &Lab) -> Result<Counters, MeasureError> {
         }
         counters = again;
     }
-    Err(MeasureError::Config("the lab's counters do not come to rest: something else sends in its endpoints".into()))
+    Err(MeasureError::Config(
+        "the lab's counters do not come to rest: something else sends in its endpoints".into(),
+    ))
 }
 
 /// Adds one lab's account to another's.
@@ -206,8 +214,10 @@ mod tests {
         let endpoint = |device| EndpointCounters { device, ..Default::default() };
         let port = |device| PortCounters { device, ..Default::default() };
         Counters {
-            endpoints: [("rx".into(), endpoint(device(rx, 0))), ("tx1".into(), endpoint(device(0, tx)))].into(),
-            ports: [("rx".into(), port(device(0, port_out))), ("tx1".into(), port(device(port_in, 0)))].into(),
+            endpoints: [("rx".into(), endpoint(device(rx, 0))), ("tx1".into(), endpoint(device(0, tx)))]
+                .into(),
+            ports: [("rx".into(), port(device(0, port_out))), ("tx1".into(), port(device(port_in, 0)))]
+                .into(),
             handled,
             agent: None,
         }

@@ -78,12 +78,15 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
         return Err(MeasureError::Config("a ramp needs a sender, a round and some time".into()));
     }
     if config.step == 0 || config.to < config.step {
-        return Err(MeasureError::Config("a ramp rises by a step above 0 and ends at a step or later".into()));
+        return Err(MeasureError::Config(
+            "a ramp rises by a step above 0 and ends at a step or later".into(),
+        ));
     }
     check_size(config.size)?;
     let environment = Environment::look();
     let rates: Vec<u64> = (1..=config.to / config.step).map(|number| number * config.step).collect();
-    let mut ramps: Vec<Ramp> = config.switches.iter().map(|switch| Ramp::new(*switch, &rates, &config)).collect();
+    let mut ramps: Vec<Ramp> =
+        config.switches.iter().map(|switch| Ramp::new(*switch, &rates, &config)).collect();
     bench.progress.begin(ramps.len() * rates.len() * config.rounds as usize);
     for _ in 0..config.rounds {
         for ramp in &mut ramps {

@@ -142,7 +142,8 @@ pub fn run(bench: &Bench<'_>, memory: MemoryDriver<'_>, config: Config) -> Resul
             let carried = match load {
                 Load::Frames => {
                     let Config { flows, duration, .. } = config;
-                    memory(&MemoryRun { switch: *switch, size: *size, flows, duration }).map_err(MeasureError::Config)?
+                    memory(&MemoryRun { switch: *switch, size: *size, flows, duration })
+                        .map_err(MeasureError::Config)?
                 }
                 Load::Udp => udp(bench, *switch, *size, &config)?,
                 Load::Tcp => tcp(bench, *switch, &config)?,
@@ -150,7 +151,8 @@ pub fn run(bench: &Bench<'_>, memory: MemoryDriver<'_>, config: Config) -> Resul
             sum.add(carried);
         }
     }
-    let told = loads.iter().zip(sums).map(|((switch, load, size), sum)| sum.told(*switch, *load, *size, &config));
+    let told =
+        loads.iter().zip(sums).map(|((switch, load, size), sum)| sum.told(*switch, *load, *size, &config));
     let results = told.collect();
     Ok(Measurement::new("throughput", environment, config, results))
 }
@@ -161,7 +163,8 @@ fn check(config: &Config) -> Result<(), MeasureError> {
     if config.flows == 0 || config.rounds == 0 || config.duration == Span::ZERO || config.sizes.is_empty() {
         return wrong("a measurement of throughput needs a size, a flow, a round and some time".into());
     }
-    let peer = config.switches.iter().find(|switch| !matches!(switch, SwitchKind::Zovn | SwitchKind::ZovnLossy));
+    let peer =
+        config.switches.iter().find(|switch| !matches!(switch, SwitchKind::Zovn | SwitchKind::ZovnLossy));
     if let (Ports::Memory, Some(peer)) = (config.ports, peer) {
         return wrong(format!("`{peer}` has no ports in memory: choose among zovn and zovn-lossy"));
     }
@@ -272,11 +275,19 @@ mod tests {
         let carry = |run: &MemoryRun| {
             let frames = if run.switch == SwitchKind::Zovn { 20_000_000 } else { 40_000_000 };
             let bytes = frames * u64::from(run.size);
-            Ok(Carried { frames, bytes, elapsed_ns: 1_000_000_000, cycles: Some(2 * frames), ..Carried::default() })
+            Ok(Carried {
+                frames,
+                bytes,
+                elapsed_ns: 1_000_000_000,
+                cycles: Some(2 * frames),
+                ..Carried::default()
+            })
         };
         let report = run(&bench, &carry, config()).unwrap();
-        let told: Vec<_> = report.results.iter().map(|one| (one.switch, one.mfps, one.cycles_per_frame)).collect();
-        let expected = [(SwitchKind::Zovn, Some(20.0), Some(2.0)), (SwitchKind::ZovnLossy, Some(40.0), Some(2.0))];
+        let told: Vec<_> =
+            report.results.iter().map(|one| (one.switch, one.mfps, one.cycles_per_frame)).collect();
+        let expected =
+            [(SwitchKind::Zovn, Some(20.0), Some(2.0)), (SwitchKind::ZovnLossy, Some(40.0), Some(2.0))];
         assert_eq!(told, expected);
         assert_eq!(report.results[0].gbps, 10.24);
     }

@@ -1,10 +1,200 @@
-//! Not here yet.
+//! `zovn demo`: the whole story in three minutes. The same two experiments through every switch on this machine, told
+//! with a bar for each.
 
-/// None.
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use measure::pa::{Completion, Era};
+use measure::page::{Unit, bar, count, percent, si};
+use measure::{Bench, Environment, MeasureError, Measurement, SwitchKind, loss, pa, readable};
+use serde::Serialize;
+use units::{Rate, Span};
+
+use crate::Outcome;
+use crate::measure::{Bar, command_line, ended, interrupts, verdict};
+
+/// How wide a bar is, in columns.
+const WIDTH: usize = 32;
+
+/// Flags of `zovn demo`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Write a self-contained HTML page with charts here, too.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print one JSON object instead of the story.
+    #[arg(long)]
+    json: bool,
+}
 
-/// Ends at once.
-pub fn run(_args: Args) -> crate::Outcome {
-    Err("this command does not exist yet".into())
+/// Both experiments.
+struct Story {
+    loss: loss::Report,
+    pa: pa::Report,
+}
+
+/// Either experiment, as an entry of the demo's results.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Chapter<'a> {
+    Loss(&'a loss::Report),
+    Pa(&'a pa::Report),
+}
+
+/// Tells the story. Its exit code is 1 if something was not as promised, 130 if it was interrupted.
+pub fn run(args: Args) -> Outcome {
+    let stop = interrupts()?;
+    let bar = Bar::new();
+    let bench = Bench { program: std::env::current_exe()?, stop: &stop, progress: &bar };
+    let story = Story::make(&bench);
+    bar.clear();
+    let story = match story {
+        Ok(story) => story,
+        Err(error) => return ended(error),
+    };
+    if let Some(path) = &args.report {
+        let lead = "The same traffic through every virtual switch on one machine: first a flood, then a question.";
+        let page = readable::page("zovn demo", lead, &command_line(), &[&story.loss, &story.pa]);
+        std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    let mut stdout = std::io::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut stdout, &story.as_measurement())?;
+        writeln!(stdout)?;
+    } else {
+        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        write!(stdout, "{}", story.text(colour))?;
+        if let Some(path) = &args.report {
+            writeln!(stdout, "Charts and details: {}", path.display())?;
+        }
+    }
+    stdout.flush()?;
+    Ok::<ExitCode, _>(verdict(&[&story.loss, &story.pa]))
+}
+
+impl Story {
+    fn make(bench: &Bench<'_>) -> Result<Self, MeasureError> {
+        let has_ovs = Environment::look().ovs.is_some();
+        let switches: Vec<SwitchKind> =
+            SwitchKind::ALL.into_iter().filter(|switch| has_ovs || *switch != SwitchKind::Ovs).collect();
+        let loss = loss::Config {
+            switches: switches.clone(),
+            senders: 2,
+            duration: Span::from_secs(3),
+            receiver_rate: Some(20_000.0),
+            size: 1514,
+            rounds: 1,
+        };
+        let loss = loss::run(bench, loss)?;
+        let pa = pa::Config {
+            switches,
+            workers: 31,
+            aggregators: 1,
+            sizes: vec![16],
+            queries: 40,
+            tcp: vec!["cubic".into()],
+            eras: vec![Era::Paper, Era::Today],
+            rate: Some(Rate::from_gbit(1)),
+            buffer: Some(32),
+            think: Span::ZERO,
+            background: None,
+            baseline: SwitchKind::Bridge,
+            rounds: 1,
+        };
+        Ok(Self { loss, pa: pa::run(bench, pa)? })
+    }
+
+    fn as_measurement(&self) -> Measurement<(), Chapter<'_>> {
+        Measurement {
+            zovn: self.loss.zovn.clone(),
+            experiment: "demo".into(),
+            environment: self.loss.environment.clone(),
+            config: (),
+            results: vec![Chapter::Loss(&self.loss), Chapter::Pa(&self.pa)],
+        }
+    }
+
+    fn text(&self, colour: bool) -> String {
+        let mut text = String::new();
+        self.tell(&mut text, &Paint { colour }).expect("a String takes all that is written to it");
+        text
+    }
+
+    fn tell(&self, text: &mut String, paint: &Paint) -> std::fmt::Result {
+        let config = &self.loss.config;
+        writeln!(text, "{}", paint.strong("1. A flood into a slow receiver"))?;
+        writeln!(
+            text,
+            "   {} programs send as fast as they can, one reads {} frames a second, for {}.",
+            config.senders,
+            count(config.receiver_rate.unwrap_or_default() as u64),
+            config.duration
+        )?;
+        writeln!(text, "   Lost, of what was sent:\n")?;
+        for loss in &self.loss.results {
+            let what = format!("{:>7}   {} of {} frames", percent(loss.loss_ratio), count(loss.lost), count(loss.sent));
+            let why = if loss.sender_blocked > 0.1 {
+                format!("; the senders waited instead, {} of the time", percent(loss.sender_blocked))
+            } else {
+                String::new()
+            };
+            writeln!(text, "{}", paint.line(loss.switch, loss.loss_ratio, 1.0, &format!("{what}{why}")))?;
+        }
+
+        let config = &self.pa.config;
+        let segments = config.sizes[0];
+        let ideal = self.pa.results.iter().find_map(|one| one.ideal_us);
+        writeln!(text, "\n{}", paint.strong(&format!("2. A question to {} workers", config.workers)))?;
+        writeln!(
+            text,
+            "   All answer at once, {} each, into one {} port with room for {} frames.\n   Mean time until the last \
+             byte{}:",
+            si((segments * pa::SEGMENT) as f64, Unit::BYTES),
+            config.rate.map_or_else(String::new, |rate| rate.to_string()),
+            config.buffer.unwrap_or_default(),
+            ideal.map_or_else(String::new, |us| format!(" (the line alone needs {})", seconds(us))),
+        )?;
+        for (era, name) in [(Era::Paper, "TCP as in 2013, when the paper was written"), (Era::Today, "TCP of today")] {
+            writeln!(text, "\n   {name}")?;
+            let results: Vec<&Completion> = self.pa.results.iter().filter(|one| one.era == era).collect();
+            let longest = results.iter().map(|one| one.fct_us.mean).fold(0.0, f64::max);
+            for one in results {
+                let gain = one.gain_over.filter(|gain| gain.mean >= 1.05);
+                let gain = gain.map_or_else(String::new, |gain| {
+                    format!("; {} sooner than {}", si(gain.mean, Unit::TIMES), gain.switch)
+                });
+                let what = format!("{:>7}   {} frames lost{gain}", seconds(one.fct_us.mean), count(one.lost));
+                writeln!(text, "{}", paint.line(one.switch, one.fct_us.mean, longest, &what))?;
+            }
+        }
+        writeln!(text)
+    }
+}
+
+/// Bars and emphasis, in colour or without.
+struct Paint {
+    colour: bool,
+}
+
+impl Paint {
+    /// A switch's bar, of `value` out of `most`, and what it stands for.
+    fn line(&self, switch: SwitchKind, value: f64, most: f64, what: &str) -> String {
+        let name = format!("   {:<10}", switch.to_string());
+        let drawn = bar(value, most, WIDTH);
+        match (self.colour, switch) {
+            (false, _) => format!("{name}  {drawn}  {what}"),
+            (true, SwitchKind::Zovn) => format!("\x1b[1;32m{name}\x1b[0m  \x1b[32m{drawn}\x1b[0m  {what}"),
+            (true, _) => format!("{name}  \x1b[33m{drawn}\x1b[0m  {what}"),
+        }
+    }
+
+    fn strong(&self, text: &str) -> String {
+        if self.colour { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn seconds(us: f64) -> String {
+    si(us / 1e6, Unit::SECONDS)
 }

@@ -54,12 +54,15 @@ pub fn run(role: &Background, control: &Control) -> Result<BackgroundReport, End
     control.ready();
 
     while !control.finishes_within(Duration::from_nanos(gaps.sample_whole(&mut rng))) {
-        let Some(peer) = (!role.peers.is_empty()).then(|| role.peers[rng.below(role.peers.len() as u64) as usize])
+        let Some(peer) =
+            (!role.peers.is_empty()).then(|| role.peers[rng.below(role.peers.len() as u64) as usize])
         else {
             continue;
         };
         let stream = connect(peer, &role.congestion)?;
-        if !flow(stream, sizes.sample_whole(&mut rng), control, &mut report).doing("send a background flow")? {
+        if !flow(stream, sizes.sample_whole(&mut rng), control, &mut report)
+            .doing("send a background flow")?
+        {
             break;
         }
     }
@@ -67,7 +70,12 @@ pub fn run(role: &Background, control: &Control) -> Result<BackgroundReport, End
 }
 
 /// Sends one flow and waits until the peer has it all. False if the parent wants the report before.
-fn flow(mut stream: TcpStream, bytes: u64, control: &Control, report: &mut BackgroundReport) -> std::io::Result<bool> {
+fn flow(
+    mut stream: TcpStream,
+    bytes: u64,
+    control: &Control,
+    report: &mut BackgroundReport,
+) -> std::io::Result<bool> {
     stream.set_write_timeout(Some(GLANCE))?;
     stream.set_read_timeout(Some(GLANCE))?;
     let mut left = bytes;

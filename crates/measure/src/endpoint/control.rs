@@ -40,7 +40,8 @@ impl Control {
         let (send, orders) = channel();
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
-                let Ok(order) = line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop)) else {
+                let Ok(order) = line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop))
+                else {
                     break;
                 };
                 if send.send(order).is_err() {
@@ -86,7 +87,8 @@ impl Control {
 
     /// Now, since the program began.
     pub fn now(&self) -> units::Instant {
-        let ns = u64::try_from(self.origin.elapsed().as_nanos()).expect("a program does not run for 584 years");
+        let ns =
+            u64::try_from(self.origin.elapsed().as_nanos()).expect("a program does not run for 584 years");
         units::Instant::from_nanos(ns)
     }
 }

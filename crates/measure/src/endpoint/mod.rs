@@ -112,7 +112,8 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
 }
 
 fn report(report: impl Serialize) -> Result<serde_json::Value, EndpointError> {
-    serde_json::to_value(report).map_err(|error| EndpointError::Role(format!("cannot write the report: {error}")))
+    serde_json::to_value(report)
+        .map_err(|error| EndpointError::Role(format!("cannot write the report: {error}")))
 }
 
 /// Gives an I/O error the name of what was tried.

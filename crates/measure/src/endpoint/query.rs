@@ -205,8 +205,8 @@ fn collect(
 
 /// A listening socket whose connections use this congestion control.
 pub(super) fn listen(port: u16, congestion: &str) -> Result<TcpListener, EndpointError> {
-    let socket =
-        rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).doing("open a listening socket")?;
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)
+        .doing("open a listening socket")?;
     sockopt::set_socket_reuseaddr(&socket, true).doing("reuse the listening address")?;
     sockopt::set_tcp_congestion(&socket, congestion).doing("choose TCP's congestion control")?;
     let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
@@ -232,7 +232,8 @@ pub(super) fn accept(listener: &TcpListener) -> Result<Option<TcpStream>, Endpoi
 pub(super) fn connect(to: SocketAddr, congestion: &str) -> Result<TcpStream, EndpointError> {
     let begin = Instant::now();
     loop {
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).doing("open a socket")?;
+        let socket =
+            rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).doing("open a socket")?;
         sockopt::set_tcp_congestion(&socket, congestion).doing("choose TCP's congestion control")?;
         sockopt::set_tcp_nodelay(&socket, true).doing("send small segments at once")?;
         match rustix::net::connect(&socket, &to) {

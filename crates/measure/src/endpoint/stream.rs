@@ -81,7 +81,8 @@ pub fn receive(role: &TcpReceive, control: &Control) -> Result<TcpReceived, Endp
     }
     let mut report = TcpReceived::default();
     for stream in streams {
-        let (bytes, elapsed) = stream.join().expect("a drain does not panic: it only reads").doing("read a stream")?;
+        let (bytes, elapsed) =
+            stream.join().expect("a drain does not panic: it only reads").doing("read a stream")?;
         report.bytes += bytes;
         report.elapsed_ns = report.elapsed_ns.max(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     }

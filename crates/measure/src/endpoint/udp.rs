@@ -280,7 +280,8 @@ mod tests {
     fn a_tally_tells_missing_from_late() {
         let mut tally = Tally::new(2);
         let now = Instant::now();
-        for (sender, flags, sequence) in [(0, 0, 0), (0, 0, 3), (0, 0, 1), (1, 0, 0), (1, LAST, 1), (7, 0, 0)] {
+        for (sender, flags, sequence) in [(0, 0, 0), (0, 0, 3), (0, 0, 1), (1, 0, 0), (1, LAST, 1), (7, 0, 0)]
+        {
             tally.count(&frame(sender, flags, sequence), now);
         }
         tally.count(&frame(0, 0, 4), now + BIN);

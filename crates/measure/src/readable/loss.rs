@@ -26,7 +26,16 @@ impl Readable for Report {
     }
 
     fn rows(&self) -> Rows {
-        let mut rows = Rows::new(["switch", "sent", "lost", "of sent", "mostly at", "received", "senders waited", "fairness"]);
+        let mut rows = Rows::new([
+            "switch",
+            "sent",
+            "lost",
+            "of sent",
+            "mostly at",
+            "received",
+            "senders waited",
+            "fairness",
+        ]);
         for loss in &self.results {
             rows.row([
                 loss.switch.to_string(),
@@ -51,10 +60,16 @@ impl Readable for Report {
     }
 
     fn charts(&self) -> Vec<Chart> {
-        let lost = Bars::new("Lost, of what was sent", Axis::linear("lost", Unit::SHARE).reach(1.0)).horizontal();
-        let lost = self.results.iter().fold(lost, |bars, loss| bars.bar(loss.switch.to_string(), loss.loss_ratio));
-        let points = self.results.first().map_or(Vec::new(), |loss| loss.lost_at.points().map(|(point, _)| point).into());
-        let places = Bars::new("Where frames were lost", Axis::log10("lost", Unit::FRAMES)).groups("point", points);
+        let lost =
+            Bars::new("Lost, of what was sent", Axis::linear("lost", Unit::SHARE).reach(1.0)).horizontal();
+        let lost =
+            self.results.iter().fold(lost, |bars, loss| bars.bar(loss.switch.to_string(), loss.loss_ratio));
+        let points = self
+            .results
+            .first()
+            .map_or(Vec::new(), |loss| loss.lost_at.points().map(|(point, _)| point).into());
+        let places =
+            Bars::new("Where frames were lost", Axis::log10("lost", Unit::FRAMES)).groups("point", points);
         let places = self.results.iter().fold(places, |bars, loss| {
             bars.series(loss.switch.to_string(), loss.lost_at.points().map(|(_, lost)| lost as f64))
         });
@@ -76,9 +91,12 @@ impl Readable for Report {
                 broken.push(format!("the ledger of {} does not balance.", loss.switch));
             }
         }
-        broken.extend(self.results.iter().filter(|loss| loss.received == 0).map(|loss| {
-            format!("nothing arrived through {}: that is no measurement.", loss.switch)
-        }));
+        broken.extend(
+            self.results
+                .iter()
+                .filter(|loss| loss.received == 0)
+                .map(|loss| format!("nothing arrived through {}: that is no measurement.", loss.switch)),
+        );
         broken
     }
 

@@ -61,7 +61,9 @@ impl Rows {
     }
 
     fn table(&self) -> Table {
-        self.rows.iter().fold(Table::new(self.heads.iter().copied()), |table, row| table.row(row.iter().cloned()))
+        self.rows
+            .iter()
+            .fold(Table::new(self.heads.iter().copied()), |table, row| table.row(row.iter().cloned()))
     }
 }
 
@@ -78,7 +80,10 @@ pub fn page(title: &str, lead: &str, command: &str, all: &[&dyn Readable]) -> St
     let mut page = Page::new(title).lead(lead);
     for what in all {
         page = page.section(what.title(), what.conditions());
-        page = what.broken().into_iter().fold(page, |page, broken| page.text(format!("Not as promised: {broken}")));
+        page = what
+            .broken()
+            .into_iter()
+            .fold(page, |page, broken| page.text(format!("Not as promised: {broken}")));
         page = what.charts().into_iter().fold(page, Page::chart);
         page = page.table(what.rows().table());
         page = what.remarks().into_iter().fold(page, Page::note);
@@ -99,7 +104,8 @@ fn facts(environment: &Environment) -> Vec<(String, String)> {
         ("kernel".to_owned(), kernel.clone()),
         ("processor".to_owned(), format!("{cpu}, {cores} cores")),
     ];
-    let mut known = |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
+    let mut known =
+        |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
     known("governor", governor.clone());
     known("load before", load_1min.map(|load| format!("{load:.2}")));
     known("memory", memory_mib.map(|mib| format!("{mib} MiB")));

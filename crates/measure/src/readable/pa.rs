@@ -9,14 +9,23 @@ use super::{Readable, Rows, many, us};
 impl Readable for Report {
     fn title(&self) -> String {
         let config = &self.config;
-        let asking = if config.aggregators == 1 { String::new() } else { format!(" of {} aggregators", config.aggregators) };
-        format!("Partition-Aggregate: {} answer each query{asking} at once", many(config.workers.into(), "worker"))
+        let asking = if config.aggregators == 1 {
+            String::new()
+        } else {
+            format!(" of {} aggregators", config.aggregators)
+        };
+        format!(
+            "Partition-Aggregate: {} answer each query{asking} at once",
+            many(config.workers.into(), "worker")
+        )
     }
 
     fn conditions(&self) -> String {
         let config = &self.config;
         let rate = config.rate.map_or("ports as fast as they go".into(), |rate| format!("{rate} ports"));
-        let buffer = config.buffer.map_or("the switch's own buffers".into(), |frames| format!("{frames}-frame buffers"));
+        let buffer = config
+            .buffer
+            .map_or("the switch's own buffers".into(), |frames| format!("{frames}-frame buffers"));
         let think = if config.think == units::Span::ZERO { "none".into() } else { config.think.to_string() };
         let background = config.background.as_ref().map_or(String::new(), |flows| {
             format!("; beside them {} flows, {} apart at each endpoint", flows.name, flows.gap)
@@ -30,7 +39,8 @@ impl Readable for Report {
 
     fn rows(&self) -> Rows {
         let mut rows = Rows::new([
-            "switch", "TCP", "segments", "mean", "p50", "p99", "p99.9", "ideal", "resent", "timeouts", "lost", "gain", "p99 gain",
+            "switch", "TCP", "segments", "mean", "p50", "p99", "p99.9", "ideal", "resent", "timeouts",
+            "lost", "gain", "p99 gain",
         ]);
         for one in self.in_order() {
             let gain = |gain: Option<f64>| gain.map_or("–".into(), |gain| si(gain, Unit::TIMES));
@@ -89,7 +99,8 @@ impl Readable for Report {
             means = means.series(name.as_str(), line(|one| one.fct_us.mean));
             tails = tails.series(name.as_str(), line(|one| one.fct_us.p99));
         }
-        let ideal = self.results.iter().filter_map(|one| Some((one.response_segments as f64, one.ideal_us? / 1e6)));
+        let ideal =
+            self.results.iter().filter_map(|one| Some((one.response_segments as f64, one.ideal_us? / 1e6)));
         let mut ideal: Vec<(f64, f64)> = ideal.collect();
         ideal.sort_by(|a, b| a.0.total_cmp(&b.0));
         ideal.dedup();
@@ -105,7 +116,8 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for one in &self.results {
-            let what = format!("{} with {} segments ({}, {})", one.switch, one.response_segments, one.tcp, one.era);
+            let what =
+                format!("{} with {} segments ({}, {})", one.switch, one.response_segments, one.tcp, one.era);
             if is_lossless(one.switch) && one.lost > 0 {
                 broken.push(format!("{what} lost {}.", many(one.lost, "frame")));
             }
@@ -160,7 +172,8 @@ impl Report {
         let compared = self.results.iter().any(|one| one.gain_over.is_some());
         for name in self.names() {
             let of = |size: &u64| {
-                let mine = self.results.iter().find(|one| self.name(one) == name && one.response_segments == *size);
+                let mine =
+                    self.results.iter().find(|one| self.name(one) == name && one.response_segments == *size);
                 mine.and_then(|one| one.gain_over).map_or(f64::NAN, |gain| gain.mean)
             };
             let gains: Vec<f64> = self.config.sizes.iter().map(of).collect();
@@ -177,10 +190,14 @@ impl Report {
         let same = |one: &&Completion| {
             (&one.tcp, one.era, one.response_segments) == (&best.tcp, best.era, best.response_segments)
         };
-        let title = format!("Completion times, {} segments, {}, {}", best.response_segments, best.tcp, best.era);
+        let title =
+            format!("Completion times, {} segments, {}, {}", best.response_segments, best.tcp, best.era);
         let cdf = Cdf::new(title, Axis::log10("completion time", Unit::SECONDS));
         let cdf = self.results.iter().filter(same).fold(cdf, |cdf, one| {
-            cdf.steps(one.switch.to_string(), (0..).zip(&one.percentiles_us).map(|(p, us)| (us / 1e6, f64::from(p) / 100.0)))
+            cdf.steps(
+                one.switch.to_string(),
+                (0..).zip(&one.percentiles_us).map(|(p, us)| (us / 1e6, f64::from(p) / 100.0)),
+            )
         });
         Some(cdf.into())
     }

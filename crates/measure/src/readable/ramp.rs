@@ -49,7 +49,8 @@ impl Readable for Report {
         let axis = || Axis::linear("total injection aimed at", Unit::FRAMES_PER_SEC);
         let mut received =
             Lines::new("Received against injected", axis(), Axis::linear("received", Unit::FRAMES_PER_SEC));
-        let mut lost = Lines::new("Lost against injected", axis(), Axis::log10("lost, of sent", Unit::SHARE).reach(1.0));
+        let mut lost =
+            Lines::new("Lost against injected", axis(), Axis::log10("lost, of sent", Unit::SHARE).reach(1.0));
         for ramp in &self.results {
             let name = ramp.switch.to_string();
             let points = |y: fn(&Step) -> f64| ramp.steps.iter().map(move |step| (step.target_fps, y(step)));

@@ -25,7 +25,8 @@ impl Readable for Report {
     }
 
     fn rows(&self) -> Rows {
-        let mut rows = Rows::new(["switch", "load", "frame", "frames/s", "bit/s", "lost", "resent", "cycles a frame"]);
+        let mut rows =
+            Rows::new(["switch", "load", "frame", "frames/s", "bit/s", "lost", "resent", "cycles a frame"]);
         for one in &self.results {
             rows.row([
                 one.switch.to_string(),
@@ -64,7 +65,8 @@ impl Readable for Report {
             Bars::new("Frames", Axis::linear("received", Unit::FRAMES_PER_SEC)).groups("frame", sizes);
         for switch in &self.config.switches {
             let of = |size: &u32| {
-                let mine = |one: &&Throughput| one.switch == *switch && one.size == *size && one.mfps.is_some();
+                let mine =
+                    |one: &&Throughput| one.switch == *switch && one.size == *size && one.mfps.is_some();
                 self.results.iter().find(mine).and_then(|one| one.mfps).map_or(f64::NAN, |mfps| mfps * 1e6)
             };
             frames = frames.series(switch.to_string(), self.config.sizes.iter().map(of));
