@@ -19,6 +19,7 @@ pub mod netlink;
 pub mod netns;
 pub mod spawn;
 pub mod tap;
+pub mod udp;
 
 use std::fmt;
 use std::io;

@@ -1,0 +1,491 @@
+//! The last metre: a UDP socket that is full makes its sender wait, instead of losing what it is sent.
+//!
+//! Linux drops a datagram whose socket has no room. The gate knows beforehand: BPF programs (bpf/) publish how full
+//! each socket of the served namespaces is, in memory that we read without a system call.
+//!
+//! ```text
+//!                 verdict            transmit
+//!  held frame ──▶  gate  ──Go──▶ TAP device ──▶ socket ──▶ reader
+//!       ▲           │ ▲                           │          │
+//!       └───Hold────┘ └──── occupied, limit ◀─────┴── BPF ◀──┘ ──▶ bell
+//! ```
+//!
+//! # What it relies on
+//!
+//! Delivery by `write()` to a TAP device is synchronous: when it returns, the datagram has been queued at its socket,
+//! and what the gate reads counts it. So nothing is ever on its way, if the caller transmits what the gate lets go
+//! before it asks again; a socket that is not known has never been sent anything, is empty, and takes a datagram of any size.
+//! This holds as long as the device has no NAPI (`IFF_NAPI`), no receive batching and no receive packet steering
+//! (`rps_cpus`), and the container does not pass the frame on inside itself.
+//!
+//! # What it cannot know
+//!
+//! Who else sends to a socket: a neighbour inside the same namespace may fill it between our look and our write. That
+//! the kernel is short of memory for all of UDP (`net.ipv4.udp_mem`). That the application makes the buffer of a socket
+//! that holds something smaller; the first datagram after that may be lost. A frame for another host, which the container
+//! routes on, is held if a socket on its port there is bound to any address and full. Sockets that share a port
+//! (SO_REUSEPORT) and fit equally well are held together: which of them the kernel would choose is its secret. A
+//! frame that stands for many datagrams waits until there is room for all, but no longer than until the buffer is
+//! empty: a smaller buffer should be offered them one by one.
+
+mod fragments;
+mod kernel;
+mod sockets;
+
+use std::error::Error;
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use wire::SegmentKind;
+use wire::ip::{Fragment, Layout, Version, protocol};
+
+use crate::FrameView;
+use crate::netns::Namespace;
+use fragments::{Fragments, Whole};
+use kernel::{Kernel, Slot};
+use sockets::{Datagram, Mixer, Sockets, is_v4};
+
+/// Says of each datagram whether its socket has room.
+///
+/// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it detaches all programs.
+pub struct UdpGate {
+    kernel: Kernel,
+    sockets: Sockets,
+    fragments: Fragments,
+    /// Full sockets that were met, and the bytes that they shall have free.
+    full: Vec<(u32, u32)>,
+    /// Whether a slot is in `full`.
+    is_full: Vec<bool>,
+    /// What the verdict on the last frame rests on, for `passed`.
+    last: Option<Passing>,
+}
+
+/// The gate's answer for one frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// No UDP, or for a socket that is empty or does not exist: the gate has no say.
+    Free,
+    /// It belongs to a flow that may go: transmit it before asking again, or not at all.
+    Go(FlowKey),
+    /// It belongs to a flow that must wait until its receiver reads.
+    Hold(FlowKey),
+}
+
+/// Frames that share a fate and must stay in order: those for one socket.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FlowKey(pub u64);
+
+/// A UDP socket as the gate sees it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SocketState {
+    /// The inode number of its namespace.
+    pub namespace: u64,
+    /// Where it is bound.
+    pub local: SocketAddr,
+    /// Where it is connected.
+    pub remote: Option<SocketAddr>,
+    /// Bytes of its buffer in use, as the kernel counts: a datagram takes more than its length.
+    pub occupied_bytes: u32,
+    /// Bytes that its buffer may have.
+    pub limit_bytes: u32,
+    /// Datagrams queued since the gate knows it.
+    pub queued: u64,
+    /// Datagrams that found no room since then.
+    pub lost: u64,
+}
+
+/// Why UDP sockets cannot be watched on this host.
+#[derive(Debug, thiserror::Error)]
+pub enum GateUnavailable {
+    /// No BTF.
+    #[error("the kernel does not describe its types ({0}); use one built with CONFIG_DEBUG_INFO_BTF")]
+    NoTypes(#[source] aya::BtfError),
+    /// EPERM.
+    #[error(
+        "not allowed while {step}; run as root, or with CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN and CAP_SYS_ADMIN"
+    )]
+    NoPrivilege {
+        /// What was being done.
+        step: &'static str,
+    },
+    /// Nobody would tell when a socket is closed.
+    #[error("no cgroup v2 hierarchy is mounted; mount one, for example on /sys/fs/cgroup")]
+    NoCgroup,
+    /// An old kernel, or one built without what is needed.
+    #[error("the kernel refused {step}: {}; Linux 6.3 or newer has what is needed", chain(.source.as_ref()))]
+    Refused {
+        /// What was being done.
+        step: &'static str,
+        /// What the loader said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The embedded programs are not those that this was written for: our defect.
+    #[error("the BPF object lacks {0}; report this")]
+    Incomplete(&'static str),
+}
+
+/// Why a namespace's sockets cannot be watched.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Too many of them, as a rule.
+    #[error("cannot note that namespace {namespace} is served: {source}; serve fewer")]
+    Map {
+        /// Its inode number.
+        namespace: u32,
+        /// What the kernel said.
+        source: aya::maps::MapError,
+    },
+    /// The sockets that exist could not be listed.
+    #[error("cannot survey the UDP sockets of {namespace}: {}", chain(.source.as_ref()))]
+    Survey {
+        /// Where it was opened.
+        namespace: PathBuf,
+        /// What failed.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl UdpGate {
+    /// Loads and attaches the programs. Nothing is watched until a namespace is [served](Self::serve).
+    ///
+    /// # Errors
+    ///
+    /// [`GateUnavailable`]: go on without; UDP sockets that are full lose what they are sent.
+    pub fn load() -> Result<Self, GateUnavailable> {
+        Ok(Self {
+            kernel: Kernel::load()?,
+            sockets: Sockets::new(),
+            fragments: Fragments::new(),
+            full: Vec::new(),
+            is_full: vec![false; kernel::SLOTS],
+            last: None,
+        })
+    }
+
+    /// Watches the sockets of a namespace: those that exist and those to come.
+    ///
+    /// Doing it again looks at all of them anew: worth it before a flow that was held for seconds is given up, since a
+    /// reader can free room in ways that nobody tells of (a larger SO_RCVBUF, a bad checksum found by `poll`). It takes
+    /// a thread and about a millisecond.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`]; the namespace is not watched then.
+    pub fn serve(&mut self, namespace: &Namespace) -> Result<(), ServeError> {
+        let inode = namespace.inode().map_err(|error| ServeError::Survey {
+            namespace: namespace.path().to_owned(),
+            source: error.into(),
+        })?;
+        self.kernel.serve(short(inode), true)?;
+        let surveyed = self.kernel.survey(namespace);
+        if surveyed.is_err() {
+            self.unserve(inode);
+        }
+        surveyed
+    }
+
+    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they are closed.
+    pub fn unserve(&mut self, namespace: u64) {
+        // An error says that it was not served.
+        let _ = self.kernel.serve(short(namespace), false);
+    }
+
+    /// Whether a frame may go to the namespace with this inode number now.
+    #[inline]
+    pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
+        self.last = None;
+        let Some(packet) = Packet::of(short(namespace), frame) else { return Verdict::Free };
+        let whole = packet.whole;
+        let Some((datagram, need)) = packet.datagram else {
+            let flow = whole.and_then(|whole| self.fragments.flow(whole));
+            self.last = whole.map(|whole| Passing::Later { whole, last: packet.last });
+            return flow.map_or(Verdict::Free, |flow| Verdict::Go(FlowKey(flow)));
+        };
+        self.sockets.follow(&self.kernel);
+        let Some(tightest) = self.tightest(&datagram, need) else { return Verdict::Free };
+        let flow = flow_key(&datagram, tightest.connected);
+        if let Some(whole) = whole {
+            self.fragments.note(whole, flow.0);
+            self.last = Some(Passing::First { whole, slot: tightest.slot, bytes: need });
+        }
+        if tightest.has_room {
+            return Verdict::Go(flow);
+        }
+        if !self.is_full[tightest.slot as usize] {
+            self.is_full[tightest.slot as usize] = true;
+            self.full.push((tightest.slot, need));
+        }
+        Verdict::Hold(flow)
+    }
+
+    /// The frame that the last verdict was about has been transmitted.
+    #[inline]
+    pub fn passed(&mut self) {
+        match self.last.take() {
+            None => {}
+            Some(Passing::First { whole, slot, bytes }) => {
+                self.fragments.begin(Instant::now(), whole, slot, bytes);
+            }
+            Some(Passing::Later { whole, last: true }) => self.fragments.end(whole),
+            Some(Passing::Later { .. }) => {}
+        }
+    }
+
+    /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
+    ///
+    /// Returns how long to sleep at most before asking again: zero if some flow may go already, `None` if the bell (the
+    /// gate's file descriptor, readable) will ring in time. After waking, [drain](Self::drain) it.
+    pub fn arm(&mut self) -> Option<Duration> {
+        if self.full.is_empty() {
+            return None;
+        }
+        let expiry = self.fragments.expire(Instant::now());
+        let (kernel, fragments, is_full) = (&self.kernel, &self.fragments, &mut self.is_full);
+        for (index, need) in &self.full {
+            kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
+        }
+        // Either the reader sees that we wait, or we see what it read: the programs store, fence and load likewise.
+        fence(Ordering::SeqCst);
+        let before = self.full.len();
+        self.full.retain(|(index, need)| {
+            let full = !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
+            is_full[*index as usize] = full;
+            full
+        });
+        if self.full.len() < before { Some(Duration::ZERO) } else { expiry }
+    }
+
+    /// Silences the bell.
+    pub fn drain(&mut self) {
+        self.kernel.drain();
+    }
+
+    /// The sockets under watch, in no order.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketState> {
+        (1..=self.kernel.taken()).filter_map(|index| {
+            let slot = self.kernel.slot(index as u32);
+            let name = slot.name()?;
+            let socket = |address, port| SocketAddr::new(Ipv6Addr::from_bits(address).to_canonical(), port);
+            Some(SocketState {
+                namespace: u64::from(name.namespace),
+                local: socket(name.local, name.local_port),
+                remote: (name.remote_port != 0).then(|| socket(name.remote, name.remote_port)),
+                occupied_bytes: slot.occupied.load(Ordering::Relaxed),
+                limit_bytes: slot.limit.load(Ordering::Relaxed),
+                queued: slot.queued.load(Ordering::Relaxed),
+                lost: slot.lost.load(Ordering::Relaxed),
+            })
+        })
+    }
+
+    /// How many sockets could not be watched because too many were already: they may lose what they are sent.
+    pub fn untracked(&self) -> u64 {
+        self.kernel.untracked()
+    }
+
+    /// Of the sockets that may get a datagram, the first without room, or else one of them.
+    #[inline]
+    fn tightest(&self, datagram: &Datagram, need: u32) -> Option<Tightest> {
+        let mut best = None;
+        let mut tightest: Option<Tightest> = None;
+        for (slot, fit) in self.sockets.candidates(datagram) {
+            if !datagram.to_all {
+                if best > Some(fit) {
+                    continue;
+                }
+                if best < Some(fit) {
+                    (best, tightest) = (Some(fit), None);
+                }
+            }
+            if tightest.is_none_or(|tightest| tightest.has_room) {
+                let has_room = has_room(self.kernel.slot(slot), self.fragments.set_aside(slot), need);
+                tightest = Some(Tightest { slot, connected: fit.connected && !datagram.to_all, has_room });
+            }
+        }
+        tightest
+    }
+}
+
+/// The bell: readable when a socket that was full at [`UdpGate::arm`] has room.
+impl AsFd for UdpGate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.kernel.as_fd()
+    }
+}
+
+impl fmt::Debug for UdpGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let watched = self.kernel.taken();
+        f.debug_struct("UdpGate")
+            .field("slots_taken", &watched)
+            .field("full", &self.full)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Tightest {
+    slot: u32,
+    connected: bool,
+    has_room: bool,
+}
+
+/// A fragment between its verdict and its transmission.
+#[derive(Clone, Copy, Debug)]
+enum Passing {
+    First { whole: Whole, slot: u32, bytes: u32 },
+    Later { whole: Whole, last: bool },
+}
+
+/// A UDP packet, or a later fragment of anything.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Packet {
+    /// For whom, and how many bytes of buffer it will take at most; `None` of a later fragment.
+    datagram: Option<(Datagram, u32)>,
+    /// Of which datagram it is a fragment.
+    whole: Option<Whole>,
+    /// It is the last fragment.
+    last: bool,
+}
+
+impl Packet {
+    /// `None` if no socket can overflow by this frame.
+    #[inline]
+    fn of(namespace: u32, frame: &FrameView<'_>) -> Option<Self> {
+        let layout = Layout::of(frame.bytes)?;
+        if layout.protocol != protocol::UDP {
+            return None;
+        }
+        let (source, destination) = addresses(frame.bytes, &layout);
+        let mut packet = Self { datagram: None, whole: None, last: false };
+        if layout.fragment != Fragment::Whole {
+            let (identification, last) = identification(frame.bytes, &layout)?;
+            packet.whole = Some(Whole { namespace, source, destination, identification });
+            packet.last = last;
+            if layout.fragment == Fragment::Later {
+                return Some(packet);
+            }
+        }
+        let header = frame.bytes.get(layout.transport..layout.end)?.first_chunk::<6>()?;
+        let [source_port, destination_port, len] =
+            [0, 2, 4].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
+        // A group address of either layer: bit 0 of a MAC address, 224.0.0.0/4, ff00::/8.
+        let multicast =
+            if is_v4(destination) { destination as u32 >> 28 == 0xe } else { destination >> 120 == 0xff };
+        let to_all = frame.bytes[0] & 1 != 0 || multicast;
+        let need = need(frame, &layout, len);
+        let datagram = Datagram { namespace, source, destination, source_port, destination_port, to_all };
+        packet.datagram = Some((datagram, need));
+        Some(packet)
+    }
+}
+
+#[inline]
+fn addresses(frame: &[u8], layout: &Layout) -> (u128, u128) {
+    let v4 = |at: usize| {
+        let bytes =
+            *frame[layout.network + at..].first_chunk().expect("the layout's header is inside the frame");
+        0xffff_0000_0000 | u128::from(u32::from_be_bytes(bytes))
+    };
+    let v6 = |at: usize| {
+        let bytes =
+            *frame[layout.network + at..].first_chunk().expect("the layout's header is inside the frame");
+        u128::from_be_bytes(bytes)
+    };
+    match layout.version {
+        Version::V4 => (v4(12), v4(16)),
+        Version::V6 => (v6(8), v6(24)),
+    }
+}
+
+/// A fragment's identification, and whether it is the last.
+///
+/// `None` if the IPv6 fragment header is not the extension header before the payload; nobody puts others behind it.
+fn identification(frame: &[u8], layout: &Layout) -> Option<(u32, bool)> {
+    match layout.version {
+        Version::V4 => {
+            let [high, low, flags] = *frame.get(layout.network + 4..)?.first_chunk()?;
+            Some((u32::from(u16::from_be_bytes([high, low])), flags & 0x20 == 0))
+        }
+        Version::V6 => {
+            let [next, _, _, flags, id @ ..] = *frame.get(..layout.transport)?.last_chunk::<8>()?;
+            (next == protocol::UDP).then(|| (u32::from_be_bytes(id), flags & 1 == 0))
+        }
+    }
+}
+
+/// How many bytes of a socket's buffer a frame may take: what the kernel calls truesize.
+///
+/// A frame that stands for many datagrams is charged as each of them; a fragmented datagram as its fragments, of
+/// which the last is no longer than the first.
+#[inline]
+fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
+    let len = frame.bytes.len();
+    let (pieces, piece_len) = match (layout.fragment, frame.offload.segment) {
+        (Fragment::Whole, Some(segment)) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
+            let size = usize::from(segment.size);
+            let payload_len = usize::from(udp_len).saturating_sub(8);
+            (payload_len.div_ceil(size).max(1), layout.transport + 8 + size)
+        }
+        (Fragment::Whole, _) => (1, len),
+        _ => (usize::from(udp_len).div_ceil((layout.end - layout.transport).max(1)).max(1), len),
+    };
+    u32::try_from(pieces * charge(piece_len)).unwrap_or(u32::MAX)
+}
+
+/// What the kernel charges for a frame of `len` bytes, at most.
+///
+/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on x86-64) at worst
+/// the next power of two, less than twice as much; and 256 for the `sk_buff`. That is 2 × len + 1026, and we allow for
+/// architectures that pad more.
+#[inline]
+const fn charge(len: usize) -> usize {
+    2 * len + 1280
+}
+
+/// The kernel's own rule (`__udp_enqueue_schedule_skb`): an empty buffer takes anything.
+#[inline]
+fn has_room(slot: &Slot, set_aside: u32, need: u32) -> bool {
+    let occupied = slot.occupied.load(Ordering::Acquire);
+    let limit = slot.limit.load(Ordering::Relaxed);
+    let taken = u64::from(occupied) + u64::from(set_aside);
+    taken == 0 || taken + u64::from(need) <= u64::from(limit)
+}
+
+#[inline]
+fn flow_key(datagram: &Datagram, connected: bool) -> FlowKey {
+    let mut mixer = Mixer::default();
+    mixer.add(u64::from(datagram.namespace) << 16 | u64::from(datagram.destination_port));
+    mixer.add(datagram.destination as u64);
+    mixer.add((datagram.destination >> 64) as u64);
+    if connected {
+        mixer.add(u64::from(datagram.source_port));
+        mixer.add(datagram.source as u64);
+        mixer.add((datagram.source >> 64) as u64);
+    }
+    FlowKey(std::hash::Hasher::finish(&mixer))
+}
+
+/// Namespaces have inode numbers of 32 bits (`ns_common.inum`).
+#[inline]
+fn short(namespace: u64) -> u32 {
+    namespace as u32
+}
+
+/// An error and its causes, in one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text += &format!(": {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
