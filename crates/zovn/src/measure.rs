@@ -49,7 +49,12 @@ enum Experiment {
 #[derive(clap::Args)]
 struct Common {
     /// The switches to compare: bridge, ovs, zovn-lossy, zovn.
-    #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',', default_value = "bridge,zovn-lossy,zovn")]
+    #[arg(
+        long = "switch",
+        value_name = "SWITCH",
+        value_delimiter = ',',
+        default_value = "bridge,zovn-lossy,zovn"
+    )]
     switches: Vec<SwitchKind>,
     /// Print one JSON object instead of a table (docs/measurements.md shows its fields).
     #[arg(long)]
@@ -252,8 +257,9 @@ impl PaArgs {
                 let sizes = match name.parse::<Known>() {
                     Ok(known) => known.points().to_vec(),
                     Err(unknown) => {
-                        let text = std::fs::read_to_string(name)
-                            .map_err(|error| format!("{unknown}, or name a file; `{name}` is none: {error}"))?;
+                        let text = std::fs::read_to_string(name).map_err(|error| {
+                            format!("{unknown}, or name a file; `{name}` is none: {error}")
+                        })?;
                         Cdf::parse(&text)?.points().to_vec()
                     }
                 };
@@ -297,7 +303,8 @@ impl Common {
         if let Some(path) = &self.report {
             let lead = "Every figure below was measured on the machine described at the end of this page.";
             let page = readable::page(&made.title(), lead, &command_line(), &[&made]);
-            std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+            std::fs::write(path, page)
+                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
         let mut stdout = std::io::stdout().lock();
         if self.json {
