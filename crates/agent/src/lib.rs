@@ -11,15 +11,14 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod config;
 mod metrics;
+pub mod pump;
 mod routes;
 mod serve;
 mod socket;
-mod standin;
 mod worker;
-
-use standin as pump;
 
 pub use config::{ConfigError, load};
 pub use routes::document;

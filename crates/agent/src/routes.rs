@@ -123,6 +123,7 @@ async fn change(
 #[utoipa::path(delete, path = api::PORT, params(("name" = String, Path, description = "The port's name.")), responses(
     (status = 200, body = PortStatus, description = "Detached."),
     (status = 404, body = Problem, description = "There is no such port."),
+    (status = 500, body = Problem, description = "Detached, but its interface may remain."),
 ))]
 async fn detach(State(switch): State<Handle>, Path(name): Path<PortName>) -> Answer<PortStatus> {
     let port = switch.detach(name).await??;
@@ -206,6 +207,7 @@ impl From<DetachError> for Refusal {
     fn from(error: DetachError) -> Self {
         let status = match error {
             DetachError::UnknownPort(_) => StatusCode::NOT_FOUND,
+            DetachError::Interface(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self(status, error.to_string())
     }
@@ -215,6 +217,7 @@ impl From<ChangeError> for Refusal {
     fn from(error: ChangeError) -> Self {
         let status = match error {
             ChangeError::UnknownPort(_) => StatusCode::NOT_FOUND,
+            ChangeError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self(status, error.to_string())
     }

@@ -20,10 +20,10 @@ use std::thread::{self, JoinHandle};
 
 use model::{AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use units::{Instant, Span};
 
+use crate::clock::now;
 use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError};
 
 /// While there is work, how often the pump looks for ports that were idle and no longer are.
@@ -364,7 +364,7 @@ impl Switch {
         }
     }
 
-    fn status(&self) -> AgentStatus {
+    fn status(&mut self) -> AgentStatus {
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: now().since(self.started).as_nanos(),
@@ -374,7 +374,7 @@ impl Switch {
     }
 
     /// A port that is attached.
-    fn port(&self, name: &PortName) -> PortStatus {
+    fn port(&mut self, name: &PortName) -> PortStatus {
         let mut ports = self.pump.status().ports.into_iter();
         ports.find(|port| port.name == *name).expect("its attachment or change has just succeeded")
     }
@@ -401,11 +401,4 @@ impl Switch {
             let _ = stopping.reply.send(status);
         }
     }
-}
-
-/// The monotonic clock.
-fn now() -> Instant {
-    let time = clock_gettime(ClockId::Monotonic);
-    // The clock starts at boot and counts up: both parts are positive.
-    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }

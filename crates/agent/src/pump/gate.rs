@@ -1,0 +1,104 @@
+//! The UDP gate of this host, by port.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use lossless::{Flow, PortId};
+use ports::FrameView;
+use ports::netns::Namespace;
+use ports::udp::{self, UdpGate};
+use units::{Instant, Span};
+
+use super::plane::{Gate, Verdict};
+
+/// Holds UDP flows whose socket is full, where the kernel lets us see that; lets everything go where it does not.
+#[derive(Debug)]
+pub(super) struct HostGate {
+    gate: Option<UdpGate>,
+    /// The namespace behind each port, by the port's number; `None` where it is not watched.
+    namespaces: Vec<Option<u64>>,
+}
+
+impl HostGate {
+    /// A gate, if it is wanted and the kernel has what it takes; says once why not.
+    pub(super) fn new(wanted: bool) -> Self {
+        let gate = match wanted.then(UdpGate::load) {
+            Some(Ok(gate)) => Some(gate),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "UDP sockets that are full will lose what they are sent");
+                None
+            }
+            None => None,
+        };
+        Self { gate, namespaces: Vec::new() }
+    }
+
+    /// The bell that rings when a held flow may go.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.gate.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Watches the sockets behind a port. Returns what its operator ought to know.
+    pub(super) fn serve(&mut self, port: PortId, netns: &str) -> Option<String> {
+        let gate = self.gate.as_mut()?;
+        let served = Namespace::open(netns).map_err(|error| error.to_string()).and_then(|namespace| {
+            gate.serve(&namespace).map_err(|error| error.to_string())?;
+            namespace.inode().map_err(|error| error.to_string())
+        });
+        if self.namespaces.len() <= port.index() {
+            self.namespaces.resize(port.index() + 1, None);
+        }
+        match served {
+            Ok(inode) => {
+                self.namespaces[port.index()] = Some(inode);
+                None
+            }
+            Err(error) => Some(format!(
+                "its UDP sockets are not watched, and lose what they are sent when full: {error}"
+            )),
+        }
+    }
+
+    /// Forgets a port; its namespace too, unless another port leads there.
+    pub(super) fn unserve(&mut self, port: PortId) {
+        let inode = self.namespaces.get_mut(port.index()).and_then(Option::take);
+        if let (Some(gate), Some(inode)) = (self.gate.as_mut(), inode)
+            && !self.namespaces.contains(&Some(inode))
+        {
+            gate.unserve(inode);
+        }
+    }
+
+    /// To be called before sleeping: when to ask again although the bell does not ring. A time that has come says that
+    /// some flow may go already.
+    pub(super) fn arm(&mut self, now: Instant) -> Option<Instant> {
+        let wait = self.gate.as_mut()?.arm()?;
+        Some(now + Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// Silences the bell.
+    pub(super) fn silence(&mut self) {
+        if let Some(gate) = &mut self.gate {
+            gate.drain();
+        }
+    }
+}
+
+impl Gate for HostGate {
+    #[inline]
+    fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Verdict {
+        let namespace = self.namespaces.get(port.index()).copied().flatten();
+        let (Some(gate), Some(namespace)) = (&mut self.gate, namespace) else { return Verdict::Free };
+        match gate.verdict(namespace, frame) {
+            udp::Verdict::Free => Verdict::Free,
+            udp::Verdict::Go(flow) => Verdict::Go(Flow(flow.0)),
+            udp::Verdict::Hold(flow) => Verdict::Hold(Flow(flow.0)),
+        }
+    }
+
+    #[inline]
+    fn passed(&mut self) {
+        if let Some(gate) = &mut self.gate {
+            gate.passed();
+        }
+    }
+}

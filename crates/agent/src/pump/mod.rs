@@ -1,0 +1,326 @@
+//! The pump: a host's ports, the switch between them, and the names by which people know them.
+
+mod gate;
+mod plane;
+mod report;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use lossless::{ClassKind, Classes, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts};
+use model::{
+    AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName, PortSpec,
+    PortStatus, RateChange,
+};
+use ports::netlink::Prefix;
+use ports::tap::{self, TapConfig, TapPort};
+use rustix::event::epoll;
+use units::{ClassMap, Instant, Mac, Rate, Span};
+
+use crate::clock;
+use gate::HostGate;
+pub use plane::{Gate, Open, Plane, Verdict};
+
+/// How often the switch looks at its clock for verdicts and ageing.
+const TICK: Span = Span::from_millis(1);
+
+/// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
+const RETRY: Span = Span::from_micros(500);
+
+/// How long a port that is detached may take to hand over what it holds.
+const DRAIN: Span = Span::from_secs(1);
+
+/// The event that says that a held UDP flow may go; ports' events carry their numbers.
+const BELL: u64 = u64::MAX;
+
+/// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
+/// [events](Pump::events) when a turn moves nothing.
+pub struct Pump {
+    plane: Plane<TapPort, HostGate>,
+    attached: Vec<Attached>,
+    epoll: OwnedFd,
+    tick_at: Instant,
+    /// When to ask the gate again.
+    gate_due: Option<Instant>,
+    /// When to offer a frame again to a device that had no room.
+    retry_at: Option<Instant>,
+}
+
+/// A port as its operator declared it.
+#[derive(Debug)]
+struct Attached {
+    id: PortId,
+    spec: PortSpec,
+    notes: Vec<String>,
+}
+
+/// Why the switch cannot start.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make an event queue: raise the limit on open files")]
+pub struct PumpError(#[from] io::Error);
+
+/// Why a port cannot be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Another port has its name.
+    #[error("port `{0}` is attached already: detach it first, or choose another name")]
+    NameTaken(PortName),
+    /// Its declaration cannot stand.
+    #[error(transparent)]
+    Invalid(#[from] InvalidConfig),
+    /// One of its addresses is none.
+    #[error("port `{port}`: {source}")]
+    Address {
+        /// The port.
+        port: PortName,
+        /// What is wrong with it.
+        source: ports::netlink::ParsePrefixError,
+    },
+    /// Its interface cannot be made.
+    #[error(transparent)]
+    Interface(#[from] tap::AttachError),
+    /// The switch is full.
+    #[error(transparent)]
+    TooMany(#[from] TooManyPorts),
+    /// Its events cannot be waited for.
+    #[error("cannot wait for its events: {0}; raise the limit on open files")]
+    Events(#[source] io::Error),
+}
+
+/// Why a port cannot be detached.
+#[derive(Debug, thiserror::Error)]
+pub enum DetachError {
+    /// There is none of that name.
+    #[error("there is no port `{0}`: `zovn top --once` lists those there are")]
+    UnknownPort(PortName),
+    /// Its interface may remain.
+    #[error("the port is detached, but its interface may remain: {0}")]
+    Interface(#[from] ports::PortError),
+}
+
+/// Why a port cannot be changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// There is none of that name.
+    #[error("there is no port `{0}`: `zovn top --once` lists those there are")]
+    UnknownPort(PortName),
+    /// The port cannot be so.
+    #[error(transparent)]
+    Invalid(#[from] InvalidConfig),
+}
+
+impl Pump {
+    /// A switch without ports.
+    ///
+    /// # Errors
+    ///
+    /// [`PumpError`] if the kernel gives no event queue.
+    pub fn new(settings: &AgentSettings) -> Result<Self, PumpError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let gate = HostGate::new(settings.udp_gate);
+        if let Some(bell) = gate.bell() {
+            epoll::add(&epoll, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
+                .map_err(io::Error::from)?;
+        }
+        let kinds = settings.classes.map(|kind| match kind {
+            model::ClassKind::Lossless => ClassKind::Lossless,
+            model::ClassKind::Lossy => ClassKind::Lossy,
+        });
+        let switch = Settings {
+            classes: Classes(ClassMap(kinds)),
+            stall_after: settings.stall_after,
+            mac_age: settings.mac_age,
+            ..Settings::default()
+        };
+        Ok(Self {
+            plane: Plane::new(switch, gate),
+            attached: Vec::new(),
+            epoll,
+            tick_at: Instant::ZERO,
+            gate_due: None,
+            retry_at: None,
+        })
+    }
+
+    /// Attaches a port; frames flow as soon as this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`AttachError`]; whatever was made is removed again.
+    pub fn attach(&mut self, spec: &PortSpec) -> Result<(), AttachError> {
+        spec.check()?;
+        if self.find(&spec.name).is_some() {
+            return Err(AttachError::NameTaken(spec.name.clone()));
+        }
+        let device = TapPort::attach(&tap_config(spec)?)?;
+        let id = self.plane.attach(clock::now(), device, port_config(spec))?;
+        let Attachment::Container { netns, .. } = &spec.attach;
+        let note = self.plane.gate_mut().serve(id, netns);
+        let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let data = epoll::EventData::new_u64(id.index() as u64);
+        let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
+        self.attached.push(Attached { id, spec: spec.clone(), notes: note.into_iter().collect() });
+        if let Err(error) = added {
+            // The device's own error, if any, would only hide this one.
+            let _ = self.detach_now(self.attached.len() - 1);
+            return Err(AttachError::Events(error.into()));
+        }
+        Ok(())
+    }
+
+    /// Detaches a port and removes its interface, and returns what the port was at its end. What it holds has up to a
+    /// second to reach its receivers; what is left then is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`DetachError`]
+    pub fn detach(&mut self, name: &PortName) -> Result<PortStatus, DetachError> {
+        let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
+        let id = self.attached[place].id;
+        self.plane.mute(id);
+        let until = clock::now() + DRAIN;
+        while self.plane.switch().holds(id) && clock::now() < until {
+            self.turn(clock::now());
+        }
+        self.detach_now(place)
+    }
+
+    /// Changes a port while frames flow.
+    ///
+    /// # Errors
+    ///
+    /// [`ChangeError`]; the port stays as it was.
+    pub fn change(&mut self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
+        let place = self.find(name).ok_or_else(|| ChangeError::UnknownPort(name.clone()))?;
+        let mut spec = self.attached[place].spec.clone();
+        match change.rate {
+            None => {}
+            Some(RateChange::To(rate)) => spec.rate = Some(rate),
+            Some(RateChange::None(_)) => spec.rate = None,
+        }
+        spec.egress = change.egress.unwrap_or(spec.egress);
+        spec.ingress = change.ingress.unwrap_or(spec.ingress);
+        spec.class = change.class.unwrap_or(spec.class);
+        spec.check()?;
+        self.plane.switch_mut().configure(self.attached[place].id, port_config(&spec));
+        self.attached[place].spec = spec;
+        Ok(())
+    }
+
+    /// Everything that there is to know now, as far as the pump knows it: version and times are its owner's.
+    pub fn status(&mut self) -> AgentStatus {
+        report::agent(&mut self.plane, &self.attached, clock::now())
+    }
+
+    /// One visit to every port. Whether it did something; if not, it is time to sleep.
+    pub fn turn(&mut self, now: Instant) -> bool {
+        if now >= self.tick_at {
+            self.tick_at = now + TICK;
+            self.plane.tick(now);
+        }
+        if self.plane.turn(now) {
+            return true;
+        }
+        self.retry_at = self.plane.is_any_busy().then(|| now + RETRY);
+        self.gate_due = self.plane.gate_mut().arm(now);
+        self.gate_due.is_some_and(|due| due <= now)
+    }
+
+    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.
+    pub fn deadline(&self) -> Option<Instant> {
+        let switch = self.plane.switch().deadline(clock::now());
+        [switch, self.gate_due, self.retry_at].into_iter().flatten().min()
+    }
+
+    /// Readable when a port has something, or a held flow may go.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Takes the events that made it readable; the next turn looks at their ports.
+    ///
+    /// # Errors
+    ///
+    /// What `epoll_wait` says; there is no cause that we know of.
+    pub fn wake(&mut self) -> io::Result<()> {
+        let mut buffer =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
+        let poll = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        let count = match epoll::wait(&self.epoll, &mut buffer, Some(&poll)) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for event in &buffer[..count] {
+            match event.data.u64() {
+                BELL => self.plane.gate_mut().silence(),
+                port => self.plane.stir(port as usize),
+            }
+        }
+        Ok(())
+    }
+
+    /// From now on no sender is listened to; what is held goes on to its receivers.
+    pub fn stop_receiving(&mut self) {
+        for port in &self.attached {
+            self.plane.mute(port.id);
+        }
+    }
+
+    /// Whether nothing is held.
+    pub fn drained(&self) -> bool {
+        self.plane.switch().total().held == 0
+    }
+
+    fn find(&self, name: &PortName) -> Option<usize> {
+        self.attached.iter().position(|port| port.spec.name == *name)
+    }
+
+    fn detach_now(&mut self, place: usize) -> Result<PortStatus, DetachError> {
+        let Attached { id, .. } = self.attached[place];
+        let status = report::port(&mut self.plane, &self.attached[place], clock::now());
+        self.attached.remove(place);
+        self.plane.gate_mut().unserve(id);
+        // Closing the device takes it out of the event queue.
+        self.plane.detach(clock::now(), id).detach()?;
+        Ok(status)
+    }
+}
+
+fn tap_config(spec: &PortSpec) -> Result<TapConfig, AttachError> {
+    let Attachment::Container { netns, interface, mac, addresses, mtu, offload } = &spec.attach;
+    let parse = |address: &String| {
+        address.parse::<Prefix>().map_err(|source| AttachError::Address { port: spec.name.clone(), source })
+    };
+    let mac = mac.unwrap_or_else(|| Mac::local(fnv1a(spec.name.0.as_bytes())));
+    Ok(TapConfig {
+        addresses: addresses.iter().map(parse).collect::<Result<_, _>>()?,
+        mtu: *mtu,
+        offload: *offload,
+        small_slots: spec.ingress.frames.min(MOST_SLOTS),
+        ..TapConfig::new(netns, interface, mac)
+    })
+}
+
+/// The most frames of one sender that the switch holds, whatever is declared: 128 MiB of them.
+const MOST_SLOTS: u32 = 65_536;
+
+fn port_config(spec: &PortSpec) -> PortConfig {
+    let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
+    let Attachment::Container { mtu, .. } = &spec.attach;
+    // Two full frames: as shallow as a bucket can be and still keep a link busy between two looks at the clock.
+    let shaping = |rate: Rate| Shaping { rate, burst: 2 * (mtu + 14) };
+    PortConfig {
+        ingress: limits(spec.ingress),
+        egress: limits(spec.egress),
+        shaping: spec.rate.map(shaping),
+        scheduling: Scheduling::Strict,
+        class: spec.class,
+        ..PortConfig::default()
+    }
+}
+
+/// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}

@@ -1,0 +1,321 @@
+//! Ports and a switch between them: one thread's worth of forwarding.
+//!
+//! ```text
+//!           receive            offer            head              transmit
+//! device j ────────▶ slot ───────────▶ switch ────────▶ (gate) ───────────▶ device k
+//!             ▲                                                        │
+//!             └──────────────────── release ◀──────────────────────────┘
+//! ```
+//!
+//! A turn visits every port twice: it lifts what its sender has, as far as the switch has room for that sender, and
+//! hands out what its receiver may have, as far as the receiver takes it. The plane is told the time and never
+//! sleeps.
+
+use lossless::{Arrival, Flow, Head, PortConfig, PortId, Refusal, Released, Settings, Switch, TooManyPorts};
+use ports::{FrameView, Port, PortError, Slot, Taken};
+use units::Instant;
+
+/// The most frames of one port in one visit, so that a turn stays short and its cache lines warm.
+const BURST: u32 = 64;
+
+/// Says of a frame whether its last receiver, behind the device, has room for it.
+pub trait Gate {
+    /// Whether `frame` may go to the receiver behind `port` now, and with which others it shares its fate.
+    fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Verdict;
+
+    /// The frame that was asked about last has been handed over.
+    fn passed(&mut self);
+}
+
+/// A gate's answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// The gate has no say in this frame.
+    Free,
+    /// It belongs to a flow that may go.
+    Go(Flow),
+    /// It belongs to a flow that must wait.
+    Hold(Flow),
+}
+
+/// No gate: every frame may go.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Open;
+
+impl Gate for Open {
+    #[inline]
+    fn ask(&mut self, _: PortId, _: &FrameView<'_>) -> Verdict {
+        Verdict::Free
+    }
+
+    #[inline]
+    fn passed(&mut self) {}
+}
+
+/// A device at its port.
+struct Line<P> {
+    device: P,
+    /// It was seen empty: its next event is worth waiting for.
+    dry: bool,
+    /// Its sender is not listened to any more.
+    muted: bool,
+    /// Its receiver had no room when it was last offered a frame.
+    busy: bool,
+    /// Touched since its last flush.
+    dirty: bool,
+    failed: Option<PortError>,
+}
+
+/// Ports, and the switch between them.
+pub struct Plane<P, G> {
+    switch: Switch<Slot>,
+    /// By port number.
+    lines: Vec<Option<Line<P>>>,
+    ids: Vec<PortId>,
+    gate: G,
+    /// Refused in this visit, to be released after it.
+    refused: Vec<Slot>,
+}
+
+impl<P: Port, G: Gate> Plane<P, G> {
+    /// No ports yet.
+    pub fn new(settings: Settings, gate: G) -> Self {
+        Self {
+            switch: Switch::new(settings),
+            lines: Vec::new(),
+            ids: Vec::new(),
+            gate,
+            refused: Vec::with_capacity(BURST as usize),
+        }
+    }
+
+    /// Adds a device.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPorts`]; the device is dropped.
+    pub fn attach(&mut self, now: Instant, device: P, config: PortConfig) -> Result<PortId, TooManyPorts> {
+        let id = self.switch.attach(now, config)?;
+        if id.index() == self.lines.len() {
+            self.lines.push(None);
+        }
+        self.lines[id.index()] =
+            Some(Line { device, dry: false, muted: false, busy: false, dirty: true, failed: None });
+        self.ids.push(id);
+        Ok(id)
+    }
+
+    /// Takes a device away. What is still held from it or for it is refused, and its memory with it.
+    pub fn detach(&mut self, now: Instant, id: PortId) -> P {
+        let lines = &mut self.lines;
+        self.switch.detach(now, id, |released| release(lines, released));
+        self.ids.retain(|other| *other != id);
+        self.lines[id.index()].take().expect("a port is detached once").device
+    }
+
+    /// The switch, to be asked and configured.
+    pub fn switch(&self) -> &Switch<Slot> {
+        &self.switch
+    }
+
+    /// The switch, to be asked and configured.
+    pub fn switch_mut(&mut self) -> &mut Switch<Slot> {
+        &mut self.switch
+    }
+
+    /// The gate.
+    pub fn gate_mut(&mut self) -> &mut G {
+        &mut self.gate
+    }
+
+    /// A port's device.
+    pub fn device_mut(&mut self, id: PortId) -> &mut P {
+        &mut self.lines[id.index()].as_mut().expect("the port is attached").device
+    }
+
+    /// Whether a receiver's device had no room when it was last offered a frame: nothing tells when it has.
+    pub fn is_any_busy(&self) -> bool {
+        self.lines.iter().flatten().any(|line| line.busy)
+    }
+
+    /// Why a port's device no longer works, if so.
+    pub fn failure(&self, id: PortId) -> Option<&PortError> {
+        self.line(id).failed.as_ref()
+    }
+
+    /// From now on a port's sender is not listened to; what is held goes on to its receivers.
+    pub fn mute(&mut self, id: PortId) {
+        if let Some(line) = self.lines[id.index()].as_mut() {
+            line.muted = true;
+        }
+    }
+
+    /// The device of the port with this number, if there is one, may have something again.
+    pub fn stir(&mut self, port: usize) {
+        if let Some(line) = self.lines.get_mut(port).and_then(Option::as_mut) {
+            line.dry = false;
+        }
+    }
+
+    /// One visit to every port. Whether a frame moved.
+    pub fn turn(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        for place in 0..self.ids.len() {
+            moved |= self.receive(now, self.ids[place]);
+        }
+        for place in 0..self.ids.len() {
+            moved |= self.transmit(now, self.ids[place]);
+        }
+        for line in self.lines.iter_mut().flatten().filter(|line| line.dirty && line.failed.is_none()) {
+            line.dirty = false;
+            line.failed = line.device.flush().err();
+        }
+        moved
+    }
+
+    /// Does what time asks for: see [`Switch::tick`].
+    pub fn tick(&mut self, now: Instant) {
+        let Self { switch, lines, .. } = self;
+        switch.tick(now, |released| release(lines, released));
+    }
+
+    fn line(&self, id: PortId) -> &Line<P> {
+        self.lines[id.index()].as_ref().expect("the port is attached")
+    }
+
+    /// Lifts what a sender has, as far as the switch has room for it.
+    #[inline]
+    fn receive(&mut self, now: Instant, id: PortId) -> bool {
+        let Self { switch, lines, refused, .. } = self;
+        let line = lines[id.index()].as_mut().expect("the port is attached");
+        if line.dry || line.muted || line.failed.is_some() {
+            return false;
+        }
+        let most = switch.room(now, id).min(BURST);
+        if most == 0 {
+            return false;
+        }
+        let mut lifted = 0;
+        let arrived = |slot: Slot, view: FrameView<'_>| {
+            lifted += 1;
+            let Some(header) = wire::ethernet::peek(view.bytes) else {
+                switch.malformed(id);
+                refused.push(slot);
+                return;
+            };
+            let bytes = wire::wire_bytes(view.bytes.len(), view.offload) as u32;
+            let frames = wire::wire_frames(view.bytes.len(), view.offload) as u16;
+            match switch.offer(now, id, Arrival { frame: slot, header, bytes, frames }) {
+                Ok(None) => {}
+                Ok(Some(slot)) => refused.push(slot),
+                Err(_) => unreachable!("no more was lifted than there was room for"),
+            }
+        };
+        match line.device.receive(most as usize, arrived) {
+            Ok(more) => line.dry = !more,
+            Err(error) => line.failed = Some(error),
+        }
+        for slot in refused.drain(..) {
+            line.device.release(slot);
+        }
+        line.dirty |= lifted > 0;
+        lifted > 0
+    }
+
+    /// Hands out what a receiver may have, as far as it takes it.
+    #[inline]
+    fn transmit(&mut self, now: Instant, id: PortId) -> bool {
+        let mut moved = self.transmit_parked(now, id);
+        let Self { switch, lines, gate, .. } = self;
+        if let Some(line) = &mut lines[id.index()] {
+            line.busy = false;
+        }
+        for _ in 0..BURST {
+            let Some(head) = switch.head(now, id) else { break };
+            let (source, line) = pair(lines, head.ingress(), id);
+            match gate.ask(id, &source.device.frame(*head.frame())) {
+                Verdict::Hold(flow) => head.park(flow),
+                Verdict::Go(flow) if head.is_parked(flow) => head.park(flow),
+                Verdict::Go(_) | Verdict::Free => {
+                    if !hand_over(source, line, gate, head) {
+                        break;
+                    }
+                }
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// Hands out what was set aside and may go now.
+    #[inline]
+    fn transmit_parked(&mut self, now: Instant, id: PortId) -> bool {
+        let Self { switch, lines, gate, .. } = self;
+        if switch.parked_flows(id).len() == 0 {
+            return false;
+        }
+        let flows: Vec<_> = switch.parked_flows(id).collect();
+        let mut moved = false;
+        for flow in flows {
+            while let Some(head) = switch.parked_head(now, id, flow) {
+                let (source, line) = pair(lines, head.ingress(), id);
+                let held = matches!(gate.ask(id, &source.device.frame(*head.frame())), Verdict::Hold(_));
+                if held || !hand_over(source, line, gate, head) {
+                    break;
+                }
+                moved = true;
+            }
+        }
+        moved
+    }
+}
+
+/// The lines of a frame's two ports, which are never one.
+#[inline]
+fn pair<P>(lines: &mut [Option<Line<P>>], from: PortId, to: PortId) -> (&mut Line<P>, &mut Line<P>) {
+    let both = lines.get_disjoint_mut([from.index(), to.index()]);
+    let [Some(source), Some(line)] = both.expect("a frame leaves by another port than it came") else {
+        unreachable!("frames of detached ports are refused");
+    };
+    (source, line)
+}
+
+/// Hands a frame to its receiver. `false`: the receiver has no room, and the frame stays where it is.
+#[inline]
+fn hand_over<P: Port, G: Gate>(
+    source: &mut Line<P>,
+    line: &mut Line<P>,
+    gate: &mut G,
+    head: Head<'_, Slot>,
+) -> bool {
+    if line.failed.is_some() {
+        return false;
+    }
+    let released = match line.device.transmit(source.device.frame(*head.frame())) {
+        Ok(Taken::Yes) => {
+            gate.passed();
+            head.delivered()
+        }
+        Ok(Taken::Malformed) => head.refuse(Refusal::UNFIT),
+        Ok(Taken::Busy) => {
+            line.busy = true;
+            return false;
+        }
+        Err(error) => {
+            line.failed = Some(error);
+            return false;
+        }
+    };
+    line.dirty = true;
+    if let Some(released) = released {
+        source.device.release(released.frame);
+        source.dirty = true;
+    }
+    true
+}
+
+fn release<P: Port>(lines: &mut [Option<Line<P>>], released: Released<Slot>) {
+    let line = lines[released.port.index()].as_mut().expect("frames of detached ports were released before");
+    line.device.release(released.frame);
+    line.dirty = true;
+}

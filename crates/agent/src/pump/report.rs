@@ -1,0 +1,85 @@
+//! What a pump says of itself.
+
+use lossless::{Account, PortId};
+use model::{AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, PortState, PortStatus};
+use ports::tap::TapPort;
+use units::{Class, Instant};
+
+use super::Attached;
+use super::gate::HostGate;
+use super::plane::Plane;
+
+pub(super) fn agent(
+    plane: &mut Plane<TapPort, HostGate>,
+    attached: &[Attached],
+    now: Instant,
+) -> AgentStatus {
+    AgentStatus {
+        version: String::new(),
+        uptime_ns: 0,
+        busy_ns: 0,
+        ports: attached.iter().map(|port| self::port(plane, port, now)).collect(),
+        ledger: ledger(&plane.switch().total()),
+        balanced: plane.switch().audit().is_ok(),
+    }
+}
+
+pub(super) fn port(plane: &mut Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
+    let Attached { id, spec, notes } = attached;
+    let mut notes = notes.clone();
+    notes.extend(plane.device_mut(*id).notes());
+    notes.extend(plane.failure(*id).map(ToString::to_string));
+    let switch = plane.switch();
+    let ingress = |class| switch.ingress_account(*id, class);
+    let egress = |class| switch.egress_account(*id, class);
+    let (paused, is_paused) = switch.paused(now, *id);
+    PortStatus {
+        name: spec.name.clone(),
+        attach: spec.attach.clone(),
+        state: state(plane, *id),
+        rate: spec.rate,
+        egress_limits: spec.egress,
+        ingress_limits: spec.ingress,
+        ingress: ledgers(plane, ingress),
+        egress: ledgers(plane, egress),
+        ingress_bytes: Class::all().map(|class| ingress(class).bytes).sum(),
+        egress_bytes: Class::all().map(|class| egress(class).bytes).sum(),
+        paused,
+        paused_by: is_paused.then(|| "egress".into()),
+        held_flows: switch.parked_flows(*id).len() as u32,
+        notes,
+    }
+}
+
+fn state(plane: &Plane<TapPort, HostGate>, id: PortId) -> PortState {
+    if plane.failure(id).is_some() {
+        PortState::Failed
+    } else if plane.switch().stalled(id) {
+        PortState::Stalled
+    } else {
+        PortState::Up
+    }
+}
+
+fn ledgers<'a>(plane: &Plane<TapPort, HostGate>, account: impl Fn(Class) -> &'a Account) -> Ledgers {
+    let mut total = Account::default();
+    let mut classes = Vec::new();
+    for class in Class::all().filter(|class| account(*class).accepted > 0) {
+        total.merge(account(class));
+        let kind = match plane.switch().settings().classes.0[class] {
+            lossless::ClassKind::Lossless => ClassKind::Lossless,
+            lossless::ClassKind::Lossy => ClassKind::Lossy,
+        };
+        classes.push(ClassStatus { class: class.pcp(), kind, ledger: ledger(account(class)) });
+    }
+    Ledgers { total: ledger(&total), classes }
+}
+
+fn ledger(account: &Account) -> LedgerStatus {
+    LedgerStatus {
+        accepted: account.accepted,
+        delivered: account.delivered,
+        refused: account.refusals().map(|(reason, frames)| (reason.name().into(), frames)).collect(),
+        held: account.held,
+    }
+}
