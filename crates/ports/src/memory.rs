@@ -73,17 +73,16 @@ impl Port for MemoryPort {
     ) -> Result<bool, PortError> {
         let (offloads, malformed) = (&mut self.offloads, &mut self.malformed);
         let more = self.ingress.accept(most, |slot, bytes, note| {
-            let mut offload = Offload::NONE;
-            if let Some(note) = note {
-                match read_note(note, bytes) {
-                    Some(said) => offload = said,
-                    None => {
-                        *malformed += 1;
-                        return false;
-                    }
-                }
-                offloads[slot as usize] = offload;
-            }
+            // Two calls, so that the ordinary one knows that there is nothing to do.
+            let Some(note) = note else {
+                arrived(Slot(slot), FrameView { bytes, offload: Offload::NONE });
+                return true;
+            };
+            let Some(offload) = read_note(note, bytes) else {
+                *malformed += 1;
+                return false;
+            };
+            offloads[slot as usize] = offload;
             arrived(Slot(slot), FrameView { bytes, offload });
             true
         });
@@ -107,7 +106,7 @@ impl Port for MemoryPort {
         if frame.bytes.len() > self.egress.slot_size() {
             return Ok(Taken::Malformed);
         }
-        let taken = self.egress.fill(|bytes, note| write_frame(frame, bytes, note));
+        let taken = self.egress.fill(frame.bytes.len(), |bytes, note| write_frame(frame, bytes, note));
         Ok(if taken { Taken::Yes } else { Taken::Busy })
     }
 
@@ -168,12 +167,10 @@ impl MemoryEnd {
         if len > slot_size {
             return Err(SendError::TooLong { len, slot_size });
         }
-        if self.free(1) == 0 {
-            return Err(SendError::Full);
-        }
-        self.tx.lend(|bytes, note| write_frame(frame, bytes, note));
+        self.tx.collect(usize::MAX, |_, _| ());
+        let lent = self.tx.lend(1, |bytes, note| (len, write_frame(frame, &mut bytes[..len], note)));
         self.tx.flush();
-        Ok(())
+        if lent == 0 { Err(SendError::Full) } else { Ok(()) }
     }
 
     /// Sends at most `most` frames, as one batch, and returns how many there were slots for.
@@ -181,12 +178,11 @@ impl MemoryEnd {
     /// `fill` writes each frame where it will lie, and returns its length.
     #[inline]
     pub fn send_batch(&mut self, most: usize, mut fill: impl FnMut(&mut [u8]) -> usize) -> usize {
-        let free = self.free(most);
-        for _ in 0..free {
-            self.tx.lend(|bytes, _| (fill(bytes), false));
-        }
+        // Slots that came back last are filled first: their lines are still in the cache.
+        self.tx.collect(usize::MAX, |_, _| ());
+        let lent = self.tx.lend(most, |bytes, _| (fill(bytes), false));
         self.tx.flush();
-        free
+        lent
     }
 
     /// Shows at most `most` frames that arrived, in order, and returns how many. Their slots are posted again.
@@ -201,33 +197,23 @@ impl MemoryEnd {
         came
     }
 
-    /// How many of `wanted` slots are free, counting those that were completed meanwhile.
-    #[inline]
-    fn free(&mut self, wanted: usize) -> usize {
-        if self.tx.free(wanted) < wanted {
-            self.tx.collect(usize::MAX, |_, _| ());
-        }
-        self.tx.free(wanted)
-    }
-
     /// Lends every free slot to the switch, to put frames in.
     #[inline]
     fn post(&mut self) {
-        while self.rx.lend(|_, _| (0, false)) {}
+        self.rx.lend(usize::MAX, |_, _| (0, false));
         self.rx.flush();
     }
 }
 
-/// Puts a frame into a slot that is long enough, and says what the slot's descriptor needs to say.
+/// Puts a frame into bytes of its length, and returns whether the note says anything.
 #[inline(always)]
-fn write_frame(frame: FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> (usize, bool) {
-    let len = frame.bytes.len();
-    copy(&mut bytes[..len], frame.bytes);
+fn write_frame(frame: FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> bool {
+    copy(bytes, frame.bytes);
     let noted = frame.offload != Offload::NONE;
     if noted {
         note[..Offload::LEN].copy_from_slice(&frame.offload.emit());
     }
-    (len, noted)
+    noted
 }
 
 /// What a note says of a frame, if it can be true.

@@ -149,31 +149,29 @@ impl Lender {
         self.lent.room(wanted.min(self.free.len()) as u32) as usize
     }
 
-    /// Fills a slot and lends it, if one is free; the borrower sees it after [`flush`](Self::flush).
+    /// Fills at most `most` free slots and lends them; the borrower sees them after [`flush`](Self::flush).
     ///
-    /// `fill` gets the slot's bytes and its note, and returns the length and whether the note counts. It returns
-    /// whether a slot was lent.
+    /// `fill` gets a slot's bytes and its note, and returns the length and whether the note counts. `lend` returns
+    /// how many were lent.
     ///
     /// # Panics
     ///
-    /// If the length is more than the slot has.
+    /// If a length is more than a slot has.
     #[inline]
-    pub fn lend(&mut self, fill: impl FnOnce(&mut [u8], &mut Note) -> (usize, bool)) -> bool {
-        if self.lent.room(1) == 0 {
-            return false;
-        }
-        let Some(slot) = self.free.pop() else { return false };
-        // SAFETY: a free slot exists and is the lender's alone: it is neither lent nor on its way back.
-        let (bytes, note) = unsafe { self.slots.get_mut(slot) };
-        let (len, noted) = fill(bytes, note);
-        assert!(
-            len <= self.slots.slot_size as usize,
-            "a frame of {len} bytes in a slot of {}",
-            self.slots.slot_size
-        );
-        let pushed = self.lent.push(Descriptor::new(slot, len as u32, noted));
-        debug_assert!(pushed.is_ok(), "there was room just now");
-        true
+    pub fn lend(
+        &mut self,
+        most: usize,
+        mut fill: impl FnMut(&mut [u8], &mut Note) -> (usize, bool),
+    ) -> usize {
+        let count = self.free(most);
+        let slots = &self.slots;
+        self.lent.extend(self.free.drain(self.free.len() - count..).rev().map(|slot| {
+            // SAFETY: a free slot exists and is the lender's alone: it is neither lent nor on its way back.
+            let (bytes, note) = unsafe { slots.get_mut(slot) };
+            let (len, noted) = fill(bytes, note);
+            assert!(len <= slots.slot_size as usize, "{len} bytes in a slot of {}", slots.slot_size);
+            Descriptor::new(slot, len as u32, noted)
+        }))
     }
 
     /// Takes back at most `most` slots in the order they were given back, showing each; afterwards they are free.
@@ -181,9 +179,9 @@ impl Lender {
     /// Returns how many came.
     #[inline]
     pub fn collect(&mut self, most: usize, mut show: impl FnMut(&[u8], Option<&Note>)) -> usize {
-        let came = self.back.ready(most.try_into().unwrap_or(u32::MAX));
-        for _ in 0..came {
-            let Some(descriptor) = self.back.pop() else { break };
+        let returned = self.back.drain(most);
+        let came = returned.len();
+        for descriptor in returned {
             if !self.slots.fits(descriptor) || self.free.len() == self.slots.count as usize {
                 self.refused += 1;
                 continue;
@@ -193,8 +191,7 @@ impl Lender {
             show(bytes, note);
             self.free.push(descriptor.slot());
         }
-        self.back.release();
-        came as usize
+        came
     }
 
     /// Shows the borrower all that was lent.
@@ -264,26 +261,32 @@ impl Borrower {
     /// once. `accept` returns whether more may be waiting.
     #[inline]
     pub fn accept(&mut self, most: usize, mut show: impl FnMut(u32, &[u8], Option<&Note>) -> bool) -> bool {
-        let most = most.try_into().unwrap_or(u32::MAX);
-        let came = self.lent.ready(most);
-        for _ in 0..came {
-            let Some(descriptor) = self.lent.pop() else { break };
-            if let Some(soon) = self.lent.peek(PREFETCH_AHEAD) {
+        let mut lent = self.lent.drain(most);
+        let more = lent.len() == most;
+        while let Some(descriptor) = lent.next() {
+            if let Some(soon) = lent.peek(PREFETCH_AHEAD) {
                 self.slots.prefetch(soon);
             }
-            if !self.slots.fits(descriptor) || self.held[descriptor.slot() as usize] != Descriptor::NONE {
-                self.refused += 1;
-                continue;
-            }
-            self.held[descriptor.slot() as usize] = descriptor;
-            // SAFETY: it fits, it was lent, and now it is held: ours alone until it is given back.
+            let slot = descriptor.slot();
+            let place = match self.held.get_mut(slot as usize) {
+                Some(place) if *place == Descriptor::NONE && descriptor.len() <= self.slots.slot_size => {
+                    place
+                }
+                _ => {
+                    self.refused += 1;
+                    continue;
+                }
+            };
+            // SAFETY: it fits, it was lent, and it was not held: ours alone until it is given back.
             let (bytes, note) = unsafe { self.slots.get(descriptor) };
-            if !show(descriptor.slot(), bytes, note) {
-                self.give_back(descriptor.slot());
+            if show(slot, bytes, note) {
+                *place = descriptor;
+            } else {
+                let given = self.back.push(Descriptor::new(slot, 0, false)).is_ok();
+                self.refused += u64::from(!given);
             }
         }
-        self.lent.release();
-        came == most
+        more
     }
 
     /// The bytes of a slot that is held, as long as the lender said, and its note if there is one.
@@ -311,40 +314,31 @@ impl Borrower {
         *held = Descriptor::NONE;
         // The ring has a place for every slot. A lender that lends a slot again before it took it back has used up
         // another's place, and loses one.
-        if self.back.push(Descriptor::new(slot, 0, false)).is_err() {
-            self.refused += 1;
-        }
+        let given = self.back.push(Descriptor::new(slot, 0, false)).is_ok();
+        self.refused += u64::from(!given);
     }
 
-    /// Fills the next lent slot and gives it back at once, if there is one; the lender sees it after
-    /// [`flush`](Self::flush).
+    /// Fills the next lent slot with `len` bytes and gives it back at once, if there is one; the lender sees it
+    /// after [`flush`](Self::flush).
     ///
-    /// `fill` gets the slot's bytes and its note, and returns the length and whether the note counts. It returns
-    /// whether a slot was filled.
+    /// `write` gets the `len` bytes and the note, and returns whether the note counts. `fill` returns whether there
+    /// was a slot.
     ///
     /// # Panics
     ///
-    /// If the length is more than the slot has.
+    /// If a slot has fewer bytes.
     #[inline]
-    pub fn fill(&mut self, fill: impl FnOnce(&mut [u8], &mut Note) -> (usize, bool)) -> bool {
-        if self.back.room(1) == 0 {
-            return false;
-        }
+    pub fn fill(&mut self, len: usize, write: impl FnOnce(&mut [u8], &mut Note) -> bool) -> bool {
         let Some(slot) = self.next_fillable() else { return false };
         if let Some(soon) = self.lent.peek(PREFETCH_AHEAD) {
             self.slots.prefetch(soon);
         }
         // SAFETY: the slot exists, it was lent, and nobody holds it: ours alone until it is given back.
         let (bytes, note) = unsafe { self.slots.get_mut(slot) };
-        let (len, noted) = fill(bytes, note);
-        assert!(
-            len <= self.slots.slot_size as usize,
-            "a frame of {len} bytes in a slot of {}",
-            self.slots.slot_size
-        );
-        let pushed = self.back.push(Descriptor::new(slot, len as u32, noted));
-        debug_assert!(pushed.is_ok(), "there was room just now");
-        true
+        let noted = write(&mut bytes[..len], note);
+        let given = self.back.push(Descriptor::new(slot, len as u32, noted)).is_ok();
+        self.refused += u64::from(!given);
+        given
     }
 
     /// Shows the lender all that was given back, and that there is room for more.

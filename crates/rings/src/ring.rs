@@ -267,12 +267,23 @@ impl<T: Copy> Producer<T> {
     /// Puts in as many values as have a place, from the first on, and returns how many.
     #[inline]
     pub fn push_slice(&mut self, values: &[T]) -> usize {
-        let count = self.room(values.len().try_into().unwrap_or(u32::MAX));
-        for value in &values[..count as usize] {
+        self.extend(values.iter().copied())
+    }
+
+    /// Puts in values while there are any and they have a place, and returns how many.
+    ///
+    /// No value is asked for that has no place.
+    #[inline]
+    pub fn extend(&mut self, values: impl ExactSizeIterator<Item = T>) -> usize {
+        let room = self.room(values.len().try_into().unwrap_or(u32::MAX));
+        let mut tail = self.tail;
+        for value in values.take(room as usize) {
             // SAFETY: as in `push`; `room` counted this place.
-            unsafe { self.memory.cell(self.tail).write(*value) };
-            self.tail = self.tail.wrapping_add(1);
+            unsafe { self.memory.cell(tail).write(value) };
+            tail = tail.wrapping_add(1);
         }
+        let count = tail.wrapping_sub(self.tail);
+        self.tail = tail;
         count as usize
     }
 
@@ -391,6 +402,13 @@ impl<T: Copy> Consumer<T> {
         Some(value)
     }
 
+    /// Takes at most `most` values out, in order, and then frees their places.
+    #[inline]
+    pub fn drain(&mut self, most: usize) -> Drain<'_, T> {
+        let count = self.ready(most.try_into().unwrap_or(u32::MAX));
+        Drain { head: self.head, end: self.head.wrapping_add(count), consumer: self }
+    }
+
     /// Gives the producer the places of all that was popped.
     #[inline]
     pub fn release(&mut self) {
@@ -442,6 +460,54 @@ impl<T: Copy> Consumer<T> {
             self.corrupt = Some(Corrupt { found, before: self.tail, ours: self.released });
             self.tail = self.head;
         }
+    }
+}
+
+/// Values on their way out of a ring: see [`Consumer::drain`].
+///
+/// It keeps its index to itself until it is dropped: that is what makes a batch cheap.
+pub struct Drain<'a, T: Copy> {
+    consumer: &'a mut Consumer<T>,
+    head: u32,
+    end: u32,
+}
+
+impl<T: Copy> Drain<'_, T> {
+    /// The value `ahead` places behind the next of this batch.
+    #[inline]
+    pub fn peek(&self, ahead: u32) -> Option<T> {
+        if ahead >= self.end.wrapping_sub(self.head) {
+            return None;
+        }
+        // SAFETY: `ready` counted the values up to `end`.
+        Some(unsafe { self.consumer.memory.cell(self.head.wrapping_add(ahead)).read() })
+    }
+}
+
+impl<T: Copy> Iterator for Drain<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        let value = self.peek(0)?;
+        self.head = self.head.wrapping_add(1);
+        Some(value)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.end.wrapping_sub(self.head) as usize;
+        (left, Some(left))
+    }
+}
+
+impl<T: Copy> ExactSizeIterator for Drain<'_, T> {}
+
+impl<T: Copy> Drop for Drain<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.consumer.head = self.head;
+        self.consumer.release();
     }
 }
 
