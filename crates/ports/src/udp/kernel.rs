@@ -86,7 +86,10 @@ impl Kernel {
             .load(PROGRAMS)
             .map_err(|error| refused("loading the BPF programs", error))?;
 
-        let kernel = Self {
+        attach(&mut programs, &types, &cgroup)?;
+
+        // The programs hold the maps open from here on.
+        Ok(Self {
             namespaces: map(&mut programs, "namespaces")?
                 .try_into()
                 .map_err(|error| refused("opening the map of namespaces", error))?,
@@ -97,30 +100,7 @@ impl Kernel {
             journal: Shared::map(&mut programs, "journal", JOURNAL)?,
             slots: Shared::map(&mut programs, "sockets", SLOTS)?,
             programs,
-        };
-        kernel.attached(&types, &cgroup)
-    }
-
-    fn attached(mut self, types: &Btf, cgroup: &File) -> Result<Self, GateUnavailable> {
-        // First who frees slots, last who takes them.
-        let closed: &mut CgroupSock = program(&mut self.programs, "udp_closed")?;
-        closed.load().map_err(|error| refused("loading the program that sees sockets close", error))?;
-        // Others' programs on the same cgroup stay: all run.
-        closed
-            .attach(cgroup, CgroupAttachMode::AllowMultiple)
-            .map_err(|error| refused("attaching to the closing of sockets", error))?;
-        let survey: &mut Iter = program(&mut self.programs, "udp_survey")?;
-        survey.load("udp", types).map_err(|error| refused("loading the survey of sockets", error))?;
-        for (name, point) in [
-            ("udp_read", "sock_recv_length"),
-            ("udp_lost", "udp_fail_queue_rcv_skb"),
-            ("udp_queued", "sk_data_ready"),
-        ] {
-            let traced: &mut BtfTracePoint = program(&mut self.programs, name)?;
-            traced.load(point, types).map_err(|error| refused(point, error))?;
-            traced.attach().map_err(|error| refused(point, error))?;
-        }
-        Ok(self)
+        })
     }
 
     pub fn slot(&self, index: u32) -> &Slot {
@@ -211,6 +191,27 @@ impl Slot {
             namespace: word(11),
         })
     }
+}
+
+/// Puts the programs to work: first the one that frees slots, last the one that takes them.
+fn attach(programs: &mut Ebpf, types: &Btf, cgroup: &File) -> Result<(), GateUnavailable> {
+    let closed: &mut CgroupSock = program(programs, "udp_closed")?;
+    closed.load().map_err(|error| refused("loading the program that sees sockets close", error))?;
+    // A link never replaces others' programs, and takes no flag that says so.
+    closed
+        .attach(cgroup, CgroupAttachMode::Single)
+        .map_err(|error| refused("attaching to the closing of sockets", error))?;
+    let survey: &mut Iter = program(programs, "udp_survey")?;
+    survey.load("udp", types).map_err(|error| refused("loading the survey of sockets", error))?;
+    for (name, point, step) in [
+        ("udp_read", "sock_recv_length", "watching sockets being read"),
+        ("udp_lost", "udp_fail_queue_rcv_skb", "watching datagrams being lost"),
+        ("udp_queued", "sk_data_ready", "watching datagrams being queued"),
+    ] {
+        let traced: &mut BtfTracePoint = program(programs, name)?;
+        traced.load(point, types).and_then(|()| traced.attach()).map_err(|error| refused(step, error))?;
+    }
+    Ok(())
 }
 
 fn map(programs: &mut Ebpf, name: &'static str) -> Result<aya::maps::Map, GateUnavailable> {

@@ -476,14 +476,15 @@ fn short(namespace: u64) -> u32 {
     namespace as u32
 }
 
-/// An error and its causes, in one line.
+/// An error and its causes, in one line: the first of each, since some bring the verifier's whole log.
 fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
+    let first_line = |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+    let mut text = first_line(error);
     let mut cause = error.source();
     while let Some(inner) = cause {
-        let inner_text = inner.to_string();
+        let inner_text = first_line(inner);
         if !text.contains(&inner_text) {
-            text += &format!(": {inner_text}");
+            text = text + ": " + &inner_text;
         }
         cause = inner.source();
     }
