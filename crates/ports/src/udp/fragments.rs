@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How many of the latest datagrams are remembered; each takes some 150 bytes.
 const MOST: usize = 8192;
 
+/// How many places there are for sockets without a slot. Those that share one wait for each other.
+const NOBODYS: usize = 4096;
+
 /// Which datagram a fragment is of (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Whole {
@@ -55,13 +58,22 @@ pub struct Fragments {
     /// The latest, oldest first; some have ended.
     latest: VecDeque<(Whole, u64)>,
     serial: u64,
-    /// Bytes set aside, by slot.
+    /// Bytes set aside, by slot; behind the slots, for sockets without one.
     aside: Vec<u32>,
 }
 
 impl Fragments {
     pub fn new() -> Self {
-        Self { underway: HashMap::default(), latest: VecDeque::new(), serial: 0, aside: vec![0; SLOTS] }
+        Self {
+            underway: HashMap::default(),
+            latest: VecDeque::new(),
+            serial: 0,
+            aside: vec![0; SLOTS + NOBODYS],
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.underway.is_empty()
     }
 
     /// Takes note of a datagram by its first fragment, which may still be held.
@@ -120,6 +132,11 @@ impl Fragments {
         });
         self.underway.values().filter_map(|underway| underway.place).map(|place| PATIENCE - age(place)).min()
     }
+}
+
+/// In place of a slot's number for a flow whose socket has none.
+pub fn nobodys(flow: u64) -> u32 {
+    (SLOTS + flow as usize % NOBODYS) as u32
 }
 
 fn free(aside: &mut [u32], place: Option<Place>) {

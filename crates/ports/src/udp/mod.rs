@@ -67,7 +67,7 @@ pub struct UdpGate {
 /// The gate's answer for one frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// No UDP, or for a socket that is empty or does not exist: the gate has no say.
+    /// No UDP: the gate has no say.
     Free,
     /// It belongs to a flow that may go: transmit it before asking again, or not at all.
     Go(FlowKey),
@@ -206,20 +206,24 @@ impl UdpGate {
             return flow.map_or(Verdict::Free, |flow| Verdict::Go(FlowKey(flow)));
         };
         self.sockets.follow(&self.kernel);
-        let Some(tightest) = self.tightest(&datagram, need) else { return Verdict::Free };
-        let flow = flow_key(&datagram, tightest.connected);
+        let tightest = self.tightest(&datagram, need);
+        let flow = flow_key(&datagram, tightest.is_some_and(|tightest| tightest.connected));
+        let slot = tightest.map_or_else(|| fragments::nobodys(flow.0), |tightest| tightest.slot);
         if let Some(whole) = whole {
             self.fragments.note(whole, flow.0);
-            self.last = Some(Passing::First { whole, slot: tightest.slot, bytes: need });
+            self.last = Some(Passing::First { whole, slot, bytes: need });
         }
-        if tightest.has_room {
-            return Verdict::Go(flow);
+        match tightest {
+            Some(tightest) if !tightest.has_room => {
+                if !std::mem::replace(&mut self.is_full[slot as usize], true) {
+                    self.full.push((slot, need));
+                }
+                Verdict::Hold(flow)
+            }
+            // A socket that is not known is empty, but several fragmented datagrams may be too many for it.
+            None if whole.is_some() && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
+            _ => Verdict::Go(flow),
         }
-        if !self.is_full[tightest.slot as usize] {
-            self.is_full[tightest.slot as usize] = true;
-            self.full.push((tightest.slot, need));
-        }
-        Verdict::Hold(flow)
     }
 
     /// The frame that the last verdict was about has been transmitted.
@@ -240,10 +244,10 @@ impl UdpGate {
     /// Returns how long to sleep at most before asking again: zero if some flow may go already, `None` if the bell (the
     /// gate's file descriptor, readable) will ring in time. After waking, [drain](Self::drain) it.
     pub fn arm(&mut self) -> Option<Duration> {
+        let expiry = if self.fragments.is_empty() { None } else { self.fragments.expire(Instant::now()) };
         if self.full.is_empty() {
-            return None;
+            return expiry;
         }
-        let expiry = self.fragments.expire(Instant::now());
         let (kernel, fragments, is_full) = (&self.kernel, &self.fragments, &mut self.is_full);
         for (index, need) in &self.full {
             kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
