@@ -111,6 +111,7 @@ pub fn peek(frame: &[u8]) -> Option<Peek> {
 }
 
 /// The EtherType of what the frame carries and where that begins, behind at most two tags (802.1ad).
+#[inline]
 pub(crate) fn payload(frame: &[u8]) -> Option<(u16, usize)> {
     let (header, mut rest) = Header::parse(frame)?;
     let mut ethertype = header.ethertype.get();

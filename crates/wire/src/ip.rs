@@ -107,6 +107,7 @@ impl Layout {
     }
 
     /// To whom the packet goes, in the frame that this layout was found in.
+    #[inline]
     pub(crate) fn destination(&self, frame: &[u8]) -> IpAddr {
         match self.version {
             Version::V4 => IpAddr::from(array::from_fn::<u8, 4, _>(|i| frame[self.network + 16 + i])),
