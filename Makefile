@@ -43,7 +43,7 @@ style: ## formatting, and clippy's warnings as errors
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 lint: style ## style, and the licenses and sources of what we depend on
-	tools/cargo-deny check bans licenses sources
+	tools/cargo-deny check --hide-inclusion-graph bans licenses sources
 
 doc: ## target/doc
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
