@@ -1,10 +1,209 @@
-//! Not here yet.
+//! `zovn lab`: labs brought up, listed, entered and taken down.
 
-/// None.
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use lab::{Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::Outcome;
+
+/// What a shell says of a command that Ctrl-C ended: 128 and the signal's number.
+const INTERRUPTED: u8 = 130;
+
+const EXAMPLES: &str = "\
+Examples:
+  zovn lab up examples/lab/pair.toml                     two endpoints around zovn
+  zovn lab up examples/lab/pair.toml --switch bridge --name peer
+  zovn lab exec pair left -- ping -c 3 10.0.0.2
+  zovn lab ps
+  zovn lab down pair peer
+
+Labs need root. docs/lab.md shows every key of a lab's file and what its rates and buffers mean.";
+
+/// Brings up endpoints, links and a switch under test as network namespaces on this machine.
+///
+/// A lab stays until it is taken down, is entered by name, and leaves nothing behind.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
-/// Ends at once.
-pub fn run(_args: Args) -> crate::Outcome {
-    Err("this command does not exist yet".into())
+#[derive(Subcommand)]
+enum Command {
+    /// Bring up the lab that a file describes; it stays until it is taken down.
+    Up {
+        /// The lab's file (TOML; docs/lab.md shows every key).
+        file: PathBuf,
+        /// Call it this instead of what the file says.
+        #[arg(long)]
+        name: Option<String>,
+        /// Put this switch under test instead of the file's: bridge, ovs, zovn-lossy or zovn.
+        #[arg(long)]
+        switch: Option<SwitchKind>,
+        /// Say what is up as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the labs on this machine.
+    Ps {
+        /// List them as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command inside an endpoint; its exit code is ours.
+    Exec {
+        /// The lab's name or id.
+        lab: String,
+        /// The endpoint's name.
+        endpoint: String,
+        /// The command and its arguments.
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+    /// Take labs down, with everything that runs in them.
+    Down {
+        /// Their names or ids.
+        #[arg(required_unless_present = "all")]
+        labs: Vec<String>,
+        /// Every lab, and what killed ones left; only those that a running measurement uses stay.
+        #[arg(long, conflicts_with = "labs")]
+        all: bool,
+    },
+}
+
+/// Does what was asked.
+pub fn run(args: Args) -> Outcome {
+    let home = Home::system();
+    match args.command {
+        Command::Up { file, name, switch, json } => {
+            let mut spec = LabSpec::read(&file)?;
+            spec.name = name.unwrap_or(spec.name);
+            spec.switch = switch.unwrap_or(spec.switch);
+            up(&spec, &home, json)
+        }
+        Command::Ps { json } => ps(&home, json),
+        Command::Exec { lab, endpoint, command } => {
+            let (program, arguments) = command.split_first().expect("clap asks for at least one word");
+            Err(Lab::open(&lab, &home)?.exec(&endpoint, program, arguments).into())
+        }
+        Command::Down { all: true, .. } => down_all(&home),
+        Command::Down { labs, .. } => {
+            for lab in labs {
+                home.remove(&home.find(&lab)?.id)?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
+    if home.list()?.iter().any(|lab| lab.name() == Some(&spec.name)) {
+        return Err(LabError::Taken(spec.name.clone()).into());
+    }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let lab = match Lab::up_unless(spec, home, &interrupted) {
+        Err(error @ LabError::Interrupted) => {
+            eprintln!("zovn: {error}");
+            return Ok(ExitCode::from(INTERRUPTED));
+        }
+        lab => lab?,
+    };
+    let id = lab.id().to_owned();
+    lab.keep()?;
+    let found = home.find(&id)?;
+    if json {
+        write_json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = table(["endpoint", "addresses", "mac", "rate", "buffer"]);
+    for endpoint in found.record.iter().flat_map(|record| &record.resolved) {
+        let addresses: Vec<_> = endpoint.addresses.iter().map(ToString::to_string).collect();
+        table.add_row([
+            endpoint.name.clone(),
+            addresses.join(" "),
+            endpoint.mac.to_string(),
+            endpoint.rate.map_or("-".into(), |rate| rate.to_string()),
+            endpoint.buffer.map_or("-".into(), |frames| frames.to_string()),
+        ]);
+    }
+    writeln!(io::stdout(), "{table}")?;
+    let name = &spec.name;
+    eprintln!(
+        "lab {name} ({id}) is up around {}: enter with `zovn lab exec {name} ENDPOINT -- COMMAND`,",
+        spec.switch
+    );
+    eprintln!("take down with `zovn lab down {name}`");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ps(home: &Home, json: bool) -> Outcome {
+    let labs = home.list()?;
+    if json {
+        write_json(&labs)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = table(["id", "name", "switch", "endpoints", "state"]);
+    for lab in &labs {
+        let (name, switch, endpoints) = match &lab.record {
+            Some(record) => {
+                let spec = &record.spec;
+                (spec.name.as_str(), spec.switch.to_string(), record.resolved.len().to_string())
+            }
+            None => ("-", "-".into(), "-".into()),
+        };
+        table.add_row([&lab.id, name, &switch, &endpoints, word(lab.state)]);
+    }
+    writeln!(io::stdout(), "{table}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn down_all(home: &Home) -> Outcome {
+    let mut failed = false;
+    for Found { id, state, .. } in home.list()? {
+        if state == State::InUse {
+            eprintln!(
+                "lab {id} is in use by a running program and stays: `zovn lab down {id}` removes it all the same"
+            );
+            continue;
+        }
+        if let Err(error) = home.remove(&id) {
+            eprintln!("zovn: lab {id}: {}", crate::sentence(&error as &dyn Error));
+            failed = true;
+        }
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn word(state: State) -> &'static str {
+    match state {
+        State::Up => "up",
+        State::InUse => "in use",
+        State::Broken => "broken: its switch has ended",
+        State::LeftOver => "left over",
+    }
+}
+
+fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    table
+}
+
+fn write_json(value: &impl serde::Serialize) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut stdout, value)?;
+    writeln!(stdout)
 }
