@@ -143,7 +143,7 @@ impl LabSpec {
         let text = std::fs::read_to_string(path)
             .map_err(|source| LabError::File { path: path.to_owned(), source })?;
         let spec: Self = toml::from_str(&text).map_err(|error| {
-            let line = text[..error.span().map_or(0, |span| span.start)].lines().count().max(1);
+            let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
             LabError::Toml { path: path.to_owned(), line, what: error.message().trim().to_owned() }
         })?;
         spec.resolve("check")?;
@@ -442,10 +442,15 @@ mod tests {
     #[test]
     fn a_bad_line_is_named() {
         let path = std::env::temp_dir().join(format!("zovn-t-{}.toml", std::process::id()));
-        std::fs::write(&path, "name = \"a\"\nswitch = \"brigde\"\n").unwrap();
-        let error = LabSpec::read(&path).unwrap_err().to_string();
+        for (text, place, word) in [
+            ("name = \"a\"\nswitch = \"brigde\"\n", ".toml:2: ", "zovn-lossy"),
+            ("name = \"a\"\nspeed = 1\n", ".toml:2: ", "static_addresses"),
+            ("", ".toml:1: ", "`name`"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = LabSpec::read(&path).unwrap_err().to_string();
+            assert!(error.contains(place) && error.contains(word), "{error}");
+        }
         std::fs::remove_file(&path).unwrap();
-        assert!(error.contains(".toml:2: "), "{error}");
-        assert!(error.contains("zovn-lossy"), "{error}");
     }
 }

@@ -110,11 +110,7 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
     let rate = |bits| Rate::from_bits_per_sec(bits);
     let mut spec = spec(switch, EndpointSpec::new("fast"));
     spec.endpoints[0].rate = rate(20_000_000);
-    spec.endpoints.push(EndpointSpec {
-        rate: rate(1_000_000),
-        buffer: Some(32),
-        ..EndpointSpec::new("slow")
-    });
+    spec.endpoints.push(EndpointSpec { rate: rate(1_000_000), buffer: Some(8), ..EndpointSpec::new("slow") });
     let lab = place.up(&spec);
     let outbox = socket(&lab, "sender", "0.0.0.0:0");
     // How many of a train arrive, how long that takes, and how many the queue drops.
@@ -144,7 +140,9 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
     let (arrived, _, dropped) = send("slow");
     assert!((8..TRAIN / 2).contains(&arrived), "{arrived} arrived");
     match switch {
-        SwitchKind::Bridge => assert!(arrived + dropped >= TRAIN, "{arrived} arrived, {dropped} were dropped"),
+        SwitchKind::Bridge => {
+            assert!(arrived + dropped >= TRAIN, "{arrived} arrived, {dropped} were dropped")
+        }
         // It gives up the rest of its batch as well, uncounted.
         _ => assert!(dropped > 0),
     }
@@ -173,6 +171,15 @@ fn open_vswitch_passes_frames() {
 fn open_vswitch_is_shaped() {
     if Path::new("/usr/sbin/ovs-vswitchd").exists() {
         a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Ovs);
+    }
+}
+
+/// The agent is a program that is not part of this crate: `ZOVN=target/debug/zovn cargo test`.
+#[test]
+fn zovn_passes_frames() {
+    if std::env::var_os("ZOVN").is_some() {
+        frames_pass(SwitchKind::Zovn);
+        frames_pass(SwitchKind::ZovnLossy);
     }
 }
 

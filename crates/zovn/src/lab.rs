@@ -139,7 +139,7 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
             endpoint.buffer.map_or("-".into(), |frames| frames.to_string()),
         ]);
     }
-    writeln!(io::stdout(), "{table}")?;
+    write_table(table)?;
     let name = &spec.name;
     eprintln!(
         "lab {name} ({id}) is up around {}: enter with `zovn lab exec {name} ENDPOINT -- COMMAND`,",
@@ -166,7 +166,7 @@ fn ps(home: &Home, json: bool) -> Outcome {
         };
         table.add_row([&lab.id, name, &switch, &endpoints, word(lab.state)]);
     }
-    writeln!(io::stdout(), "{table}")?;
+    write_table(table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -200,6 +200,13 @@ fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header);
     table
+}
+
+fn write_table(mut table: Table) -> io::Result<()> {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    writeln!(io::stdout(), "{}", table.trim_fmt())
 }
 
 fn write_json(value: &impl serde::Serialize) -> io::Result<()> {
