@@ -1,10 +1,88 @@
-//! Not here yet.
+//! `zovn agent`: runs a host's virtual switch.
 
-/// None.
+use std::env;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use model::HostConfig;
+use tracing_subscriber::EnvFilter;
+
+use crate::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  zovn agent -c /etc/zovn/host.toml          run until SIGTERM or Ctrl-C
+  zovn agent -c host.toml --check            only say whether the file can stand
+  zovn agent --socket /tmp/a.sock            no ports yet: attach them through the API
+  curl --unix-socket /run/zovn/agent.sock http://agent/v1/status
+
+The first signal stops taking frames, lets those that are held reach their receivers (`drain` in the file, 5s),
+and removes what was made; a second one does not wait.";
+
+/// Runs a host's virtual switch until it is told to stop.
+///
+/// The switch attaches the ports that the file declares, moves their frames without losing any, and listens on a
+/// Unix socket for its local API: attach and detach ports, change them, read their status and metrics.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The host's declaration; without one, a switch without ports.
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the local API listens, whatever the file says.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<String>,
+    /// Check the declaration and exit.
+    #[arg(long, requires = "config")]
+    check: bool,
+    /// What is logged to stderr, as `RUST_LOG` would say it: `warn`, `info,agent=debug`.
+    #[arg(long, value_name = "FILTER")]
+    log: Option<String>,
+    /// How it is logged.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    log_format: LogFormat,
+}
 
-/// Ends at once.
-pub fn run(_args: Args) -> crate::Outcome {
-    Err("this command does not exist yet".into())
+#[derive(Clone, Copy, Default, ValueEnum)]
+enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Runs the agent.
+pub fn run(args: Args) -> Outcome {
+    let mut config = match &args.config {
+        Some(path) => agent::load(path)?,
+        None => HostConfig::default(),
+    };
+    if let Some(socket) = args.socket {
+        config.agent.socket = socket;
+    }
+    if args.check {
+        writeln!(io::stdout(), "the declaration can stand: {} ports", config.ports.len())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    start_log(args.log, args.log_format)?;
+    agent::serve(config)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start_log(
+    filter: Option<String>,
+    format: LogFormat,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let filter = filter.or_else(|| env::var("RUST_LOG").ok()).unwrap_or_else(|| "info".into());
+    let filter =
+        EnvFilter::try_new(&filter).map_err(|error| format!("`{filter}` is no log filter: {error}"))?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
 }

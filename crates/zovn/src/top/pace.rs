@@ -1,0 +1,138 @@
+//! What happened between two statuses of one agent.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use clap::ValueEnum;
+use model::{AgentStatus, PortName, PortStatus};
+
+/// The latest status, and how fast things went since the one before.
+#[derive(Debug)]
+pub struct Pace {
+    status: AgentStatus,
+    rates: BTreeMap<PortName, Rates>,
+    busy_share: f64,
+}
+
+/// A port's pace: per second, or as a share of the time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// Frames that came in.
+    pub in_frames: f64,
+    /// Bits that came in.
+    pub in_bits: f64,
+    /// Frames that went out.
+    pub out_frames: f64,
+    /// Bits that went out.
+    pub out_bits: f64,
+    /// How much of the time the sender was held back, 0 to 1.
+    pub paused_share: f64,
+    /// Frames refused, from it or for it.
+    pub refused: f64,
+}
+
+/// Which ports come first.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum Sort {
+    /// By name.
+    #[default]
+    Name,
+    /// The fastest sender.
+    In,
+    /// The fastest receiver.
+    Out,
+    /// The longest queue towards a receiver.
+    Waiting,
+    /// The sender that is held back most.
+    Paused,
+    /// The most refusals.
+    Refused,
+}
+
+impl Sort {
+    /// The order that a key asks for.
+    pub fn from_key(letter: char) -> Option<Self> {
+        Some(match letter {
+            'n' => Self::Name,
+            'i' => Self::In,
+            'o' => Self::Out,
+            'w' => Self::Waiting,
+            'p' => Self::Paused,
+            'r' => Self::Refused,
+            _ => return None,
+        })
+    }
+}
+
+impl Pace {
+    /// A first status: nothing is known of pace yet.
+    pub fn of(status: AgentStatus) -> Self {
+        Self { status, rates: BTreeMap::new(), busy_share: 0.0 }
+    }
+
+    /// The next status. If the agent, or a port, began anew in between, its pace begins anew too.
+    pub fn advance(&mut self, status: AgentStatus) {
+        let before = std::mem::replace(&mut self.status, status);
+        self.rates.clear();
+        self.busy_share = 0.0;
+        let Some(ns) = self.status.uptime_ns.checked_sub(before.uptime_ns).filter(|ns| *ns > 0) else {
+            return;
+        };
+        self.busy_share = self.status.busy_ns.saturating_sub(before.busy_ns) as f64 / ns as f64;
+        let before: BTreeMap<_, _> = before.ports.iter().map(|port| (&port.name, port)).collect();
+        for port in &self.status.ports {
+            if let Some(rates) = before.get(&port.name).and_then(|before| Rates::between(before, port, ns)) {
+                self.rates.insert(port.name.clone(), rates);
+            }
+        }
+    }
+
+    /// The latest status.
+    pub fn status(&self) -> &AgentStatus {
+        &self.status
+    }
+
+    /// How much of the time the switch's thread worked, 0 to 1.
+    pub fn busy_share(&self) -> f64 {
+        self.busy_share
+    }
+
+    /// Every port with its pace, in order.
+    pub fn ports(&self, sort: Sort) -> Vec<(&PortStatus, Rates)> {
+        let rates = |port: &PortStatus| self.rates.get(&port.name).copied().unwrap_or_default();
+        let mut ports: Vec<_> = self.status.ports.iter().map(|port| (port, rates(port))).collect();
+        // Fractions of frames a second do not matter here, so that rates can be compared as whole numbers.
+        ports.sort_by_key(|(port, rates)| {
+            let most = match sort {
+                Sort::Name => 0,
+                Sort::In => rates.in_bits as u64,
+                Sort::Out => rates.out_bits as u64,
+                Sort::Waiting => port.egress.total.held,
+                Sort::Paused => (rates.paused_share * 1e6) as u64,
+                Sort::Refused => refused(port),
+            };
+            (Reverse(most), &port.name)
+        });
+        ports
+    }
+}
+
+/// Frames refused, from a port or for it.
+pub fn refused(port: &PortStatus) -> u64 {
+    port.ingress.total.refused_total() + port.egress.total.refused_total()
+}
+
+impl Rates {
+    /// `None` if the port was attached anew in between.
+    fn between(before: &PortStatus, after: &PortStatus, ns: u64) -> Option<Self> {
+        let per_second = |before: u64, after: u64| Some(after.checked_sub(before)? as f64 * 1e9 / ns as f64);
+        Some(Self {
+            in_frames: per_second(before.ingress.total.accepted, after.ingress.total.accepted)?,
+            in_bits: per_second(before.ingress_bytes, after.ingress_bytes)? * 8.0,
+            out_frames: per_second(before.egress.total.delivered, after.egress.total.delivered)?,
+            out_bits: per_second(before.egress_bytes, after.egress_bytes)? * 8.0,
+            paused_share: (per_second(before.paused.as_nanos(), after.paused.as_nanos())? / 1e9).min(1.0),
+            refused: per_second(refused(before), refused(after))?,
+        })
+    }
+}
