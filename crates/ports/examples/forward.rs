@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use common::{Container, Forwarder, Wire, config};
 use ports::tap::TapPort;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 const LONG: Duration = Duration::from_secs(4);
 
@@ -32,7 +33,10 @@ fn main() {
         config.lossless = word(3) != Some("lossy");
     }
     let ports = configs.map(|config| TapPort::attach(&config).expect("a port"));
+    // A thread stays where the one that starts it was: the switch has a core to itself.
+    stay_on(1);
     let forwarder = Forwarder::start(Wire::new(ports), 0);
+    stay_on(0);
     match word(0) {
         Some("tcp") => tcp(&containers),
         Some("udp") => {
@@ -53,6 +57,13 @@ fn main() {
         println!("{:?} {:?}", port.counters().expect("counters"), port.notes());
     }
     wire.detach();
+}
+
+fn stay_on(core: usize) {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    // A machine with one core has nowhere else to go.
+    let _ = sched_setaffinity(None, &cores);
 }
 
 fn tcp(containers: &[Container; 2]) {

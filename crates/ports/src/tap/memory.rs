@@ -23,7 +23,7 @@ use crate::{FrameView, Slot};
 const SMALL: usize = 2 << 10;
 
 /// Header and frame of 64 KiB of payload, or of the largest MTU, 65,521, with a tag.
-const LARGE: usize = 66 << 10;
+pub(super) const LARGE: usize = 66 << 10;
 
 /// Frames of one port, each in a slot of its own behind its 12-byte virtio header.
 pub(super) struct Memory {

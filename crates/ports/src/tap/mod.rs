@@ -31,7 +31,7 @@ use wire::Offload;
 use self::credit::{Credit, Kick};
 use self::device::Device;
 use self::memory::{Memory, Read};
-use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, OpenError, Prefix, Qdisc, QdiscKind};
+use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, Prefix, Qdisc, QdiscKind, QdiscStatus};
 use crate::netns::{Namespace, NamespaceError};
 use crate::{FrameView, Port, PortError, Slot, Taken};
 
@@ -129,6 +129,8 @@ pub struct TapPort {
     memory: Memory,
     /// The rest of a frame that the device stopped taking half-way, in frames of its MTU.
     rest: VecDeque<Box<[u8]>>,
+    /// Where frames are cut, one piece at a time.
+    scratch: Vec<u8>,
     malformed: u64,
 }
 
@@ -149,12 +151,9 @@ impl TapPort {
             source,
         };
 
-        let device = namespace.run(|| Device::open(interface))?.map_err(because)?;
+        let (device, netlink) = namespace.run(|| (Device::open(interface), Netlink::open()))?;
+        let (device, mut netlink) = (device.map_err(because)?, netlink?);
         device.set_offload(config.offload).map_err(because)?;
-        let mut netlink = Netlink::open_in(&namespace).map_err(|error| match error {
-            OpenError::Namespace(error) => AttachError::from(error),
-            OpenError::Netlink(error) => AttachError::from(error),
-        })?;
         let link = netlink.index(interface)?;
 
         // The queue first: the interface may be up already, and is up from here on.
@@ -191,6 +190,7 @@ impl TapPort {
             credit,
             memory: Memory::new(config.small_slots, config.large_slots),
             rest: VecDeque::new(),
+            scratch: Vec::new(),
             malformed: 0,
         })
     }
@@ -241,7 +241,7 @@ impl TapPort {
             notes.push("the interface was set down inside the container: frames for it wait".into());
         }
         let Some(credit) = &self.credit else { return notes };
-        let is_ours = |queue: &crate::netlink::QdiscStatus| {
+        let is_ours = |queue: &QdiscStatus| {
             queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"
         };
         if credit.is_lost() || !queues.iter().any(is_ours) {
@@ -277,28 +277,17 @@ impl TapPort {
     /// Cuts a frame into what a wire would carry and writes that.
     fn transmit_finished(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
         let Ok(pieces) = wire::segments(frame.bytes, frame.offload) else { return Ok(Taken::Malformed) };
-        let mut buffer = [0; 2048];
+        self.scratch.resize(memory::LARGE, 0);
         for (place, piece) in pieces.enumerate() {
-            let mut large;
-            let buffer = if piece.len() <= buffer.len() {
-                &mut buffer[..]
-            } else {
-                large = vec![0; piece.len()];
-                &mut large[..]
-            };
-            let Some(bytes) = piece.write(buffer) else { return Ok(Taken::Malformed) };
-            let taken = if self.rest.is_empty() {
-                self.device
-                    .write(bytes, Offload::NONE)
-                    .map_err(|error| self.error("write to it", error.into()))?
-            } else {
-                Taken::Busy
-            };
+            let Some(bytes) = piece.write(&mut self.scratch) else { return Ok(Taken::Malformed) };
+            let taken =
+                if self.rest.is_empty() { self.device.write(bytes, Offload::NONE) } else { Ok(Taken::Busy) };
             match taken {
-                Taken::Yes => {}
+                Ok(Taken::Yes) => {}
                 // The first decides for the frame. Of a frame that was begun the rest is ours to keep.
-                Taken::Busy if place > 0 => self.rest.push_back(bytes.into()),
-                refused => return Ok(refused),
+                Ok(Taken::Busy) if place > 0 => self.rest.push_back((*bytes).into()),
+                Ok(refused) => return Ok(refused),
+                Err(error) => return Err(self.error("write to it", error.into())),
             }
         }
         Ok(Taken::Yes)
