@@ -402,7 +402,7 @@ impl<T: Copy> Consumer<T> {
         Some(value)
     }
 
-    /// Takes at most `most` values out, in order, and then frees their places.
+    /// Takes at most `most` values out, in order, and then frees their places. What is not asked for stays.
     #[inline]
     pub fn drain(&mut self, most: usize) -> Drain<'_, T> {
         let count = self.ready(most.try_into().unwrap_or(u32::MAX));
