@@ -3,15 +3,17 @@
 //! A request is 16 bytes, big-endian: the query's number and how many bytes to answer. Each program is one thread
 //! that waits for all its connections at once.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use serde::{Deserialize, Serialize};
-use traffic::{Arrival, Pending, QueryPlan};
-use units::Rng;
+use traffic::{Arrival, Pending, Query, QueryPlan};
+use units::{Rng, Span};
 
 use super::control::Control;
 use super::{Doing, EndpointError};
@@ -23,7 +25,7 @@ const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// How long a query may stand still. TCP's own timer backs off from 200 ms to half a minute in eight losses of the
 /// same segment: whoever stands still longer will not come back.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
 /// How long an aggregator tries to reach a worker.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -137,70 +139,96 @@ pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorRepor
     if role.workers.len() != role.plan.workers as usize {
         return Err(EndpointError::Role("the plan counts other workers than there are addresses".into()));
     }
-    let mut workers = Vec::new();
-    for address in &role.workers {
-        workers.push(connect(*address, &role.congestion)?);
-    }
-    for worker in &workers {
-        worker.set_nonblocking(true).doing("make a connection non-blocking")?;
-    }
+    let mut workers = Workers::connect(&role.workers, &role.congestion)?;
     let mut rng = Rng::new(role.seed);
-    let mut buffer = vec![0; 1 << 18];
     let mut report = AggregatorReport::default();
     control.ready();
 
     for id in 0..role.plan.queries {
         let query = role.plan.query(id, &mut rng);
         let mut pending = Pending::issue(&query, control.now());
-        for worker in &query.workers {
-            let request = [query.id.to_be_bytes(), query.response_bytes.to_be_bytes()].concat();
-            (&workers[*worker as usize]).write_all(&request).doing("send a request")?;
-        }
-        while !pending.is_complete() {
-            let fct = collect(&workers, &mut pending, id, &mut buffer, control)?;
-            report.fct_ns.extend(fct.map(units::Span::as_nanos));
-        }
-        if role.plan.think > units::Span::ZERO && control.finishes_within(role.plan.think.into()) {
+        workers.ask(&query)?;
+        let fct = loop {
+            if let Some(fct) = workers.collect(id, &mut pending, control)? {
+                break fct;
+            }
+        };
+        report.fct_ns.push(fct.as_nanos());
+        if role.plan.think > Span::ZERO && control.finishes_within(role.plan.think.into()) {
             break;
         }
     }
     Ok(report)
 }
 
-/// Waits for bytes of a query and takes them; tells how long the query took if they were the last.
-fn collect(
-    workers: &[TcpStream],
-    pending: &mut Pending,
-    query: u64,
-    buffer: &mut [u8],
-    control: &Control,
-) -> Result<Option<units::Span>, EndpointError> {
-    let mut waiting: Vec<_> = workers.iter().map(|worker| PollFd::new(worker, PollFlags::IN)).collect();
-    let asked = Instant::now();
-    while wait(&mut waiting)? == 0 {
-        if asked.elapsed() > PATIENCE {
-            let missing = (0..).take(workers.len()).map(|worker| pending.missing(worker)).sum();
-            return Err(EndpointError::Stuck { query, missing, seconds: PATIENCE.as_secs() });
+/// The workers, as the aggregator holds them: connections, and one descriptor that waits for all of them.
+struct Workers {
+    streams: Vec<TcpStream>,
+    epoll: OwnedFd,
+    arrived: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+}
+
+impl Workers {
+    fn connect(addresses: &[SocketAddr], congestion: &str) -> Result<Self, EndpointError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).doing("open an epoll descriptor")?;
+        let mut streams = Vec::with_capacity(addresses.len());
+        for (number, address) in (0..).zip(addresses) {
+            let stream = connect(*address, congestion)?;
+            stream.set_nonblocking(true).doing("make a connection non-blocking")?;
+            epoll::add(&epoll, &stream, epoll::EventData::new_u64(number), epoll::EventFlags::IN)
+                .doing("wait for a connection")?;
+            streams.push(stream);
         }
+        let arrived = Vec::with_capacity(addresses.len());
+        Ok(Self { streams, epoll, arrived, buffer: vec![0; 1 << 18] })
     }
-    let mut fct = None;
-    for (worker, entry) in (0..).zip(&waiting) {
-        if entry.revents().is_empty() {
-            continue;
+
+    /// Sends the query to all whom it asks.
+    fn ask(&mut self, query: &Query) -> Result<(), EndpointError> {
+        let request = [query.id.to_be_bytes(), query.response_bytes.to_be_bytes()].concat();
+        for worker in &query.workers {
+            self.streams[*worker as usize].write_all(&request).doing("send a request")?;
         }
-        let count = match (&workers[worker as usize]).read(buffer) {
-            Ok(0) => return Err(std::io::Error::from(ErrorKind::UnexpectedEof)).doing("read a response"),
-            Ok(count) => count,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
-            Err(error) => return Err(error).doing("read a response"),
+        Ok(())
+    }
+
+    /// Waits for bytes and takes them; tells how long the query took if they were the last.
+    fn collect(
+        &mut self,
+        query: u64,
+        pending: &mut Pending,
+        control: &Control,
+    ) -> Result<Option<Span>, EndpointError> {
+        self.arrived.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.arrived), Some(&PATIENCE)) {
+            Ok(0) => {
+                let missing = (0..).take(self.streams.len()).map(|worker| pending.missing(worker)).sum();
+                return Err(EndpointError::Stuck { query, missing, seconds: PATIENCE.tv_sec.unsigned_abs() });
+            }
+            Err(rustix::io::Errno::INTR) => return Ok(None),
+            waited => waited.doing("wait for responses")?,
         };
-        match pending.arrived(worker, count as u64, control.now()) {
-            Arrival::Complete(span) => fct = Some(span),
-            Arrival::Excess => return Err(EndpointError::Excess { worker, query }),
-            Arrival::Partial | Arrival::Worker => {}
+        let mut fct = None;
+        for event in &self.arrived {
+            let number = event.data.u64() as usize;
+            let count = match self.streams[number].read(&mut self.buffer) {
+                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof)).doing("read a response"),
+                Ok(count) => count,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    continue;
+                }
+                Err(error) => return Err(error).doing("read a response"),
+            };
+            let worker = number as u32;
+            match pending.arrived(worker, count as u64, control.now()) {
+                Arrival::Complete(span) => fct = Some(span),
+                Arrival::Excess => return Err(EndpointError::Excess { worker, query }),
+                Arrival::Partial | Arrival::Worker => {}
+            }
         }
+        Ok(fct)
     }
-    Ok(fct)
 }
 
 /// A listening socket whose connections use this congestion control.
