@@ -18,7 +18,8 @@ use crate::sync::{AtomicU32, Ordering, fence};
 /// seen after B: the producer finds the flag up and wakes, unless somebody lowered it since; then it was either
 /// the consumer, which is awake again, or the producer itself, which woke the consumer when it did. If B comes
 /// first, the consumer's look sees `tail = n` and does not sleep. (C++20 [atomics.fences], as in Dekker's
-/// algorithm; without the fences both sides may read the old value, on x86 too.)
+/// algorithm; without the fences both sides may read the old value, on x86 too.) Every change of the flag is a swap,
+/// so its values form one chain, in which no side's change can slip behind the other's.
 #[repr(transparent)]
 pub struct Bell(AtomicU32);
 
@@ -40,13 +41,13 @@ impl Bell {
 
     /// The sleeper is about to sleep. It must look for work once more before it does.
     pub fn announce(&self) {
-        self.0.store(SLEEPY, Ordering::Relaxed);
+        self.0.swap(SLEEPY, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// The sleeper is awake again, or found work when it looked.
     pub fn withdraw(&self) {
-        self.0.store(AWAKE, Ordering::Relaxed);
+        self.0.swap(AWAKE, Ordering::Relaxed);
     }
 
     /// Whether the caller, who has just published work, must wake the sleeper. Says so once for each sleep.

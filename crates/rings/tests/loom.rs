@@ -4,7 +4,8 @@
 
 #![cfg(loom)]
 
-use loom::sync::Arc;
+use std::sync::Arc;
+
 use loom::sync::Notify;
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::thread;
