@@ -4,14 +4,14 @@ use model::{AgentStatus, PortState, PortStatus};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::{Cell, Paragraph, Row, Table};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
 use super::pace::{Pace, Rates, Sort, refused};
 
 /// Wide enough for every column.
-const TEXT_WIDTH: u16 = 118;
+const TEXT_WIDTH: u16 = 120;
 
 /// How many cells a queue's bar takes.
 const BAR: usize = 8;
@@ -65,7 +65,7 @@ impl View {
         ])
         .areas(frame.area());
         self.draw_head(frame, head);
-        frame.render_widget(self.table(), table);
+        frame.render_widget(self.table(table.width), table);
         frame.render_widget(Paragraph::new(notes), foot);
         frame.render_widget(keys_line(self.sort), keys);
     }
@@ -119,50 +119,23 @@ impl View {
         frame.render_widget(Line::from(equation), law);
     }
 
-    fn table(&self) -> Table<'_> {
-        let ports = self.pace.ports(self.sort);
-        let rows = ports.into_iter().skip(self.scroll).map(|(port, rates)| row(port, rates));
-        let widths = [
-            Constraint::Min(10),
-            Constraint::Length(7),
-            Constraint::Length(7),
-            Constraint::Length(8),
-            Constraint::Length(7),
-            Constraint::Length(8),
-            Constraint::Length(8),
-            Constraint::Length(BAR as u16 + 6),
-            Constraint::Length(BAR as u16 + 6),
-            Constraint::Length(6),
-            Constraint::Length(8),
-            Constraint::Length(5),
-            Constraint::Length(3),
-        ];
-        Table::new(rows, widths).header(self.header()).column_spacing(1)
-    }
-
-    fn header(&self) -> Row<'static> {
-        let title = |text: &'static str, sort: Option<Sort>| {
-            let style =
-                if sort == Some(self.sort) { Style::new().underlined().bold() } else { Style::new().dim() };
-            Span::styled(text, style)
-        };
-        let right = |text, sort| Cell::new(Line::from(title(text, sort)).alignment(Alignment::Right));
-        let left = |text, sort| Cell::new(Line::from(title(text, sort)));
-        Row::new([
-            left("PORT", Some(Sort::Name)),
-            left("STATE", None),
-            right("IN f/s", None),
-            right("IN bit/s", Some(Sort::In)),
-            right("OUT f/s", None),
-            right("OUT bit/s", Some(Sort::Out)),
-            right("RATE", None),
-            left("FROM IT WAIT", None),
-            left("FOR IT WAIT", Some(Sort::Waiting)),
-            right("PAUSED", Some(Sort::Paused)),
-            right("REFUSED", Some(Sort::Refused)),
-            right("FLOWS", None),
-            right("LAW", None),
-        ])
+    fn table(&self, width: u16) -> Table<'_> {
+        let columns = columns(width);
+        let rows = self.pace.ports(self.sort).into_iter().skip(self.scroll).map(|(port, rates)| {
+            Row::new(
+                columns
+                    .iter()
+                    .map(|column| Line::from((column.show)(port, rates)).alignment(column.alignment)),
+            )
+        });
+        let titles = columns.iter().map(|column| {
+            let is_first = column.sort == Some(self.sort);
+            let style = if is_first { Style::new().bold().underlined() } else { Style::new().dim() };
+            Line::styled(column.title, style).alignment(column.alignment)
+        });
+        let header = Row::new(titles);
+        let widths = columns.iter().map(|column| Constraint::Length(column.width));
+        Table::new(rows, widths).header(header).column_spacing(1)
     }
 
     /// What the operator ought to know: of the agent, then of each port.
@@ -177,43 +150,99 @@ impl View {
     }
 }
 
-fn row(port: &PortStatus, rates: Rates) -> Row<'static> {
-    let right = |text: Span<'static>| Cell::new(Line::from(text).alignment(Alignment::Right));
-    let quiet = |text: String, is_zero: bool| right(if is_zero { text.dim() } else { text.into() });
-    let refusals = refused(port);
-    let refused_style = match (refusals, rates.refused > 0.0) {
-        (0, _) => Style::new().dim(),
-        (_, false) => Style::new().yellow(),
-        (_, true) => Style::new().red().bold(),
-    };
-    let paused = Style::new().fg(if rates.paused_share > 0.0 { Color::Yellow } else { Color::DarkGray });
-    Row::new([
-        Cell::new(port.name.to_string().bold()),
-        Cell::new(match port.state {
-            PortState::Up => "up".green(),
-            PortState::Stalled => "stalled".yellow().bold(),
-            PortState::Failed => "failed".red().bold(),
+/// A column of the table.
+struct Column {
+    title: &'static str,
+    width: u16,
+    alignment: Alignment,
+    /// The order that it shows.
+    sort: Option<Sort>,
+    /// Where room is short, columns go in the order of this number; those of 0 stay.
+    goes: u8,
+    show: fn(&PortStatus, Rates) -> Vec<Span<'static>>,
+}
+
+const COLUMNS: [Column; 13] = {
+    use Alignment::{Left, Right};
+    const QUEUE: u16 = BAR as u16 + 6;
+    const fn column(
+        title: &'static str,
+        width: u16,
+        alignment: Alignment,
+        sort: Option<Sort>,
+        goes: u8,
+        show: fn(&PortStatus, Rates) -> Vec<Span<'static>>,
+    ) -> Column {
+        Column { title, width, alignment, sort, goes, show }
+    }
+    [
+        column("PORT", 12, Left, Some(Sort::Name), 0, |port, _| vec![port.name.to_string().bold()]),
+        column("STATE", 7, Left, None, 0, |port, _| vec![state(port.state)]),
+        column("IN f/s", 7, Right, None, 4, |_, rates| figure(rates.in_frames)),
+        column("IN bit/s", 8, Right, Some(Sort::In), 0, |_, rates| figure(rates.in_bits)),
+        column("INGRESS", QUEUE, Left, None, 3, |port, _| {
+            queue(port.ingress.total.held, port.ingress_limits.frames)
         }),
-        quiet(si(rates.in_frames), rates.in_frames == 0.0),
-        quiet(si(rates.in_bits), rates.in_bits == 0.0),
-        quiet(si(rates.out_frames), rates.out_frames == 0.0),
-        quiet(si(rates.out_bits), rates.out_bits == 0.0),
-        port.rate.map_or_else(|| quiet("–".into(), true), |rate| right(rate.to_string().into())),
-        queue(port.ingress.total.held, port.ingress_limits.frames),
-        queue(port.egress.total.held, port.egress_limits.frames),
-        right(Span::styled(share(rates.paused_share), paused)),
-        right(Span::styled(si(refusals as f64), refused_style)),
-        quiet(port.held_flows.to_string(), port.held_flows == 0),
-        right(if port.balances() { "✔".green() } else { "✘".red().bold() }),
-    ])
+        column("PAUSED", 6, Right, Some(Sort::Paused), 0, |_, rates| vec![paused(rates.paused_share)]),
+        column("OUT f/s", 7, Right, None, 5, |_, rates| figure(rates.out_frames)),
+        column("OUT bit/s", 9, Right, Some(Sort::Out), 0, |_, rates| figure(rates.out_bits)),
+        column("RATE", 8, Right, None, 2, |port, _| {
+            vec![port.rate.map_or_else(|| "–".dim(), |rate| rate.to_string().into())]
+        }),
+        column("EGRESS", QUEUE, Left, Some(Sort::Waiting), 0, |port, _| {
+            queue(port.egress.total.held, port.egress_limits.frames)
+        }),
+        column("FLOWS", 5, Right, None, 1, |port, _| figure(port.held_flows.into())),
+        column("REFUSED", 7, Right, Some(Sort::Refused), 0, |port, rates| vec![refusals(port, rates)]),
+        column("LAW", 3, Right, None, 0, |port, _| {
+            vec![if port.balances() { "✔".green() } else { "✘".red().bold() }]
+        }),
+    ]
+};
+
+/// The columns that fit.
+fn columns(width: u16) -> Vec<Column> {
+    let mut columns = Vec::from(COLUMNS);
+    let wide = |columns: &[Column]| columns.iter().map(|column| column.width + 1).sum::<u16>() > width + 1;
+    for goes in 1..=5 {
+        if wide(&columns) {
+            columns.retain(|column| column.goes != goes);
+        }
+    }
+    columns
+}
+
+fn state(state: PortState) -> Span<'static> {
+    match state {
+        PortState::Up => "up".green(),
+        PortState::Stalled => "stalled".yellow().bold(),
+        PortState::Failed => "failed".red().bold(),
+    }
+}
+
+fn figure(value: f64) -> Vec<Span<'static>> {
+    vec![if value == 0.0 { "0".dim() } else { si(value).into() }]
+}
+
+fn paused(paused: f64) -> Span<'static> {
+    if paused == 0.0 { share(paused).dim() } else { share(paused).yellow() }
+}
+
+fn refusals(port: &PortStatus, rates: Rates) -> Span<'static> {
+    let text = si(refused(port) as f64);
+    match (refused(port), rates.refused > 0.0) {
+        (0, _) => text.dim(),
+        (_, false) => text.yellow(),
+        (_, true) => text.red().bold(),
+    }
 }
 
 /// A queue as a bar, and how many frames are in it.
-fn queue(frames: u64, limit: u32) -> Cell<'static> {
+fn queue(frames: u64, limit: u32) -> Vec<Span<'static>> {
     let mut line = bar(frames as f64 / f64::from(limit));
-    let count = format!(" {:<5}", si(frames as f64));
+    let count = format!(" {}", si(frames as f64));
     line.push(if frames == 0 { count.dim() } else { count.into() });
-    Cell::new(Text::from(Line::from(line)))
+    line
 }
 
 /// A share, from 0 to 1, in eighths of a cell on a dark ground.
@@ -319,6 +348,14 @@ mod tests {
         assert_eq!(grouped(0).content, "0");
         assert_eq!(grouped(123).content, "123");
         assert_eq!(grouped(1_234_567).content, "1,234,567");
+    }
+
+    #[test]
+    fn every_column_is_there_in_text_and_the_law_stays_in_a_terminal_of_eighty() {
+        assert_eq!(columns(TEXT_WIDTH).len(), COLUMNS.len());
+        let narrow = columns(80);
+        assert!(narrow.iter().map(|column| column.width + 1).sum::<u16>() <= 81);
+        assert!(narrow.iter().any(|column| column.title == "LAW"));
     }
 
     #[test]

@@ -1,0 +1,336 @@
+//! The agent as a whole: the binary, its API, real containers, and signals.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use api::{Client, ClientError};
+use model::{AgentStatus, Attachment, Limits, PortChange, PortName, PortSpec, PortState, RateChange};
+use ports::netlink::Netlink;
+use ports::netns::Namespace;
+use rustix::process::{Pid, Signal, kill_process};
+use units::{Class, Rate};
+
+/// Containers, a directory and at most one agent of a test's own, which go with it even if it fails.
+struct World {
+    prefix: String,
+    directory: tempfile::TempDir,
+    containers: Vec<Namespace>,
+    agent: Option<Child>,
+}
+
+impl World {
+    fn new(containers: usize) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("zovn-t-agent-{}-{number}", std::process::id());
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = Self { prefix, directory, containers: Vec::new(), agent: None };
+        for place in 0..containers {
+            world.containers.push(Namespace::create(&world.container(place)).unwrap());
+        }
+        world
+    }
+
+    fn container(&self, place: usize) -> String {
+        format!("{}-{place}", self.prefix)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("run/agent.sock")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.socket()).unwrap()
+    }
+
+    /// The port `c{place}` with address 10.9.0.{place + 1}.
+    fn port(&self, place: usize) -> PortSpec {
+        PortSpec {
+            name: name(place),
+            attach: Attachment::Container {
+                netns: self.container(place),
+                interface: "eth0".into(),
+                mac: None,
+                addresses: vec![format!("10.9.0.{}/24", place + 1)],
+                mtu: 1500,
+                offload: true,
+            },
+            rate: None,
+            egress: Limits::egress(),
+            ingress: Limits::ingress(),
+            class: Class::default(),
+        }
+    }
+
+    fn command(&self, ports: usize) -> Command {
+        let file = self.directory.path().join("host.toml");
+        let declared = model::HostConfig {
+            ports: (0..ports).map(|place| self.port(place)).collect(),
+            ..model::HostConfig::default()
+        };
+        fs::write(&file, toml::to_string(&declared).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.arg("agent").arg("-c").arg(file).arg("--socket").arg(self.socket());
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts an agent with the first `ports` containers attached and waits until it is ready.
+    fn start(&mut self, ports: usize) -> Client {
+        assert!(self.agent.is_none());
+        self.agent = Some(self.command(ports).spawn().unwrap());
+        let client = self.client();
+        until(|| {
+            let agent = self.agent.as_mut().unwrap();
+            assert_eq!(agent.try_wait().unwrap(), None, "the agent ended at its start");
+            client.ready().unwrap()
+        });
+        client
+    }
+
+    /// Ends the agent with a signal and returns its exit code, if it has one, and its log.
+    fn end(&mut self, signal: Signal) -> (Option<i32>, String) {
+        let agent = self.agent.take().unwrap();
+        kill_process(Pid::from_child(&agent), signal).unwrap();
+        let output = agent.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    fn udp(&self, place: usize) -> UdpSocket {
+        let address = format!("10.9.0.{}:7", place + 1);
+        let socket = self.containers[place].run(|| UdpSocket::bind(address)).unwrap().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    }
+
+    /// One datagram there and one back.
+    fn greet(&self, from: usize, to: usize) {
+        let (from, to) = (self.udp(from), self.udp(to));
+        let mut buffer = [0; 16];
+        from.send_to(b"there", to.local_addr().unwrap()).unwrap();
+        let (_, back) = to.recv_from(&mut buffer).unwrap();
+        to.send_to(b"back", back).unwrap();
+        assert_eq!(from.recv(&mut buffer).unwrap(), 4);
+    }
+
+    fn has_interface(&self, place: usize) -> bool {
+        Netlink::open_in(&self.containers[place]).unwrap().index("eth0").is_ok()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(agent) = &mut self.agent {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+        for place in 0..self.containers.len() {
+            let _ = Namespace::delete(&self.container(place));
+        }
+    }
+}
+
+fn name(place: usize) -> PortName {
+    PortName(format!("c{place}"))
+}
+
+/// Waits for a condition that is known to come.
+fn until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "what should have happened has not");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> (u16, String) {
+    match outcome {
+        Err(ClientError::Refused { status, problem }) => (status, problem),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn balanced(status: &AgentStatus) -> bool {
+    status.balanced && status.ledger.balances() && status.ports.iter().all(|port| port.balances())
+}
+
+#[test]
+fn ports_come_change_and_go_while_frames_flow() {
+    let mut world = World::new(3);
+    let client = world.start(2);
+    world.greet(0, 1);
+
+    let port = client.attach(&world.port(2)).unwrap();
+    assert_eq!((port.name, port.state), (name(2), PortState::Up));
+    world.greet(0, 2);
+
+    let rate = Rate::from_gbit(1);
+    let change = PortChange { rate: Some(RateChange::To(rate)), ..PortChange::default() };
+    assert_eq!(client.change(&name(2), &change).unwrap().rate, Some(rate));
+    world.greet(2, 1);
+    let lift = PortChange { rate: Some(RateChange::None(model::NoRate::None)), ..PortChange::default() };
+    assert_eq!(client.change(&name(2), &lift).unwrap().rate, None);
+
+    let last = client.detach(&name(2)).unwrap();
+    assert!(last.egress.total.delivered > 0 && last.balances(), "{last:?}");
+    assert!(!world.has_interface(2));
+    world.greet(0, 1);
+    let status = client.status().unwrap();
+    assert_eq!(status.ports.len(), 2);
+    assert!(balanced(&status), "{status:?}");
+    assert!(status.ledger.delivered > 0 && status.busy_ns > 0 && status.busy_ns <= status.uptime_ns);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_with_a_reason() {
+    let mut world = World::new(1);
+    let client = world.start(1);
+    assert_eq!(refusal(client.attach(&world.port(0))).0, 409);
+    let (status, problem) = refusal(client.attach(&world.port(7)));
+    assert_eq!(status, 422);
+    assert!(problem.contains(&world.container(7)), "{problem}");
+    for outcome in [client.port(&name(9)), client.detach(&name(9))] {
+        let (status, problem) = refusal(outcome);
+        assert_eq!(status, 404);
+        assert!(problem.contains("`c9`"), "{problem}");
+    }
+    let no_queue =
+        PortChange { egress: Some(Limits { frames: 0, ..Limits::egress() }), ..PortChange::default() };
+    assert_eq!(refusal(client.change(&name(0), &no_queue)).0, 422);
+
+    let ask = |request: &str, body: &str| {
+        let mut stream = UnixStream::connect(world.socket()).unwrap();
+        let length = body.len();
+        let head =
+            format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // An answer to the head alone may come before the body is through.
+        let _ = stream.write_all(body.as_bytes());
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    };
+    let answer = ask("POST /v1/ports", "{\"name\": \"x\", \"speed\": 3}");
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("unknown field `speed`"), "{answer}");
+    assert!(ask("POST /v1/ports", &" ".repeat(70_000)).starts_with("HTTP/1.1 413"));
+    assert!(ask("GET /v2", "").contains("/v1/openapi.json"));
+    assert!(ask("PUT /v1/status", "").starts_with("HTTP/1.1 405"));
+    assert!(ask("GET /v1/openapi.json", "").contains("\"openapi\":\"3.1.0\""));
+}
+
+#[test]
+fn metrics_tell_what_the_status_tells() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    world.greet(0, 1);
+    let page = client.metrics().unwrap();
+    assert!(page.ends_with("# EOF\n"));
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    for sample in samples {
+        let (labelled, value) = sample.rsplit_once(' ').unwrap();
+        assert!(labelled.starts_with("zovn_"), "{sample}");
+        assert!(value.parse::<f64>().is_ok(), "{sample}");
+    }
+    let delivered = "zovn_delivered_frames_total{port=\"c1\",direction=\"egress\",class=\"0\"} ";
+    let delivered = page.lines().find_map(|line| line.strip_prefix(delivered)).unwrap();
+    assert!(delivered.parse::<u64>().unwrap() > 0);
+    assert!(page.contains("zovn_ledger_balanced{} 1\n") && page.contains("zovn_ports{} 2\n"), "{page}");
+}
+
+#[test]
+fn a_signal_ends_it_and_nothing_is_left() {
+    let mut world = World::new(2);
+    for signal in [Signal::TERM, Signal::INT] {
+        world.start(2);
+        world.greet(0, 1);
+        let (code, log) = world.end(signal);
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("balanced=true"), "{log}");
+        assert!(!world.socket().exists());
+        assert!(!world.has_interface(0) && !world.has_interface(1));
+    }
+}
+
+#[test]
+fn a_killed_agent_is_started_again_in_its_own_place() {
+    let mut world = World::new(2);
+    world.start(2);
+    world.greet(0, 1);
+    assert_eq!(world.end(Signal::KILL).0, None);
+    assert!(world.socket().exists());
+    world.start(2);
+    world.greet(0, 1);
+}
+
+#[test]
+fn a_second_agent_leaves_the_first_alone() {
+    let mut world = World::new(1);
+    let client = world.start(1);
+    let second = world.command(0).output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("an agent already listens on"), "{said}");
+    assert!(client.ready().unwrap());
+}
+
+#[test]
+fn an_agent_that_cannot_attach_all_attaches_none() {
+    let world = World::new(1);
+    let failed = world.command(2).output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    let said = String::from_utf8(failed.stderr).unwrap();
+    assert!(said.contains("cannot attach port `c1`"), "{said}");
+    assert!(!world.has_interface(0) && !world.socket().exists());
+}
+
+#[test]
+fn an_idle_agent_with_32_ports_costs_less_than_a_hundredth_of_a_core() {
+    let mut world = World::new(32);
+    let client = world.start(32);
+    // Containers that have just come up have something to say of themselves; wait until they have said it.
+    let mut accepted = u64::MAX;
+    until(|| {
+        thread::sleep(Duration::from_secs(1));
+        let before = std::mem::replace(&mut accepted, client.status().unwrap().ledger.accepted);
+        before == accepted
+    });
+    let pid = world.agent.as_ref().unwrap().id();
+    let (began, used) = (Instant::now(), cpu_ns(pid));
+    // Not for anything to happen: this is the time over which the agent's share is taken.
+    thread::sleep(Duration::from_secs(3));
+    let share = (cpu_ns(pid) - used) as f64 / began.elapsed().as_nanos() as f64;
+    assert!(share < 0.01, "an idle agent uses {:.2} % of a core", share * 100.0);
+}
+
+/// How long all threads of a process have run: the first figure of schedstat (Linux Documentation/scheduler/sched-stats).
+fn cpu_ns(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let read = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap();
+    tasks.map(|task| read(task.unwrap()).split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn top_shows_every_port_once() {
+    let mut world = World::new(2);
+    world.start(2);
+    let top = |flags: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        let output =
+            command.args(["top", "--once", "--interval", "50ms", "--socket"]).arg(world.socket()).args(flags);
+        let output = output.output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let table = top(&[]);
+    assert!(table.contains("accepted = ") && table.contains("✔ balanced"), "{table}");
+    assert!(table.contains("\nc0 ") && table.contains("\nc1 "), "{table}");
+    let status: AgentStatus = serde_json::from_str(&top(&["--json"])).unwrap();
+    assert_eq!(status.ports.len(), 2);
+}
