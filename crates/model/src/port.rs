@@ -36,7 +36,7 @@ pub struct PortSpec {
     /// How much may wait for this port's receiver, in each class.
     #[serde(default = "Limits::egress")]
     pub egress: Limits,
-    /// How much this port's sender may have waiting in the switch, in all classes.
+    /// How much this port's sender may have waiting in the switch, in each class.
     #[serde(default = "Limits::ingress")]
     pub ingress: Limits,
     /// The class of frames that carry no 802.1Q tag.

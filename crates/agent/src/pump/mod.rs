@@ -308,8 +308,7 @@ const MOST_SLOTS: u32 = 65_536;
 fn port_config(spec: &PortSpec) -> PortConfig {
     let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
     let Attachment::Container { mtu, .. } = &spec.attach;
-    // Two full frames: as shallow as a bucket can be and still keep a link busy between two looks at the clock.
-    let shaping = |rate: Rate| Shaping { rate, burst: 2 * (mtu + 14) };
+    let shaping = |rate: Rate| Shaping { rate, burst: burst_bytes(rate, *mtu) };
     PortConfig {
         ingress: limits(spec.ingress),
         egress: limits(spec.egress),
@@ -318,6 +317,13 @@ fn port_config(spec: &PortSpec) -> PortConfig {
         class: spec.class,
         ..PortConfig::default()
     }
+}
+
+/// How deep a rate's bucket is: two full frames, or what the rate carries in 50 µs if that is more, so that a link stays
+/// busy between two looks at the clock.
+fn burst_bytes(rate: Rate, mtu: u32) -> u32 {
+    let slack = u32::try_from(rate.bytes_in(Span::from_micros(50))).unwrap_or(u32::MAX);
+    slack.max(2 * (mtu + 14))
 }
 
 /// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.

@@ -157,6 +157,13 @@ impl<P: Port, G: Gate> Plane<P, G> {
         }
     }
 
+    /// Every device may have something again.
+    pub fn stir_all(&mut self) {
+        for line in self.lines.iter_mut().flatten() {
+            line.dry = false;
+        }
+    }
+
     /// One visit to every port. Whether a frame moved.
     pub fn turn(&mut self, now: Instant) -> bool {
         let mut moved = false;
