@@ -1,8 +1,10 @@
 //! How fast frames go through two container ports and the smallest switch between them.
 //!
-//!     cargo run --release -p ports --example forward -- tcp 1500 on
-//!     cargo run --release -p ports --example forward -- udp 64
-//!     cargo run --release -p ports --example forward -- idle
+//!     cargo run --release -p ports --example forward -- tcp MTU [on|off [lossy]]      offload, and losslessness
+//!     cargo run --release -p ports --example forward -- udp SIZE [on|off [lossy]]
+//!     cargo run --release -p ports --example forward -- ping|idle
+//!
+//! The switch has the second core to itself; sender and receiver share the first.
 
 #![allow(clippy::print_stdout, reason = "an example prints its figures")]
 
