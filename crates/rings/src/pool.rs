@@ -41,10 +41,8 @@ impl Pool {
     pub fn new(slots: u32, slot_size: usize) -> Self {
         let lines_a_slot = stride_lines(slot_size);
         let lines = (slots as usize).checked_mul(lines_a_slot).expect("a pool fits the address space");
-        // Zeroed by the kernel, page by page, when a slot is first taken: what a port never uses it never occupies.
-        let zeroed = <[CacheLine]>::new_box_zeroed_with_elems(lines);
         Self {
-            lines: zeroed.expect("a pool fits the address space"),
+            lines: vec![CacheLine::new_zeroed(); lines].into_boxed_slice(),
             lines_a_slot,
             slot_size,
             taken: vec![false; slots as usize].into_boxed_slice(),
