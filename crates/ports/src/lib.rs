@@ -13,6 +13,7 @@
 //! A port that is not asked to [`receive`](Port::receive) lifts nothing, so its sender fills up and waits. That
 //! is all the flow control there is, and it is why nothing is lost.
 
+pub mod cycles;
 pub mod ethtool;
 pub mod memory;
 pub mod netlink;
