@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 mod clock;
 mod config;
 mod metrics;
