@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use measure::pa::{Completion, Era};
 use measure::page::{Unit, bar, count, percent, si};
@@ -55,7 +54,8 @@ pub fn run(args: Args) -> Outcome {
         Err(error) => return ended(error),
     };
     if let Some(path) = &args.report {
-        let lead = "The same traffic through every virtual switch on one machine: first a flood, then a question.";
+        let lead =
+            "The same traffic through every virtual switch on one machine: first a flood, then a question.";
         let page = readable::page("zovn demo", lead, &command_line(), &[&story.loss, &story.pa]);
         std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
@@ -64,14 +64,15 @@ pub fn run(args: Args) -> Outcome {
         serde_json::to_writer_pretty(&mut stdout, &story.as_measurement())?;
         writeln!(stdout)?;
     } else {
-        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour =
+            stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         write!(stdout, "{}", story.text(colour))?;
         if let Some(path) = &args.report {
             writeln!(stdout, "Charts and details: {}", path.display())?;
         }
     }
     stdout.flush()?;
-    Ok::<ExitCode, _>(verdict(&[&story.loss, &story.pa]))
+    Ok(verdict(&[&story.loss, &story.pa]))
 }
 
 impl Story {
@@ -134,9 +135,14 @@ impl Story {
         )?;
         writeln!(text, "   Lost, of what was sent:\n")?;
         for loss in &self.loss.results {
-            let what = format!("{:>7}   {} of {} frames", percent(loss.loss_ratio), count(loss.lost), count(loss.sent));
-            let why = if loss.sender_blocked > 0.1 {
-                format!("; the senders waited instead, {} of the time", percent(loss.sender_blocked))
+            let what = format!(
+                "{:>7}   {} of {} frames",
+                percent(loss.loss_ratio),
+                count(loss.lost),
+                count(loss.sent)
+            );
+            let why = if loss.lost == 0 {
+                format!(": its senders waited instead, {} of the time", percent(loss.sender_blocked))
             } else {
                 String::new()
             };
@@ -152,11 +158,13 @@ impl Story {
             "   All answer at once, {} each, into one {} port with room for {} frames.\n   Mean time until the last \
              byte{}:",
             si((segments * pa::SEGMENT) as f64, Unit::BYTES),
-            config.rate.map_or_else(String::new, |rate| rate.to_string()),
+            config.rate.map_or_else(String::new, |rate| si(rate.bits_per_sec() as f64, Unit::BITS_PER_SEC)),
             config.buffer.unwrap_or_default(),
             ideal.map_or_else(String::new, |us| format!(" (the line alone needs {})", seconds(us))),
         )?;
-        for (era, name) in [(Era::Paper, "TCP as in 2013, when the paper was written"), (Era::Today, "TCP of today")] {
+        for (era, name) in
+            [(Era::Paper, "TCP as in 2013, when the paper was written"), (Era::Today, "TCP of today")]
+        {
             writeln!(text, "\n   {name}")?;
             let results: Vec<&Completion> = self.pa.results.iter().filter(|one| one.era == era).collect();
             let longest = results.iter().map(|one| one.fct_us.mean).fold(0.0, f64::max);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use agent::bench::{ClassKind, Flows, MemoryResult, MemoryRun, Threads, memory_throughput};
 use clap::{Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use measure::pa::{BackgroundFlows, Era};
@@ -245,8 +246,24 @@ pub fn run(args: Args) -> Outcome {
     }
 }
 
-fn memory(_: &throughput::MemoryRun) -> Result<throughput::Carried, String> {
-    Err("this build has no ports in memory".into())
+/// Carries frames between ports in memory, with one thread: so the switch's own cycles can be told.
+fn memory(run: &throughput::MemoryRun) -> Result<throughput::Carried, String> {
+    let result = memory_throughput(&MemoryRun {
+        kind: if run.switch == SwitchKind::ZovnLossy { ClassKind::Lossy } else { ClassKind::Lossless },
+        size: run.size,
+        flows: if run.flows == 1 { Flows::Pairs(1) } else { Flows::Incast(run.flows) },
+        threads: Threads::One,
+        duration: run.duration,
+    });
+    let MemoryResult { frames, bytes, lost, elapsed, switch } = result.map_err(|error| error.to_string())?;
+    Ok(throughput::Carried {
+        frames,
+        bytes,
+        lost,
+        elapsed_ns: elapsed.as_nanos(),
+        cycles: switch.map(|switch| switch.cycles),
+        ..throughput::Carried::default()
+    })
 }
 
 impl PaArgs {
