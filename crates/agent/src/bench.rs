@@ -11,7 +11,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lossless::{ClassKind, Classes, PortConfig, Settings};
+pub use lossless::ClassKind;
+use lossless::{Classes, PortConfig, Settings};
 use ports::cycles;
 use ports::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
 use units::{Instant, Mac, Span};
