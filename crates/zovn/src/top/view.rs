@@ -2,7 +2,7 @@
 
 use model::{AgentStatus, PortState, PortStatus};
 use ratatui::backend::TestBackend;
-use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, HorizontalAlignment, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
@@ -154,7 +154,7 @@ impl View {
 struct Column {
     title: &'static str,
     width: u16,
-    alignment: Alignment,
+    alignment: HorizontalAlignment,
     /// The order that it shows.
     sort: Option<Sort>,
     /// Where room is short, columns go in the order of this number; those of 0 stay.
@@ -163,12 +163,12 @@ struct Column {
 }
 
 const COLUMNS: [Column; 13] = {
-    use Alignment::{Left, Right};
+    use HorizontalAlignment::{Left, Right};
     const QUEUE: u16 = BAR as u16 + 6;
     const fn column(
         title: &'static str,
         width: u16,
-        alignment: Alignment,
+        alignment: HorizontalAlignment,
         sort: Option<Sort>,
         goes: u8,
         show: fn(&PortStatus, Rates) -> Vec<Span<'static>>,
