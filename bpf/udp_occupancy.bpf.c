@@ -102,12 +102,12 @@ struct slot {
 	__u32 occupied; // Bytes of buffer in use (sk_rmem_alloc).
 	__u32 limit; // Bytes of buffer allowed (sk_rcvbuf).
 	__u32 awaited; // Ring the bell once so many bytes are free, then set this to 0. Set by userspace.
-	__u32 generation; // How many sockets have had the slot.
+	__u32 unused;
 	__u64 queued; // Datagrams, since the socket has the slot.
 	__u64 lost; // Datagrams that found no room.
-	__u64 unused[4];
+	__u64 padding[4];
 	struct name name; // Begins a cache line: it is read rarely, and written more rarely.
-	__u64 padding[2];
+	__u64 more_padding[2];
 };
 
 _Static_assert(sizeof(struct name) == 48, "as in userspace");
@@ -258,7 +258,6 @@ static __always_inline struct slot *take_slot(struct sock *sk)
 	slot->occupied = slot->awaited = 0;
 	slot->limit = sk->sk_rcvbuf;
 	slot->queued = slot->lost = 0;
-	slot->generation++;
 
 	// Two datagrams may be the socket's first, on two processors; or it was closed meanwhile.
 	__u32 before = __sync_val_compare_and_swap(place, NO_SLOT, index);
@@ -377,8 +376,8 @@ int udp_survey(struct bpf_iter__udp *context)
 	return 0;
 }
 
-// A socket was closed by its last user. Datagrams may still come until it has left the kernel's tables: the mark keeps
-// them from taking a slot that nobody would free.
+// A socket was closed by its last user. Datagrams may still come until it has left the kernel's tables: the mark
+// keeps them from taking a slot that nobody would free.
 SEC("cgroup/sock_release")
 int udp_closed(struct bpf_sock *sk)
 {

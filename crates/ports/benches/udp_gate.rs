@@ -25,8 +25,7 @@ fn frame(protocol: u8, port: u16) -> Vec<u8> {
     let udp = wire::udp::Header::new(7000, port, 1000).unwrap();
     let (from, to) = (Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2));
     let ip = wire::ipv4::Header::new(from, to, protocol, 1008).unwrap();
-    let ethernet =
-        wire::ethernet::Header::new(Mac::local(2), Mac::local(1), wire::ethernet::ethertype::IPV4);
+    let ethernet = wire::ethernet::Header::new(Mac::local(2), Mac::local(1), wire::ethernet::ethertype::IPV4);
     [ethernet.as_bytes(), ip.as_bytes(), udp.as_bytes(), &[0; 1000]].concat()
 }
 

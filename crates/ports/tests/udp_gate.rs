@@ -1,6 +1,7 @@
 //! The UDP gate against a real kernel: sockets in a namespace of their own, behind a TAP port.
 //!
-//! What a flood does is written out frame by frame here, so that it is known to the byte what a socket should get.
+//! What a flood does is written out frame by frame here, so that it is known to the byte what a socket should
+//! get.
 
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};

@@ -1,14 +1,14 @@
 //! Datagrams whose fragments are on their way.
 //!
-//! The kernel queues a fragmented datagram at its socket when the last fragment has come, so its place must be set
-//! aside when the first one goes: only that names the port and the length.
+//! The kernel queues a fragmented datagram at its socket when the last fragment has come, so its place must
+//! be set aside when the first one goes: only that names the port and the length.
 //!
 //! ```text
 //! first ─▶ place set aside ─▶ later ─▶ later ─▶ last: the datagram is queued, the place is free again
 //! ```
 //!
-//! Of a datagram whose last fragment never comes, the kernel keeps the rest for 30 s (RFC 8200 §4.5: 60 s at most;
-//! `net.ipv4.ipfrag_time`), and we its place.
+//! Of a datagram whose last fragment never comes, the kernel keeps the rest for 30 s (RFC 8200 §4.5: 60 s at
+//! most; `net.ipv4.ipfrag_time`), and we its place.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

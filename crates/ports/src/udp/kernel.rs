@@ -32,12 +32,12 @@ pub struct Slot {
     pub occupied: AtomicU32,
     pub limit: AtomicU32,
     pub awaited: AtomicU32,
-    pub generation: AtomicU32,
+    unused: AtomicU32,
     pub queued: AtomicU64,
     pub lost: AtomicU64,
-    unused: [AtomicU64; 4],
+    padding: [AtomicU64; 4],
     name: [AtomicU32; 12],
-    padding: [AtomicU64; 2],
+    more_padding: [AtomicU64; 2],
 }
 
 const _: () = assert!(size_of::<Slot>() == 128);
@@ -165,7 +165,8 @@ impl AsFd for Kernel {
 }
 
 impl Slot {
-    /// Whose slot it is; `None`: nobody's. Torn if it changes hands meanwhile, but then the journal tells of it.
+    /// Whose slot it is; `None`: nobody's. Torn if it changes hands meanwhile, but then the journal tells of
+    /// it.
     pub fn name(&self) -> Option<Name> {
         let word = |at: usize| self.name[at].load(Ordering::Relaxed);
         let address = |at: usize| {
@@ -276,8 +277,8 @@ impl<T> Shared<T> {
     #[inline]
     fn get(&self, index: usize) -> &T {
         assert!(index < self.len, "value {index} of {} in a BPF map", self.len);
-        // SAFETY: inside the mapping, which is page-aligned and lives as long as `self`. Every bit pattern is a
-        // valid `T`, and the kernel's writes are atomic like our accesses.
+        // SAFETY: inside the mapping, which is page-aligned and lives as long as `self`. Every bit pattern is
+        // a valid `T`, and the kernel's writes are atomic like our accesses.
         unsafe { self.first.add(index).as_ref() }
     }
 }

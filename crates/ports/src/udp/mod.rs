@@ -1,7 +1,7 @@
 //! The last metre: a UDP socket that is full makes its sender wait, instead of losing what it is sent.
 //!
-//! Linux drops a datagram whose socket has no room. The gate knows beforehand: BPF programs (bpf/) publish how full
-//! each socket of the served namespaces is, in memory that we read without a system call.
+//! Linux drops a datagram whose socket has no room. The gate knows beforehand: BPF programs (bpf/) publish
+//! how full each socket of the served namespaces is, in memory that we read without a system call.
 //!
 //! ```text
 //!                 verdict            transmit
@@ -12,21 +12,27 @@
 //!
 //! # What it relies on
 //!
-//! Delivery by `write()` to a TAP device is synchronous: when it returns, the datagram has been queued at its socket,
-//! and what the gate reads counts it. So nothing is ever on its way, if the caller transmits what the gate lets go
-//! before it asks again; a socket that is not known has never been sent anything, is empty, and takes a datagram of any size.
-//! This holds as long as the device has no NAPI (`IFF_NAPI`), no receive batching and no receive packet steering
-//! (`rps_cpus`), and the container does not pass the frame on inside itself.
+//! Delivery by `write()` to a TAP device is synchronous: when it returns, the datagram has been queued at its
+//! socket, and what the gate reads counts it. So nothing is on its way, if the caller transmits what the gate
+//! lets go before it asks again; and a socket that is not known has never been sent anything, is empty, and
+//! takes a datagram of any size. This holds as long as the device has no NAPI (`IFF_NAPI`), no receive
+//! batching and no receive packet steering (`rps_cpus`), and the container does not pass the frame on inside
+//! itself.
 //!
-//! # What it cannot know
+//! # What it cannot prevent
 //!
-//! Who else sends to a socket: a neighbour inside the same namespace may fill it between our look and our write. That
-//! the kernel is short of memory for all of UDP (`net.ipv4.udp_mem`). That the application makes the buffer of a socket
-//! that holds something smaller; the first datagram after that may be lost. A frame for another host, which the container
-//! routes on, is held if a socket on its port there is bound to any address and full. Sockets that share a port
-//! (SO_REUSEPORT) and fit equally well are held together: which of them the kernel would choose is its secret. A
-//! frame that stands for many datagrams waits until there is room for all, but no longer than until the buffer is
-//! empty: a smaller buffer should be offered them one by one.
+//! - A neighbour inside the same namespace fills the socket between our look and our write.
+//! - The kernel is short of memory for all of UDP (`net.ipv4.udp_mem`).
+//! - The application shrinks the buffer of a socket that holds something: the next datagram may be lost.
+//! - A frame that stands for many datagrams, or a datagram in fragments, is larger than the whole buffer. It
+//!   waits until the buffer is empty and goes then; the kernel takes what fits.
+//!
+//! # Where it holds more than it must
+//!
+//! - Sockets that share a port (SO_REUSEPORT) and fit equally well wait for each other: which of them the
+//!   kernel would choose is not known here. The same goes for all that listen to a multicast or broadcast.
+//! - A frame for another host, which the container routes on, is held if a socket on its port in the container
+//!   is bound to any address and full.
 
 mod fragments;
 mod kernel;
@@ -51,7 +57,8 @@ use sockets::{Datagram, Mixer, Sockets, is_v4};
 
 /// Says of each datagram whether its socket has room.
 ///
-/// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it detaches all programs.
+/// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it detaches all
+/// programs.
 pub struct UdpGate {
     kernel: Kernel,
     sockets: Sockets,
@@ -168,9 +175,9 @@ impl UdpGate {
 
     /// Watches the sockets of a namespace: those that exist and those to come.
     ///
-    /// Doing it again looks at all of them anew: worth it before a flow that was held for seconds is given up, since a
-    /// reader can free room in ways that nobody tells of (a larger SO_RCVBUF, a bad checksum found by `poll`). It takes
-    /// a thread and about a millisecond.
+    /// Doing it again looks at all of them anew: worth it before a flow that was held for seconds is given
+    /// up, since a reader can free room in ways that nobody tells of (a larger SO_RCVBUF, a bad checksum
+    /// found by `poll`). It takes a thread and a walk over the namespace's sockets.
     ///
     /// # Errors
     ///
@@ -188,7 +195,8 @@ impl UdpGate {
         surveyed
     }
 
-    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they are closed.
+    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they are
+    /// closed.
     pub fn unserve(&mut self, namespace: u64) {
         // An error says that it was not served.
         let _ = self.kernel.serve(short(namespace), false);
@@ -241,8 +249,8 @@ impl UdpGate {
 
     /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
     ///
-    /// Returns how long to sleep at most before asking again: zero if some flow may go already, `None` if the bell (the
-    /// gate's file descriptor, readable) will ring in time. After waking, [drain](Self::drain) it.
+    /// Returns how long to sleep at most before asking again: zero if some flow may go already, `None` if the
+    /// bell (the gate's file descriptor, readable) will ring in time. After waking, [drain](Self::drain) it.
     pub fn arm(&mut self) -> Option<Duration> {
         let expiry = if self.fragments.is_empty() { None } else { self.fragments.expire(Instant::now()) };
         if self.full.is_empty() {
@@ -252,7 +260,8 @@ impl UdpGate {
         for (index, need) in &self.full {
             kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
         }
-        // Either the reader sees that we wait, or we see what it read: the programs store, fence and load likewise.
+        // Either the reader sees that we wait, or we see what it read: the programs store, fence and load
+        // likewise.
         fence(Ordering::SeqCst);
         let before = self.full.len();
         self.full.retain(|(index, need)| {
@@ -408,7 +417,8 @@ fn addresses(frame: &[u8], layout: &Layout) -> (u128, u128) {
 
 /// A fragment's identification, and whether it is the last.
 ///
-/// `None` if the IPv6 fragment header is not the extension header before the payload; nobody puts others behind it.
+/// `None` if the IPv6 fragment header is not the extension header before the payload; nobody puts others
+/// behind it.
 fn identification(frame: &[u8], layout: &Layout) -> Option<(u32, bool)> {
     match layout.version {
         Version::V4 => {
@@ -424,8 +434,8 @@ fn identification(frame: &[u8], layout: &Layout) -> Option<(u32, bool)> {
 
 /// How many bytes of a socket's buffer a frame may take: what the kernel calls truesize.
 ///
-/// A frame that stands for many datagrams is charged as each of them; a fragmented datagram as its fragments, of
-/// which the last is no longer than the first.
+/// A frame that stands for many datagrams is charged as each of them; a fragmented datagram as its fragments,
+/// of which the last is no longer than the first.
 #[inline]
 fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
     let len = frame.bytes.len();
@@ -443,9 +453,9 @@ fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
 
 /// What the kernel charges for a frame of `len` bytes, at most.
 ///
-/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on x86-64) at worst
-/// the next power of two, less than twice as much; and 256 for the `sk_buff`. That is 2 × len + 1026, and we allow for
-/// architectures that pad more.
+/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on x86-64)
+/// at worst the next power of two, less than twice as much; and 256 for the `sk_buff`. That is 2 × len +
+/// 1026, and we allow for architectures that pad more.
 #[inline]
 const fn charge(len: usize) -> usize {
     2 * len + 1280

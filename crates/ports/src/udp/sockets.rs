@@ -1,7 +1,7 @@
 //! Which sockets a datagram may be for.
 //!
-//! An index of the kernel's slots by namespace and port. It follows the journal: a decision first looks whether any
-//! socket came, went or was renamed since the last one, which as a rule costs one load.
+//! An index of the kernel's slots by namespace and port. It follows the journal: a decision first looks
+//! whether any socket came, went or was renamed since the last one, which as a rule costs one load.
 //!
 //! ```text
 //! (namespace, port) ──▶ known[i] ──▶ known[j] ──▶ none
