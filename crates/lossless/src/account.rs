@@ -1,6 +1,7 @@
 //! The law, kept in numbers: accepted = delivered + refused + held.
 
 use crate::LossyClass;
+use crate::switch::End;
 
 /// Why a frame is refused. Policy, never congestion of a lossless class.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -152,6 +153,18 @@ impl Account {
     pub(crate) fn accept(&mut self) {
         self.accepted += 1;
         self.held += 1;
+    }
+
+    /// Books the end of a frame's stay at an egress.
+    #[inline]
+    pub(crate) fn end(&mut self, end: End, bytes: u32) {
+        match end {
+            End::Delivered => {
+                self.deliver();
+                self.bytes += u64::from(bytes);
+            }
+            End::Refused(refusal) => self.refuse(refusal),
+        }
     }
 
     #[inline]

@@ -1,22 +1,20 @@
 //! Where the frames that the switch holds are written down.
 //!
-//! A cell is a frame; a node is its place in one queue. A frame to one egress is its own node; a flooded frame has a
-//! further node for each further egress. Free ones are reused, last in first out, so a busy switch stays in the same
-//! few cache lines. How many there can be is bounded by the ports' ingress limits.
+//! A cell is one frame's place in one queue. The cell of a frame that goes to one egress holds its handle; a flooded
+//! frame has a further cell, a copy, for each further egress. Free ones are reused, last in first out, so a busy switch
+//! stays in the same few cache lines. How many there can be is bounded by the ports' ingress limits.
 
 use alloc::vec::Vec;
 
 use units::Class;
 
 const NONE: u32 = u32::MAX;
-/// Marks a node that is not its cell's own.
-const FURTHER: u32 = 1 << 31;
 
-/// A place in a queue.
+/// A cell's number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Node(u32);
 
-/// A first-in, first-out queue, linked through its nodes.
+/// A first-in, first-out queue, linked through its cells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Queue {
     head: u32,
@@ -37,47 +35,59 @@ impl Queue {
     }
 }
 
-/// A frame that the switch holds.
+/// What a cell stands for.
 #[derive(Debug)]
-pub(crate) struct Cell<F> {
-    /// The sender's handle; `None` once the cell is free.
-    pub frame: Option<F>,
+enum Content<F> {
+    /// Nothing: it may be used.
+    Free,
+    /// The frame itself: the sender's handle.
+    Frame(F),
+    /// One more copy of the frame in another cell.
+    CopyOf(u32),
+}
+
+/// All that a queue needs to know of a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Label {
     /// Bytes on a wire.
     pub bytes: u32,
     /// Frames on a wire.
     pub frames: u16,
-    /// Egresses that have yet to be done with it.
-    pub copies: u16,
+    /// The number of the port that it came from.
     pub ingress: u16,
     pub class: Class,
-    /// Whether an egress has taken it.
-    pub delivered: bool,
-    next: u32,
 }
 
-impl<F> Cell<F> {
-    pub(crate) fn new(frame: F, ingress: u16, class: Class, frames: u16, bytes: u32) -> Self {
-        Self { frame: Some(frame), bytes, frames, copies: 1, ingress, class, delivered: false, next: NONE }
-    }
-}
-
+/// Half a cache line, for a handle of four bytes: looking at a frame touches one line.
 #[derive(Debug)]
-struct Further {
-    cell: u32,
+#[repr(align(32))]
+struct Cell<F> {
+    content: Content<F>,
+    /// Who comes behind it in its queue, or in the list of free ones.
     next: u32,
+    label: Label,
+    /// Of the frame itself: whether an egress has taken it.
+    delivered: bool,
+    /// Of the frame itself: the egresses that have yet to be done with it.
+    copies: u16,
 }
 
 #[derive(Debug)]
 pub(crate) struct Cells<F> {
     cells: Vec<Cell<F>>,
-    further: Vec<Further>,
-    free_cell: u32,
-    free_further: u32,
+    free: u32,
+}
+
+/// A frame that every egress is done with.
+pub(crate) struct Finished<F> {
+    pub frame: F,
+    /// Whether an egress has taken it.
+    pub delivered: bool,
 }
 
 impl<F> Cells<F> {
     pub(crate) fn new() -> Self {
-        Self { cells: Vec::new(), further: Vec::new(), free_cell: NONE, free_further: NONE }
+        Self { cells: Vec::new(), free: NONE }
     }
 
     /// Makes room for `frames` more, so that holding them allocates nothing.
@@ -85,121 +95,145 @@ impl<F> Cells<F> {
         self.cells.reserve(frames);
     }
 
-    /// Writes a frame down. Its node is in no queue yet.
+    /// Writes a frame down. It is in no queue yet.
     #[inline]
-    pub(crate) fn insert(&mut self, cell: Cell<F>) -> Node {
-        let index = self.free_cell;
-        if index == NONE {
-            assert!(self.cells.len() < FURTHER as usize, "two billion frames are held at once");
-            self.cells.push(cell);
-            return Node(self.cells.len() as u32 - 1);
-        }
-        let place = &mut self.cells[index as usize];
-        self.free_cell = place.next;
-        *place = cell;
-        Node(index)
+    pub(crate) fn insert(&mut self, frame: F, label: Label) -> Node {
+        self.place(Cell { content: Content::Frame(frame), next: NONE, label, delivered: false, copies: 1 })
     }
 
     /// A further place for the frame of `node`, for another egress; one more copy of it is to come.
     pub(crate) fn copy(&mut self, node: Node) -> Node {
-        let cell = self.cell_of(node);
-        self.cells[cell as usize].copies += 1;
-        let index = self.free_further;
-        if index == NONE {
-            self.further.push(Further { cell, next: NONE });
-            return Node((self.further.len() as u32 - 1) | FURTHER);
+        let frame = &mut self.cells[node.0 as usize];
+        frame.copies += 1;
+        let label = frame.label;
+        self.place(Cell { content: Content::CopyOf(node.0), next: NONE, label, delivered: false, copies: 0 })
+    }
+
+    #[inline]
+    fn place(&mut self, cell: Cell<F>) -> Node {
+        let index = self.free;
+        match self.cells.get_mut(index as usize) {
+            Some(free) => {
+                self.free = free.next;
+                *free = cell;
+                Node(index)
+            }
+            None => self.grow(cell),
         }
-        let place = &mut self.further[index as usize];
-        self.free_further = place.next;
-        *place = Further { cell, next: NONE };
-        Node(index | FURTHER)
+    }
+
+    #[cold]
+    fn grow(&mut self, cell: Cell<F>) -> Node {
+        assert!(self.cells.len() < NONE as usize, "four billion frames are held at once");
+        self.cells.push(cell);
+        Node(self.cells.len() as u32 - 1)
     }
 
     #[inline]
-    fn cell_of(&self, node: Node) -> u32 {
-        if node.0 & FURTHER == 0 { node.0 } else { self.further[(node.0 & !FURTHER) as usize].cell }
+    pub(crate) fn label(&self, node: Node) -> Label {
+        self.cells[node.0 as usize].label
     }
 
+    /// The sender's handle.
     #[inline]
-    pub(crate) fn get(&self, node: Node) -> &Cell<F> {
-        &self.cells[self.cell_of(node) as usize]
-    }
-
-    #[inline]
-    fn next_mut(&mut self, node: Node) -> &mut u32 {
-        if node.0 & FURTHER == 0 {
-            &mut self.cells[node.0 as usize].next
-        } else {
-            &mut self.further[(node.0 & !FURTHER) as usize].next
+    pub(crate) fn frame(&self, node: Node) -> &F {
+        match &self.cells[node.0 as usize].content {
+            Content::Frame(frame) => frame,
+            content => self.frame_elsewhere(content),
         }
+    }
+
+    #[cold]
+    fn frame_elsewhere(&self, content: &Content<F>) -> &F {
+        let Content::CopyOf(original) = content else { unreachable!("a queued cell is not free") };
+        let Content::Frame(frame) = &self.cells[*original as usize].content else {
+            unreachable!("a frame stays as long as its copies");
+        };
+        frame
     }
 
     /// One egress is done with `node`, which is in no queue any more. `Some` if it was the frame's last, which is then
     /// forgotten here.
     #[inline]
-    pub(crate) fn finish(&mut self, node: Node, delivered: bool) -> Option<F> {
-        let index = self.cell_of(node);
-        if node.0 & FURTHER != 0 {
-            self.further[(node.0 & !FURTHER) as usize].next = self.free_further;
-            self.free_further = node.0 & !FURTHER;
-        }
+    pub(crate) fn finish(&mut self, node: Node, delivered: bool) -> Option<Finished<F>> {
+        let Node(index) = node;
         let cell = &mut self.cells[index as usize];
-        cell.delivered |= delivered;
-        cell.copies -= 1;
-        if cell.copies > 0 {
-            return None;
+        if cell.copies != 1 {
+            return self.finish_copy(node, delivered);
         }
-        cell.next = self.free_cell;
-        self.free_cell = index;
-        cell.frame.take()
+        let delivered = delivered | cell.delivered;
+        cell.next = core::mem::replace(&mut self.free, index);
+        match core::mem::replace(&mut cell.content, Content::Free) {
+            Content::Frame(frame) => Some(Finished { frame, delivered }),
+            _ => unreachable!("a copy counts none"),
+        }
     }
 
+    /// One of several egresses is done with a flooded frame.
+    #[cold]
+    fn finish_copy(&mut self, node: Node, delivered: bool) -> Option<Finished<F>> {
+        let Node(index) = node;
+        let cell = &mut self.cells[index as usize];
+        let original = match cell.content {
+            Content::CopyOf(original) => {
+                cell.content = Content::Free;
+                cell.next = core::mem::replace(&mut self.free, index);
+                original
+            }
+            _ => index,
+        };
+        let cell = &mut self.cells[original as usize];
+        if cell.copies == 1 {
+            return self.finish(Node(original), delivered);
+        }
+        cell.copies -= 1;
+        cell.delivered |= delivered;
+        None
+    }
+
+    /// Appends a cell that is in no queue.
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, node: Node) {
-        *self.next_mut(node) = NONE;
-        if queue.head == NONE {
-            queue.head = node.0;
-        } else {
-            *self.next_mut(Node(queue.tail)) = node.0;
+        let Node(index) = node;
+        match self.cells.get_mut(queue.tail as usize) {
+            Some(last) => last.next = index,
+            None => queue.head = index,
         }
-        queue.tail = node.0;
+        queue.tail = index;
     }
 
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Node> {
         let node = queue.head()?;
-        queue.head = *self.next_mut(node);
+        queue.head = core::mem::replace(&mut self.cells[node.0 as usize].next, NONE);
         if queue.head == NONE {
             queue.tail = NONE;
         }
         Some(node)
     }
 
-    /// Takes every node out of `queue` of which `leaves` says so; the rest keep their order.
-    pub(crate) fn extract(&mut self, queue: &mut Queue, mut leaves: impl FnMut(&Cell<F>) -> bool) -> Queue {
+    /// Takes every cell out of `queue` of which `leaves` says so; the rest keep their order.
+    pub(crate) fn extract(&mut self, queue: &mut Queue, mut leaves: impl FnMut(Label) -> bool) -> Queue {
         let (mut kept, mut left) = (Queue::EMPTY, Queue::EMPTY);
         while let Some(node) = self.pop(queue) {
-            let side = if leaves(self.get(node)) { &mut left } else { &mut kept };
+            let side = if leaves(self.label(node)) { &mut left } else { &mut kept };
             self.push(side, node);
         }
         *queue = kept;
         left
     }
 
-    /// The nodes of `queue`, oldest first.
+    /// The cells of `queue`, oldest first.
     pub(crate) fn iter(&self, queue: &Queue) -> impl Iterator<Item = Node> {
-        let next = |node: &Node| match node.0 & FURTHER {
-            0 => self.cells[node.0 as usize].next,
-            _ => self.further[(node.0 & !FURTHER) as usize].next,
-        };
-        core::iter::successors(queue.head(), move |node| match next(node) {
+        core::iter::successors(queue.head(), |node| match self.cells[node.0 as usize].next {
             NONE => None,
             index => Some(Node(index)),
         })
     }
 
-    /// Every frame that is held.
-    pub(crate) fn held(&self) -> impl Iterator<Item = &Cell<F>> {
-        self.cells.iter().filter(|cell| cell.frame.is_some())
+    /// Every frame that is held, once.
+    pub(crate) fn held(&self) -> impl Iterator<Item = Label> {
+        let held = |cell: &&Cell<F>| matches!(cell.content, Content::Frame(_));
+        self.cells.iter().filter(held).map(|cell| cell.label)
     }
 }

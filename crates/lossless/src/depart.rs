@@ -1,12 +1,14 @@
 //! From an egress to its receiver.
 
-use units::{Class, Instant};
+use alloc::collections::btree_map::Entry;
 
-use crate::cells::Node;
+use units::{Class, ClassMap, Instant};
+
+use crate::cells::{Cells, Label, Node, Queue};
 use crate::config::Scheduling;
-use crate::port::{Egress, EgressClass, Parked, PortId};
-use crate::switch::{End, Released};
-use crate::{Limits, Refusal, Switch};
+use crate::port::{Egress, NOBODY, Parked, Port, PortId};
+use crate::switch::{End, Released, attached};
+use crate::{Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -24,30 +26,19 @@ pub struct Head<'a, F> {
     flow: Option<Flow>,
 }
 
-impl EgressClass {
-    /// Whether there is a place for a frame. An empty queue takes any one.
-    #[inline]
-    pub(crate) fn permits(&self, limits: &Limits, frames: u16, bytes: u32) -> bool {
-        let fits = self.load.frames + u32::from(frames) <= limits.frames
-            && self.load.bytes + u64::from(bytes) <= limits.bytes;
-        fits || self.load.frames == 0
-    }
-}
-
 impl<F> Switch<F> {
     /// The frame that port `to`'s receiver is to take now, if there is one and its rate allows it.
     #[inline]
     pub fn head(&mut self, now: Instant, to: PortId) -> Option<Head<'_, F>> {
-        let port = self.ports[to.index()].as_deref_mut().expect("the port is attached");
-        let egress = &mut port.egress;
+        let Port { config, egress, .. } = attached(&mut self.ports, to);
         if egress.ready == 0 || egress.must_wait(now) {
             return None;
         }
-        let class = match port.config.scheduling {
+        let class = match &config.scheduling {
             Scheduling::Strict => Class::from_low_bits(7 - egress.ready.leading_zeros() as u8),
-            Scheduling::Weighted(weights) => self.next_weighted(to, &weights),
+            Scheduling::Weighted(weights) => egress.next_weighted(weights, &self.cells),
         };
-        let node = self.port(to).egress.classes[class].queue.head().expect("a ready class has a frame");
+        let node = egress.classes[class].queue.head().expect("a ready class has a frame");
         Some(Head { switch: self, now, egress: to, class, node, flow: None })
     }
 
@@ -58,7 +49,7 @@ impl<F> Switch<F> {
             return None;
         }
         let node = egress.parked.get(&flow)?.queue.head()?;
-        let class = self.cells.get(node).class;
+        let class = self.cells.label(node).class;
         Some(Head { switch: self, now, egress: to, class, node, flow: Some(flow) })
     }
 
@@ -67,26 +58,16 @@ impl<F> Switch<F> {
         self.port(to).egress.parked.keys().copied()
     }
 
-    /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent, so asking twice
-    /// gives the same answer.
-    fn next_weighted(&mut self, to: PortId, weights: &units::ClassMap<u32>) -> Class {
-        loop {
-            let egress = &self.port(to).egress;
-            let class = Class::from_low_bits(egress.turn);
-            if let Some(node) = egress.classes[class].queue.head()
-                && egress.deficits[class] >= i64::from(self.cells.get(node).bytes)
-            {
-                return class;
-            }
-            // The next one that has a frame gets its share, and its turn.
-            let egress = &mut self.port_mut(to).egress;
-            let next = Class::from_low_bits(egress.turn + 1);
-            egress.turn = next.pcp();
-            if egress.classes[next].queue.is_empty() {
-                egress.deficits[next] = 0;
-            } else {
-                egress.deficits[next] += i64::from(weights[next].max(1)) * i64::from(ROUND);
-            }
+    /// Takes the first frame out of a flow that was parked.
+    #[cold]
+    fn leave_parked(&mut self, now: Instant, to: PortId, flow: Flow) {
+        let flows = &mut attached(&mut self.ports, to).egress.parked;
+        let Entry::Occupied(mut parked) = flows.entry(flow) else { unreachable!("a parked head has a flow") };
+        self.cells.pop(&mut parked.get_mut().queue);
+        if parked.get().queue.is_empty() {
+            parked.remove();
+        } else {
+            parked.get_mut().progress = now;
         }
     }
 }
@@ -100,9 +81,25 @@ impl Egress {
         self.shaper.as_ref().is_some_and(|shaper| shaper.ready_at() > now)
     }
 
-    /// The same books over queues that were just emptied.
-    pub(crate) fn keeping(self, accounts: units::ClassMap<crate::Account>) -> Self {
-        Self { accounts, ..self }
+    /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent, so asking twice
+    /// gives the same answer.
+    fn next_weighted<F>(&mut self, weights: &ClassMap<u32>, cells: &Cells<F>) -> Class {
+        loop {
+            let class = Class::from_low_bits(self.turn);
+            if let Some(node) = self.classes[class].queue.head()
+                && self.deficits[class] >= i64::from(cells.label(node).bytes)
+            {
+                return class;
+            }
+            // The next one that has a frame gets its share, and its turn.
+            let next = Class::from_low_bits(self.turn + 1);
+            self.turn = next.pcp();
+            if self.classes[next].queue.is_empty() {
+                self.deficits[next] = 0;
+            } else {
+                self.deficits[next] += i64::from(weights[next].max(1)) * i64::from(ROUND);
+            }
+        }
     }
 }
 
@@ -110,13 +107,13 @@ impl<F> Head<'_, F> {
     /// The sender's handle.
     #[inline]
     pub fn frame(&self) -> &F {
-        self.switch.cells.get(self.node).frame.as_ref().expect("a queued frame is held")
+        self.switch.cells.frame(self.node)
     }
 
     /// The port that sent it.
     #[inline]
     pub fn ingress(&self) -> PortId {
-        PortId(self.switch.cells.get(self.node).ingress)
+        PortId(self.switch.cells.label(self.node).ingress)
     }
 
     /// Its class.
@@ -128,7 +125,7 @@ impl<F> Head<'_, F> {
     /// Its bytes on a wire.
     #[inline]
     pub fn bytes(&self) -> u32 {
-        self.switch.cells.get(self.node).bytes
+        self.switch.cells.label(self.node).bytes
     }
 
     /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
@@ -142,27 +139,35 @@ impl<F> Head<'_, F> {
     /// still wants the frame.
     #[inline]
     pub fn delivered(self) -> Option<Released<F>> {
-        let (now, to, class) = (self.now, self.egress, self.class);
-        self.take(|switch, node| {
-            let bytes = switch.cells.get(node).bytes;
-            let port = switch.port_mut(to);
-            let egress = &mut port.egress;
-            egress.progress = now;
-            egress.stalled = false;
-            if port.config.scheduling != Scheduling::Strict {
-                egress.deficits[class] -= i64::from(bytes);
-            }
-            if let Some(shaper) = &mut egress.shaper {
-                shaper.take(now, bytes);
-            }
-            switch.finish(now, to, node, End::Delivered)
-        })
+        let Self { now, egress: to, class, node, .. } = self;
+        let (switch, waited) = self.leave();
+        let Label { bytes, .. } = switch.cells.label(node);
+        let Port { config, egress, .. } = attached(&mut switch.ports, to);
+        egress.progress = now;
+        egress.stalled = false;
+        if config.scheduling != Scheduling::Strict {
+            egress.deficits[class] -= i64::from(bytes);
+        }
+        if let Some(shaper) = &mut egress.shaper {
+            shaper.take(now, bytes);
+        }
+        egress.classes[class].account.end(End::Delivered, bytes);
+        let released = switch.retire(now, node, End::Delivered);
+        if waited {
+            switch.pull(to, class);
+        }
+        released
     }
 
     /// The receiver will never take it.
     pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
-        let (now, to) = (self.now, self.egress);
-        self.take(|switch, node| switch.finish(now, to, node, End::Refused(refusal)))
+        let Self { now, egress: to, class, node, .. } = self;
+        let (switch, waited) = self.leave();
+        let released = switch.finish(now, to, node, End::Refused(refusal));
+        if waited {
+            switch.pull(to, class);
+        }
+        released
     }
 
     /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow, so that other flows of the
@@ -173,47 +178,35 @@ impl<F> Head<'_, F> {
         if self.flow.is_some() {
             return;
         }
-        let (now, to) = (self.now, self.egress);
-        self.take(|switch, node| {
-            let parked = &mut switch.port_mut(to).egress.parked;
-            let fresh = Parked { queue: crate::cells::Queue::EMPTY, progress: now };
-            let mut queue = parked.entry(flow).or_insert(fresh).queue;
-            switch.cells.push(&mut queue, node);
-            if let Some(parked) = switch.port_mut(to).egress.parked.get_mut(&flow) {
-                parked.queue = queue;
-            }
-        });
+        let Self { now, egress: to, class, node, .. } = self;
+        let (switch, waited) = self.leave();
+        let parked = &mut attached(&mut switch.ports, to).egress.parked;
+        let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
+        switch.cells.push(&mut parked.queue, node);
+        if waited {
+            switch.pull(to, class);
+        }
     }
+}
 
-    /// Takes the frame out of its queue, ends its stay there, and pulls the next into its place.
+impl<'a, F> Head<'a, F> {
+    /// Takes the frame out of its queue. Whether somebody waits for the place.
     #[inline]
-    fn take<T>(self, end: impl FnOnce(&mut Switch<F>, Node) -> T) -> T {
+    fn leave(self) -> (&'a mut Switch<F>, bool) {
         let Self { switch, now, egress: to, class, node, flow } = self;
         if let Some(flow) = flow {
-            let mut queue = switch.port(to).egress.parked[&flow].queue;
-            switch.cells.pop(&mut queue);
-            let parked = &mut switch.port_mut(to).egress.parked;
-            if queue.is_empty() {
-                parked.remove(&flow);
-            } else if let Some(parked) = parked.get_mut(&flow) {
-                *parked = Parked { queue, progress: now };
-            }
-            return end(switch, node);
+            switch.leave_parked(now, to, flow);
+            return (switch, false);
         }
-        let cell = switch.cells.get(node);
-        let (frames, bytes) = (cell.frames, cell.bytes);
-        let egress = &mut switch.ports[to.index()].as_deref_mut().expect("the port is attached").egress;
+        let Label { frames, bytes, .. } = switch.cells.label(node);
+        let egress = &mut attached(&mut switch.ports, to).egress;
         let side = &mut egress.classes[class];
         switch.cells.pop(&mut side.queue);
         side.load.remove(frames, bytes);
         if side.queue.is_empty() {
             egress.ready &= !(1 << class.pcp());
         }
-        let waited = side.waiting != crate::port::NOBODY;
-        let result = end(switch, node);
-        if waited {
-            switch.pull(to, class);
-        }
-        result
+        let waited = side.waiting != NOBODY;
+        (switch, waited)
     }
 }

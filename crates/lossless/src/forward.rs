@@ -3,12 +3,11 @@
 use units::{Class, Instant, Mac};
 use wire::ethernet;
 
-use crate::account::Refusal;
-use crate::cells::{Cell, Node};
-use crate::port::{Memory, NOBODY, PortId, Voq};
-use crate::switch::{End, Released};
+use crate::cells::{Cells, Finished, Label, Node};
+use crate::port::{EgressClass, IngressClass, NOBODY, Port, PortId, Voq};
+use crate::switch::{End, Released, attached};
 use crate::table::Key;
-use crate::{LossyClass, Switch};
+use crate::{Limits, Refusal, Switch};
 
 /// A frame that a sender offers.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +22,9 @@ pub struct Arrival<F> {
     pub frames: u16,
 }
 
-/// The sender already has as much in the switch as it may: the frame stays where it is.
+/// The sender already has as much in the switch as it may: here is the handle back, and the frame stays where it is.
 #[derive(Clone, Copy, Debug)]
-pub struct Full<F>(pub Arrival<F>);
+pub struct Full<F>(pub F);
 
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
 const QUANTUM: u32 = 1514;
@@ -48,48 +47,39 @@ impl<F> Switch<F> {
     ///
     /// # Errors
     ///
-    /// [`Full`] returns the offer: the class's share of the ingress is used up. Nothing happened, and nothing will
-    /// if [`Switch::room`] is asked before.
+    /// [`Full`]: the class's share of the ingress is used up. Nothing happened, and nothing will if [`Switch::room`]
+    /// is asked before.
     #[inline]
     pub fn offer(&mut self, now: Instant, from: PortId, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
-        let Arrival { header, bytes, frames, .. } = arrival;
-        let port = self.ports[from.index()].as_deref_mut().expect("the port is attached");
+        let Arrival { frame, header, bytes, frames } = arrival;
+        let Port { config, ingress, .. } = attached(&mut self.ports, from);
         let (class, vlan) = match header.tag {
-            None => (port.config.class, 0),
+            None => (config.class, 0),
             Some(tag) => (self.settings.priorities[tag.class], tag.vlan),
         };
 
-        let held = &mut port.ingress.held[class];
-        let limits = &port.config.ingress;
-        let fits = held.frames < limits.frames && held.bytes + u64::from(bytes) <= limits.bytes;
-        if !fits && held.frames > 0 {
-            port.ingress.pause(now);
-            return Err(Full(arrival));
+        let side = &mut ingress.classes[class];
+        if !side.permits(&config.ingress, bytes) {
+            ingress.pause(now);
+            return Err(Full(frame));
         }
-        held.add(1, bytes);
-        let account = &mut port.ingress.accounts[class];
-        account.accept();
-        account.bytes += u64::from(bytes);
+        side.held.add(1, bytes);
+        side.account.accept();
+        side.account.bytes += u64::from(bytes);
 
         let (source, destination) = (Key::new(header.source, vlan), Key::new(header.destination, vlan));
-        let memory = &port.ingress.memory;
-        let current = memory.generation == self.table.generation();
-        if !current || memory.source != source || now >= memory.refresh_at {
-            self.learn(now, from, source, header.source);
-        }
-        let memory = &self.port(from).ingress.memory;
-        let egress = match memory.destination == destination {
-            true => memory.egress,
-            false => self.look_up(from, destination, header.destination),
-        };
+        let memory = &ingress.memory;
+        let known = memory.generation == self.table.generation()
+            && memory.source == source
+            && memory.destination == destination
+            && now < memory.refresh_at;
+        let egress = if known { memory.egress } else { self.consult_table(now, from, source, destination) };
 
-        let lossy = self.settings.classes.lossy(class);
-        let node = self.cells.insert(Cell::new(arrival.frame, from.0, class, frames, bytes));
+        let node = self.cells.insert(frame, Label { bytes, frames, ingress: from.0, class });
         let released = if egress == NOBODY || egress == from.0 {
             self.forward_special(now, from, node, header.destination, egress)
         } else {
-            let way = Way { from, to: PortId(egress), class, frames, bytes };
-            self.place(now, way, node, lossy)
+            self.place(now, Way { from, to: PortId(egress), class, frames, bytes }, node)
         };
         Ok(released.map(|released| released.frame))
     }
@@ -97,35 +87,31 @@ impl<F> Switch<F> {
     /// Books what came in at `from` and is no Ethernet frame.
     pub fn malformed(&mut self, from: PortId) {
         let port = self.port_mut(from);
-        let account = &mut port.ingress.accounts[port.config.class];
+        let account = &mut port.ingress.classes[port.config.class].account;
         account.accept();
         account.refuse(Refusal::MALFORMED);
     }
 
-    /// Tells the table where `source` is, and forgets what the port knew of an older one.
+    /// Asks the table where `destination` is, and tells it where `source` is if that is news. The port remembers both.
+    /// Returns the destination's port, or [`NOBODY`].
     #[cold]
-    fn learn(&mut self, now: Instant, from: PortId, source: Key, mac: Mac) {
-        if !mac.is_multicast() {
-            self.table.learn(now, source, from.0);
+    fn consult_table(&mut self, now: Instant, from: PortId, source: Key, destination: Key) -> u16 {
+        let mut memory = self.port(from).ingress.memory;
+        if memory.generation != self.table.generation() || memory.source != source || now >= memory.refresh_at {
+            if !source.is_group() {
+                self.table.learn(now, source, from.0);
+            }
+            (memory.source, memory.refresh_at) = (source, now + self.table.refresh());
         }
-        let (generation, refresh_at) = (self.table.generation(), now + self.table.refresh());
-        let memory = &mut self.port_mut(from).ingress.memory;
-        if memory.generation != generation {
-            *memory = Memory::NOTHING;
-        }
-        (memory.generation, memory.source, memory.refresh_at) = (generation, source, refresh_at);
-    }
-
-    #[cold]
-    fn look_up(&mut self, from: PortId, destination: Key, mac: Mac) -> u16 {
-        let known = if mac.is_multicast() { None } else { self.table.find(destination) };
-        let egress = known.unwrap_or(NOBODY);
-        let memory = &mut self.port_mut(from).ingress.memory;
-        (memory.destination, memory.egress) = (destination, egress);
-        egress
+        let known = if destination.is_group() { None } else { self.table.find(destination) };
+        (memory.destination, memory.egress) = (destination, known.unwrap_or(NOBODY));
+        memory.generation = self.table.generation();
+        self.port_mut(from).ingress.memory = memory;
+        memory.egress
     }
 
     /// A frame to nobody, to everybody, or back to where it came from.
+    #[cold]
     fn forward_special(
         &mut self,
         now: Instant,
@@ -146,9 +132,7 @@ impl<F> Switch<F> {
     /// A copy to every other port. Each waits for its own egress: a slow one holds back nobody's later frames until
     /// the sender's share, or its quota there, is used up.
     fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
-        let cell = self.cells.get(node);
-        let (class, frames, bytes) = (cell.class, cell.frames, cell.bytes);
-        let lossy = self.settings.classes.lossy(class);
+        let Label { class, frames, bytes, .. } = self.cells.label(node);
         let mut egresses = self.attached().filter(move |port| *port != from).peekable();
         if egresses.peek().is_none() {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
@@ -157,66 +141,57 @@ impl<F> Switch<F> {
         while let Some(to) = egresses.next() {
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
             let place = if egresses.peek().is_some() { self.cells.copy(node) } else { node };
-            released = self.place(now, Way { from, to, class, frames, bytes }, place, lossy);
+            released = self.place(now, Way { from, to, class, frames, bytes }, place);
         }
         released
     }
 
-    /// Pushes a frame towards its egress: into its queue if there is a permit, behind its ingress's others if not.
+    /// Pushes a frame towards its egress: into its queue if there is a permit.
     #[inline]
-    fn place(
-        &mut self,
-        now: Instant,
-        way: Way,
-        node: Node,
-        lossy: Option<LossyClass>,
-    ) -> Option<Released<F>> {
-        let Way { from, to, class, frames, bytes } = way;
-        let port = self.ports[to.index()].as_deref_mut().expect("the table names attached ports");
-        let egress = &mut port.egress;
-        egress.accounts[class].accept();
+    fn place(&mut self, now: Instant, way: Way, node: Node) -> Option<Released<F>> {
+        let Way { to, class, frames, bytes, .. } = way;
+        let Port { config, egress, .. } = attached(&mut self.ports, to);
         let side = &mut egress.classes[class];
-        if side.waiting == NOBODY && side.permits(&port.config.egress, frames, bytes) {
-            if egress.ready == 0 {
-                egress.progress = now;
-            }
-            egress.ready |= 1 << class.pcp();
-            side.load.add(frames, bytes);
-            self.cells.push(&mut side.queue, node);
-            return None;
+        side.account.accept();
+        if side.waiting != NOBODY || !side.permits(&config.egress, frames, bytes) {
+            return self.hold_back(now, way, node);
         }
-        if egress.stalled {
-            return self.finish(now, to, node, End::Refused(Refusal::STALLED));
+        side.load.add(frames, bytes);
+        self.cells.push(&mut side.queue, node);
+        if egress.ready == 0 {
+            egress.progress = now;
         }
-        match lossy {
-            Some(lossy) => self.finish(now, to, node, End::Refused(Refusal::full(lossy))),
-            None => {
-                self.wait(from, to, class, node);
-                None
-            }
-        }
+        egress.ready |= 1 << class.pcp();
+        None
     }
 
-    fn wait(&mut self, from: PortId, to: PortId, class: Class, node: Node) {
-        let port = self.port_mut(from);
-        let quota = port.config.quota;
-        let voq = &mut port.ingress.voqs[to.index()][class];
-        let first = voq.queue.is_empty();
-        let mut queue = voq.queue;
-        voq.frames += 1;
-        if voq.frames == quota {
-            port.ingress.at_quota += 1;
+    /// What becomes of a frame that finds no permit: it waits behind its ingress's others, unless the receiver is
+    /// stalled or its class lossy.
+    #[inline(never)]
+    fn hold_back(&mut self, now: Instant, way: Way, node: Node) -> Option<Released<F>> {
+        let Way { from, to, class, .. } = way;
+        if self.port(to).egress.stalled {
+            return self.finish(now, to, node, End::Refused(Refusal::STALLED));
         }
-        self.cells.push(&mut queue, node);
-        self.voq(from, to, class).queue = queue;
+        if let Some(lossy) = self.settings.classes.lossy(class) {
+            return self.finish(now, to, node, End::Refused(Refusal::full(lossy)));
+        }
+        let Port { config, ingress, .. } = attached(&mut self.ports, from);
+        let voq = &mut ingress.voqs[to.index()][class];
+        let first = voq.queue.is_empty();
+        self.cells.push(&mut voq.queue, node);
+        voq.frames += 1;
+        if voq.frames == config.quota {
+            ingress.at_quota += 1;
+        }
         if first {
             self.join(from, to, class);
         }
+        None
     }
 
     /// Puts `from` at the end of the round of those that wait for (`to`, `class`).
     fn join(&mut self, from: PortId, to: PortId, class: Class) {
-        self.voq(from, to, class).next = NOBODY;
         let side = &mut self.port_mut(to).egress.classes[class];
         let last = core::mem::replace(&mut side.last_waiting, from.0);
         if last == NOBODY {
@@ -233,15 +208,10 @@ impl<F> Switch<F> {
             return None;
         }
         let next = core::mem::replace(&mut self.voq(PortId(first), to, class).next, NOBODY);
-        let side = &mut self.port_mut(to).egress.classes[class];
-        side.waiting = next;
-        if next == NOBODY {
-            side.last_waiting = NOBODY;
-        }
+        self.port_mut(to).egress.classes[class].shift(next);
         Some(PortId(first))
     }
 
-    #[inline]
     fn voq(&mut self, from: PortId, to: PortId, class: Class) -> &mut Voq {
         &mut self.port_mut(from).ingress.voqs[to.index()][class]
     }
@@ -250,61 +220,51 @@ impl<F> Switch<F> {
     /// bytes (Shreedhar and Varghese, SIGCOMM 1995).
     pub(crate) fn pull(&mut self, to: PortId, class: Class) {
         loop {
-            let port = self.port(to);
-            let side = &port.egress.classes[class];
-            if side.waiting == NOBODY {
+            let Port { config, egress, .. } = attached(&mut self.ports, to);
+            let (limits, side) = (config.egress, &egress.classes[class]);
+            let (first, alone) = (side.waiting, side.waiting == side.last_waiting);
+            if first == NOBODY || !side.permits(&limits, 1, 0) {
                 return;
             }
-            let (first, alone) = (PortId(side.waiting), side.waiting == side.last_waiting);
-            let voq = &self.port(first).ingress.voqs[to.index()][class];
-            let node = voq.queue.head().expect("who waits has a frame");
-            let cell = self.cells.get(node);
-            let (frames, bytes) = (cell.frames, cell.bytes);
-            if !side.permits(&port.config.egress, frames, bytes) {
+            let Ok([Some(receiver), Some(sender)]) =
+                self.ports.get_disjoint_mut([to.index(), usize::from(first)])
+            else {
+                unreachable!("who waits is attached, and waits for another port");
+            };
+            let side = &mut receiver.egress.classes[class];
+            let voq = &mut sender.ingress.voqs[to.index()][class];
+            let Label { frames, bytes, .. } = self.cells.label(voq.first());
+            if !side.permits(&limits, frames, bytes) {
                 return;
             }
             if !alone && voq.deficit < bytes {
-                self.voq(first, to, class).deficit += QUANTUM;
+                voq.deficit += QUANTUM;
                 self.leave(to, class);
-                self.join(first, to, class);
+                self.join(PortId(first), to, class);
                 continue;
             }
-            self.take_waiting(first, to, class);
-            let side = &mut self.port_mut(to).egress.classes[class];
+            let (node, last) = sender.take_waiting(&mut self.cells, to, class);
             side.load.add(frames, bytes);
-            let mut queue = side.queue;
-            self.cells.push(&mut queue, node);
-            let egress = &mut self.port_mut(to).egress;
-            egress.classes[class].queue = queue;
-            egress.ready |= 1 << class.pcp();
+            self.cells.push(&mut side.queue, node);
+            receiver.egress.ready |= 1 << class.pcp();
+            if last {
+                self.leave(to, class);
+            }
         }
     }
 
     /// Takes the first frame of the first ingress that waits for (`to`, `class`).
     pub(crate) fn pop_waiting(&mut self, to: PortId, class: Class) -> Option<Node> {
         let first = self.port(to).egress.classes[class].waiting;
-        (first != NOBODY).then(|| self.take_waiting(PortId(first), to, class))
-    }
-
-    /// Takes the first frame of `from`, which is first in the round, and ends its turn if it was its last.
-    fn take_waiting(&mut self, from: PortId, to: PortId, class: Class) -> Node {
-        let mut queue = self.voq(from, to, class).queue;
-        let node = self.cells.pop(&mut queue).expect("who waits has a frame");
-        let bytes = self.cells.get(node).bytes;
-        let port = self.port_mut(from);
-        let quota = port.config.quota;
-        let voq = &mut port.ingress.voqs[to.index()][class];
-        voq.queue = queue;
-        voq.deficit = voq.deficit.saturating_sub(bytes);
-        if voq.frames == quota {
-            port.ingress.at_quota -= 1;
+        if first == NOBODY {
+            return None;
         }
-        voq.frames -= 1;
-        if queue.is_empty() {
-            voq.deficit = 0;
+        let sender = attached(&mut self.ports, PortId(first));
+        let (node, last) = sender.take_waiting(&mut self.cells, to, class);
+        if last {
             self.leave(to, class);
         }
-        node
+        Some(node)
     }
 
     /// Takes `from` out of the round of (`to`, `class`), wherever it stands in it.
@@ -320,13 +280,67 @@ impl<F> Switch<F> {
 
     /// Refuses a frame that no egress has heard of.
     fn refuse_at_once(&mut self, node: Node, refusal: Refusal) -> Option<Released<F>> {
-        let cell = self.cells.get(node);
-        let (class, bytes, from) = (cell.class, cell.bytes, PortId(cell.ingress));
-        let frame = self.cells.finish(node, false)?;
-        let ingress = &mut self.port_mut(from).ingress;
-        ingress.accounts[class].refuse(refusal);
-        ingress.held[class].remove(1, bytes);
-        Some(Released { port: from, frame })
+        let Label { class, bytes, ingress, .. } = self.cells.label(node);
+        let Finished { frame, .. } = self.cells.finish(node, false)?;
+        let side = &mut self.port_mut(PortId(ingress)).ingress.classes[class];
+        side.account.refuse(refusal);
+        side.held.remove(1, bytes);
+        Some(Released { port: PortId(ingress), frame })
+    }
+}
+
+impl Port {
+    /// Takes the sender's first frame that waits for (`to`, `class`). Whether it was the last: then its turn ends.
+    #[inline]
+    fn take_waiting<F>(&mut self, cells: &mut Cells<F>, to: PortId, class: Class) -> (Node, bool) {
+        let voq = &mut self.ingress.voqs[to.index()][class];
+        let node = voq.first();
+        voq.deficit = voq.deficit.saturating_sub(cells.label(node).bytes);
+        cells.pop(&mut voq.queue);
+        if voq.frames == self.config.quota {
+            self.ingress.at_quota -= 1;
+        }
+        voq.frames -= 1;
+        let last = voq.queue.is_empty();
+        if last {
+            voq.deficit = 0;
+        }
+        (node, last)
+    }
+}
+
+impl Voq {
+    /// The first frame of one that waits.
+    #[inline]
+    fn first(&self) -> Node {
+        self.queue.head().expect("who waits has a frame")
+    }
+}
+
+impl IngressClass {
+    /// Whether the sender may have one more frame held. An empty ingress takes any one.
+    #[inline]
+    fn permits(&self, limits: &Limits, bytes: u32) -> bool {
+        let fits = self.held.frames < limits.frames && self.held.bytes + u64::from(bytes) <= limits.bytes;
+        fits || self.held.frames == 0
+    }
+}
+
+impl EgressClass {
+    /// Whether there is a place for a frame. An empty queue takes any one.
+    #[inline]
+    fn permits(&self, limits: &Limits, frames: u16, bytes: u32) -> bool {
+        let fits = self.load.frames + u32::from(frames) <= limits.frames
+            && self.load.bytes + u64::from(bytes) <= limits.bytes;
+        fits || self.load.frames == 0
+    }
+
+    /// Who was first in the round has left it, and `next` is first now.
+    fn shift(&mut self, next: u16) {
+        self.waiting = next;
+        if next == NOBODY {
+            self.last_waiting = NOBODY;
+        }
     }
 }
 

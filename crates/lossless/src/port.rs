@@ -36,9 +36,7 @@ pub(crate) struct Port {
 
 #[derive(Debug)]
 pub(crate) struct Ingress {
-    pub accounts: ClassMap<Account>,
-    /// What this port's sender has in the switch, wherever it lies.
-    pub held: ClassMap<Load>,
+    pub classes: ClassMap<IngressClass>,
     /// What waits for each egress, by the egress's number.
     pub voqs: Vec<ClassMap<Voq>>,
     /// VOQs that have reached the quota.
@@ -49,6 +47,13 @@ pub(crate) struct Ingress {
     pub paused: Span,
     /// What the table last said to this port.
     pub memory: Memory,
+}
+
+/// What a port's sender has in the switch in one class, wherever it lies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct IngressClass {
+    pub account: Account,
+    pub held: Load,
 }
 
 /// Frames of one ingress and one class that wait for room in one egress.
@@ -92,7 +97,6 @@ impl Memory {
 
 #[derive(Debug)]
 pub(crate) struct Egress {
-    pub accounts: ClassMap<Account>,
     pub classes: ClassMap<EgressClass>,
     /// The classes that have a frame switched and not parked, one bit each.
     pub ready: u8,
@@ -118,6 +122,7 @@ pub(crate) struct Parked {
 /// What waits for a receiver in one class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EgressClass {
+    pub account: Account,
     pub queue: Queue,
     pub load: Load,
     /// The first and the last ingress that waits for room here: the active list of deficit round robin.
@@ -126,12 +131,16 @@ pub(crate) struct EgressClass {
 }
 
 impl EgressClass {
-    const EMPTY: Self = Self {
-        queue: Queue::EMPTY,
-        load: Load { frames: 0, bytes: 0 },
-        waiting: NOBODY,
-        last_waiting: NOBODY,
-    };
+    /// Nothing waits, and the books are as they were.
+    pub(crate) const fn empty(account: Account) -> Self {
+        Self {
+            account,
+            queue: Queue::EMPTY,
+            load: Load { frames: 0, bytes: 0 },
+            waiting: NOBODY,
+            last_waiting: NOBODY,
+        }
+    }
 }
 
 impl Port {
@@ -139,26 +148,35 @@ impl Port {
         Self {
             config,
             ingress: Ingress {
-                accounts: ClassMap::default(),
-                held: ClassMap::default(),
+                classes: ClassMap::default(),
                 voqs: alloc::vec![ClassMap([Voq::EMPTY; Class::COUNT]); ports],
                 at_quota: 0,
                 paused_since: None,
                 paused: Span::ZERO,
                 memory: Memory::NOTHING,
             },
-            egress: Egress {
-                accounts: ClassMap::default(),
-                classes: ClassMap([EgressClass::EMPTY; Class::COUNT]),
-                ready: 0,
-                shaper: config.shaping.map(Shaper::new),
-                deficits: ClassMap::default(),
-                turn: 0,
-                parked: BTreeMap::new(),
-                progress: now,
-                stalled: false,
-            },
+            egress: Egress::new(&config, now, ClassMap::default()),
         }
+    }
+}
+
+impl Egress {
+    /// Nothing waits, and the books are as they were.
+    pub(crate) fn new(config: &PortConfig, now: Instant, accounts: ClassMap<Account>) -> Self {
+        Self {
+            classes: ClassMap(accounts.0.map(EgressClass::empty)),
+            ready: 0,
+            shaper: config.shaping.map(Shaper::new),
+            deficits: ClassMap::default(),
+            turn: 0,
+            parked: BTreeMap::new(),
+            progress: now,
+            stalled: false,
+        }
+    }
+
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.classes.0.iter().map(|class| &class.account)
     }
 }
 
@@ -169,14 +187,18 @@ impl Ingress {
         if self.at_quota > 0 {
             return 0;
         }
-        let room = |load: &Load| {
-            if load.bytes >= config.ingress.bytes {
+        let room = |class: &IngressClass| {
+            if class.held.bytes >= config.ingress.bytes {
                 0
             } else {
-                config.ingress.frames.saturating_sub(load.frames)
+                config.ingress.frames.saturating_sub(class.held.frames)
             }
         };
-        self.held.0.iter().map(room).min().unwrap_or(0)
+        self.classes.0.iter().map(room).min().unwrap_or(0)
+    }
+
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {
+        self.classes.0.iter().map(|class| &class.account)
     }
 
     pub(crate) fn pause(&mut self, now: Instant) {

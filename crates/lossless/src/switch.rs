@@ -3,10 +3,10 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use units::{Class, Instant, Mac, Span};
+use units::{Class, ClassMap, Instant, Mac, Span};
 
-use crate::cells::{Cells, Node};
-use crate::port::{MAX_PORTS, Port};
+use crate::cells::{Cells, Finished, Label, Node};
+use crate::port::{Egress, MAX_PORTS, Port};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
@@ -60,6 +60,12 @@ pub(crate) enum End {
     Refused(Refusal),
 }
 
+/// The port of this number. It borrows the ports alone, so that the cells can be worked on at the same time.
+#[inline]
+pub(crate) fn attached(ports: &mut [Option<Box<Port>>], port: PortId) -> &mut Port {
+    ports[port.index()].as_deref_mut().expect("the port is attached")
+}
+
 impl<F> Switch<F> {
     /// A switch with no ports.
     pub fn new(settings: Settings) -> Self {
@@ -90,7 +96,7 @@ impl<F> Switch<F> {
         if index == self.ports.len() {
             self.ports.push(None);
             for port in self.ports.iter_mut().flatten() {
-                port.ingress.voqs.push(units::ClassMap([crate::port::Voq::EMPTY; Class::COUNT]));
+                port.ingress.voqs.push(ClassMap([crate::port::Voq::EMPTY; Class::COUNT]));
             }
         }
         self.cells.reserve(config.ingress.frames.min(4096) as usize);
@@ -119,7 +125,7 @@ impl<F> Switch<F> {
             self.withdraw(now, port, egress, &mut released);
         }
         let gone = self.ports[port.index()].take().expect("a port is detached once");
-        for account in &gone.ingress.accounts.0 {
+        for account in gone.ingress.accounts() {
             self.retired.merge(account);
         }
         self.table.forget_port(port.0);
@@ -165,17 +171,17 @@ impl<F> Switch<F> {
     pub fn holds(&self, port: PortId) -> bool {
         let port = self.port(port);
         let held = |account: &Account| account.held > 0;
-        port.ingress.accounts.0.iter().any(held) || port.egress.accounts.0.iter().any(held)
+        port.ingress.accounts().any(held) || port.egress.accounts().any(held)
     }
 
     /// What came in at a port in a class.
     pub fn ingress_account(&self, port: PortId, class: Class) -> &Account {
-        &self.port(port).ingress.accounts[class]
+        &self.port(port).ingress.classes[class].account
     }
 
     /// What was meant for a port in a class; each copy of a flooded frame counts.
     pub fn egress_account(&self, port: PortId, class: Class) -> &Account {
-        &self.port(port).egress.accounts[class]
+        &self.port(port).egress.classes[class].account
     }
 
     /// What is switched and waits for a port's receiver in a class, parked frames aside.
@@ -186,7 +192,7 @@ impl<F> Switch<F> {
     /// Everything that ever came in, by ports that are attached and ports that were.
     pub fn total(&self) -> Account {
         let mut total = self.retired;
-        for account in self.ports.iter().flatten().flat_map(|port| &port.ingress.accounts.0) {
+        for account in self.ports.iter().flatten().flat_map(|port| port.ingress.accounts()) {
             total.merge(account);
         }
         total
@@ -238,15 +244,15 @@ impl<F> Switch<F> {
             for class in Class::all() {
                 let port = self.port(id);
                 let came =
-                    self.cells.held().filter(|cell| cell.ingress == id.0 && cell.class == class).count();
+                    self.cells.held().filter(|frame| frame.ingress == id.0 && frame.class == class).count();
                 let switched = self.cells.iter(&port.egress.classes[class].queue).count();
                 let waiting: usize =
                     self.voqs_for(id, class).map(|voq| self.cells.iter(&voq.queue).count()).sum();
                 let parked = port.egress.parked.values().flat_map(|flow| self.cells.iter(&flow.queue));
-                let parked = parked.filter(|node| self.cells.get(*node).class == class).count();
+                let parked = parked.filter(|node| self.cells.label(*node).class == class).count();
                 let sides = [
-                    ("ingress", port.ingress.accounts[class], came),
-                    ("egress", port.egress.accounts[class], switched + waiting + parked),
+                    ("ingress", port.ingress.classes[class].account, came),
+                    ("egress", port.egress.classes[class].account, switched + waiting + parked),
                 ];
                 for (side, account, counted) in sides {
                     let counted = counted as u64;
@@ -270,11 +276,10 @@ impl<F> Switch<F> {
 
     #[inline]
     pub(crate) fn port_mut(&mut self, port: PortId) -> &mut Port {
-        self.ports[port.index()].as_deref_mut().expect("the port is attached")
+        attached(&mut self.ports, port)
     }
 
     /// One egress is done with a frame that lies in none of its queues any more: books it on both sides.
-    #[inline]
     pub(crate) fn finish(
         &mut self,
         now: Instant,
@@ -282,28 +287,28 @@ impl<F> Switch<F> {
         node: Node,
         end: End,
     ) -> Option<Released<F>> {
-        let cell = self.cells.get(node);
-        let (class, bytes, from, delivered_before) =
-            (cell.class, cell.bytes, PortId(cell.ingress), cell.delivered);
-        let account = &mut self.port_mut(egress).egress.accounts[class];
+        let Label { class, bytes, .. } = self.cells.label(node);
+        self.port_mut(egress).egress.classes[class].account.end(end, bytes);
+        self.retire(now, node, end)
+    }
+
+    /// One egress is done with a frame and has booked it: forgets the frame if no other wants it, and books it at its
+    /// ingress.
+    #[inline]
+    pub(crate) fn retire(&mut self, now: Instant, node: Node, end: End) -> Option<Released<F>> {
+        let Label { ingress, class, bytes, .. } = self.cells.label(node);
+        let Finished { frame, delivered } = self.cells.finish(node, matches!(end, End::Delivered))?;
+        let port = attached(&mut self.ports, PortId(ingress));
+        let side = &mut port.ingress.classes[class];
         match end {
-            End::Delivered => {
-                account.deliver();
-                account.bytes += u64::from(bytes);
-            }
-            End::Refused(refusal) => account.refuse(refusal),
+            End::Refused(refusal) if !delivered => side.account.refuse(refusal),
+            _ => side.account.deliver(),
         }
-        let frame = self.cells.finish(node, matches!(end, End::Delivered))?;
-        let port = self.port_mut(from);
-        match end {
-            End::Refused(refusal) if !delivered_before => port.ingress.accounts[class].refuse(refusal),
-            _ => port.ingress.accounts[class].deliver(),
-        }
-        port.ingress.held[class].remove(1, bytes);
+        side.held.remove(1, bytes);
         if port.ingress.paused_since.is_some() && port.ingress.room(&port.config) > 0 {
             port.ingress.resume(now);
         }
-        Some(Released { port: from, frame })
+        Some(Released { port: PortId(ingress), frame })
     }
 
     /// Refuses everything that waits for `egress` in VOQs: its receiver will not take it.
@@ -333,7 +338,8 @@ impl<F> Switch<F> {
             }
         }
         let port = self.port_mut(egress);
-        port.egress = Port::new(port.config, now, 0).egress.keeping(port.egress.accounts);
+        let accounts = port.egress.classes.0.map(|class| class.account);
+        port.egress = Egress::new(&port.config, now, ClassMap(accounts));
     }
 
     /// Refuses everything from `ingress` that is held for `egress`.
@@ -351,9 +357,9 @@ impl<F> Switch<F> {
             self.refuse_queue(now, egress, &mut gone, released);
 
             let mut queue = self.port(egress).egress.classes[class].queue;
-            let mut gone = self.cells.extract(&mut queue, |cell| cell.ingress == ingress.0);
+            let mut gone = self.cells.extract(&mut queue, |frame| frame.ingress == ingress.0);
             for node in self.cells.iter(&gone).collect::<Vec<_>>() {
-                let (frames, bytes) = (self.cells.get(node).frames, self.cells.get(node).bytes);
+                let Label { frames, bytes, .. } = self.cells.label(node);
                 self.port_mut(egress).egress.classes[class].load.remove(frames, bytes);
             }
             let side = &mut self.port_mut(egress).egress;
@@ -367,7 +373,7 @@ impl<F> Switch<F> {
         let flows: Vec<_> = self.port(egress).egress.parked.keys().copied().collect();
         for flow in flows {
             let mut queue = self.port(egress).egress.parked[&flow].queue;
-            let mut gone = self.cells.extract(&mut queue, |cell| cell.ingress == ingress.0);
+            let mut gone = self.cells.extract(&mut queue, |frame| frame.ingress == ingress.0);
             let parked = &mut self.port_mut(egress).egress.parked;
             if queue.is_empty() {
                 parked.remove(&flow);

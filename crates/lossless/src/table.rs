@@ -31,6 +31,11 @@ impl Key {
         Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))
     }
 
+    /// Whether it is a group's address, broadcast included.
+    pub(crate) fn is_group(self) -> bool {
+        self.mac().is_multicast()
+    }
+
     fn mac(self) -> Mac {
         let [_, _, a, b, c, d, e, f] = (self.0 >> 12).to_be_bytes();
         Mac([a, b, c, d, e, f])
