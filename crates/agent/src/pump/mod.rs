@@ -180,8 +180,21 @@ impl Pump {
         self.plane.mute(id);
         let until = clock::now() + DRAIN;
         while self.plane.switch().holds(id) && clock::now() < until {
-            self.turn(clock::now());
+            // The others go on meanwhile. If their events cannot be had, waiting longer does not help.
+            if !self.turn(clock::now()) && self.wake().is_err() {
+                break;
+            }
         }
+        self.detach_now(place)
+    }
+
+    /// Detaches a port and removes its interface at once: what it holds is refused.
+    ///
+    /// # Errors
+    ///
+    /// [`DetachError`]
+    pub fn cut(&mut self, name: &PortName) -> Result<PortStatus, DetachError> {
+        let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
         self.detach_now(place)
     }
 
