@@ -39,7 +39,8 @@ pub enum ServeError {
 ///
 /// # Errors
 ///
-/// [`ServeError`]; then, too, nothing is left behind.
+/// [`ServeError`]; then, too, nothing is left behind. Only a switch that died leaves its containers' interfaces, with
+/// what waits in them, to the next agent.
 pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let inside = runtime.enter();
@@ -72,16 +73,19 @@ async fn live(
     let server = axum::serve(listener, routes::router(switch.clone()));
     tell_systemd(&[NotifyState::Ready, NotifyState::Status("frames flow")]);
     tokio::select! {
-        last = until_stopped(&switch, &mut signals) => last.map_err(|Stopped| ServeError::SwitchDied),
-        () = worker.ended() => Err(ServeError::SwitchDied),
+        last = until_stopped(worker, &mut signals) => last.map_err(|Stopped| ServeError::SwitchDied),
         ended = server.into_future() => Err(ended.err().unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()).into()),
         never = feed_watchdog(&switch) => match never {},
     }
 }
 
-/// Waits for a signal and stops the switch; a second signal makes it hurry.
-async fn until_stopped(switch: &Handle, signals: &mut Signals) -> Result<AgentStatus, Stopped> {
-    signals.next().await;
+/// Waits for a signal and stops the switch; a second signal makes it hurry. [`Stopped`]: it died unasked.
+async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<AgentStatus, Stopped> {
+    let switch = worker.handle();
+    tokio::select! {
+        () = signals.next() => {}
+        () = worker.ended() => return Err(Stopped),
+    }
     tracing::info!("draining");
     tell_systemd(&[NotifyState::Stopping, NotifyState::Status("draining")]);
     let hurry = async {

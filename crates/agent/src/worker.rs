@@ -241,7 +241,10 @@ impl Switch {
     ) -> Result<Self, StartError> {
         let mut pump = Pump::new(&config.agent)?;
         for spec in &config.ports {
-            pump.attach(spec).map_err(|source| StartError::Attach { port: spec.name.clone(), source })?;
+            if let Err(source) = pump.attach(spec) {
+                cut_all(&mut pump);
+                return Err(StartError::Attach { port: spec.name.clone(), source });
+            }
         }
         Ok(Self {
             pump,
@@ -386,19 +389,21 @@ impl Switch {
         })
     }
 
-    /// Detaches every port, in order if there is time, and tells how it ended.
+    /// Detaches every port, and tells what there was before.
     fn end(mut self) {
         let status = self.status();
-        for port in &status.ports {
-            if self.shared.at_once.load(Ordering::Relaxed) {
-                break;
-            }
-            if let Err(error) = self.pump.detach(&port.name) {
-                tracing::warn!(port = %port.name, %error, "port not detached in order");
-            }
-        }
+        cut_all(&mut self.pump);
         if let Some(stopping) = self.stopping {
             let _ = stopping.reply.send(status);
+        }
+    }
+}
+
+/// Detaches every port. What is held had its time.
+fn cut_all(pump: &mut Pump) {
+    for port in pump.status().ports {
+        if let Err(error) = pump.cut(&port.name) {
+            tracing::warn!(port = %port.name, %error, "an interface may remain");
         }
     }
 }
