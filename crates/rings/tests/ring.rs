@@ -1,15 +1,22 @@
 //! What a ring promises: every value once, in order, whatever the other side's indices say.
 
-#![allow(unsafe_code, reason = "a ring in shared memory is joined by its address")]
 #![cfg(not(loom))]
+#![allow(unsafe_code, reason = "a ring in shared memory is joined by its address")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each uses memory that a `Shared` owns, as each half once"
+)]
+
+mod common;
 
 use std::collections::VecDeque;
-use std::ptr::NonNull;
 use std::thread;
 
 use proptest::prelude::*;
 use rings::ring::{MAX_CAPACITY, bytes_for, format, ring};
 use rings::{Consumer, Full, Producer, RingError};
+
+use common::Shared;
 
 const CASES: u32 = if cfg!(miri) { 4 } else { 256 };
 const VALUES: u64 = if cfg!(miri) { 500 } else { 1_000_000 };
@@ -17,36 +24,15 @@ const VALUES: u64 = if cfg!(miri) { 500 } else { 1_000_000 };
 const TAIL: usize = 128;
 const HEAD: usize = 256;
 
-/// Memory that another process could have mapped.
-struct Shared {
-    lines: Box<[Line]>,
+fn with_ring(capacity: u32) -> Shared {
+    let shared = Shared::new(bytes_for::<u64>(capacity).unwrap());
+    unsafe { format::<u64>(shared.region(), capacity).unwrap() };
+    shared
 }
 
-#[derive(Clone)]
-#[repr(C, align(128))]
-struct Line([u8; 128]);
-
-impl Shared {
-    fn new(len: usize) -> Self {
-        Self { lines: vec![Line([0; 128]); len.div_ceil(128)].into_boxed_slice() }
-    }
-
-    fn with_ring(capacity: u32) -> Self {
-        let mut shared = Self::new(bytes_for::<u64>(capacity).unwrap());
-        unsafe { format::<u64>(shared.region(), capacity).unwrap() };
-        shared
-    }
-
-    fn region(&mut self) -> NonNull<[u8]> {
-        let len = size_of_val(&*self.lines);
-        NonNull::slice_from_raw_parts(NonNull::from(&mut *self.lines).cast(), len)
-    }
-
-    /// Writes a word as a hostile process would.
-    fn poke(region: NonNull<[u8]>, offset: usize, word: u32) {
-        assert!(offset + 4 <= region.len());
-        unsafe { region.cast::<u8>().add(offset).cast::<u32>().write_volatile(word) };
-    }
+/// Writes a word as a hostile process would.
+fn poke(shared: &Shared, offset: usize, word: u32) {
+    unsafe { shared.part(offset, 4).cast::<u32>().write_volatile(word) };
 }
 
 #[derive(Clone, Debug)]
@@ -81,12 +67,11 @@ proptest! {
         steps in prop::collection::vec(step(), 0..200),
     ) {
         let capacity = 1u32 << log_capacity;
-        let mut shared = Shared::with_ring(capacity);
-        let region = shared.region();
-        Shared::poke(region, TAIL, start);
-        Shared::poke(region, HEAD, start);
-        let mut producer = unsafe { Producer::<u64>::join(region).unwrap() };
-        let mut consumer = unsafe { Consumer::<u64>::join(region).unwrap() };
+        let shared = with_ring(capacity);
+        poke(&shared, TAIL, start);
+        poke(&shared, HEAD, start);
+        let mut producer = unsafe { Producer::<u64>::join(shared.region()).unwrap() };
+        let mut consumer = unsafe { Consumer::<u64>::join(shared.region()).unwrap() };
 
         let (mut hidden, mut visible, mut popped) = (VecDeque::new(), VecDeque::new(), 0);
         let mut next = 0u64;
@@ -136,19 +121,18 @@ proptest! {
         ours in any::<u32>(), pending in 0u32..9, found in any::<u32>(), near in any::<bool>(),
     ) {
         let found = if near { ours.wrapping_add(found % 24).wrapping_sub(12) } else { found };
-        let mut shared = Shared::with_ring(8);
-        let region = shared.region();
-        Shared::poke(region, HEAD, ours);
-        Shared::poke(region, TAIL, ours.wrapping_add(pending));
-        let mut consumer = unsafe { Consumer::<u64>::join(region).unwrap() };
-        Shared::poke(region, TAIL, found);
+        let shared = with_ring(8);
+        poke(&shared, HEAD, ours);
+        poke(&shared, TAIL, ours.wrapping_add(pending));
+        let mut consumer = unsafe { Consumer::<u64>::join(shared.region()).unwrap() };
+        poke(&shared, TAIL, found);
 
         let ready = consumer.ready(u32::MAX);
         let possible = (pending..=8).contains(&found.wrapping_sub(ours));
         prop_assert_eq!(consumer.corrupt().is_none(), possible);
         prop_assert_eq!(ready, if possible { found.wrapping_sub(ours) } else { 0 });
         prop_assert!(std::iter::from_fn(|| consumer.pop()).count() <= 8);
-        Shared::poke(region, TAIL, ours.wrapping_add(8));
+        poke(&shared, TAIL, ours.wrapping_add(8));
         prop_assert!(possible || consumer.pop().is_none(), "a corrupt ring stays empty");
     }
 
@@ -157,19 +141,18 @@ proptest! {
         ours in any::<u32>(), used in 0u32..9, found in any::<u32>(), near in any::<bool>(),
     ) {
         let found = if near { ours.wrapping_add(found % 24).wrapping_sub(12) } else { found };
-        let mut shared = Shared::with_ring(8);
-        let region = shared.region();
-        Shared::poke(region, TAIL, ours);
-        Shared::poke(region, HEAD, ours.wrapping_sub(used));
-        let mut producer = unsafe { Producer::<u64>::join(region).unwrap() };
-        Shared::poke(region, HEAD, found);
+        let shared = with_ring(8);
+        poke(&shared, TAIL, ours);
+        poke(&shared, HEAD, ours.wrapping_sub(used));
+        let mut producer = unsafe { Producer::<u64>::join(shared.region()).unwrap() };
+        poke(&shared, HEAD, found);
 
         let room = producer.room(u32::MAX);
         let possible = ours.wrapping_sub(found) <= used;
         prop_assert_eq!(producer.corrupt().is_none(), possible);
         prop_assert_eq!(room, if possible { 8 - ours.wrapping_sub(found) } else { 0 });
         prop_assert!((0..20).filter(|value| producer.push(*value).is_ok()).count() <= 8);
-        Shared::poke(region, HEAD, ours);
+        poke(&shared, HEAD, ours);
         prop_assert!(possible || producer.push(0).is_err(), "a corrupt ring stays full");
     }
 }
@@ -215,25 +198,25 @@ fn an_impossible_capacity_is_named() {
 #[test]
 fn memory_that_does_not_do_is_named() {
     let needed = bytes_for::<u64>(8).unwrap();
-    let mut shared = Shared::new(needed + 256);
-    let region = shared.region();
-    let part = |from: usize, len: usize| unsafe {
-        NonNull::slice_from_raw_parts(region.cast::<u8>().add(from), len)
-    };
+    let shared = Shared::new(needed + 256);
+    let part = |first, len| shared.part(first, len);
     unsafe {
         assert_eq!(format::<u64>(part(0, needed - 1), 8), Err(RingError::Region { len: needed - 1, needed }));
         assert!(matches!(format::<u64>(part(64, needed), 8), Err(RingError::Alignment { .. })));
         assert_eq!(Producer::<u64>::join(part(0, needed)).err(), Some(RingError::Magic { found: 0 }));
         format::<u64>(part(0, needed), 8).unwrap();
-        assert_eq!(Consumer::<u32>::join(region).err(), Some(RingError::EntrySize { found: 8, wanted: 4 }));
+        assert_eq!(
+            Consumer::<u32>::join(shared.region()).err(),
+            Some(RingError::EntrySize { found: 8, wanted: 4 })
+        );
         assert!(matches!(Consumer::<u64>::join(part(0, needed - 1)), Err(RingError::Region { .. })));
-        Shared::poke(region, HEAD, 1);
-        assert!(matches!(Consumer::<u64>::join(region), Err(RingError::Corrupt(_))));
-        assert!(matches!(Producer::<u64>::join(region), Err(RingError::Corrupt(_))));
-        Shared::poke(region, 12, 1 << 20);
-        assert!(matches!(Producer::<u64>::join(region), Err(RingError::Region { .. })));
-        Shared::poke(region, 8, 7);
-        assert_eq!(Producer::<u64>::join(region).err(), Some(RingError::Version { found: 7 }));
+        poke(&shared, HEAD, 1);
+        assert!(matches!(Consumer::<u64>::join(shared.region()), Err(RingError::Corrupt(_))));
+        assert!(matches!(Producer::<u64>::join(shared.region()), Err(RingError::Corrupt(_))));
+        poke(&shared, 12, 1 << 20);
+        assert!(matches!(Producer::<u64>::join(shared.region()), Err(RingError::Region { .. })));
+        poke(&shared, 8, 7);
+        assert_eq!(Producer::<u64>::join(shared.region()).err(), Some(RingError::Version { found: 7 }));
     }
 }
 
