@@ -39,6 +39,8 @@ pub struct Pump {
     plane: Plane<TapPort, HostGate>,
     attached: Vec<Attached>,
     epoll: OwnedFd,
+    /// The time of the last turn.
+    turned_at: Instant,
     tick_at: Instant,
     /// When to ask the gate again.
     gate_due: Option<Instant>,
@@ -136,6 +138,7 @@ impl Pump {
             plane: Plane::new(switch, gate),
             attached: Vec::new(),
             epoll,
+            turned_at: Instant::ZERO,
             tick_at: Instant::ZERO,
             gate_due: None,
             retry_at: None,
@@ -227,6 +230,7 @@ impl Pump {
 
     /// One visit to every port. Whether it did something; if not, it is time to sleep.
     pub fn turn(&mut self, now: Instant) -> bool {
+        self.turned_at = now;
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.plane.tick(now);
@@ -241,7 +245,8 @@ impl Pump {
 
     /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.
     pub fn deadline(&self) -> Option<Instant> {
-        let switch = self.plane.switch().deadline(clock::now());
+        // As the last turn saw it: what became due since then has not been looked at.
+        let switch = self.plane.switch().deadline(self.turned_at);
         [switch, self.gate_due, self.retry_at].into_iter().flatten().min()
     }
 
