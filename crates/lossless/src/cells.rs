@@ -65,7 +65,11 @@ struct Cell<F> {
     content: Content<F>,
     /// Who comes behind it in its queue, or in the list of free ones.
     next: u32,
-    label: Label,
+    // The label, piece by piece: put together elsewhere and copied here, it would cost the processor a stall.
+    bytes: u32,
+    frames: u16,
+    ingress: u16,
+    class: Class,
     /// Of the frame itself: whether an egress has taken it.
     delivered: bool,
     /// Of the frame itself: the egresses that have yet to be done with it.
@@ -85,6 +89,13 @@ pub(crate) struct Finished<F> {
     pub delivered: bool,
 }
 
+impl<F> Cell<F> {
+    #[inline]
+    fn label(&self) -> Label {
+        Label { bytes: self.bytes, frames: self.frames, ingress: self.ingress, class: self.class }
+    }
+}
+
 impl<F> Cells<F> {
     pub(crate) fn new() -> Self {
         Self { cells: Vec::new(), free: NONE }
@@ -98,40 +109,54 @@ impl<F> Cells<F> {
     /// Writes a frame down. It is in no queue yet.
     #[inline]
     pub(crate) fn insert(&mut self, frame: F, label: Label) -> Node {
-        self.place(Cell { content: Content::Frame(frame), next: NONE, label, delivered: false, copies: 1 })
+        self.place(Content::Frame(frame), label, 1)
     }
 
     /// A further place for the frame of `node`, for another egress; one more copy of it is to come.
     pub(crate) fn copy(&mut self, node: Node) -> Node {
-        let frame = &mut self.cells[node.0 as usize];
-        frame.copies += 1;
-        let label = frame.label;
-        self.place(Cell { content: Content::CopyOf(node.0), next: NONE, label, delivered: false, copies: 0 })
+        self.cells[node.0 as usize].copies += 1;
+        self.place(Content::CopyOf(node.0), self.label(node), 0)
     }
 
-    #[inline]
-    fn place(&mut self, cell: Cell<F>) -> Node {
-        let index = self.free;
-        match self.cells.get_mut(index as usize) {
-            Some(free) => {
-                self.free = free.next;
-                *free = cell;
-                Node(index)
-            }
-            None => self.grow(cell),
+    #[inline(always)]
+    fn place(&mut self, content: Content<F>, label: Label, copies: u16) -> Node {
+        if self.free == NONE {
+            self.grow();
         }
+        let index = self.free;
+        let cell = &mut self.cells[index as usize];
+        self.free = cell.next;
+        cell.content = content;
+        cell.next = NONE;
+        cell.bytes = label.bytes;
+        cell.frames = label.frames;
+        cell.ingress = label.ingress;
+        cell.class = label.class;
+        cell.delivered = false;
+        cell.copies = copies;
+        Node(index)
     }
 
+    /// Makes a free cell.
     #[cold]
-    fn grow(&mut self, cell: Cell<F>) -> Node {
+    fn grow(&mut self) {
         assert!(self.cells.len() < NONE as usize, "four billion frames are held at once");
-        self.cells.push(cell);
-        Node(self.cells.len() as u32 - 1)
+        self.free = self.cells.len() as u32;
+        self.cells.push(Cell {
+            content: Content::Free,
+            next: NONE,
+            bytes: 0,
+            frames: 0,
+            ingress: 0,
+            class: Class::default(),
+            delivered: false,
+            copies: 0,
+        });
     }
 
     #[inline]
     pub(crate) fn label(&self, node: Node) -> Label {
-        self.cells[node.0 as usize].label
+        self.cells[node.0 as usize].label()
     }
 
     /// The sender's handle.
@@ -205,11 +230,18 @@ impl<F> Cells<F> {
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Node> {
         let node = queue.head()?;
+        self.pop_head(queue, node);
+        Some(node)
+    }
+
+    /// Takes out the first of `queue`, which is `node`.
+    #[inline]
+    pub(crate) fn pop_head(&mut self, queue: &mut Queue, node: Node) {
+        debug_assert_eq!(queue.head, node.0);
         queue.head = core::mem::replace(&mut self.cells[node.0 as usize].next, NONE);
         if queue.head == NONE {
             queue.tail = NONE;
         }
-        Some(node)
     }
 
     /// Takes every cell out of `queue` of which `leaves` says so; the rest keep their order.
@@ -234,6 +266,6 @@ impl<F> Cells<F> {
     /// Every frame that is held, once.
     pub(crate) fn held(&self) -> impl Iterator<Item = Label> {
         let held = |cell: &&Cell<F>| matches!(cell.content, Content::Frame(_));
-        self.cells.iter().filter(held).map(|cell| cell.label)
+        self.cells.iter().filter(held).map(Cell::label)
     }
 }

@@ -8,7 +8,7 @@ use crate::cells::{Cells, Label, Node, Queue};
 use crate::config::Scheduling;
 use crate::port::{Egress, NOBODY, Parked, Port, PortId};
 use crate::switch::{End, Released, attached};
-use crate::{Refusal, Switch};
+use crate::{PortConfig, Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -57,19 +57,6 @@ impl<F> Switch<F> {
     pub fn parked_flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
         self.port(to).egress.parked.keys().copied()
     }
-
-    /// Takes the first frame out of a flow that was parked.
-    #[cold]
-    fn leave_parked(&mut self, now: Instant, to: PortId, flow: Flow) {
-        let flows = &mut attached(&mut self.ports, to).egress.parked;
-        let Entry::Occupied(mut parked) = flows.entry(flow) else { unreachable!("a parked head has a flow") };
-        self.cells.pop(&mut parked.get_mut().queue);
-        if parked.get().queue.is_empty() {
-            parked.remove();
-        } else {
-            parked.get_mut().progress = now;
-        }
-    }
 }
 
 /// What a weight of one may send in a round, in bytes.
@@ -79,6 +66,32 @@ impl Egress {
     #[inline]
     fn must_wait(&self, now: Instant) -> bool {
         self.shaper.as_ref().is_some_and(|shaper| shaper.ready_at() > now)
+    }
+
+    /// Takes `node`, the first of `class`, out of its queue. Whether somebody waits for its place.
+    #[inline]
+    fn leave<F>(&mut self, cells: &mut Cells<F>, class: Class, node: Node, label: Label) -> bool {
+        let side = &mut self.classes[class];
+        cells.pop_head(&mut side.queue, node);
+        side.load.remove(label.frames, label.bytes);
+        if side.queue.is_empty() {
+            self.ready &= !(1 << class.pcp());
+        }
+        side.waiting != NOBODY
+    }
+
+    /// Takes the first frame out of a flow that was parked.
+    #[cold]
+    fn leave_parked<F>(&mut self, cells: &mut Cells<F>, now: Instant, flow: Flow) {
+        let Entry::Occupied(mut parked) = self.parked.entry(flow) else {
+            unreachable!("a parked head has a flow");
+        };
+        cells.pop(&mut parked.get_mut().queue);
+        if parked.get().queue.is_empty() {
+            parked.remove();
+        } else {
+            parked.get_mut().progress = now;
+        }
     }
 
     /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent, so asking twice
@@ -139,35 +152,25 @@ impl<F> Head<'_, F> {
     /// still wants the frame.
     #[inline]
     pub fn delivered(self) -> Option<Released<F>> {
-        let Self { now, egress: to, class, node, .. } = self;
-        let (switch, waited) = self.leave();
-        let Label { bytes, .. } = switch.cells.label(node);
-        let Port { config, egress, .. } = attached(&mut switch.ports, to);
-        egress.progress = now;
-        egress.stalled = false;
-        if config.scheduling != Scheduling::Strict {
-            egress.deficits[class] -= i64::from(bytes);
-        }
-        if let Some(shaper) = &mut egress.shaper {
-            shaper.take(now, bytes);
-        }
-        egress.classes[class].account.end(End::Delivered, bytes);
-        let released = switch.retire(now, node, End::Delivered);
-        if waited {
-            switch.pull(to, class);
-        }
-        released
+        let Self { now, class, .. } = self;
+        let book = |config: &PortConfig, egress: &mut Egress, bytes| {
+            egress.progress = now;
+            egress.stalled = false;
+            if config.scheduling != Scheduling::Strict {
+                egress.deficits[class] -= i64::from(bytes);
+            }
+            if let Some(shaper) = &mut egress.shaper {
+                shaper.take(now, bytes);
+            }
+            egress.classes[class].account.end(End::Delivered, bytes);
+        };
+        self.leave(book, |switch, node, label| switch.retire(now, node, label, End::Delivered))
     }
 
     /// The receiver will never take it.
     pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
-        let Self { now, egress: to, class, node, .. } = self;
-        let (switch, waited) = self.leave();
-        let released = switch.finish(now, to, node, End::Refused(refusal));
-        if waited {
-            switch.pull(to, class);
-        }
-        released
+        let (now, to) = (self.now, self.egress);
+        self.leave(|_, _, _| (), |switch, node, _| switch.finish(now, to, node, End::Refused(refusal)))
     }
 
     /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow, so that other flows of the
@@ -178,35 +181,40 @@ impl<F> Head<'_, F> {
         if self.flow.is_some() {
             return;
         }
-        let Self { now, egress: to, class, node, .. } = self;
-        let (switch, waited) = self.leave();
-        let parked = &mut attached(&mut switch.ports, to).egress.parked;
-        let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
-        switch.cells.push(&mut parked.queue, node);
+        let (now, to) = (self.now, self.egress);
+        self.leave(
+            |_, _, _| (),
+            |switch, node, _| {
+                let parked = &mut attached(&mut switch.ports, to).egress.parked;
+                let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
+                switch.cells.push(&mut parked.queue, node);
+            },
+        );
+    }
+
+    /// Takes the frame out of its queue, has its egress booked and its stay there ended, and pulls the next into its
+    /// place.
+    #[inline(always)]
+    fn leave<T>(
+        self,
+        book: impl FnOnce(&PortConfig, &mut Egress, u32),
+        end: impl FnOnce(&mut Switch<F>, Node, Label) -> T,
+    ) -> T {
+        let Self { switch, now, egress: to, class, node, flow } = self;
+        let Port { config, egress, .. } = attached(&mut switch.ports, to);
+        let label = switch.cells.label(node);
+        let waited = match flow {
+            None => egress.leave(&mut switch.cells, class, node, label),
+            Some(flow) => {
+                egress.leave_parked(&mut switch.cells, now, flow);
+                false
+            }
+        };
+        book(config, egress, label.bytes);
+        let result = end(switch, node, label);
         if waited {
             switch.pull(to, class);
         }
-    }
-}
-
-impl<'a, F> Head<'a, F> {
-    /// Takes the frame out of its queue. Whether somebody waits for the place.
-    #[inline]
-    fn leave(self) -> (&'a mut Switch<F>, bool) {
-        let Self { switch, now, egress: to, class, node, flow } = self;
-        if let Some(flow) = flow {
-            switch.leave_parked(now, to, flow);
-            return (switch, false);
-        }
-        let Label { frames, bytes, .. } = switch.cells.label(node);
-        let egress = &mut attached(&mut switch.ports, to).egress;
-        let side = &mut egress.classes[class];
-        switch.cells.pop(&mut side.queue);
-        side.load.remove(frames, bytes);
-        if side.queue.is_empty() {
-            egress.ready &= !(1 << class.pcp());
-        }
-        let waited = side.waiting != NOBODY;
-        (switch, waited)
+        result
     }
 }

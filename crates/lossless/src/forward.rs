@@ -29,16 +29,6 @@ pub struct Full<F>(pub F);
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
 const QUANTUM: u32 = 1514;
 
-/// One copy of a frame on its way.
-#[derive(Clone, Copy)]
-struct Way {
-    from: PortId,
-    to: PortId,
-    class: Class,
-    frames: u16,
-    bytes: u32,
-}
-
 impl<F> Switch<F> {
     /// Takes a frame over from the sender at `from`, and forwards it as far as there is room.
     ///
@@ -49,7 +39,8 @@ impl<F> Switch<F> {
     ///
     /// [`Full`]: the class's share of the ingress is used up. Nothing happened, and nothing will if [`Switch::room`]
     /// is asked before.
-    #[inline]
+    // A driver has one place that offers. There, the offer need not be put into memory for a call.
+    #[inline(always)]
     pub fn offer(&mut self, now: Instant, from: PortId, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
         let Arrival { frame, header, bytes, frames } = arrival;
         let Port { config, ingress, .. } = attached(&mut self.ports, from);
@@ -75,11 +66,12 @@ impl<F> Switch<F> {
             && now < memory.refresh_at;
         let egress = if known { memory.egress } else { self.consult_table(now, from, source, destination) };
 
-        let node = self.cells.insert(frame, Label { bytes, frames, ingress: from.0, class });
+        let label = Label { bytes, frames, ingress: from.0, class };
+        let node = self.cells.insert(frame, label);
         let released = if egress == NOBODY || egress == from.0 {
             self.forward_special(now, from, node, header.destination, egress)
         } else {
-            self.place(now, Way { from, to: PortId(egress), class, frames, bytes }, node)
+            self.place(now, PortId(egress), node, label)
         };
         Ok(released.map(|released| released.frame))
     }
@@ -97,7 +89,8 @@ impl<F> Switch<F> {
     #[cold]
     fn consult_table(&mut self, now: Instant, from: PortId, source: Key, destination: Key) -> u16 {
         let mut memory = self.port(from).ingress.memory;
-        if memory.generation != self.table.generation() || memory.source != source || now >= memory.refresh_at {
+        if memory.generation != self.table.generation() || memory.source != source || now >= memory.refresh_at
+        {
             if !source.is_group() {
                 self.table.learn(now, source, from.0);
             }
@@ -131,8 +124,9 @@ impl<F> Switch<F> {
 
     /// A copy to every other port. Each waits for its own egress: a slow one holds back nobody's later frames until
     /// the sender's share, or its quota there, is used up.
+    #[inline(never)]
     fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
-        let Label { class, frames, bytes, .. } = self.cells.label(node);
+        let label = self.cells.label(node);
         let mut egresses = self.attached().filter(move |port| *port != from).peekable();
         if egresses.peek().is_none() {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
@@ -141,42 +135,45 @@ impl<F> Switch<F> {
         while let Some(to) = egresses.next() {
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
             let place = if egresses.peek().is_some() { self.cells.copy(node) } else { node };
-            released = self.place(now, Way { from, to, class, frames, bytes }, place);
+            released = self.place(now, to, place, label);
         }
         released
     }
 
     /// Pushes a frame towards its egress: into its queue if there is a permit.
-    #[inline]
-    fn place(&mut self, now: Instant, way: Way, node: Node) -> Option<Released<F>> {
-        let Way { to, class, frames, bytes, .. } = way;
+    #[inline(always)]
+    fn place(&mut self, now: Instant, to: PortId, node: Node, label: Label) -> Option<Released<F>> {
+        let Label { bytes, frames, class, .. } = label;
         let Port { config, egress, .. } = attached(&mut self.ports, to);
         let side = &mut egress.classes[class];
         side.account.accept();
         if side.waiting != NOBODY || !side.permits(&config.egress, frames, bytes) {
-            return self.hold_back(now, way, node);
+            return self.hold_back(now, to, node);
         }
         side.load.add(frames, bytes);
+        let first = side.queue.is_empty();
         self.cells.push(&mut side.queue, node);
-        if egress.ready == 0 {
-            egress.progress = now;
+        if first {
+            if egress.ready == 0 {
+                egress.progress = now;
+            }
+            egress.ready |= 1 << class.pcp();
         }
-        egress.ready |= 1 << class.pcp();
         None
     }
 
     /// What becomes of a frame that finds no permit: it waits behind its ingress's others, unless the receiver is
     /// stalled or its class lossy.
     #[inline(never)]
-    fn hold_back(&mut self, now: Instant, way: Way, node: Node) -> Option<Released<F>> {
-        let Way { from, to, class, .. } = way;
+    fn hold_back(&mut self, now: Instant, to: PortId, node: Node) -> Option<Released<F>> {
+        let Label { ingress: from, class, .. } = self.cells.label(node);
         if self.port(to).egress.stalled {
             return self.finish(now, to, node, End::Refused(Refusal::STALLED));
         }
         if let Some(lossy) = self.settings.classes.lossy(class) {
             return self.finish(now, to, node, End::Refused(Refusal::full(lossy)));
         }
-        let Port { config, ingress, .. } = attached(&mut self.ports, from);
+        let Port { config, ingress, .. } = attached(&mut self.ports, PortId(from));
         let voq = &mut ingress.voqs[to.index()][class];
         let first = voq.queue.is_empty();
         self.cells.push(&mut voq.queue, node);
@@ -185,7 +182,7 @@ impl<F> Switch<F> {
             ingress.at_quota += 1;
         }
         if first {
-            self.join(from, to, class);
+            self.join(PortId(from), to, class);
         }
         None
     }

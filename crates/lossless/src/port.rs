@@ -205,8 +205,12 @@ impl Ingress {
         self.paused_since.get_or_insert(now);
     }
 
-    pub(crate) fn resume(&mut self, now: Instant) {
-        if let Some(since) = self.paused_since.take() {
+    /// Lets the sender go on, if it has room.
+    #[cold]
+    pub(crate) fn resume(&mut self, now: Instant, config: &PortConfig) {
+        if self.room(config) > 0
+            && let Some(since) = self.paused_since.take()
+        {
             self.paused += now.since(since);
         }
     }

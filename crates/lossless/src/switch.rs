@@ -287,16 +287,16 @@ impl<F> Switch<F> {
         node: Node,
         end: End,
     ) -> Option<Released<F>> {
-        let Label { class, bytes, .. } = self.cells.label(node);
-        self.port_mut(egress).egress.classes[class].account.end(end, bytes);
-        self.retire(now, node, end)
+        let label = self.cells.label(node);
+        self.port_mut(egress).egress.classes[label.class].account.end(end, label.bytes);
+        self.retire(now, node, label, end)
     }
 
     /// One egress is done with a frame and has booked it: forgets the frame if no other wants it, and books it at its
     /// ingress.
-    #[inline]
-    pub(crate) fn retire(&mut self, now: Instant, node: Node, end: End) -> Option<Released<F>> {
-        let Label { ingress, class, bytes, .. } = self.cells.label(node);
+    #[inline(always)]
+    pub(crate) fn retire(&mut self, now: Instant, node: Node, label: Label, end: End) -> Option<Released<F>> {
+        let Label { ingress, class, bytes, .. } = label;
         let Finished { frame, delivered } = self.cells.finish(node, matches!(end, End::Delivered))?;
         let port = attached(&mut self.ports, PortId(ingress));
         let side = &mut port.ingress.classes[class];
@@ -305,8 +305,8 @@ impl<F> Switch<F> {
             _ => side.account.deliver(),
         }
         side.held.remove(1, bytes);
-        if port.ingress.paused_since.is_some() && port.ingress.room(&port.config) > 0 {
-            port.ingress.resume(now);
+        if port.ingress.paused_since.is_some() {
+            port.ingress.resume(now, &port.config);
         }
         Some(Released { port: PortId(ingress), frame })
     }
