@@ -55,6 +55,8 @@ pub struct Config {
     pub rate: Option<Rate>,
     /// Frames that wait for a port at most; the switch's own choice if absent.
     pub buffer: Option<u32>,
+    /// Whether endpoints hand large segments to the switch whole, where it can take them.
+    pub offload: bool,
     /// The pause between a completed query and the next.
     pub think: Span,
     /// Flows beside the queries, from every endpoint to every other.
@@ -209,8 +211,7 @@ impl Config {
 
     fn lab(&self, bench: &Bench<'_>, switch: SwitchKind, era: Era) -> Result<Lab, MeasureError> {
         let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), switch);
-        // Every frame is a frame of the MTU: a buffer of 32 frames means the same to every switch.
-        spec.offload = false;
+        spec.offload = self.offload;
         for (number, name) in (1..).zip(self.names(AGGREGATOR, self.aggregators).chain(self.workers())) {
             let mut endpoint = quiet_endpoint(name, number)?;
             endpoint.rate = self.rate;
@@ -430,6 +431,7 @@ mod tests {
             eras: vec![Era::Today],
             rate: Some(Rate::from_gbit(1)),
             buffer: Some(32),
+            offload: false,
             think: Span::ZERO,
             background: None,
             baseline: SwitchKind::Bridge,

@@ -117,7 +117,7 @@ mod tests {
     fn the_worst_window_counts() {
         let bins = [vec![4, 4], vec![8, 0], vec![4, 4], vec![4, 4]];
         assert_eq!(worst_fairness(&bins, 1), Some(0.5));
-        assert_eq!(worst_fairness(&bins, 2), Some(0.9));
+        assert_eq!(worst_fairness(&bins, 2), Some(0.8));
         assert_eq!(worst_fairness(&bins, 5), None);
     }
 }

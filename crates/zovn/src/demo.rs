@@ -99,6 +99,7 @@ impl Story {
             eras: vec![Era::Paper, Era::Today],
             rate: Some(Rate::from_gbit(1)),
             buffer: Some(32),
+            offload: false,
             think: Span::ZERO,
             background: None,
             baseline: SwitchKind::Bridge,

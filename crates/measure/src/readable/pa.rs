@@ -26,12 +26,13 @@ impl Readable for Report {
         let buffer = config
             .buffer
             .map_or("the switch's own buffers".into(), |frames| format!("{frames}-frame buffers"));
+        let offload = if self.config.offload { "large segments whole" } else { "every frame of the MTU" };
         let think = if config.think == units::Span::ZERO { "none".into() } else { config.think.to_string() };
         let background = config.background.as_ref().map_or(String::new(), |flows| {
             format!("; beside them {} flows, {} apart at each endpoint", flows.name, flows.gap)
         });
         format!(
-            "{rate} with {buffer}, {} each, think time {think}, {}{background}.",
+            "{rate} with {buffer}, {offload}, {} each, think time {think}, {}{background}.",
             if config.queries == 1 { "1 query".into() } else { format!("{} queries", count(config.queries)) },
             many(config.rounds.into(), "round"),
         )
