@@ -74,7 +74,8 @@ pub struct Shaping {
 /// What a port is told when it is attached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PortConfig {
-    /// How much of this port's sender may be held in each class.
+    /// How much of this port's sender may be held in each class. A burst that is already being offered may cross the
+    /// bound in bytes.
     pub ingress: Limits,
     /// How many of those frames may wait for one egress in one class before the sender is held back (the VOQ's
     /// quota). A burst that is already being offered may cross it.

@@ -4,7 +4,7 @@ use units::{Class, Instant, Mac};
 use wire::ethernet;
 
 use crate::cells::{Cells, Finished, Label, Node};
-use crate::port::{EgressClass, IngressClass, NOBODY, Port, PortId, Voq};
+use crate::port::{EgressClass, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
 use crate::table::Key;
 use crate::{Limits, Refusal, Switch};
@@ -37,7 +37,7 @@ impl<F> Switch<F> {
     ///
     /// # Errors
     ///
-    /// [`Full`]: the class's share of the ingress is used up. Nothing happened, and nothing will if [`Switch::room`]
+    /// [`Full`]: as many frames of the class are held as may be. Nothing happened, and nothing will if [`Switch::room`]
     /// is asked before.
     // A driver has one place that offers. There, the offer need not be put into memory for a call.
     #[inline(always)]
@@ -50,7 +50,7 @@ impl<F> Switch<F> {
         };
 
         let side = &mut ingress.classes[class];
-        if !side.permits(&config.ingress, bytes) {
+        if side.held.frames >= config.ingress.frames.max(1) {
             ingress.pause(now);
             return Err(Full(frame));
         }
@@ -311,15 +311,6 @@ impl Voq {
     #[inline]
     fn first(&self) -> Node {
         self.queue.head().expect("who waits has a frame")
-    }
-}
-
-impl IngressClass {
-    /// Whether the sender may have one more frame held. An empty ingress takes any one.
-    #[inline]
-    fn permits(&self, limits: &Limits, bytes: u32) -> bool {
-        let fits = self.held.frames < limits.frames && self.held.bytes + u64::from(bytes) <= limits.bytes;
-        fits || self.held.frames == 0
     }
 }
 

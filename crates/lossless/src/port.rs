@@ -191,7 +191,7 @@ impl Ingress {
             if class.held.bytes >= config.ingress.bytes {
                 0
             } else {
-                config.ingress.frames.saturating_sub(class.held.frames)
+                config.ingress.frames.max(1).saturating_sub(class.held.frames)
             }
         };
         self.classes.0.iter().map(room).min().unwrap_or(0)

@@ -38,7 +38,7 @@ pub struct Released<F> {
 pub struct TooManyPorts;
 
 /// The books do not balance: a defect of ours.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("port {port} class {class} {side}: {account:?} but {counted} frames lie in queues")]
 pub struct Imbalance {
     /// The port's number.
@@ -48,7 +48,7 @@ pub struct Imbalance {
     /// `ingress` or `egress`.
     pub side: &'static str,
     /// The account that is wrong.
-    pub account: Account,
+    pub account: Box<Account>,
     /// What really waits.
     pub counted: u64,
 }
@@ -221,7 +221,7 @@ impl<F> Switch<F> {
     /// A frame that may leave already is no deadline: its receiver has to ask.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let verdict = self.settings.stall_after;
-        let of_port = |port: &Box<Port>| {
+        let of_port = |port: &Port| {
             let egress = &port.egress;
             let shaped =
                 egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| egress.ready != 0 && *at > now);
@@ -230,7 +230,7 @@ impl<F> Switch<F> {
             [shaped, stall, flows].into_iter().flatten().min()
         };
         let sweep = self.table.sweep_at();
-        let ports = self.ports.iter().flatten().filter_map(of_port).min();
+        let ports = self.ports.iter().flatten().filter_map(|port| of_port(port)).min();
         [ports, (sweep > now).then_some(sweep)].into_iter().flatten().min()
     }
 
@@ -257,7 +257,8 @@ impl<F> Switch<F> {
                 for (side, account, counted) in sides {
                     let counted = counted as u64;
                     if !account.balances() || account.held != counted {
-                        return Err(Imbalance { port: id.index(), class, side, account, counted });
+                        let (port, account) = (id.index(), Box::new(account));
+                        return Err(Imbalance { port, class, side, account, counted });
                     }
                 }
             }
