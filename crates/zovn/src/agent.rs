@@ -21,7 +21,7 @@ Examples:
 The first signal stops taking frames, lets those that are held reach their receivers (`drain` in the file, 5s),
 and removes what was made; a second one does not wait.";
 
-/// Runs a host's virtual switch until it is told to stop.
+/// Run a host's virtual switch until it is told to stop.
 ///
 /// The switch attaches the ports that the file declares, moves their frames without losing any, and listens on a
 /// Unix socket for its local API: attach and detach ports, change them, read their status and metrics.

@@ -34,11 +34,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a host's virtual switch.
+    // A command that is not described here is described, at more length, by its flags.
     Agent(agent::Args),
-    /// Watch an agent's ports live.
     Top(top::Args),
-    /// Bring up hosts, links and a switch under test as network namespaces.
     Lab(lab::Args),
     /// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
     Measure(measure::Args),

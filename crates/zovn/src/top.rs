@@ -28,7 +28,10 @@ Examples:
   zovn top --once                            a table, once
   zovn top --json --interval 100ms           one status a line, ten times a second";
 
-/// Shows an agent's ports live: rates, queues, how long senders were held back, refusals, and the ledger.
+/// Watch an agent's ports live.
+///
+/// For each port: its rates, both its queues, how much of the time its sender was held back, refusals, UDP flows that
+/// wait for their socket, and whether the law holds: accepted = delivered + refused + held.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {

@@ -106,7 +106,7 @@ impl World {
     fn udp(&self, place: usize) -> UdpSocket {
         let address = format!("10.9.0.{}:7", place + 1);
         let socket = self.containers[place].run(|| UdpSocket::bind(address)).unwrap().unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         socket
     }
 
@@ -186,6 +186,35 @@ fn ports_come_change_and_go_while_frames_flow() {
     assert_eq!(status.ports.len(), 2);
     assert!(balanced(&status), "{status:?}");
     assert!(status.ledger.delivered > 0 && status.busy_ns > 0 && status.busy_ns <= status.uptime_ns);
+}
+
+#[test]
+fn a_shaped_backlog_leaves_though_nothing_else_happens() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    let change =
+        PortChange { rate: Some(RateChange::To("10mbit".parse().unwrap())), ..PortChange::default() };
+    client.change(&name(1), &change).unwrap();
+    // A container that still asks where its neighbour is drops what its sockets send.
+    world.greet(0, 1);
+    let (from, to) = (world.udp(0), world.udp(1));
+    let target = to.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..400u16 {
+                let mut datagram = [0; 1000];
+                datagram[..2].copy_from_slice(&number.to_be_bytes());
+                from.send_to(&datagram, target).unwrap();
+            }
+        });
+        for number in 0..400u16 {
+            let mut datagram = [0; 1000];
+            // Its time-out fails the test.
+            to.recv(&mut datagram).unwrap();
+            assert_eq!(datagram[..2], number.to_be_bytes());
+        }
+    });
+    assert!(balanced(&client.status().unwrap()));
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn bar(share: f64) -> Vec<Span<'static>> {
 }
 
 fn keys_line(sort: Sort) -> Line<'static> {
-    let mut line = vec![" q ".reversed(), " quit  ".into()];
+    let mut line = vec![" q ".reversed(), " quit ".into()];
     let keys = [
         ("n", "name", Sort::Name),
         ("i", "in", Sort::In),
@@ -267,7 +267,7 @@ fn keys_line(sort: Sort) -> Line<'static> {
     ];
     for (key, name, order) in keys {
         line.push(format!(" {key} ").reversed());
-        let name = format!(" {name}  ");
+        let name = format!(" {name} ");
         line.push(if order == sort { name.bold() } else { name.dim() });
     }
     line.extend([" ↑↓ ".reversed(), " scroll".into()]);
