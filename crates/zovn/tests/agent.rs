@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::UdpSocket;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,11 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::{Client, ClientError};
-use model::{AgentStatus, Attachment, Limits, PortChange, PortName, PortSpec, PortState, RateChange};
+use model::{
+    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, PortChange, PortName, PortSpec, PortState,
+    RateChange,
+};
 use ports::netlink::Netlink;
 use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
-use units::{Class, Rate};
+use units::{Class, Rate, Span};
 
 /// Containers, a directory and at most one agent of a test's own, which go with it even if it fails.
 struct World {
@@ -71,9 +74,10 @@ impl World {
 
     fn command(&self, ports: usize) -> Command {
         let file = self.directory.path().join("host.toml");
-        let declared = model::HostConfig {
+        let declared = HostConfig {
+            // Nobody waits so long: a test that drains at all has to find another end.
+            agent: AgentSettings { drain: Span::from_secs(600), ..AgentSettings::default() },
             ports: (0..ports).map(|place| self.port(place)).collect(),
-            ..model::HostConfig::default()
         };
         fs::write(&file, toml::to_string(&declared).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
@@ -84,8 +88,13 @@ impl World {
 
     /// Starts an agent with the first `ports` containers attached and waits until it is ready.
     fn start(&mut self, ports: usize) -> Client {
+        let command = self.command(ports);
+        self.start_as(command)
+    }
+
+    fn start_as(&mut self, mut command: Command) -> Client {
         assert!(self.agent.is_none());
-        self.agent = Some(self.command(ports).spawn().unwrap());
+        self.agent = Some(command.spawn().unwrap());
         let client = self.client();
         until(|| {
             let agent = self.agent.as_mut().unwrap();
@@ -95,10 +104,14 @@ impl World {
         client
     }
 
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(self.agent.as_ref().unwrap()), signal).unwrap();
+    }
+
     /// Ends the agent with a signal and returns its exit code, if it has one, and its log.
     fn end(&mut self, signal: Signal) -> (Option<i32>, String) {
+        self.signal(signal);
         let agent = self.agent.take().unwrap();
-        kill_process(Pid::from_child(&agent), signal).unwrap();
         let output = agent.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
@@ -285,6 +298,49 @@ fn a_signal_ends_it_and_nothing_is_left() {
         assert!(!world.socket().exists());
         assert!(!world.has_interface(0) && !world.has_interface(1));
     }
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_what_is_held() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    world.greet(0, 1);
+    let slow = PortChange { rate: Some(RateChange::To("1kbit".parse().unwrap())), ..PortChange::default() };
+    client.change(&name(1), &slow).unwrap();
+    let (from, to) = (world.udp(0), world.udp(1));
+    for _ in 0..50 {
+        from.send_to(&[0; 1000], to.local_addr().unwrap()).unwrap();
+    }
+    until(|| client.status().unwrap().ledger.held > 40);
+    world.signal(Signal::TERM);
+    until(|| !client.ready().unwrap());
+    assert_eq!(refusal(client.detach(&name(0))).0, 503);
+    let (code, log) = world.end(Signal::TERM);
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.contains("balanced=true") && !log.contains("ledger.held=0 "), "{log}");
+    assert!(!world.socket().exists() && !world.has_interface(0) && !world.has_interface(1));
+}
+
+#[test]
+fn systemd_is_told_of_each_step() {
+    let mut world = World::new(0);
+    let path = world.directory.path().join("notify");
+    let systemd = UnixDatagram::bind(&path).unwrap();
+    systemd.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let told = |what: &str| {
+        let mut buffer = [0; 256];
+        until(|| {
+            let len = systemd.recv(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..len]).lines().any(|line| line == what)
+        });
+    };
+    let mut command = world.command(0);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
+    world.start_as(command);
+    told("READY=1");
+    told("WATCHDOG=1");
+    world.signal(Signal::TERM);
+    told("STOPPING=1");
 }
 
 #[test]
