@@ -1,9 +1,10 @@
 //! The switch's thread: it turns the pump, sleeps when there is nothing to do, and takes orders in between.
 //!
 //! ```text
-//!  API ──orders──▶ ┌────────────────────────────────────────┐
-//!      ──bell────▶ │ obey ─▶ turn ─▶ worked? ─▶ spin? ─▶ sleep until an event, the bell, or the deadline
-//!      ◀─answers── └──▲──────────┴────────────┴───────────┘
+//!      ──orders─▶
+//!  API ◀─answers─  obey ─▶ turn ── worked ──▶ (again)
+//!      ──bell───┐             └─── nothing ─▶ soon? spin : sleep until an event, the bell or the deadline
+//!               └──────────────────────────────────────────────────────────────────────▲
 //! ```
 //!
 //! Whoever gives an order puts it into the channel and then rings the bell. The thread, woken by the bell, silences

@@ -79,8 +79,8 @@ pub enum Attachment {
 pub struct Limits {
     /// The most frames. A large segment counts as the frames it stands for.
     pub frames: u32,
-    /// The most bytes.
-    #[serde(default = "no_byte_bound")]
+    /// The most bytes; as many as the frames have if absent.
+    #[serde(default = "no_byte_bound", skip_serializing_if = "is_no_byte_bound")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1mib"))]
     pub bytes: Bytes,
 }
@@ -185,6 +185,10 @@ impl PortSpec {
 
 fn no_byte_bound() -> Bytes {
     Bytes(u64::from(u32::MAX))
+}
+
+fn is_no_byte_bound(bytes: &Bytes) -> bool {
+    *bytes == no_byte_bound()
 }
 
 fn default_mtu() -> u32 {

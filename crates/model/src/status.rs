@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use units::{Rate, Span};
+use units::{Class, Rate, Span};
 
 use crate::{Attachment, ClassKind, Limits, PortName};
 
@@ -44,6 +44,9 @@ pub struct PortStatus {
     pub egress_limits: Limits,
     /// How much of its sender's may wait in the switch, in all classes.
     pub ingress_limits: Limits,
+    /// The class of frames that carry no 802.1Q tag.
+    #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7))]
+    pub class: Class,
     /// What came in here, wherever it went.
     pub ingress: Ledgers,
     /// What was addressed to here, wherever it came from.

@@ -40,6 +40,7 @@ pub(super) fn port(plane: &mut Plane<TapPort, HostGate>, attached: &Attached, no
         rate: spec.rate,
         egress_limits: spec.egress,
         ingress_limits: spec.ingress,
+        class: spec.class,
         ingress: ledgers(plane, ingress),
         egress: ledgers(plane, egress),
         ingress_bytes: Class::all().map(|class| ingress(class).bytes).sum(),
