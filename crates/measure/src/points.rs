@@ -165,8 +165,9 @@ pub fn sum_ledgers(sum: &mut LedgerStatus, other: LedgerStatus) {
     }
 }
 
-/// Frames lost since the lab came up. An agent tells what it refused; of another switch we know what went in and
-/// what came out.
+/// Frames lost since the lab came up. An agent tells what it refused; of another switch we know what went in, what came
+/// out, and what its ports' queues dropped. A large segment may go in whole and come out in pieces, which hides a loss
+/// from the first two but not from the queues.
 fn lost(counters: &Counters) -> u64 {
     let endpoints = counters.endpoints.values();
     let at_endpoints: u64 = endpoints.map(|one| one.device.tx_dropped + one.queue.dropped).sum();
@@ -175,7 +176,8 @@ fn lost(counters: &Counters) -> u64 {
         None => {
             let sent: u64 = counters.endpoints.values().map(|one| one.device.tx_packets).sum();
             let received: u64 = counters.endpoints.values().map(|one| one.device.rx_packets).sum();
-            sent.saturating_sub(received)
+            let dropped: u64 = counters.ports.values().map(|port| port.device.tx_dropped.max(port.queue.dropped)).sum();
+            sent.saturating_sub(received).max(dropped)
         }
     };
     at_endpoints + in_switch
