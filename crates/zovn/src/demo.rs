@@ -99,7 +99,7 @@ impl Story {
             eras: vec![Era::Paper, Era::Today],
             rate: Some(Rate::from_gbit(1)),
             buffer: Some(32),
-            offload: false,
+            offload: true,
             think: Span::ZERO,
             background: None,
             baseline: SwitchKind::Bridge,

@@ -142,9 +142,9 @@ struct PaArgs {
     /// How many frames wait for a port at most, or none for the switch's own choice.
     #[arg(long, value_name = "FRAMES", default_value = "32")]
     buffer: Bound<u32>,
-    /// Let endpoints hand large segments to the switch whole, where it can take them (Open vSwitch cannot).
+    /// Cut every segment at its endpoint, so that the switch sees frames of the MTU only (with Open vSwitch always).
     #[arg(long)]
-    offload: bool,
+    no_offload: bool,
     /// The pause between a completed query and the next.
     #[arg(long, default_value = "0s")]
     think: Span,
@@ -301,7 +301,7 @@ impl PaArgs {
             eras,
             rate: self.rate.0,
             buffer: self.buffer.0,
-            offload: self.offload,
+            offload: !self.no_offload,
             think: self.think,
             background,
             baseline: self.baseline.unwrap_or(self.common.switches[0]),
