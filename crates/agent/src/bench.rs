@@ -112,7 +112,7 @@ const SLOT_SIZE: u32 = 2048;
 pub fn memory_throughput(run: &MemoryRun) -> Result<MemoryResult, MemoryRunError> {
     let mut world = World::new(run.kind, run.size, run.flows)?;
     while world.ends.arrived < WARM_UP {
-        world.round();
+        world.round(clock::now());
     }
     let warm = world.ends.arrived;
     let (elapsed, arrived, switch) = match run.threads {
@@ -183,15 +183,15 @@ impl World {
 
     /// A burst of each generator, a turn of the switch, and all that the sinks were given. Returns how many frames
     /// they got.
-    pub fn round(&mut self) -> u64 {
+    pub fn round(&mut self, now: Instant) -> u64 {
         self.ends.send();
-        turn(&mut self.plane);
+        turn(&mut self.plane, now);
         self.ends.take()
     }
 
     /// Rounds without generators, until nothing is on its way.
     fn drain(&mut self) {
-        while turn(&mut self.plane) | (self.ends.take() > 0) {}
+        while turn(&mut self.plane, clock::now()) | (self.ends.take() > 0) {}
     }
 }
 
@@ -214,9 +214,9 @@ impl Ends {
 }
 
 /// One turn of the switch; nothing tells it which generator sent, so it looks at every port.
-fn turn(plane: &mut Plane<MemoryPort, Open>) -> bool {
+fn turn(plane: &mut Plane<MemoryPort, Open>, now: Instant) -> bool {
     plane.stir_all();
-    plane.turn(clock::now())
+    plane.turn(now)
 }
 
 fn one_thread(world: &mut World, duration: Span) -> (Span, u64, Option<Share>) {
@@ -227,7 +227,7 @@ fn one_thread(world: &mut World, duration: Span) -> (Span, u64, Option<Share>) {
     let now = loop {
         ends.send();
         let before = cycles::now();
-        turn(plane);
+        turn(plane, clock::now());
         spent += cycles_since(before).unwrap_or(0);
         ends.take();
         let now = clock::now();
@@ -252,7 +252,7 @@ fn two_threads(world: &mut World, duration: Span) -> (Span, u64, Option<Share>) 
             // Only a turn after the last frame was sent can tell that none is left.
             while {
                 let stopped = stop.load(Ordering::Acquire);
-                let moved = turn(plane);
+                let moved = turn(plane, clock::now());
                 if !moved {
                     std::thread::yield_now();
                 }

@@ -70,7 +70,7 @@ struct Line<P> {
 pub struct Plane<P, G> {
     switch: Switch<Slot>,
     /// By port number.
-    lines: Vec<Option<Line<P>>>,
+    lines: Vec<Option<Box<Line<P>>>>,
     ids: Vec<PortId>,
     gate: G,
     /// Refused in this visit, to be released after it.
@@ -99,8 +99,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        self.lines[id.index()] =
-            Some(Line { device, dry: false, muted: false, busy: false, dirty: true, failed: None });
+        let line = Line { device, dry: false, muted: false, busy: false, dirty: true, failed: None };
+        self.lines[id.index()] = Some(Box::new(line));
         self.ids.push(id);
         Ok(id)
     }
@@ -152,7 +152,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
 
     /// The device of the port with this number, if there is one, may have something again.
     pub fn stir(&mut self, port: usize) {
-        if let Some(line) = self.lines.get_mut(port).and_then(Option::as_mut) {
+        if let Some(Some(line)) = self.lines.get_mut(port) {
             line.dry = false;
         }
     }
@@ -229,100 +229,94 @@ impl<P: Port, G: Gate> Plane<P, G> {
         lifted > 0
     }
 
-    /// Hands out what a receiver may have, as far as it takes it.
-    #[inline]
+    /// Hands out what a receiver may have, as far as it takes it: first what was set aside and may go now.
     fn transmit(&mut self, now: Instant, id: PortId) -> bool {
-        let mut moved = self.transmit_parked(now, id);
-        let Self { switch, lines, gate, .. } = self;
-        if let Some(line) = &mut lines[id.index()] {
-            line.busy = false;
+        // For the visit, the receiver's line leaves its place: so every sender's can be borrowed beside it.
+        let mut line = self.lines[id.index()].take().expect("the port is attached");
+        line.busy = false;
+        let mut moved = false;
+        if self.switch.parked_flows(id).len() > 0 {
+            let flows: Vec<_> = self.switch.parked_flows(id).collect();
+            for flow in flows {
+                moved |= self.drain(now, id, &mut line, Some(flow));
+            }
         }
+        moved |= self.drain(now, id, &mut line, None);
+        self.lines[id.index()] = Some(line);
+        moved
+    }
+
+    /// Hands out the frames of one flow that was set aside, or those of the queue.
+    fn drain(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
+        let Self { switch, lines, gate, .. } = self;
+        if line.failed.is_some() {
+            return false;
+        }
+        let mut moved = false;
         for _ in 0..BURST {
-            let Some(head) = switch.head(now, id) else { break };
-            let (source, line) = pair(lines, head.ingress(), id);
-            match gate.ask(id, &source.device.frame(*head.frame())) {
+            let head = match parked {
+                None => switch.head(now, id),
+                Some(flow) => switch.parked_head(now, id, flow),
+            };
+            let Some(head) = head else { break };
+            let source = lines[head.ingress().index()].as_mut();
+            let source = source.expect("a frame leaves by another port than it came, which is attached");
+            let frame = source.device.frame(*head.frame());
+            match gate.ask(id, &frame) {
+                Verdict::Hold(_) if parked.is_some() => break,
                 Verdict::Hold(flow) => head.park(flow),
-                Verdict::Go(flow) if head.is_parked(flow) => head.park(flow),
-                Verdict::Go(_) | Verdict::Free => {
-                    if !hand_over(source, line, gate, head) {
-                        break;
-                    }
-                }
+                Verdict::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
+                Verdict::Go(_) | Verdict::Free => match line.hand_over(frame, gate, head) {
+                    Some(released) => source.release(released),
+                    None => break,
+                },
             }
             moved = true;
         }
         moved
     }
+}
 
-    /// Hands out what was set aside and may go now.
-    #[inline]
-    fn transmit_parked(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, gate, .. } = self;
-        if switch.parked_flows(id).len() == 0 {
-            return false;
-        }
-        let flows: Vec<_> = switch.parked_flows(id).collect();
-        let mut moved = false;
-        for flow in flows {
-            while let Some(head) = switch.parked_head(now, id, flow) {
-                let (source, line) = pair(lines, head.ingress(), id);
-                let held = matches!(gate.ask(id, &source.device.frame(*head.frame())), Verdict::Hold(_));
-                if held || !hand_over(source, line, gate, head) {
-                    break;
-                }
-                moved = true;
+impl<P: Port> Line<P> {
+    /// Hands a frame to its receiver, and returns what the switch has released for it. `None`: the receiver has no
+    /// room, and the frame stays where it is.
+    #[inline(always)]
+    fn hand_over<G: Gate>(
+        &mut self,
+        frame: FrameView<'_>,
+        gate: &mut G,
+        head: Head<'_, Slot>,
+    ) -> Option<Option<Released<Slot>>> {
+        let released = match self.device.transmit(frame) {
+            Ok(Taken::Yes) => {
+                gate.passed();
+                head.delivered()
             }
+            Ok(Taken::Malformed) => head.refuse(Refusal::UNFIT),
+            Ok(Taken::Busy) => {
+                self.busy = true;
+                return None;
+            }
+            Err(error) => {
+                self.failed = Some(error);
+                return None;
+            }
+        };
+        self.dirty = true;
+        Some(released)
+    }
+
+    /// Gives a frame's memory back to its sender, if nobody wants the frame any more.
+    #[inline]
+    fn release(&mut self, released: Option<Released<Slot>>) {
+        if let Some(released) = released {
+            self.device.release(released.frame);
+            self.dirty = true;
         }
-        moved
     }
 }
 
-/// The lines of a frame's two ports, which are never one.
-#[inline]
-fn pair<P>(lines: &mut [Option<Line<P>>], from: PortId, to: PortId) -> (&mut Line<P>, &mut Line<P>) {
-    let both = lines.get_disjoint_mut([from.index(), to.index()]);
-    let [Some(source), Some(line)] = both.expect("a frame leaves by another port than it came") else {
-        unreachable!("frames of detached ports are refused");
-    };
-    (source, line)
-}
-
-/// Hands a frame to its receiver. `false`: the receiver has no room, and the frame stays where it is.
-#[inline]
-fn hand_over<P: Port, G: Gate>(
-    source: &mut Line<P>,
-    line: &mut Line<P>,
-    gate: &mut G,
-    head: Head<'_, Slot>,
-) -> bool {
-    if line.failed.is_some() {
-        return false;
-    }
-    let released = match line.device.transmit(source.device.frame(*head.frame())) {
-        Ok(Taken::Yes) => {
-            gate.passed();
-            head.delivered()
-        }
-        Ok(Taken::Malformed) => head.refuse(Refusal::UNFIT),
-        Ok(Taken::Busy) => {
-            line.busy = true;
-            return false;
-        }
-        Err(error) => {
-            line.failed = Some(error);
-            return false;
-        }
-    };
-    line.dirty = true;
-    if let Some(released) = released {
-        source.device.release(released.frame);
-        source.dirty = true;
-    }
-    true
-}
-
-fn release<P: Port>(lines: &mut [Option<Line<P>>], released: Released<Slot>) {
+fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], released: Released<Slot>) {
     let line = lines[released.port.index()].as_mut().expect("frames of detached ports were released before");
-    line.device.release(released.frame);
-    line.dirty = true;
+    line.release(Some(released));
 }
