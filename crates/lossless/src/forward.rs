@@ -1,12 +1,12 @@
 //! From a sender to an egress: classification, and the forwarder of Algorithm 1 in both directions.
 
-use units::{Class, Instant, Mac};
-use wire::ethernet;
+use units::{Class, ClassMap, Instant, Mac};
+use wire::ethernet::Peek;
 
 use crate::cells::{Cells, Finished, Label, Node};
-use crate::port::{EgressClass, NOBODY, Port, PortId, Voq};
+use crate::port::{EgressClass, Memory, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
-use crate::table::Key;
+use crate::table::{Heading, Key, MacTable};
 use crate::{Limits, Refusal, Switch};
 
 /// A frame that a sender offers.
@@ -15,7 +15,7 @@ pub struct Arrival<F> {
     /// The sender's handle.
     pub frame: F,
     /// Its Ethernet header.
-    pub header: ethernet::Peek,
+    pub header: Peek,
     /// Bytes on a wire, from the Ethernet header on. A large segment counts what it stands for.
     pub bytes: u32,
     /// Frames on a wire; 1 unless it is a large segment.
@@ -37,17 +37,19 @@ impl<F> Switch<F> {
     ///
     /// # Errors
     ///
-    /// [`Full`]: as many frames of the class are held as may be. Nothing happened, and nothing will if [`Switch::room`]
-    /// is asked before.
+    /// [`Full`]: as many frames of the class are held as may be. The frame is not accepted, and not in the books. It
+    /// cannot be if [`Switch::room`] is asked before.
     // A driver has one place that offers. There, the offer need not be put into memory for a call.
     #[inline(always)]
     pub fn offer(&mut self, now: Instant, from: PortId, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
         let Arrival { frame, header, bytes, frames } = arrival;
-        let Port { config, ingress, .. } = attached(&mut self.ports, from);
-        let (class, vlan) = match header.tag {
-            None => (config.class, 0),
-            Some(tag) => (self.settings.priorities[tag.class], tag.vlan),
-        };
+        let heading = Heading::of(&header);
+        let port = attached(&mut self.ports, from);
+        if !port.ingress.memory.holds(now, self.table.generation(), heading) {
+            port.consult(&mut self.table, &self.settings.priorities, now, from, heading);
+        }
+        let Port { config, ingress, .. } = port;
+        let Memory { class, egress, .. } = ingress.memory;
 
         let side = &mut ingress.classes[class];
         if side.held.frames >= config.ingress.frames.max(1) {
@@ -57,14 +59,6 @@ impl<F> Switch<F> {
         side.held.add(1, bytes);
         side.account.accept();
         side.account.bytes += u64::from(bytes);
-
-        let (source, destination) = (Key::new(header.source, vlan), Key::new(header.destination, vlan));
-        let memory = &ingress.memory;
-        let known = memory.generation == self.table.generation()
-            && memory.source == source
-            && memory.destination == destination
-            && now < memory.refresh_at;
-        let egress = if known { memory.egress } else { self.consult_table(now, from, source, destination) };
 
         let label = Label { bytes, frames, ingress: from.0, class };
         let node = self.cells.insert(frame, label);
@@ -82,25 +76,6 @@ impl<F> Switch<F> {
         let account = &mut port.ingress.classes[port.config.class].account;
         account.accept();
         account.refuse(Refusal::MALFORMED);
-    }
-
-    /// Asks the table where `destination` is, and tells it where `source` is if that is news. The port remembers both.
-    /// Returns the destination's port, or [`NOBODY`].
-    #[cold]
-    fn consult_table(&mut self, now: Instant, from: PortId, source: Key, destination: Key) -> u16 {
-        let mut memory = self.port(from).ingress.memory;
-        if memory.generation != self.table.generation() || memory.source != source || now >= memory.refresh_at
-        {
-            if !source.is_group() {
-                self.table.learn(now, source, from.0);
-            }
-            (memory.source, memory.refresh_at) = (source, now + self.table.refresh());
-        }
-        let known = if destination.is_group() { None } else { self.table.find(destination) };
-        (memory.destination, memory.egress) = (destination, known.unwrap_or(NOBODY));
-        memory.generation = self.table.generation();
-        self.port_mut(from).ingress.memory = memory;
-        memory.egress
     }
 
     /// A frame to nobody, to everybody, or back to where it came from.
@@ -287,6 +262,36 @@ impl<F> Switch<F> {
 }
 
 impl Port {
+    /// Asks the table where a frame goes, tells it where the frame came from if that is news, and remembers the
+    /// answer.
+    #[inline(never)]
+    fn consult(
+        &mut self,
+        table: &mut MacTable,
+        priorities: &ClassMap<Class>,
+        now: Instant,
+        id: PortId,
+        heading: Heading,
+    ) {
+        let (class, vlan) = match heading.tag() {
+            None => (self.config.class, 0),
+            Some(tag) => (priorities[tag.class], tag.vlan),
+        };
+        let (from, to) = (heading.source(), heading.destination());
+        let source = Key::new(from, vlan);
+        let memory = &mut self.ingress.memory;
+        let current = memory.generation == table.generation() && now < memory.refresh_at;
+        if !current || memory.source != source {
+            if !from.is_multicast() {
+                table.learn(now, source, id.0);
+            }
+            (memory.source, memory.refresh_at) = (source, now + table.refresh());
+        }
+        let known = if to.is_multicast() { None } else { table.find(Key::new(to, vlan)) };
+        memory.generation = table.generation();
+        (memory.heading, memory.class, memory.egress) = (heading, class, known.unwrap_or(NOBODY));
+    }
+
     /// Takes the sender's first frame that waits for (`to`, `class`). Whether it was the last: then its turn ends.
     #[inline]
     fn take_waiting<F>(&mut self, cells: &mut Cells<F>, to: PortId, class: Class) -> (Node, bool) {
@@ -303,6 +308,14 @@ impl Port {
             voq.deficit = 0;
         }
         (node, last)
+    }
+}
+
+impl Memory {
+    /// Whether it is of frames like this one, and still true.
+    #[inline]
+    fn holds(&self, now: Instant, generation: u64, heading: Heading) -> bool {
+        self.heading == heading && self.generation == generation && now < self.refresh_at
     }
 }
 

@@ -7,7 +7,7 @@ use units::{Class, ClassMap, Instant, Span};
 
 use crate::cells::Queue;
 use crate::shaper::Shaper;
-use crate::table::Key;
+use crate::table::{Heading, Key};
 use crate::{Account, Flow, Load, PortConfig};
 
 /// A port of one switch.
@@ -71,26 +71,28 @@ impl Voq {
     pub(crate) const EMPTY: Self = Self { queue: Queue::EMPTY, frames: 0, deficit: 0, next: NOBODY };
 }
 
-/// The last source that was learned and the last destination that was looked up, so that a sender that keeps talking
-/// to one receiver does not ask the table for each frame.
+/// What the last frame was like and where it had to go, so that a sender that keeps talking to one receiver does not
+/// ask the table for each frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
+    pub heading: Heading,
     /// The table's generation that this was true of.
     pub generation: u64,
-    pub source: Key,
     /// When the table wants to hear of the source again.
     pub refresh_at: Instant,
-    pub destination: Key,
+    pub source: Key,
+    pub class: Class,
     /// The destination's port, or [`NOBODY`] for everybody.
     pub egress: u16,
 }
 
 impl Memory {
     pub(crate) const NOTHING: Self = Self {
+        heading: Heading::NONE,
         generation: 0,
-        source: Key::NONE,
         refresh_at: Instant::ZERO,
-        destination: Key::NONE,
+        source: Key::NONE,
+        class: Class::from_low_bits(0),
         egress: NOBODY,
     };
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use units::{Class, ClassMap, Instant, Mac, Span};
 
 use crate::cells::{Cells, Finished, Label, Node};
-use crate::port::{Egress, MAX_PORTS, Port};
+use crate::port::{Egress, MAX_PORTS, Memory, Port};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
@@ -111,6 +111,8 @@ impl<F> Switch<F> {
             port.egress.shaper = config.shaping.map(Shaper::new);
         }
         port.config = config;
+        // The class of untagged frames may be another now.
+        port.ingress.memory = Memory::NOTHING;
         port.ingress.at_quota = 0;
         for voq in port.ingress.voqs.iter().flat_map(|classes| &classes.0) {
             port.ingress.at_quota += u16::from(voq.frames >= config.quota);

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use units::{Instant, Mac, Span};
+use wire::ethernet::{Peek, Tag};
 
 /// An address in a VLAN, and the port it is reached by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,14 +32,50 @@ impl Key {
         Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))
     }
 
-    /// Whether it is a group's address, broadcast included.
-    pub(crate) fn is_group(self) -> bool {
-        self.mac().is_multicast()
-    }
-
     fn mac(self) -> Mac {
         let [_, _, a, b, c, d, e, f] = (self.0 >> 12).to_be_bytes();
         Mac([a, b, c, d, e, f])
+    }
+}
+
+/// A frame's addresses and tag in two numbers, which are quick to make and to compare.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Heading {
+    /// In the low 48 bits the address, first octet lowest; above it the tag's control information.
+    source_and_tag: u64,
+    destination: u64,
+}
+
+/// In place of a tag: the drop eligible bit, which is not kept of a tag.
+const UNTAGGED: u16 = 1 << 12;
+
+impl Heading {
+    /// No frame's: its destination is longer than 48 bits.
+    pub(crate) const NONE: Self = Self { source_and_tag: 0, destination: u64::MAX };
+
+    #[inline]
+    pub(crate) fn of(header: &Peek) -> Self {
+        let number = |Mac([a, b, c, d, e, f])| u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
+        let tag = header.tag.map_or(UNTAGGED, Tag::tci);
+        Self {
+            source_and_tag: number(header.source) | u64::from(tag) << 48,
+            destination: number(header.destination),
+        }
+    }
+
+    pub(crate) fn source(self) -> Mac {
+        let [a, b, c, d, e, f, ..] = self.source_and_tag.to_le_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    pub(crate) fn destination(self) -> Mac {
+        let [a, b, c, d, e, f, ..] = self.destination.to_le_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    pub(crate) fn tag(self) -> Option<Tag> {
+        let tci = (self.source_and_tag >> 48) as u16;
+        (tci != UNTAGGED).then(|| Tag::from_tci(tci))
     }
 }
 
