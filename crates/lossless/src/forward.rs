@@ -52,7 +52,7 @@ impl<F> Switch<F> {
         let Memory { class, egress, .. } = ingress.memory;
 
         let side = &mut ingress.classes[class];
-        if side.held.frames >= config.ingress.frames.max(1) {
+        if side.held.frames >= config.ingress.frames && side.held.frames > 0 {
             ingress.pause(now);
             return Err(Full(frame));
         }
