@@ -176,7 +176,8 @@ fn lost(counters: &Counters) -> u64 {
         None => {
             let sent: u64 = counters.endpoints.values().map(|one| one.device.tx_packets).sum();
             let received: u64 = counters.endpoints.values().map(|one| one.device.rx_packets).sum();
-            let dropped: u64 = counters.ports.values().map(|port| port.device.tx_dropped.max(port.queue.dropped)).sum();
+            let dropped: u64 =
+                counters.ports.values().map(|port| port.device.tx_dropped.max(port.queue.dropped)).sum();
             sent.saturating_sub(received).max(dropped)
         }
     };
