@@ -16,7 +16,7 @@ run: build ## the demo: every switch under the same load; writes report.html (ne
 
 test: ## every test there is; the whole-system ones need root
 	./dependencies
-	$(CARGO) test --workspace
+	ZOVN=$(CURDIR)/target/debug/zovn $(CARGO) test --workspace
 	$(MAKE) loom sanitize miri
 
 loom: ## the rings under every interleaving
