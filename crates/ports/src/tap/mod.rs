@@ -6,7 +6,7 @@
 //!   socket ◀──────── the whole stack ◀─────┼── transmit
 //! ```
 //!
-//! *Container to switch*: [`credit`] holds frames back in the container, so that its sockets block rather than its
+//! *Container to switch*: `credit` holds frames back in the container, so that its sockets block rather than its
 //! frames drop. *Switch to container*: a write passes the container's stack up to the socket before it returns.
 //!
 //! With offload on, the container's kernel hands over packets of up to 64 KiB and unfinished checksums, and takes
