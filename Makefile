@@ -7,15 +7,16 @@ SECONDS ?= 30
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-build: ## target/release/zovn
+packages: ## the Debian packages that are missing
 	./dependencies
+
+build: packages ## target/release/zovn
 	$(CARGO) build --release --package zovn
 
 run: build ## the demo: every switch under the same load; writes report.html (needs root)
 	target/release/zovn demo --report report.html
 
-test: ## every test there is; the whole-system ones need root
-	./dependencies
+test: packages ## every test there is; the whole-system ones need root
 	ZOVN=$(CURDIR)/target/debug/zovn $(CARGO) test --workspace
 	$(MAKE) loom sanitize miri
 
@@ -37,7 +38,7 @@ fuzz: ## each fuzz target for SECONDS seconds; needs a nightly compiler
 	@tools/nightly
 	fuzz/run $(SECONDS)
 
-style: ## formatting, and clippy's warnings as errors
+style: packages ## formatting, and clippy's warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -45,10 +46,10 @@ style: ## formatting, and clippy's warnings as errors
 lint: style ## style, and the licenses and sources of what we depend on
 	tools/cargo-deny check --hide-inclusion-graph bans licenses sources
 
-doc: ## target/doc
+doc: packages ## target/doc
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
 
-bench: ## every benchmark
+bench: packages ## every benchmark
 	$(CARGO) bench --workspace --benches
 
 install: build ## into DESTDIR/PREFIX
@@ -58,4 +59,4 @@ clean: ## removes what was built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
 
-.PHONY: help build run test loom sanitize miri fuzz style lint doc bench install clean
+.PHONY: help packages build run test loom sanitize miri fuzz style lint doc bench install clean
