@@ -191,7 +191,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// Lifts what a sender has, as far as the switch has room for it.
-    #[inline]
+    // A visit each for `receive` and `drain`: as parts of a turn, their loops would not fit the processor's registers.
+    #[inline(never)]
     fn receive(&mut self, now: Instant, id: PortId) -> bool {
         let Self { switch, lines, refused, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
@@ -247,6 +248,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// Hands out the frames of one flow that was set aside, or those of the queue.
+    #[inline(never)]
     fn drain(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
         let Self { switch, lines, gate, .. } = self;
         if line.failed.is_some() {
