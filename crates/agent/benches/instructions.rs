@@ -96,7 +96,7 @@ fn carry(case: &str, frames: u64) {
 /// A switch that is offered frames from nobody's memory. An incast's receiver has room for four of them.
 struct Core {
     switch: Switch<u32>,
-    burst: Vec<(PortId, Arrival<u32>)>,
+    bursts: Vec<(PortId, Vec<Arrival<u32>>)>,
     receiver: PortId,
 }
 
@@ -111,21 +111,25 @@ impl Core {
             id
         };
         let receiver = attach(0);
-        let ids: Vec<PortId> = (1..=senders).map(attach).collect();
-        let burst = (0..64).zip((1..=senders).zip(ids).cycle()).map(|(frame, (sender, id))| {
+        let bursts = (1..=senders).map(|sender| {
             let (source, destination) = (Mac::local(sender), Mac::local(0));
             let header = Peek { destination, source, tag: None, ethertype: ethertype::IPV4 };
-            (id, Arrival { frame, header, bytes: 64, frames: 1 })
+            let arrival = |frame| Arrival { frame, header, bytes: 64, frames: 1 };
+            (attach(sender), (0..64 / senders).map(arrival).collect())
         });
-        Self { burst: burst.collect(), receiver, switch }
+        Self { bursts: bursts.collect(), receiver, switch }
     }
 
     fn round(&mut self, now: Instant) -> u64 {
-        for (sender, arrival) in &self.burst {
-            self.switch.offer(now, *sender, *arrival).expect("there is room");
+        for (sender, burst) in &self.bursts {
+            let mut visit = self.switch.arrivals(now, *sender);
+            for arrival in burst {
+                visit.offer(*arrival).expect("there is room");
+            }
         }
         let mut taken = 0;
-        while let Some(head) = self.switch.head(now, self.receiver) {
+        let mut visit = self.switch.departures(now, self.receiver);
+        while let Some(head) = visit.head() {
             taken += u64::from(head.delivered().is_some());
         }
         taken

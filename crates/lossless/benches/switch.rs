@@ -26,7 +26,8 @@ fn arrival(from: u32, to: u32, frame: u32) -> Arrival<u32> {
 
 fn drain(switch: &mut Switch<u32>, now: Instant, id: PortId) -> u32 {
     let mut taken = 0;
-    while let Some(head) = switch.head(now, id) {
+    let mut visit = switch.departures(now, id);
+    while let Some(head) = visit.head() {
         taken += u32::from(head.delivered().is_some());
     }
     taken
@@ -40,9 +41,11 @@ fn one_to_one(c: &mut Criterion) {
         let now = Instant::from_nanos(1);
         group.bench_function(name, |b| {
             b.iter(|| {
+                let mut visit = switch.arrivals(now, ids[0]);
                 for frame in 0..BURST {
-                    switch.offer(now, ids[0], arrival(1, 2, frame)).expect("there is room");
+                    visit.offer(arrival(1, 2, frame)).expect("there is room");
                 }
+                drop(visit);
                 drain(&mut switch, now, ids[1])
             });
         });
@@ -58,9 +61,11 @@ fn incast(c: &mut Criterion) {
     let now = Instant::from_nanos(1);
     group.bench_function("8 to 1, waiting", |b| {
         b.iter(|| {
-            for frame in 0..BURST {
-                let from = frame % 8;
-                switch.offer(now, ids[from as usize], arrival(from + 1, 9, frame)).expect("there is room");
+            for (from, id) in (1..).zip(&ids[..8]) {
+                let mut visit = switch.arrivals(now, *id);
+                for frame in 0..BURST / 8 {
+                    visit.offer(arrival(from, 9, frame)).expect("there is room");
+                }
             }
             drain(&mut switch, now, ids[8])
         });

@@ -1,5 +1,7 @@
 //! The law, kept in numbers: accepted = delivered + refused + held.
 
+use core::ops::Add;
+
 use crate::LossyClass;
 use crate::switch::End;
 
@@ -94,16 +96,28 @@ pub struct Load {
 }
 
 impl Load {
+    pub(crate) const NONE: Self = Self { frames: 0, bytes: 0 };
+    /// More than there can be.
+    pub(crate) const ANY: Self = Self { frames: u32::MAX, bytes: u64::MAX };
+
     #[inline]
-    pub(crate) fn add(&mut self, frames: u16, bytes: u32) {
-        self.frames += u32::from(frames);
-        self.bytes += u64::from(bytes);
+    pub(crate) fn add(&mut self, more: Self) {
+        *self = *self + more;
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, frames: u16, bytes: u32) {
-        self.frames -= u32::from(frames);
-        self.bytes -= u64::from(bytes);
+    pub(crate) fn remove(&mut self, less: Self) {
+        self.frames -= less.frames;
+        self.bytes -= less.bytes;
+    }
+}
+
+impl Add for Load {
+    type Output = Self;
+
+    #[inline]
+    fn add(self, more: Self) -> Self {
+        Self { frames: self.frames + more.frames, bytes: self.bytes + more.bytes }
     }
 }
 
@@ -150,9 +164,9 @@ impl Account {
     }
 
     #[inline]
-    pub(crate) fn accept(&mut self) {
-        self.accepted += 1;
-        self.held += 1;
+    pub(crate) fn accept(&mut self, frames: u32) {
+        self.accepted += u64::from(frames);
+        self.held += u64::from(frames);
     }
 
     /// Books the end of a frame's stay at an egress.
@@ -160,7 +174,7 @@ impl Account {
     pub(crate) fn end(&mut self, end: End, bytes: u32) {
         match end {
             End::Delivered => {
-                self.deliver();
+                self.deliver(1);
                 self.bytes += u64::from(bytes);
             }
             End::Refused(refusal) => self.refuse(refusal),
@@ -168,9 +182,9 @@ impl Account {
     }
 
     #[inline]
-    pub(crate) fn deliver(&mut self) {
-        self.held -= 1;
-        self.delivered += 1;
+    pub(crate) fn deliver(&mut self, frames: u32) {
+        self.held -= u64::from(frames);
+        self.delivered += u64::from(frames);
     }
 
     #[inline]

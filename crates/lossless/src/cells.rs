@@ -1,12 +1,20 @@
 //! Where the frames that the switch holds are written down.
 //!
-//! A cell is one frame's place in one queue. The cell of a frame that goes to one egress holds its handle; a flooded
-//! frame has a further cell, a copy, for each further egress. Free ones are reused, last in first out, so a busy switch
-//! stays in the same few cache lines. How many there can be is bounded by the ports' ingress limits.
+//! A cell is one frame's place in one queue. A flooded frame has a further cell, a copy, for each further egress. Free
+//! ones are reused, last in first out, so a busy switch stays in the same few cache lines. How many there can be is
+//! bounded by the ports' ingress limits.
+//!
+//! ```text
+//!    free ──▶ 4 ──▶ 7 ──▶ 2 ──▶ 5 …          taking 4, 7 and 2 and making them a queue writes no link,
+//!             └── queue ──┘                  and neither does giving back what left a queue in its order
+//! ```
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use units::Class;
+
+use crate::Load;
 
 const NONE: u32 = u32::MAX;
 
@@ -14,7 +22,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Node(u32);
 
-/// A first-in, first-out queue, linked through its cells.
+/// A first-in, first-out queue, linked through its cells. Where its last one leads does not matter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Queue {
     head: u32,
@@ -23,6 +31,12 @@ pub(crate) struct Queue {
 
 impl Queue {
     pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    /// A queue of one.
+    #[inline]
+    pub(crate) fn of(Node(index): Node) -> Self {
+        Self { head: index, tail: index }
+    }
 
     #[inline]
     pub(crate) fn head(&self) -> Option<Node> {
@@ -33,47 +47,78 @@ impl Queue {
     pub(crate) fn is_empty(&self) -> bool {
         self.head == NONE
     }
+
+    /// Takes in the cell that the last one leads to.
+    #[inline]
+    pub(crate) fn extend(&mut self, Node(index): Node) {
+        self.tail = index;
+    }
 }
 
-/// What a cell stands for.
-#[derive(Debug)]
-enum Content<F> {
-    /// Nothing: it may be used.
-    Free,
-    /// The frame itself: the sender's handle.
-    Frame(F),
-    /// One more copy of the frame in another cell.
-    CopyOf(u32),
+/// Whose a cell is, in one number that is quick to compare: its frame's ingress, class and fate so far.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Stamp(u64);
+
+impl Stamp {
+    /// No cell's.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+    /// The egresses that have yet to be done with the frame: 1 but for a flooded one, and 0 in its further cells.
+    const COPY: u64 = 1 << 32;
+    /// An egress has taken the frame; others have not.
+    const DELIVERED: u64 = 1 << 24;
+
+    /// A frame of its own, for one egress.
+    #[inline]
+    pub(crate) fn new(ingress: u16, class: Class) -> Self {
+        Self(Self::COPY | u64::from(class.pcp()) << 16 | u64::from(ingress))
+    }
+
+    #[inline]
+    pub(crate) fn ingress(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline]
+    pub(crate) fn class(self) -> Class {
+        Class::from_low_bits((self.0 >> 16) as u8)
+    }
+
+    fn copies(self) -> u64 {
+        self.0 / Self::COPY
+    }
+
+    fn is_delivered(self) -> bool {
+        self.0 & Self::DELIVERED != 0
+    }
 }
 
 /// All that a queue needs to know of a frame.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
-    /// Bytes on a wire.
-    pub bytes: u32,
-    /// Frames on a wire.
+    pub stamp: Stamp,
+    /// Frames and bytes on a wire.
     pub frames: u16,
-    /// The number of the port that it came from.
-    pub ingress: u16,
-    pub class: Class,
+    pub bytes: u32,
+}
+
+impl Label {
+    #[inline]
+    pub(crate) fn load(&self) -> Load {
+        Load { frames: self.frames.into(), bytes: self.bytes.into() }
+    }
 }
 
 /// Half a cache line, for a handle of four bytes: looking at a frame touches one line.
 #[derive(Debug)]
 #[repr(align(32))]
 struct Cell<F> {
-    content: Content<F>,
+    label: Label,
+    /// The sender's handle.
+    frame: F,
     /// Who comes behind it in its queue, or in the list of free ones.
     next: u32,
-    // The label, piece by piece: put together elsewhere and copied here, it would cost the processor a stall.
-    bytes: u32,
-    frames: u16,
-    ingress: u16,
-    class: Class,
-    /// Of the frame itself: whether an egress has taken it.
-    delivered: bool,
-    /// Of the frame itself: the egresses that have yet to be done with it.
-    copies: u16,
+    /// Of a further cell of a flooded frame: the first one.
+    original: u32,
 }
 
 #[derive(Debug)]
@@ -89,14 +134,7 @@ pub(crate) struct Finished<F> {
     pub delivered: bool,
 }
 
-impl<F> Cell<F> {
-    #[inline]
-    fn label(&self) -> Label {
-        Label { bytes: self.bytes, frames: self.frames, ingress: self.ingress, class: self.class }
-    }
-}
-
-impl<F> Cells<F> {
+impl<F: Copy> Cells<F> {
     pub(crate) fn new() -> Self {
         Self { cells: Vec::new(), free: NONE }
     }
@@ -107,124 +145,89 @@ impl<F> Cells<F> {
     }
 
     /// Writes a frame down. It is in no queue yet.
-    #[inline]
     pub(crate) fn insert(&mut self, frame: F, label: Label) -> Node {
-        self.place(Content::Frame(frame), label, 1)
+        if self.free == NONE {
+            assert!(self.cells.len() < NONE as usize, "four billion frames are held at once");
+            self.free = self.cells.len() as u32;
+            self.cells.push(Cell { label, frame, next: NONE, original: NONE });
+        }
+        self.take(frame, label).expect("there is a free one")
+    }
+
+    /// Writes a frame down where the cell that was written last leads to, if it leads to a free one.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, frame: F, label: Label) -> Option<Node> {
+        let node = Node(self.free);
+        let cell = self.cells.get_mut(node.0 as usize)?;
+        self.free = cell.next;
+        (cell.label, cell.frame) = (label, frame);
+        Some(node)
     }
 
     /// A further place for the frame of `node`, for another egress; one more copy of it is to come.
     pub(crate) fn copy(&mut self, node: Node) -> Node {
-        self.cells[node.0 as usize].copies += 1;
-        self.place(Content::CopyOf(node.0), self.label(node), 0)
-    }
-
-    #[inline(always)]
-    fn place(&mut self, content: Content<F>, label: Label, copies: u16) -> Node {
-        if self.free == NONE {
-            self.grow();
-        }
-        let index = self.free;
-        let cell = &mut self.cells[index as usize];
-        self.free = cell.next;
-        cell.content = content;
-        cell.next = NONE;
-        cell.bytes = label.bytes;
-        cell.frames = label.frames;
-        cell.ingress = label.ingress;
-        cell.class = label.class;
-        cell.delivered = false;
-        cell.copies = copies;
-        Node(index)
-    }
-
-    /// Makes a free cell.
-    #[cold]
-    fn grow(&mut self) {
-        assert!(self.cells.len() < NONE as usize, "four billion frames are held at once");
-        self.free = self.cells.len() as u32;
-        self.cells.push(Cell {
-            content: Content::Free,
-            next: NONE,
-            bytes: 0,
-            frames: 0,
-            ingress: 0,
-            class: Class::default(),
-            delivered: false,
-            copies: 0,
-        });
+        let Cell { label, frame, .. } = &mut self.cells[node.0 as usize];
+        let copy = Label { stamp: Stamp(label.stamp.0 % Stamp::COPY), ..*label };
+        label.stamp.0 += Stamp::COPY;
+        let frame = *frame;
+        let place = self.insert(frame, copy);
+        self.cells[place.0 as usize].original = node.0;
+        place
     }
 
     #[inline]
     pub(crate) fn label(&self, node: Node) -> Label {
-        self.cells[node.0 as usize].label()
+        self.cells[node.0 as usize].label
     }
 
-    /// The sender's handle.
+    /// A frame, and its sender's handle.
     #[inline]
-    pub(crate) fn frame(&self, node: Node) -> &F {
-        match &self.cells[node.0 as usize].content {
-            Content::Frame(frame) => frame,
-            content => self.frame_elsewhere(content),
-        }
-    }
-
-    #[cold]
-    fn frame_elsewhere(&self, content: &Content<F>) -> &F {
-        let Content::CopyOf(original) = content else { unreachable!("a queued cell is not free") };
-        let Content::Frame(frame) = &self.cells[*original as usize].content else {
-            unreachable!("a frame stays as long as its copies");
-        };
-        frame
+    pub(crate) fn look(&self, node: Node) -> (Label, F) {
+        let Cell { label, frame, .. } = self.cells[node.0 as usize];
+        (label, frame)
     }
 
     /// One egress is done with `node`, which is in no queue any more. `Some` if it was the frame's last, which is then
     /// forgotten here.
-    #[inline]
     pub(crate) fn finish(&mut self, node: Node, delivered: bool) -> Option<Finished<F>> {
-        let Node(index) = node;
-        let cell = &mut self.cells[index as usize];
-        if cell.copies != 1 {
-            return self.finish_copy(node, delivered);
+        let Node(mut original) = node;
+        let cell = &self.cells[original as usize];
+        if cell.label.stamp.copies() == 0 {
+            original = cell.original;
+            self.forget(Queue::of(node));
         }
-        let delivered = delivered | cell.delivered;
-        cell.next = core::mem::replace(&mut self.free, index);
-        match core::mem::replace(&mut cell.content, Content::Free) {
-            Content::Frame(frame) => Some(Finished { frame, delivered }),
-            _ => unreachable!("a copy counts none"),
+        let Cell { label, frame, .. } = &mut self.cells[original as usize];
+        let delivered = delivered | label.stamp.is_delivered();
+        if label.stamp.copies() > 1 {
+            let stamp = label.stamp.0 - Stamp::COPY;
+            label.stamp.0 = if delivered { stamp | Stamp::DELIVERED } else { stamp };
+            return None;
         }
+        let frame = *frame;
+        self.forget(Queue::of(Node(original)));
+        Some(Finished { frame, delivered })
     }
 
-    /// One of several egresses is done with a flooded frame.
-    #[cold]
-    fn finish_copy(&mut self, node: Node, delivered: bool) -> Option<Finished<F>> {
-        let Node(index) = node;
-        let cell = &mut self.cells[index as usize];
-        let original = match cell.content {
-            Content::CopyOf(original) => {
-                cell.content = Content::Free;
-                cell.next = core::mem::replace(&mut self.free, index);
-                original
-            }
-            _ => index,
-        };
-        let cell = &mut self.cells[original as usize];
-        if cell.copies == 1 {
-            return self.finish(Node(original), delivered);
-        }
-        cell.copies -= 1;
-        cell.delivered |= delivered;
-        None
+    /// Every egress is done with these, which lead to one another in their order: they are free.
+    #[inline]
+    pub(crate) fn forget(&mut self, gone: Queue) {
+        self.cells[gone.tail as usize].next = core::mem::replace(&mut self.free, gone.head);
     }
 
     /// Appends a cell that is in no queue.
     #[inline]
     pub(crate) fn push(&mut self, queue: &mut Queue, node: Node) {
-        let Node(index) = node;
+        self.append(queue, Queue::of(node));
+    }
+
+    /// Appends all of a queue that is not empty.
+    #[inline]
+    pub(crate) fn append(&mut self, queue: &mut Queue, more: Queue) {
         match self.cells.get_mut(queue.tail as usize) {
-            Some(last) => last.next = index,
-            None => queue.head = index,
+            Some(last) => last.next = more.head,
+            None => queue.head = more.head,
         }
-        queue.tail = index;
+        queue.tail = more.tail;
     }
 
     #[inline]
@@ -234,13 +237,14 @@ impl<F> Cells<F> {
         Some(node)
     }
 
-    /// Takes out the first of `queue`, which is `node`.
-    #[inline]
-    pub(crate) fn pop_head(&mut self, queue: &mut Queue, node: Node) {
+    /// Takes out the first of `queue`, which is `node`. It goes on leading to the next.
+    #[inline(always)]
+    pub(crate) fn pop_head(&self, queue: &mut Queue, node: Node) {
         debug_assert_eq!(queue.head, node.0);
-        queue.head = core::mem::replace(&mut self.cells[node.0 as usize].next, NONE);
-        if queue.head == NONE {
-            queue.tail = NONE;
+        if queue.head == queue.tail {
+            *queue = Queue::EMPTY;
+        } else {
+            queue.head = self.cells[node.0 as usize].next;
         }
     }
 
@@ -257,15 +261,24 @@ impl<F> Cells<F> {
 
     /// The cells of `queue`, oldest first.
     pub(crate) fn iter(&self, queue: &Queue) -> impl Iterator<Item = Node> {
-        core::iter::successors(queue.head(), |node| match self.cells[node.0 as usize].next {
-            NONE => None,
-            index => Some(Node(index)),
+        let mut rest = *queue;
+        core::iter::from_fn(move || {
+            let node = rest.head()?;
+            self.pop_head(&mut rest, node);
+            Some(node)
         })
     }
 
     /// Every frame that is held, once.
-    pub(crate) fn held(&self) -> impl Iterator<Item = Label> {
-        let held = |cell: &&Cell<F>| matches!(cell.content, Content::Frame(_));
-        self.cells.iter().filter(held).map(Cell::label)
+    pub(crate) fn held(&self) -> Vec<Label> {
+        let mut free = vec![false; self.cells.len()];
+        let mut next = self.free;
+        while let Some(cell) = self.cells.get(next as usize) {
+            free[next as usize] = true;
+            next = cell.next;
+        }
+        let held =
+            |(cell, free): (&Cell<F>, bool)| (!free && cell.label.stamp.copies() > 0).then_some(cell.label);
+        self.cells.iter().zip(free).filter_map(held).collect()
     }
 }

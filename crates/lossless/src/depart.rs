@@ -4,53 +4,68 @@ use alloc::collections::btree_map::Entry;
 
 use units::{Class, ClassMap, Instant};
 
-use crate::cells::{Cells, Label, Node, Queue};
+use crate::cells::{Cells, Label, Node, Queue, Stamp};
 use crate::config::Scheduling;
-use crate::port::{Egress, NOBODY, Parked, Port, PortId};
+use crate::port::{Egress, Parked, Port, PortId};
 use crate::switch::{End, Released, attached};
-use crate::{PortConfig, Refusal, Switch};
+use crate::{Load, PortConfig, Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Flow(pub u64);
 
-/// The frame that is next to leave. Dropping it leaves the frame where it is.
+/// A visit to a receiver: hands frames out, one after the other. See [`Switch::departures`].
+///
+/// Frames that the receiver takes one after the other are booked together when the next comes from another sender, when
+/// their queue is empty, and at the latest when the visit ends.
 #[derive(Debug)]
-pub struct Head<'a, F> {
+pub struct Departures<'a, F: Copy> {
     switch: &'a mut Switch<F>,
     now: Instant,
-    egress: PortId,
-    class: Class,
-    node: Node,
-    /// The parked flow that it is the first of; `None` if it is the first of its class's queue.
-    flow: Option<Flow>,
+    to: PortId,
+    /// Where the head lies.
+    source: Source,
+    /// What the run has left of the class's queue; empty if the next head is still to be chosen.
+    queue: Queue,
+    run: Run,
 }
 
-impl<F> Switch<F> {
-    /// The frame that port `to`'s receiver is to take now, if there is one and its rate allows it.
-    #[inline]
-    pub fn head(&mut self, now: Instant, to: PortId) -> Option<Head<'_, F>> {
-        let Port { config, egress, .. } = attached(&mut self.ports, to);
-        if egress.ready == 0 || egress.must_wait(now) {
-            return None;
-        }
-        let class = match &config.scheduling {
-            Scheduling::Strict => Class::from_low_bits(7 - egress.ready.leading_zeros() as u8),
-            Scheduling::Weighted(weights) => egress.next_weighted(weights, &self.cells),
-        };
-        let node = egress.classes[class].queue.head().expect("a ready class has a frame");
-        Some(Head { switch: self, now, egress: to, class, node, flow: None })
-    }
+/// One of an egress's queues.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Class(Class),
+    Parked(Flow),
+}
 
-    /// The first frame of a flow that was parked, if the egress's rate allows it.
-    pub fn parked_head(&mut self, now: Instant, to: PortId, flow: Flow) -> Option<Head<'_, F>> {
-        let egress = &self.port(to).egress;
-        if egress.must_wait(now) {
-            return None;
-        }
-        let node = egress.parked.get(&flow)?.queue.head()?;
-        let class = self.cells.label(node).class;
-        Some(Head { switch: self, now, egress: to, class, node, flow: Some(flow) })
+/// Frames of one sender that left the queue one after the other, and that no other egress wants.
+#[derive(Debug)]
+struct Run {
+    /// Each one's; no frame's if there is no run.
+    stamp: Stamp,
+    cells: Queue,
+    frames: u32,
+    load: Load,
+}
+
+impl Run {
+    const NONE: Self = Self { stamp: Stamp::NONE, cells: Queue::EMPTY, frames: 0, load: Load::NONE };
+}
+
+/// The frame that is next to leave. Dropping it leaves the frame where it is.
+#[derive(Debug)]
+pub struct Head<'v, 'a, F: Copy> {
+    visit: &'v mut Departures<'a, F>,
+    node: Node,
+    label: Label,
+    frame: F,
+}
+
+impl<F: Copy> Switch<F> {
+    /// Begins a visit to the receiver at `to`.
+    #[inline]
+    pub fn departures(&mut self, now: Instant, to: PortId) -> Departures<'_, F> {
+        let source = Source::Class(Class::default());
+        Departures { switch: self, now, to, source, queue: Queue::EMPTY, run: Run::NONE }
     }
 
     /// The flows towards a port that have frames set aside, in the order of their numbers.
@@ -68,21 +83,33 @@ impl Egress {
         self.shaper.as_ref().is_some_and(|shaper| shaper.ready_at() > now)
     }
 
-    /// Takes `node`, the first of `class`, out of its queue. Whether somebody waits for its place.
+    /// The receiver took so many bytes of `class`.
     #[inline]
-    fn leave<F>(&mut self, cells: &mut Cells<F>, class: Class, node: Node, label: Label) -> bool {
+    fn progressed(&mut self, config: &PortConfig, now: Instant, class: Class, bytes: u64) {
+        self.progress = now;
+        self.stalled = false;
+        if config.scheduling != Scheduling::Strict {
+            self.deficits[class] -= bytes as i64;
+        }
+        if let Some(shaper) = &mut self.shaper {
+            shaper.take(now, bytes);
+        }
+    }
+
+    /// What is left of the queue of `class`, when so much has left it.
+    #[inline]
+    fn leave(&mut self, class: Class, queue: Queue, load: Load) {
         let side = &mut self.classes[class];
-        cells.pop_head(&mut side.queue, node);
-        side.load.remove(label.frames, label.bytes);
-        if side.queue.is_empty() {
+        side.queue = queue;
+        side.load.remove(load);
+        if queue.is_empty() {
             self.ready &= !(1 << class.pcp());
         }
-        side.waiting != NOBODY
     }
 
     /// Takes the first frame out of a flow that was parked.
     #[cold]
-    fn leave_parked<F>(&mut self, cells: &mut Cells<F>, now: Instant, flow: Flow) {
+    fn leave_parked<F: Copy>(&mut self, cells: &mut Cells<F>, now: Instant, flow: Flow) {
         let Entry::Occupied(mut parked) = self.parked.entry(flow) else {
             unreachable!("a parked head has a flow");
         };
@@ -96,7 +123,7 @@ impl Egress {
 
     /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent, so asking twice
     /// gives the same answer.
-    fn next_weighted<F>(&mut self, weights: &ClassMap<u32>, cells: &Cells<F>) -> Class {
+    fn next_weighted<F: Copy>(&mut self, weights: &ClassMap<u32>, cells: &Cells<F>) -> Class {
         loop {
             let class = Class::from_low_bits(self.turn);
             if let Some(node) = self.classes[class].queue.head()
@@ -116,61 +143,179 @@ impl Egress {
     }
 }
 
-impl<F> Head<'_, F> {
+impl<'a, F: Copy> Departures<'a, F> {
+    /// The frame that the receiver is to take now, if there is one and its rate allows it.
+    #[inline(always)]
+    pub fn head(&mut self) -> Option<Head<'_, 'a, F>> {
+        let node = match self.queue.head() {
+            Some(node) => node,
+            None => self.choose()?,
+        };
+        Some(self.at(node))
+    }
+
+    /// The first frame of a flow that was parked, if the egress's rate allows it.
+    pub fn parked_head(&mut self, flow: Flow) -> Option<Head<'_, 'a, F>> {
+        self.settle();
+        let egress = &self.switch.port(self.to).egress;
+        if egress.must_wait(self.now) {
+            return None;
+        }
+        let node = egress.parked.get(&flow)?.queue.head()?;
+        self.source = Source::Parked(flow);
+        Some(self.at(node))
+    }
+
+    #[inline(always)]
+    fn at(&mut self, node: Node) -> Head<'_, 'a, F> {
+        let (label, frame) = self.switch.cells.look(node);
+        Head { visit: self, node, label, frame }
+    }
+
+    /// Chooses a class, and returns the first of its queue.
+    #[inline(never)]
+    fn choose(&mut self) -> Option<Node> {
+        self.settle();
+        let Self { switch, now, to, .. } = self;
+        let Port { config, egress, .. } = attached(&mut switch.ports, *to);
+        if egress.ready == 0 || egress.must_wait(*now) {
+            return None;
+        }
+        let class = match &config.scheduling {
+            Scheduling::Strict => Class::from_low_bits(7 - egress.ready.leading_zeros() as u8),
+            Scheduling::Weighted(weights) => egress.next_weighted(weights, &switch.cells),
+        };
+        self.queue = egress.classes[class].queue;
+        self.source = Source::Class(class);
+        self.queue.head()
+    }
+
+    /// The receiver took a frame that does not follow the one before.
+    #[inline(never)]
+    fn begin(&mut self, node: Node, label: Label, frame: F) -> Option<Released<F>> {
+        self.settle();
+        let Label { stamp, bytes, .. } = label;
+        let Port { config, egress, .. } = attached(&mut self.switch.ports, self.to);
+        let ordinary = config.scheduling == Scheduling::Strict
+            && egress.shaper.is_none()
+            && stamp == Stamp::new(stamp.ingress(), stamp.class());
+        if let Source::Class(class) = self.source
+            && ordinary
+        {
+            self.queue = egress.classes[class].queue;
+            self.switch.cells.pop_head(&mut self.queue, node);
+            self.run = Run { stamp, cells: Queue::of(node), frames: 1, load: label.load() };
+            return Some(Released { port: PortId(stamp.ingress()), frame });
+        }
+        egress.progressed(config, self.now, stamp.class(), bytes.into());
+        self.leave(node, label, |switch, now, to| switch.finish(now, to, node, End::Delivered))
+    }
+
+    /// Books the run, and pulls as many into its place.
+    fn settle(&mut self) {
+        let Self { switch, now, to, queue, run, .. } = self;
+        let queue = core::mem::replace(queue, Queue::EMPTY);
+        if run.frames == 0 {
+            return;
+        }
+        let Run { stamp, cells, frames, load } = core::mem::replace(run, Run::NONE);
+        let class = stamp.class();
+        let Port { config, egress, .. } = attached(&mut switch.ports, *to);
+        egress.leave(class, queue, load);
+        egress.progressed(config, *now, class, load.bytes);
+        let account = &mut egress.classes[class].account;
+        account.deliver(frames);
+        account.bytes += load.bytes;
+        switch.cells.forget(cells);
+        let Port { config, ingress, .. } = attached(&mut switch.ports, PortId(stamp.ingress()));
+        ingress.classes[class].deliver(frames, load.bytes);
+        ingress.resume(*now, config);
+        switch.pull(*now, *to, class);
+    }
+
+    /// Takes the head out of its queue, has its stay there ended, and pulls the next into its place.
+    fn leave<T>(
+        &mut self,
+        node: Node,
+        label: Label,
+        end: impl FnOnce(&mut Switch<F>, Instant, PortId) -> T,
+    ) -> T {
+        self.settle();
+        let Self { switch, now, to, source, .. } = self;
+        let egress = &mut attached(&mut switch.ports, *to).egress;
+        let class = label.stamp.class();
+        match *source {
+            Source::Class(_) => {
+                let mut queue = egress.classes[class].queue;
+                switch.cells.pop_head(&mut queue, node);
+                egress.leave(class, queue, label.load());
+            }
+            Source::Parked(flow) => egress.leave_parked(&mut switch.cells, *now, flow),
+        }
+        let result = end(switch, *now, *to);
+        switch.pull(*now, *to, class);
+        result
+    }
+}
+
+impl<F: Copy> Drop for Departures<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
+impl<F: Copy> Head<'_, '_, F> {
     /// The sender's handle.
     #[inline]
-    pub fn frame(&self) -> &F {
-        self.switch.cells.frame(self.node)
+    pub fn frame(&self) -> F {
+        self.frame
     }
 
     /// The port that sent it.
     #[inline]
     pub fn ingress(&self) -> PortId {
-        PortId(self.switch.cells.label(self.node).ingress)
+        PortId(self.label.stamp.ingress())
     }
 
     /// Its class.
     #[inline]
     pub fn class(&self) -> Class {
-        self.class
+        self.label.stamp.class()
     }
 
     /// Its bytes on a wire.
     #[inline]
     pub fn bytes(&self) -> u32 {
-        self.switch.cells.label(self.node).bytes
+        self.label.bytes
     }
 
     /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
     #[inline]
     pub fn is_parked(&self, flow: Flow) -> bool {
-        let parked = &self.switch.port(self.egress).egress.parked;
+        let parked = &self.visit.switch.port(self.visit.to).egress.parked;
         !parked.is_empty() && parked.contains_key(&flow)
     }
 
-    /// The receiver has it. Pulls the next frame that waited for this place; the handle comes back if no other egress
-    /// still wants the frame.
-    #[inline]
+    /// The receiver has it. The handle comes back if no other egress still wants the frame, and the next that waited
+    /// for its place is pulled before the next head.
+    #[inline(always)]
     pub fn delivered(self) -> Option<Released<F>> {
-        let Self { now, class, .. } = self;
-        let book = |config: &PortConfig, egress: &mut Egress, bytes| {
-            egress.progress = now;
-            egress.stalled = false;
-            if config.scheduling != Scheduling::Strict {
-                egress.deficits[class] -= i64::from(bytes);
-            }
-            if let Some(shaper) = &mut egress.shaper {
-                shaper.take(now, bytes);
-            }
-            egress.classes[class].account.end(End::Delivered, bytes);
-        };
-        self.leave(book, |switch, node, label| switch.retire(now, node, label, End::Delivered))
+        let Self { visit, node, label, frame } = self;
+        if label.stamp != visit.run.stamp {
+            return visit.begin(node, label, frame);
+        }
+        visit.switch.cells.pop_head(&mut visit.queue, node);
+        visit.run.cells.extend(node);
+        visit.run.frames += 1;
+        visit.run.load.add(label.load());
+        Some(Released { port: PortId(label.stamp.ingress()), frame })
     }
 
     /// The receiver will never take it.
     pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
-        let (now, to) = (self.now, self.egress);
-        self.leave(|_, _, _| (), |switch, node, _| switch.finish(now, to, node, End::Refused(refusal)))
+        let Self { visit, node, label, .. } = self;
+        visit.leave(node, label, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
     }
 
     /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow, so that other flows of the
@@ -178,43 +323,14 @@ impl<F> Head<'_, F> {
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
-        if self.flow.is_some() {
+        let Self { visit, node, label, .. } = self;
+        if matches!(visit.source, Source::Parked(_)) {
             return;
         }
-        let (now, to) = (self.now, self.egress);
-        self.leave(
-            |_, _, _| (),
-            |switch, node, _| {
-                let parked = &mut attached(&mut switch.ports, to).egress.parked;
-                let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
-                switch.cells.push(&mut parked.queue, node);
-            },
-        );
-    }
-
-    /// Takes the frame out of its queue, has its egress booked and its stay there ended, and pulls the next into its
-    /// place.
-    #[inline(always)]
-    fn leave<T>(
-        self,
-        book: impl FnOnce(&PortConfig, &mut Egress, u32),
-        end: impl FnOnce(&mut Switch<F>, Node, Label) -> T,
-    ) -> T {
-        let Self { switch, now, egress: to, class, node, flow } = self;
-        let Port { config, egress, .. } = attached(&mut switch.ports, to);
-        let label = switch.cells.label(node);
-        let waited = match flow {
-            None => egress.leave(&mut switch.cells, class, node, label),
-            Some(flow) => {
-                egress.leave_parked(&mut switch.cells, now, flow);
-                false
-            }
-        };
-        book(config, egress, label.bytes);
-        let result = end(switch, node, label);
-        if waited {
-            switch.pull(to, class);
-        }
-        result
+        visit.leave(node, label, |switch, now, to| {
+            let parked = &mut attached(&mut switch.ports, to).egress.parked;
+            let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
+            switch.cells.push(&mut parked.queue, node);
+        });
     }
 }

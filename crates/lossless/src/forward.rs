@@ -3,11 +3,11 @@
 use units::{Class, ClassMap, Instant, Mac};
 use wire::ethernet::Peek;
 
-use crate::cells::{Cells, Finished, Label, Node};
+use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
 use crate::port::{EgressClass, Memory, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
 use crate::table::{Heading, Key, MacTable};
-use crate::{Limits, Refusal, Switch};
+use crate::{Limits, Load, Refusal, Switch};
 
 /// A frame that a sender offers.
 #[derive(Clone, Copy, Debug)]
@@ -29,53 +29,62 @@ pub struct Full<F>(pub F);
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
 const QUANTUM: u32 = 1514;
 
-impl<F> Switch<F> {
-    /// Takes a frame over from the sender at `from`, and forwards it as far as there is room.
-    ///
-    /// `Ok(None)`: it is held. `Ok(Some(frame))`: it was refused at once, is in the books, and here is its handle
-    /// back.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`]: as many frames of the class are held as may be. The frame is not accepted, and not in the books. It
-    /// cannot be if [`Switch::room`] is asked before.
-    // A driver has one place that offers. There, the offer need not be put into memory for a call.
-    #[inline(always)]
-    pub fn offer(&mut self, now: Instant, from: PortId, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
-        let Arrival { frame, header, bytes, frames } = arrival;
-        let heading = Heading::of(&header);
-        let port = attached(&mut self.ports, from);
-        if !port.ingress.memory.holds(now, self.table.generation(), heading) {
-            port.consult(&mut self.table, &self.settings.priorities, now, from, heading);
-        }
-        let Port { config, ingress, .. } = port;
-        let Memory { class, egress, .. } = ingress.memory;
+/// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
+///
+/// Frames with one heading go one way. So the first of a run finds the way and how much room there is, the others
+/// follow, and what is the same for all is booked when the run ends: at the latest when the visit does.
+#[derive(Debug)]
+pub struct Arrivals<'a, F: Copy> {
+    switch: &'a mut Switch<F>,
+    now: Instant,
+    from: PortId,
+    run: Run,
+}
 
-        let side = &mut ingress.classes[class];
-        if side.held.frames >= config.ingress.frames && side.held.frames > 0 {
-            ingress.pause(now);
-            return Err(Full(frame));
-        }
-        side.held.add(1, bytes);
-        side.account.accept();
-        side.account.bytes += u64::from(bytes);
+/// Frames of one visit that go the same way and are in no queue yet, and how many more may follow.
+#[derive(Debug)]
+struct Run {
+    /// No frame's if there is no run.
+    heading: Heading,
+    stamp: Stamp,
+    to: PortId,
+    /// Into the queue of their VOQ, not of their egress.
+    waits: bool,
+    cells: Queue,
+    frames: u32,
+    /// What the sender may have held besides what it has.
+    most: u32,
+    load: Load,
+    /// What the egress has room for.
+    permits: Load,
+}
 
-        let label = Label { bytes, frames, ingress: from.0, class };
-        let node = self.cells.insert(frame, label);
-        let released = if egress == NOBODY || egress == from.0 {
-            self.forward_special(now, from, node, header.destination, egress)
-        } else {
-            self.place(now, PortId(egress), node, label)
-        };
-        Ok(released.map(|released| released.frame))
-    }
+impl Run {
+    const NONE: Self = Self {
+        heading: Heading::NONE,
+        stamp: Stamp::NONE,
+        to: PortId(NOBODY),
+        waits: false,
+        cells: Queue::EMPTY,
+        frames: 0,
+        most: 0,
+        load: Load::NONE,
+        permits: Load::NONE,
+    };
+}
 
-    /// Books what came in at `from` and is no Ethernet frame.
-    pub fn malformed(&mut self, from: PortId) {
-        let port = self.port_mut(from);
-        let account = &mut port.ingress.classes[port.config.class].account;
-        account.accept();
-        account.refuse(Refusal::MALFORMED);
+/// Where a frame goes that has a destination.
+enum Way {
+    Switched,
+    Waits,
+    Refused(Refusal),
+}
+
+impl<F: Copy> Switch<F> {
+    /// Begins a visit to the sender at `from`.
+    #[inline]
+    pub fn arrivals(&mut self, now: Instant, from: PortId) -> Arrivals<'_, F> {
+        Arrivals { switch: self, now, from, run: Run::NONE }
     }
 
     /// A frame to nobody, to everybody, or back to where it came from.
@@ -99,67 +108,71 @@ impl<F> Switch<F> {
 
     /// A copy to every other port. Each waits for its own egress: a slow one holds back nobody's later frames until
     /// the sender's share, or its quota there, is used up.
-    #[inline(never)]
     fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
-        let label = self.cells.label(node);
         let mut egresses = self.attached().filter(move |port| *port != from).peekable();
         if egresses.peek().is_none() {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
         }
+        let label = self.cells.label(node);
         let mut released = None;
         while let Some(to) = egresses.next() {
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
             let place = if egresses.peek().is_some() { self.cells.copy(node) } else { node };
-            released = self.place(now, to, place, label);
+            let (cells, class) = (Queue::of(place), label.stamp.class());
+            match self.way(to, class, label.load()) {
+                Way::Switched => self.switch(now, to, class, cells, 1, label.load()),
+                Way::Waits => self.hold_back(from, to, class, cells, 1),
+                Way::Refused(refusal) => {
+                    self.port_mut(to).egress.classes[class].account.accept(1);
+                    released = self.finish(now, to, place, End::Refused(refusal));
+                }
+            }
         }
         released
     }
 
-    /// Pushes a frame towards its egress: into its queue if there is a permit.
-    #[inline(always)]
-    fn place(&mut self, now: Instant, to: PortId, node: Node, label: Label) -> Option<Released<F>> {
-        let Label { bytes, frames, class, .. } = label;
-        let Port { config, egress, .. } = attached(&mut self.ports, to);
-        let side = &mut egress.classes[class];
-        side.account.accept();
-        if side.waiting != NOBODY || !side.permits(&config.egress, frames, bytes) {
-            return self.hold_back(now, to, node);
+    /// Where a frame goes: on into its egress's queue if there is a permit. If not, it waits behind its ingress's
+    /// others, unless the receiver is stalled or its class lossy.
+    fn way(&self, to: PortId, class: Class, load: Load) -> Way {
+        let Port { config, egress, .. } = self.port(to);
+        let side = &egress.classes[class];
+        if side.waiting == NOBODY && side.permits(&config.egress, load) {
+            Way::Switched
+        } else if egress.stalled {
+            Way::Refused(Refusal::STALLED)
+        } else if let Some(lossy) = self.settings.classes.lossy(class) {
+            Way::Refused(Refusal::full(lossy))
+        } else {
+            Way::Waits
         }
-        side.load.add(frames, bytes);
-        let first = side.queue.is_empty();
-        self.cells.push(&mut side.queue, node);
-        if first {
-            if egress.ready == 0 {
-                egress.progress = now;
-            }
-            egress.ready |= 1 << class.pcp();
-        }
-        None
     }
 
-    /// What becomes of a frame that finds no permit: it waits behind its ingress's others, unless the receiver is
-    /// stalled or its class lossy.
-    #[inline(never)]
-    fn hold_back(&mut self, now: Instant, to: PortId, node: Node) -> Option<Released<F>> {
-        let Label { ingress: from, class, .. } = self.cells.label(node);
-        if self.port(to).egress.stalled {
-            return self.finish(now, to, node, End::Refused(Refusal::STALLED));
+    /// Puts frames that have permits into their egress's queue.
+    fn switch(&mut self, now: Instant, to: PortId, class: Class, cells: Queue, frames: u32, load: Load) {
+        let egress = &mut attached(&mut self.ports, to).egress;
+        if egress.ready == 0 {
+            egress.progress = now;
         }
-        if let Some(lossy) = self.settings.classes.lossy(class) {
-            return self.finish(now, to, node, End::Refused(Refusal::full(lossy)));
-        }
-        let Port { config, ingress, .. } = attached(&mut self.ports, PortId(from));
+        egress.ready |= 1 << class.pcp();
+        let side = &mut egress.classes[class];
+        side.account.accept(frames);
+        side.load.add(load);
+        self.cells.append(&mut side.queue, cells);
+    }
+
+    /// Has frames that found no permit wait behind their ingress's others.
+    fn hold_back(&mut self, from: PortId, to: PortId, class: Class, cells: Queue, frames: u32) {
+        self.port_mut(to).egress.classes[class].account.accept(frames);
+        let Port { config, ingress, .. } = attached(&mut self.ports, from);
         let voq = &mut ingress.voqs[to.index()][class];
         let first = voq.queue.is_empty();
-        self.cells.push(&mut voq.queue, node);
-        voq.frames += 1;
-        if voq.frames == config.quota {
-            ingress.at_quota += 1;
-        }
+        self.cells.append(&mut voq.queue, cells);
+        let before = voq.frames;
+        voq.frames += frames;
+        ingress.at_quota += u16::from(before < config.quota && voq.frames >= config.quota);
         if first {
-            self.join(PortId(from), to, class);
+            self.join(from, to, class);
         }
-        None
     }
 
     /// Puts `from` at the end of the round of those that wait for (`to`, `class`).
@@ -190,12 +203,12 @@ impl<F> Switch<F> {
 
     /// Pulls into (`to`, `class`) from everybody who waits for it, while there are permits: deficit round robin in
     /// bytes (Shreedhar and Varghese, SIGCOMM 1995).
-    pub(crate) fn pull(&mut self, to: PortId, class: Class) {
+    pub(crate) fn pull(&mut self, now: Instant, to: PortId, class: Class) {
         loop {
             let Port { config, egress, .. } = attached(&mut self.ports, to);
             let (limits, side) = (config.egress, &egress.classes[class]);
             let (first, alone) = (side.waiting, side.waiting == side.last_waiting);
-            if first == NOBODY || !side.permits(&limits, 1, 0) {
+            if first == NOBODY || !side.permits(&limits, Load { frames: 1, bytes: 0 }) {
                 return;
             }
             let Ok([Some(receiver), Some(sender)]) =
@@ -205,18 +218,18 @@ impl<F> Switch<F> {
             };
             let side = &mut receiver.egress.classes[class];
             let voq = &mut sender.ingress.voqs[to.index()][class];
-            let Label { frames, bytes, .. } = self.cells.label(voq.first());
-            if !side.permits(&limits, frames, bytes) {
+            let label = self.cells.label(voq.first());
+            if !side.permits(&limits, label.load()) {
                 return;
             }
-            if !alone && voq.deficit < bytes {
+            if !alone && voq.deficit < label.bytes {
                 voq.deficit += QUANTUM;
                 self.leave(to, class);
                 self.join(PortId(first), to, class);
                 continue;
             }
-            let (node, last) = sender.take_waiting(&mut self.cells, to, class);
-            side.load.add(frames, bytes);
+            let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
+            side.load.add(label.load());
             self.cells.push(&mut side.queue, node);
             receiver.egress.ready |= 1 << class.pcp();
             if last {
@@ -226,13 +239,13 @@ impl<F> Switch<F> {
     }
 
     /// Takes the first frame of the first ingress that waits for (`to`, `class`).
-    pub(crate) fn pop_waiting(&mut self, to: PortId, class: Class) -> Option<Node> {
+    pub(crate) fn pop_waiting(&mut self, now: Instant, to: PortId, class: Class) -> Option<Node> {
         let first = self.port(to).egress.classes[class].waiting;
         if first == NOBODY {
             return None;
         }
         let sender = attached(&mut self.ports, PortId(first));
-        let (node, last) = sender.take_waiting(&mut self.cells, to, class);
+        let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
         if last {
             self.leave(to, class);
         }
@@ -252,12 +265,125 @@ impl<F> Switch<F> {
 
     /// Refuses a frame that no egress has heard of.
     fn refuse_at_once(&mut self, node: Node, refusal: Refusal) -> Option<Released<F>> {
-        let Label { class, bytes, ingress, .. } = self.cells.label(node);
+        let Label { stamp, bytes, .. } = self.cells.label(node);
         let Finished { frame, .. } = self.cells.finish(node, false)?;
-        let side = &mut self.port_mut(PortId(ingress)).ingress.classes[class];
-        side.account.refuse(refusal);
-        side.held.remove(1, bytes);
-        Some(Released { port: PortId(ingress), frame })
+        let port = PortId(stamp.ingress());
+        self.port_mut(port).ingress.classes[stamp.class()].refuse(refusal, bytes);
+        Some(Released { port, frame })
+    }
+}
+
+impl<F: Copy> Arrivals<'_, F> {
+    /// Takes a frame over from the sender, and forwards it as far as there is room.
+    ///
+    /// `Ok(None)`: it is held. `Ok(Some(frame))`: it was refused at once, is in the books, and here is its handle
+    /// back.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: as many frames of the class are held as may be. The frame is not accepted, and not in the books. It
+    /// cannot be if [`Switch::room`] is asked before.
+    // A driver has one place that offers. There, the offer need not be put into memory for a call.
+    #[inline(always)]
+    pub fn offer(&mut self, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
+        let heading = Heading::of(&arrival.header);
+        let run = &mut self.run;
+        let label = Label { stamp: run.stamp, frames: arrival.frames, bytes: arrival.bytes };
+        let load = run.load + label.load();
+        if heading == run.heading
+            && run.frames < run.most
+            && load.frames <= run.permits.frames
+            && load.bytes <= run.permits.bytes
+            && let Some(node) = self.switch.cells.take(arrival.frame, label)
+        {
+            run.cells.extend(node);
+            run.frames += 1;
+            run.load = load;
+            return Ok(None);
+        }
+        self.begin(heading, arrival)
+    }
+
+    /// Books what came in and is no Ethernet frame.
+    pub fn malformed(&mut self) {
+        let port = self.switch.port_mut(self.from);
+        let account = &mut port.ingress.classes[port.config.class].account;
+        account.accept(1);
+        account.refuse(Refusal::MALFORMED);
+    }
+
+    /// Takes a frame over that does not follow the one before.
+    #[inline(never)]
+    fn begin(&mut self, heading: Heading, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
+        self.settle();
+        let Self { switch, now, from, .. } = self;
+        let (now, from) = (*now, *from);
+        let Arrival { frame, header, bytes, frames } = arrival;
+        let port = attached(&mut switch.ports, from);
+        if !port.ingress.memory.holds(now, switch.table.generation(), heading) {
+            port.consult(&mut switch.table, &switch.settings.priorities, now, from, heading);
+        }
+        let Port { config, ingress, .. } = port;
+        let Memory { class, egress: to, .. } = ingress.memory;
+        let side = &mut ingress.classes[class];
+        let most = config.ingress.frames.max(1).saturating_sub(side.held.frames);
+        if most == 0 {
+            ingress.pause(now);
+            return Err(Full(frame));
+        }
+        let label = Label { stamp: Stamp::new(from.0, class), frames, bytes };
+        let node = switch.cells.insert(frame, label);
+        if to == NOBODY || to == from.0 {
+            side.accept(1, bytes.into());
+            let released = switch.forward_special(now, from, node, header.destination, to);
+            return Ok(released.map(|released| released.frame));
+        }
+        let to = PortId(to);
+        let way = switch.way(to, class, label.load());
+        if let Way::Refused(refusal) = way {
+            switch.port_mut(from).ingress.classes[class].accept(1, bytes.into());
+            switch.port_mut(to).egress.classes[class].account.accept(1);
+            let released = switch.finish(now, to, node, End::Refused(refusal));
+            return Ok(released.map(|released| released.frame));
+        }
+        let Port { config, egress, .. } = switch.port(to);
+        let waits = matches!(way, Way::Waits);
+        let permits = if waits { Load::ANY } else { config.egress.left(egress.classes[class].load) };
+        self.run = Run {
+            heading,
+            stamp: label.stamp,
+            to,
+            waits,
+            cells: Queue::of(node),
+            frames: 1,
+            most,
+            load: label.load(),
+            permits,
+        };
+        Ok(None)
+    }
+
+    /// Books the run, and puts its frames where they go.
+    fn settle(&mut self) {
+        let Self { switch, now, from, run } = self;
+        if run.frames == 0 {
+            return;
+        }
+        let Run { stamp, to, waits, cells, frames, load, .. } = core::mem::replace(run, Run::NONE);
+        let class = stamp.class();
+        switch.port_mut(*from).ingress.classes[class].accept(frames, load.bytes);
+        if waits {
+            switch.hold_back(*from, to, class, cells, frames);
+        } else {
+            switch.switch(*now, to, class, cells, frames, load);
+        }
+    }
+}
+
+impl<F: Copy> Drop for Arrivals<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        self.settle();
     }
 }
 
@@ -294,18 +420,26 @@ impl Port {
 
     /// Takes the sender's first frame that waits for (`to`, `class`). Whether it was the last: then its turn ends.
     #[inline]
-    fn take_waiting<F>(&mut self, cells: &mut Cells<F>, to: PortId, class: Class) -> (Node, bool) {
+    fn take_waiting<F: Copy>(
+        &mut self,
+        cells: &mut Cells<F>,
+        now: Instant,
+        to: PortId,
+        class: Class,
+    ) -> (Node, bool) {
         let voq = &mut self.ingress.voqs[to.index()][class];
         let node = voq.first();
         voq.deficit = voq.deficit.saturating_sub(cells.label(node).bytes);
         cells.pop(&mut voq.queue);
-        if voq.frames == self.config.quota {
-            self.ingress.at_quota -= 1;
-        }
+        let was_at_quota = voq.frames == self.config.quota;
         voq.frames -= 1;
         let last = voq.queue.is_empty();
         if last {
             voq.deficit = 0;
+        }
+        if was_at_quota {
+            self.ingress.at_quota -= 1;
+            self.ingress.resume(now, &self.config);
         }
         (node, last)
     }
@@ -327,13 +461,20 @@ impl Voq {
     }
 }
 
+impl Limits {
+    /// What there is room for besides `load`.
+    #[inline]
+    fn left(&self, load: Load) -> Load {
+        Load { frames: self.frames.saturating_sub(load.frames), bytes: self.bytes.saturating_sub(load.bytes) }
+    }
+}
+
 impl EgressClass {
     /// Whether there is a place for a frame. An empty queue takes any one.
     #[inline]
-    fn permits(&self, limits: &Limits, frames: u16, bytes: u32) -> bool {
-        let fits = self.load.frames + u32::from(frames) <= limits.frames
-            && self.load.bytes + u64::from(bytes) <= limits.bytes;
-        fits || self.load.frames == 0
+    fn permits(&self, limits: &Limits, load: Load) -> bool {
+        let Load { frames, bytes } = limits.left(self.load);
+        load.frames <= frames && load.bytes <= bytes || self.load.frames == 0
     }
 
     /// Who was first in the round has left it, and `next` is first now.

@@ -38,8 +38,8 @@ mod table;
 
 pub use account::{Account, Load, Reason, Refusal};
 pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
-pub use depart::{Flow, Head};
-pub use forward::{Arrival, Full};
+pub use depart::{Departures, Flow, Head};
+pub use forward::{Arrival, Arrivals, Full};
 pub use port::PortId;
 pub use switch::{Imbalance, Released, Switch, TooManyPorts};
 pub use table::MacEntry;

@@ -8,7 +8,7 @@ use units::{Class, ClassMap, Instant, Span};
 use crate::cells::Queue;
 use crate::shaper::Shaper;
 use crate::table::{Heading, Key};
-use crate::{Account, Flow, Load, PortConfig};
+use crate::{Account, Flow, Load, PortConfig, Refusal};
 
 /// A port of one switch.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -65,6 +65,27 @@ pub(crate) struct Voq {
     pub deficit: u32,
     /// Who waits behind this ingress for the same egress and class.
     pub next: u16,
+}
+
+impl IngressClass {
+    #[inline]
+    pub(crate) fn accept(&mut self, frames: u32, bytes: u64) {
+        self.account.accept(frames);
+        self.account.bytes += bytes;
+        self.held.add(Load { frames, bytes });
+    }
+
+    #[inline]
+    pub(crate) fn refuse(&mut self, refusal: Refusal, bytes: u32) {
+        self.account.refuse(refusal);
+        self.held.remove(Load { frames: 1, bytes: bytes.into() });
+    }
+
+    #[inline]
+    pub(crate) fn deliver(&mut self, frames: u32, bytes: u64) {
+        self.account.deliver(frames);
+        self.held.remove(Load { frames, bytes });
+    }
 }
 
 impl Voq {
@@ -135,13 +156,7 @@ pub(crate) struct EgressClass {
 impl EgressClass {
     /// Nothing waits, and the books are as they were.
     pub(crate) const fn empty(account: Account) -> Self {
-        Self {
-            account,
-            queue: Queue::EMPTY,
-            load: Load { frames: 0, bytes: 0 },
-            waiting: NOBODY,
-            last_waiting: NOBODY,
-        }
+        Self { account, queue: Queue::EMPTY, load: Load::NONE, waiting: NOBODY, last_waiting: NOBODY }
     }
 }
 
@@ -208,12 +223,13 @@ impl Ingress {
     }
 
     /// Lets the sender go on, if it has room.
-    #[cold]
+    #[inline]
     pub(crate) fn resume(&mut self, now: Instant, config: &PortConfig) {
-        if self.room(config) > 0
-            && let Some(since) = self.paused_since.take()
+        if let Some(since) = self.paused_since
+            && self.room(config) > 0
         {
             self.paused += now.since(since);
+            self.paused_since = None;
         }
     }
 }

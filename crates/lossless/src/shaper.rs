@@ -35,7 +35,7 @@ impl Shaper {
     }
 
     #[inline]
-    pub(crate) fn take(&mut self, now: Instant, bytes: u32) {
+    pub(crate) fn take(&mut self, now: Instant, bytes: u64) {
         let now = u128::from(now.as_nanos()) << 32;
         self.full_at = self.full_at.max(now) + u128::from(self.per_byte) * u128::from(bytes);
     }

@@ -66,7 +66,7 @@ pub(crate) fn attached(ports: &mut [Option<Box<Port>>], port: PortId) -> &mut Po
     ports[port.index()].as_deref_mut().expect("the port is attached")
 }
 
-impl<F> Switch<F> {
+impl<F: Copy> Switch<F> {
     /// A switch with no ports.
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -242,16 +242,17 @@ impl<F> Switch<F> {
     ///
     /// The first [`Imbalance`].
     pub fn audit(&self) -> Result<(), Imbalance> {
+        let held = self.cells.held();
         for id in self.attached() {
             for class in Class::all() {
                 let port = self.port(id);
-                let came =
-                    self.cells.held().filter(|frame| frame.ingress == id.0 && frame.class == class).count();
+                let came = |frame: &&Label| (frame.stamp.ingress(), frame.stamp.class()) == (id.0, class);
+                let came = held.iter().filter(came).count();
                 let switched = self.cells.iter(&port.egress.classes[class].queue).count();
                 let waiting: usize =
                     self.voqs_for(id, class).map(|voq| self.cells.iter(&voq.queue).count()).sum();
                 let parked = port.egress.parked.values().flat_map(|flow| self.cells.iter(&flow.queue));
-                let parked = parked.filter(|node| self.cells.label(*node).class == class).count();
+                let parked = parked.filter(|node| self.cells.label(*node).stamp.class() == class).count();
                 let sides = [
                     ("ingress", port.ingress.classes[class].account, came),
                     ("egress", port.egress.classes[class].account, switched + waiting + parked),
@@ -282,7 +283,8 @@ impl<F> Switch<F> {
         attached(&mut self.ports, port)
     }
 
-    /// One egress is done with a frame that lies in none of its queues any more: books it on both sides.
+    /// One egress is done with a frame that lies in none of its queues any more: books it on both sides, and forgets
+    /// it if no other egress wants it.
     pub(crate) fn finish(
         &mut self,
         now: Instant,
@@ -290,28 +292,18 @@ impl<F> Switch<F> {
         node: Node,
         end: End,
     ) -> Option<Released<F>> {
-        let label = self.cells.label(node);
-        self.port_mut(egress).egress.classes[label.class].account.end(end, label.bytes);
-        self.retire(now, node, label, end)
-    }
-
-    /// One egress is done with a frame and has booked it: forgets the frame if no other wants it, and books it at its
-    /// ingress.
-    #[inline(always)]
-    pub(crate) fn retire(&mut self, now: Instant, node: Node, label: Label, end: End) -> Option<Released<F>> {
-        let Label { ingress, class, bytes, .. } = label;
+        let Label { stamp, bytes, .. } = self.cells.label(node);
+        let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
+        self.port_mut(egress).egress.classes[class].account.end(end, bytes);
         let Finished { frame, delivered } = self.cells.finish(node, matches!(end, End::Delivered))?;
-        let port = attached(&mut self.ports, PortId(ingress));
+        let port = self.port_mut(ingress);
         let side = &mut port.ingress.classes[class];
         match end {
-            End::Refused(refusal) if !delivered => side.account.refuse(refusal),
-            _ => side.account.deliver(),
+            End::Refused(refusal) if !delivered => side.refuse(refusal, bytes),
+            _ => side.deliver(1, bytes.into()),
         }
-        side.held.remove(1, bytes);
-        if port.ingress.paused_since.is_some() {
-            port.ingress.resume(now, &port.config);
-        }
-        Some(Released { port: PortId(ingress), frame })
+        port.ingress.resume(now, &port.config);
+        Some(Released { port: ingress, frame })
     }
 
     /// Refuses everything that waits for `egress` in VOQs: its receiver will not take it.
@@ -323,7 +315,7 @@ impl<F> Switch<F> {
         released: &mut impl FnMut(Released<F>),
     ) {
         for class in Class::all() {
-            while let Some(node) = self.pop_waiting(egress, class) {
+            while let Some(node) = self.pop_waiting(now, egress, class) {
                 self.finish(now, egress, node, End::Refused(refusal)).into_iter().for_each(&mut *released);
             }
         }
@@ -360,10 +352,10 @@ impl<F> Switch<F> {
             self.refuse_queue(now, egress, &mut gone, released);
 
             let mut queue = self.port(egress).egress.classes[class].queue;
-            let mut gone = self.cells.extract(&mut queue, |frame| frame.ingress == ingress.0);
+            let mut gone = self.cells.extract(&mut queue, |frame| frame.stamp.ingress() == ingress.0);
             for node in self.cells.iter(&gone).collect::<Vec<_>>() {
-                let Label { frames, bytes, .. } = self.cells.label(node);
-                self.port_mut(egress).egress.classes[class].load.remove(frames, bytes);
+                let load = self.cells.label(node).load();
+                self.port_mut(egress).egress.classes[class].load.remove(load);
             }
             let side = &mut self.port_mut(egress).egress;
             side.classes[class].queue = queue;
@@ -371,12 +363,12 @@ impl<F> Switch<F> {
                 side.ready &= !(1 << class.pcp());
             }
             self.refuse_queue(now, egress, &mut gone, released);
-            self.pull(egress, class);
+            self.pull(now, egress, class);
         }
         let flows: Vec<_> = self.port(egress).egress.parked.keys().copied().collect();
         for flow in flows {
             let mut queue = self.port(egress).egress.parked[&flow].queue;
-            let mut gone = self.cells.extract(&mut queue, |frame| frame.ingress == ingress.0);
+            let mut gone = self.cells.extract(&mut queue, |frame| frame.stamp.ingress() == ingress.0);
             let parked = &mut self.port_mut(egress).egress.parked;
             if queue.is_empty() {
                 parked.remove(&flow);

@@ -1,14 +1,15 @@
 //! The switch against what it promises, under random ports, sizes, classes, stalls and orders.
 //!
-//! Three witnesses: a naive Algorithm 1, which walks each ingress and keeps the blocked set of the paper, must hand
+//! Four witnesses: a naive Algorithm 1, which walks each ingress and keeps the blocked set of the paper, must hand
 //! out the very same frames where no arbitration is involved; a referee checks order, work conservation and the
-//! books after every step where it is; and ten million seeded operations keep the law.
+//! books after every step where it is; a second switch, visited anew for each frame, must agree with one whose visits
+//! are long; and ten million seeded visits keep the law.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use lossless::{
-    Arrival, ClassKind, Classes, Flow, Limits, PortConfig, PortId, Reason, Scheduling, Settings, Shaping,
-    Switch,
+    Arrival, ClassKind, Classes, Departures, Flow, Limits, PortConfig, PortId, Reason, Refusal, Released,
+    Scheduling, Settings, Shaping, Switch,
 };
 use proptest::prelude::*;
 use units::{Class, ClassMap, Instant, Mac, Rate, Rng, Span};
@@ -88,22 +89,30 @@ proptest! {
     #[test]
     fn one_sender_is_served_exactly_as_algorithm_1_says(
         room in 1usize..6,
-        steps in prop::collection::vec((0u8..3, 1usize..5, 0u8..8), 1..400),
+        visits in prop::collection::vec((0u8..3, prop::collection::vec((1usize..5, 0u8..8), 1..8)), 1..100),
     ) {
         let config = PortConfig { egress: Limits::frames(room as u32), ..PortConfig::default() };
         let (mut switch, ids) = switch(Settings::default(), &[config; 5]);
         let mut naive = Algorithm1 { room, ..Algorithm1::default() };
-        let now = Instant::ZERO;
-        for (number, (kind, port, pcp)) in (0u64..).zip(steps) {
+        let (now, mut number) = (Instant::ZERO, 0);
+        for (kind, frames) in visits {
             if kind < 2 {
-                let class = Class::from_low_bits(pcp);
-                let frame = Frame { number, from: 0, flow: 0 };
-                prop_assert!(switch.offer(now, ids[0], arrival(frame, Some(port), class, 100)).is_ok());
-                naive.ingress.push_back((number, port, class));
-                naive.forwarder();
+                let mut visit = switch.arrivals(now, ids[0]);
+                for (port, pcp) in frames {
+                    let class = Class::from_low_bits(pcp);
+                    let frame = Frame { number, from: 0, flow: 0 };
+                    prop_assert!(visit.offer(arrival(frame, Some(port), class, 100)).is_ok());
+                    naive.ingress.push_back((number, port, class));
+                    naive.forwarder();
+                    number += 1;
+                }
             } else {
-                let got = switch.head(now, ids[port]).map(|head| head.delivered().unwrap().frame.number);
-                prop_assert_eq!(got, naive.receive(port));
+                let port = frames[0].0;
+                let mut visit = switch.departures(now, ids[port]);
+                for _ in frames {
+                    let got = visit.head().map(|head| head.delivered().unwrap().frame.number);
+                    prop_assert_eq!(got, naive.receive(port));
+                }
             }
             switch.audit().unwrap();
         }
@@ -156,21 +165,25 @@ struct World {
     steps: Vec<(u8, usize, usize, u8, u32)>,
 }
 
-fn world() -> impl Strategy<Value = World> {
+fn port() -> impl Strategy<Value = PortConfig> {
     let scheduling = prop_oneof![
         Just(Scheduling::Strict),
         prop::array::uniform8(0u32..4).prop_map(|weights| Scheduling::Weighted(ClassMap(weights))),
     ];
-    let port = (1u32..8, 1u32..8, 200u64..9000, scheduling, prop::option::of(1u64..20)).prop_map(
-        |(ingress, egress, bytes, scheduling, gbit)| PortConfig {
+    (1u32..8, 1u32..8, 1u32..8, 200u64..9000, scheduling, prop::option::of(1u64..20)).prop_map(
+        |(ingress, quota, egress, bytes, scheduling, gbit)| PortConfig {
             ingress: Limits::frames(ingress),
+            quota,
             egress: Limits { frames: egress, bytes },
             scheduling,
             shaping: gbit.map(|gbit| Shaping { rate: Rate::from_gbit(gbit), burst: 3028 }),
             ..PortConfig::default()
         },
-    );
-    let ports = prop::collection::vec(port, 2..7);
+    )
+}
+
+fn world() -> impl Strategy<Value = World> {
+    let ports = prop::collection::vec(port(), 2..7);
     let steps = prop::collection::vec((0u8..8, 0usize..7, 0usize..8, 0u8..8, 60u32..1515), 1..600);
     (ports, steps).prop_map(|(ports, steps)| World { ports, steps })
 }
@@ -191,14 +204,17 @@ proptest! {
                     let targets: Vec<_> = (0..ports).filter(|port| to.map_or(*port != from, |to| to == *port)).collect();
                     let frame = Frame { number, from, flow: u64::from(pcp % 2) };
                     let room = switch.room(now, ids[from]);
-                    match switch.offer(now, ids[from], arrival(frame, to, class, bytes)) {
+                    match switch.arrivals(now, ids[from]).offer(arrival(frame, to, class, bytes)) {
                         Ok(None) => referee.accepted(frame, &targets, class),
                         Ok(Some(back)) => prop_assert_eq!((back, Some(from)), (frame, to), "refused: came home"),
                         Err(_) => prop_assert_eq!(room, 0, "there was room"),
                     }
                 }
-                5 => while deliver(&mut switch, ids[from], from, now, &mut referee) {},
-                6 => if let Some(head) = switch.head(now, ids[from]) {
+                5 => {
+                    let mut visit = switch.departures(now, ids[from]);
+                    while deliver(&mut visit, from, &mut referee) {}
+                }
+                6 => if let Some(head) = switch.departures(now, ids[from]).head() {
                     let flow = Flow(head.frame().flow);
                     head.park(flow);
                 },
@@ -214,11 +230,11 @@ proptest! {
 }
 
 /// Lets a receiver take its next frame, or sets it aside behind those of its flow that are; false if there is none.
-fn deliver(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, referee: &mut Referee) -> bool {
-    let seen = switch.head(now, id).map(|head| (*head.frame(), head.class()));
+fn deliver(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee) -> bool {
+    let seen = visit.head().map(|head| (head.frame(), head.class()));
     let Some((frame, class)) = seen else { return false };
-    let head = switch.head(now, id).expect("asking twice gives the same answer");
-    assert_eq!(*head.frame(), frame);
+    let head = visit.head().expect("asking twice gives the same answer");
+    assert_eq!(head.frame(), frame);
     if head.is_parked(Flow(frame.flow)) {
         head.park(Flow(frame.flow));
     } else {
@@ -231,9 +247,10 @@ fn deliver(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, re
 /// Lets a receiver take what was set aside.
 fn unpark(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, referee: &mut Referee) {
     let flows: Vec<_> = switch.parked_flows(id).collect();
+    let mut visit = switch.departures(now, id);
     for flow in flows {
-        while let Some(head) = switch.parked_head(now, id, flow) {
-            referee.delivered(*head.frame(), port, head.class());
+        while let Some(head) = visit.parked_head(flow) {
+            referee.delivered(head.frame(), port, head.class());
             head.delivered().into_iter().for_each(|released| referee.released(released.frame));
         }
     }
@@ -245,7 +262,101 @@ fn drain(switch: &mut Switch<Frame>, ids: &[PortId], now: &mut Instant, referee:
         *now += Span::from_micros(10);
         for (port, id) in ids.iter().enumerate() {
             unpark(switch, *id, port, *now, referee);
-            while deliver(switch, *id, port, *now, referee) {}
+            let mut visit = switch.departures(*now, *id);
+            while deliver(&mut visit, port, referee) {}
+        }
+    }
+}
+
+/// One port's visit, as drawn.
+#[derive(Clone, Debug)]
+enum Visit {
+    /// To whom, in which class, how long.
+    Arrivals(usize, Vec<(usize, u8, u32)>),
+    /// What becomes of each head, by number.
+    Departures(usize, Vec<u8>),
+}
+
+fn visit() -> impl Strategy<Value = Visit> {
+    let arrivals = prop::collection::vec((0usize..8, 0u8..2, 60u32..1515), 1..12);
+    // Frames of one heading follow one another more often than chance has it.
+    let arrivals = (arrivals, prop::option::of((0usize..8, 0u8..2))).prop_map(|(mut frames, same)| {
+        if let Some((to, pcp)) = same {
+            frames.iter_mut().for_each(|frame| (frame.0, frame.1) = (to, pcp));
+        }
+        frames
+    });
+    prop_oneof![
+        (0usize..7, arrivals).prop_map(|(port, frames)| Visit::Arrivals(port, frames)),
+        (0usize..7, prop::collection::vec(0u8..16, 1..12))
+            .prop_map(|(port, fates)| Visit::Departures(port, fates)),
+    ]
+}
+
+/// Hands out a head, which may be parked, and says what came of it.
+fn decide(visit: &mut Departures<'_, Frame>, fate: u8) -> Option<(Frame, Option<Released<Frame>>)> {
+    let head = match fate {
+        0 => visit.parked_head(Flow(0))?,
+        _ => visit.head()?,
+    };
+    let frame = head.frame();
+    let released = match fate {
+        1 => {
+            head.park(Flow(0));
+            None
+        }
+        2 => head.refuse(Refusal::UNFIT),
+        _ => head.delivered(),
+    };
+    Some((frame, released))
+}
+
+proptest! {
+    #[test]
+    fn a_long_visit_does_what_a_visit_for_each_frame_would(
+        ports in prop::collection::vec(port(), 2..7),
+        lossy in any::<bool>(),
+        visits in prop::collection::vec(visit(), 1..60),
+    ) {
+        let mut settings = Settings::default();
+        settings.classes.0.0[1] = if lossy { ClassKind::Lossy } else { ClassKind::Lossless };
+        let (mut long, ids) = switch(settings, &ports);
+        let (mut short, _) = switch(settings, &ports);
+        let (mut now, mut number) = (Instant::ZERO, 0);
+        for visit in visits {
+            now += Span::from_nanos(700);
+            match visit {
+                Visit::Arrivals(port, frames) => {
+                    let from = port % ids.len();
+                    let mut visit = long.arrivals(now, ids[from]);
+                    for (to, pcp, bytes) in frames {
+                        number += 1;
+                        let frame = Frame { number, from, flow: 0 };
+                        let to = (to < ids.len()).then_some(to);
+                        let arrival = arrival(frame, to, Class::from_low_bits(pcp), bytes);
+                        let once = short.arrivals(now, ids[from]).offer(arrival);
+                        prop_assert_eq!(visit.offer(arrival).map_err(|_| ()), once.map_err(|_| ()));
+                    }
+                }
+                Visit::Departures(port, fates) => {
+                    let to = ids[port % ids.len()];
+                    let mut visit = long.departures(now, to);
+                    for fate in fates {
+                        prop_assert_eq!(decide(&mut visit, fate), decide(&mut short.departures(now, to), fate));
+                    }
+                }
+            }
+            long.audit().unwrap();
+            for id in &ids {
+                for class in Class::all() {
+                    prop_assert_eq!(long.ingress_account(*id, class), short.ingress_account(*id, class));
+                    prop_assert_eq!(long.egress_account(*id, class), short.egress_account(*id, class));
+                    prop_assert_eq!(long.egress_load(*id, class), short.egress_load(*id, class));
+                }
+                prop_assert_eq!(long.room(now, *id), short.room(now, *id));
+                prop_assert_eq!(long.paused(now, *id), short.paused(now, *id));
+            }
+            prop_assert_eq!(long.deadline(now), short.deadline(now));
         }
     }
 }
@@ -265,11 +376,12 @@ mod examples {
         pcp: u8,
     ) -> bool {
         let frame = Frame { number, from, flow: 0 };
-        switch.offer(NOW, ids[from], arrival(frame, to, Class::from_low_bits(pcp), 1514)).is_ok()
+        switch.arrivals(NOW, ids[from]).offer(arrival(frame, to, Class::from_low_bits(pcp), 1514)).is_ok()
     }
 
     fn take(switch: &mut Switch<Frame>, id: PortId) -> Option<u64> {
-        let head = switch.head(NOW, id)?;
+        let mut visit = switch.departures(NOW, id);
+        let head = visit.head()?;
         let number = head.frame().number;
         head.delivered();
         Some(number)
@@ -318,7 +430,8 @@ mod examples {
                 number += 1;
                 offer(&mut switch, &ids, number, from, Some(8), 0);
             }
-            let head = switch.head(NOW, ids[8]).unwrap();
+            let mut visit = switch.departures(NOW, ids[8]);
+            let head = visit.head().unwrap();
             served[head.frame().from] += 1;
             head.delivered();
         }
@@ -394,20 +507,24 @@ mod examples {
             offer(&mut switch, &ids, number, 0, Some(1), 0);
         }
         let flow = |number: u64| Flow(number % 2);
+        let mut visit = switch.departures(NOW, ids[1]);
         for number in 0..6 {
-            let head = switch.head(NOW, ids[1]).unwrap();
+            let head = visit.head().unwrap();
             assert_eq!(head.frame().number, number);
             match flow(number) {
                 Flow(0) => head.park(Flow(0)),
                 _ => assert!(head.delivered().is_some()),
             }
         }
+        drop(visit);
         assert_eq!(switch.parked_flows(ids[1]).collect::<Vec<_>>(), [Flow(0)]);
         let mut order = Vec::new();
-        while let Some(head) = switch.parked_head(NOW, ids[1], Flow(0)) {
+        let mut visit = switch.departures(NOW, ids[1]);
+        while let Some(head) = visit.parked_head(Flow(0)) {
             order.push(head.frame().number);
             head.delivered();
         }
+        drop(visit);
         assert_eq!(order, [0, 2, 4]);
         assert_eq!(switch.total().held, 0);
     }
@@ -440,7 +557,8 @@ mod examples {
         for number in 0..400 {
             offer(&mut switch, &ids, number, 0, Some(1), 0);
             offer(&mut switch, &ids, 1000 + number, 0, Some(1), 5);
-            let head = switch.head(NOW, ids[1]).unwrap();
+            let mut visit = switch.departures(NOW, ids[1]);
+            let head = visit.head().unwrap();
             served[head.class().index()] += 1;
             head.delivered();
         }
@@ -454,9 +572,9 @@ mod examples {
         let frame = Frame { number: 0, from: 0, flow: 0 };
         let mut control = arrival(frame, None, Class::default(), 60);
         control.header.destination = pause;
-        assert_eq!(switch.offer(NOW, ids[0], control).ok(), Some(Some(frame)));
+        assert_eq!(switch.arrivals(NOW, ids[0]).offer(control).ok(), Some(Some(frame)));
         let home = arrival(frame, Some(0), Class::default(), 60);
-        assert_eq!(switch.offer(NOW, ids[0], home).ok(), Some(Some(frame)));
+        assert_eq!(switch.arrivals(NOW, ids[0]).offer(home).ok(), Some(Some(frame)));
         let refusals: Vec<_> = switch.total().refusals().collect();
         assert_eq!(refusals, [(Reason::SamePort, 1), (Reason::LinkLocal, 1)]);
     }
@@ -467,9 +585,10 @@ mod examples {
         let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(16, 4)).unwrap()).collect();
         let ask = |switch: &mut Switch<Frame>, now, from, to: usize| {
             let frame = Frame { number: 0, from, flow: 0 };
-            switch.offer(now, ids[from], arrival(frame, Some(to), Class::default(), 60)).unwrap();
-            let got: Vec<_> =
-                (0..3).filter(|port| switch.head(now, ids[*port]).map(|h| h.delivered()).is_some()).collect();
+            switch.arrivals(now, ids[from]).offer(arrival(frame, Some(to), Class::default(), 60)).unwrap();
+            let got: Vec<_> = (0..3)
+                .filter(|port| switch.departures(now, ids[*port]).head().map(|h| h.delivered()).is_some())
+                .collect();
             got
         };
         assert_eq!(ask(&mut switch, NOW, 0, 1), [1, 2], "unknown: to everybody");
@@ -492,7 +611,7 @@ mod examples {
         assert_eq!(take(&mut switch, ids[1]), None);
         let due = switch.deadline(NOW).unwrap();
         assert_eq!(due.as_nanos(), 12_112);
-        assert!(switch.head(due, ids[1]).is_some());
+        assert!(switch.departures(due, ids[1]).head().is_some());
     }
 
     #[test]
@@ -501,18 +620,18 @@ mod examples {
         for number in 0..2 {
             let frame = Frame { number, from: 0, flow: 0 };
             let large = Arrival { frames: 44, bytes: 66_616, ..arrival(frame, Some(1), Class::default(), 0) };
-            switch.offer(NOW, ids[0], large).unwrap();
+            switch.arrivals(NOW, ids[0]).offer(large).unwrap();
         }
         assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 44);
         assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(0), Some(1)));
     }
 }
 
-/// Ten million operations of one seed: offers, floods, departures, parking, ports that come and go, limits that
+/// Ten million visits of one seed: offers, floods, departures, parking, ports that come and go, limits that
 /// change, time that passes. The books are checked as they run, and proven from the queues now and then.
 #[test]
-fn ten_million_operations_keep_the_law() {
-    const OPERATIONS: u64 = 10_000_000;
+fn ten_million_visits_keep_the_law() {
+    const VISITS: u64 = 10_000_000;
     const PORTS: usize = 6;
     let mut rng = Rng::new(0x7a6f_766e);
     let mut classes = Classes::default();
@@ -530,32 +649,42 @@ fn ten_million_operations_keep_the_law() {
     let mut now = Instant::ZERO;
     let mut ids: Vec<PortId> = (0..PORTS).map(|_| switch.attach(now, config(&mut rng)).unwrap()).collect();
     let (mut accepted, mut released) = (0u64, 0u64);
-    for number in 0..OPERATIONS {
+    for number in 0..VISITS {
         now += Span::from_nanos(rng.below(400));
         let from = rng.below(PORTS as u64) as usize;
         match rng.below(1000) {
             0..=549 => {
-                let to = Some(rng.below(PORTS as u64 + 1) as usize).filter(|to| *to < PORTS);
-                let frame = Frame { number, from, flow: 0 };
-                let class = Class::from_low_bits(rng.below(4) as u8);
-                match switch.offer(now, ids[from], arrival(frame, to, class, 60 + rng.below(1455) as u32)) {
-                    Ok(None) => accepted += 1,
-                    Ok(Some(_)) => (accepted, released) = (accepted + 1, released + 1),
-                    Err(_) => {}
+                let mut visit = switch.arrivals(now, ids[from]);
+                let (mut to, mut class) = (None, Class::default());
+                for piece in 0..1 + rng.below(4) {
+                    // A frame often goes where the one before went.
+                    if piece == 0 || rng.below(2) == 0 {
+                        to = Some(rng.below(PORTS as u64 + 1) as usize).filter(|to| *to < PORTS);
+                        class = Class::from_low_bits(rng.below(4) as u8);
+                    }
+                    let frame = Frame { number, from, flow: 0 };
+                    match visit.offer(arrival(frame, to, class, 60 + rng.below(1455) as u32)) {
+                        Ok(None) => accepted += 1,
+                        Ok(Some(_)) => (accepted, released) = (accepted + 1, released + 1),
+                        Err(_) => {}
+                    }
                 }
             }
             550..=979 => {
-                if let Some(head) = switch.head(now, ids[from]) {
-                    if rng.below(50) == 0 {
-                        head.park(Flow(rng.below(3)));
-                    } else {
-                        released += u64::from(head.delivered().is_some());
+                let mut visit = switch.departures(now, ids[from]);
+                for _ in 0..1 + rng.below(4) {
+                    let Some(head) = visit.head() else { break };
+                    match rng.below(100) {
+                        0 | 1 => head.park(Flow(rng.below(3))),
+                        2 => released += u64::from(head.refuse(Refusal::UNFIT).is_some()),
+                        _ => released += u64::from(head.delivered().is_some()),
                     }
                 }
             }
             980..=994 => {
                 let flow = Flow(rng.below(3));
-                while let Some(head) = switch.parked_head(now, ids[from], flow) {
+                let mut visit = switch.departures(now, ids[from]);
+                while let Some(head) = visit.parked_head(flow) {
                     released += u64::from(head.delivered().is_some());
                 }
             }

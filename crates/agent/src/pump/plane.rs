@@ -204,16 +204,17 @@ impl<P: Port, G: Gate> Plane<P, G> {
             return false;
         }
         let mut lifted = 0;
+        let mut visit = switch.arrivals(now, id);
         let arrived = |slot: Slot, view: FrameView<'_>| {
             lifted += 1;
             let Some(header) = wire::ethernet::peek(view.bytes) else {
-                switch.malformed(id);
+                visit.malformed();
                 refused.push(slot);
                 return;
             };
             let bytes = wire::wire_bytes(view.bytes.len(), view.offload) as u32;
             let frames = wire::wire_frames(view.bytes.len(), view.offload) as u16;
-            match switch.offer(now, id, Arrival { frame: slot, header, bytes, frames }) {
+            match visit.offer(Arrival { frame: slot, header, bytes, frames }) {
                 Ok(None) => {}
                 Ok(Some(slot)) => refused.push(slot),
                 Err(_) => unreachable!("no more was lifted than there was room for"),
@@ -254,16 +255,17 @@ impl<P: Port, G: Gate> Plane<P, G> {
         if line.failed.is_some() {
             return false;
         }
+        let mut visit = switch.departures(now, id);
         let mut moved = false;
         for _ in 0..BURST {
             let head = match parked {
-                None => switch.head(now, id),
-                Some(flow) => switch.parked_head(now, id, flow),
+                None => visit.head(),
+                Some(flow) => visit.parked_head(flow),
             };
             let Some(head) = head else { break };
             let source = lines[head.ingress().index()].as_mut();
             let source = source.expect("a frame leaves by another port than it came, which is attached");
-            let frame = source.device.frame(*head.frame());
+            let frame = source.device.frame(head.frame());
             match gate.ask(id, &frame) {
                 Verdict::Hold(_) if parked.is_some() => break,
                 Verdict::Hold(flow) => head.park(flow),
@@ -287,7 +289,7 @@ impl<P: Port> Line<P> {
         &mut self,
         frame: FrameView<'_>,
         gate: &mut G,
-        head: Head<'_, Slot>,
+        head: Head<'_, '_, Slot>,
     ) -> Option<Option<Released<Slot>>> {
         let released = match self.device.transmit(frame) {
             Ok(Taken::Yes) => {
