@@ -21,6 +21,7 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use model::{AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
+use ports::thread::schedule;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::sync::oneshot;
 use units::{Instant, Span};
@@ -30,6 +31,14 @@ use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError};
 
 /// While there is work, how often the pump looks for ports that were idle and no longer are.
 const LOOK_AROUND: Span = Span::from_micros(20);
+
+/// The thread's priority: what Open vSwitch runs with, too.
+const NICE: i32 = -10;
+
+/// How long the thread runs before another that waits has its turn. Every frame on this host waits for this thread, so
+/// it has to be back soon; but a sender or receiver on its processor has to be let in soon as well, and the kernel's own
+/// slice is as long as a hundred frames of a gigabit.
+const SLICE: Span = Span::from_micros(100);
 
 /// The switch's thread, from its start to its end.
 #[derive(Debug)]
@@ -262,10 +271,9 @@ impl Switch {
     }
 
     fn run(mut self) {
-        // Every frame on this host waits for this thread: it goes first. On Linux a nice value is a thread's own
-        // (setpriority(2)); without the privilege it stays as it is.
-        if let Err(error) = rustix::process::setpriority_process(None, -20) {
-            tracing::debug!(%error, "the switch's thread runs at ordinary priority");
+        // Without the privilege to go first, it still asks to wait shortly.
+        if let Err(error) = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE)) {
+            tracing::debug!(%error, "the switch's thread may have to wait for others");
         }
         // A shaped frame is due to the microsecond; by default a timer may be 50 µs late (prctl(2), PR_SET_TIMERSLACK).
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
