@@ -58,6 +58,14 @@ impl Reason {
     }
 }
 
+const _: () = {
+    let mut number = 0;
+    while number < Reason::COUNT {
+        assert!(Reason::ALL[number] as usize == number, "a reason's account is found by its number");
+        number += 1;
+    }
+};
+
 /// A refusal that may be made: whoever holds one has shown why.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Refusal(Reason);

@@ -139,9 +139,9 @@ impl<F: Copy> Cells<F> {
         Self { cells: Vec::new(), free: NONE }
     }
 
-    /// Makes room for `frames` more, so that holding them allocates nothing.
+    /// Makes room for `frames` in all, so that holding them allocates nothing.
     pub(crate) fn reserve(&mut self, frames: usize) {
-        self.cells.reserve(frames);
+        self.cells.reserve(frames.saturating_sub(self.cells.len()));
     }
 
     /// Writes a frame down. It is in no queue yet.

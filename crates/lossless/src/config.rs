@@ -1,5 +1,7 @@
 //! What a switch and its ports are told.
 
+use core::num::NonZeroU32;
+
 use units::{Class, ClassMap, Rate, Span};
 
 /// What a class promises (IEEE 802.1Qbb calls a lossless class PFC-enabled).
@@ -35,7 +37,8 @@ impl Classes {
 
 /// A queue's bounds. Both hold; a queue that is empty takes any one frame.
 ///
-/// Large segments count as the frames, and the bytes, that they stand for on a wire.
+/// At an egress, a large segment counts as the frames, and the bytes, that it stands for on a wire; at an ingress, as
+/// one frame of so many bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// The most frames.
@@ -79,7 +82,7 @@ pub struct PortConfig {
     pub ingress: Limits,
     /// How many of those frames may wait for one egress in one class before the sender is held back (the VOQ's
     /// quota). A burst that is already being offered may cross it.
-    pub quota: u32,
+    pub quota: NonZeroU32,
     /// How much may wait for this port's receiver in each class, once switched.
     pub egress: Limits,
     /// The egress's token bucket; unshaped if absent.
@@ -94,7 +97,7 @@ impl Default for PortConfig {
     fn default() -> Self {
         Self {
             ingress: Limits::frames(1024),
-            quota: u32::MAX,
+            quota: NonZeroU32::MAX,
             egress: Limits::frames(1024),
             shaping: None,
             scheduling: Scheduling::Strict,
@@ -114,7 +117,7 @@ pub struct Settings {
     pub stall_after: Span,
     /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
     pub mac_age: Span,
-    /// The most addresses that are learned; frames to others are flooded.
+    /// The most addresses that are learned of one port; frames to others are flooded.
     pub mac_limit: u32,
 }
 
@@ -125,7 +128,7 @@ impl Default for Settings {
             priorities: ClassMap::from_fn(|class| class),
             stall_after: Span::from_secs(10),
             mac_age: Span::from_secs(300),
-            mac_limit: 4096,
+            mac_limit: 1024,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::cells::{Cells, Label, Node, Queue, Stamp};
 use crate::config::Scheduling;
 use crate::port::{Egress, Parked, Port, PortId};
 use crate::switch::{End, Released, attached};
-use crate::{Load, PortConfig, Refusal, Switch};
+use crate::{Load, Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -83,14 +83,11 @@ impl Egress {
         self.shaper.as_ref().is_some_and(|shaper| shaper.ready_at() > now)
     }
 
-    /// The receiver took so many bytes of `class`.
+    /// The receiver took so many bytes.
     #[inline]
-    fn progressed(&mut self, config: &PortConfig, now: Instant, class: Class, bytes: u64) {
+    fn progressed(&mut self, now: Instant, bytes: u64) {
         self.progress = now;
         self.stalled = false;
-        if config.scheduling != Scheduling::Strict {
-            self.deficits[class] -= bytes as i64;
-        }
         if let Some(shaper) = &mut self.shaper {
             shaper.take(now, bytes);
         }
@@ -207,7 +204,11 @@ impl<'a, F: Copy> Departures<'a, F> {
             self.run = Run { stamp, cells: Queue::of(node), frames: 1, load: label.load() };
             return Some(Released { port: PortId(stamp.ingress()), frame });
         }
-        egress.progressed(config, self.now, stamp.class(), bytes.into());
+        // A flow that was set aside is served out of turn.
+        if let (Source::Class(class), Scheduling::Weighted(_)) = (self.source, config.scheduling) {
+            egress.deficits[class] -= i64::from(bytes);
+        }
+        egress.progressed(self.now, bytes.into());
         self.leave(node, label, |switch, now, to| switch.finish(now, to, node, End::Delivered))
     }
 
@@ -220,9 +221,9 @@ impl<'a, F: Copy> Departures<'a, F> {
         }
         let Run { stamp, cells, frames, load } = core::mem::replace(run, Run::NONE);
         let class = stamp.class();
-        let Port { config, egress, .. } = attached(&mut switch.ports, *to);
+        let egress = &mut attached(&mut switch.ports, *to).egress;
         egress.leave(class, queue, load);
-        egress.progressed(config, *now, class, load.bytes);
+        egress.progressed(*now, load.bytes);
         let account = &mut egress.classes[class].account;
         account.deliver(frames);
         account.bytes += load.bytes;

@@ -109,15 +109,19 @@ impl<F: Copy> Switch<F> {
     /// A copy to every other port. Each waits for its own egress: a slow one holds back nobody's later frames until
     /// the sender's share, or its quota there, is used up.
     fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
-        let mut egresses = self.attached().filter(move |port| *port != from).peekable();
-        if egresses.peek().is_none() {
+        let wants = |(index, port): (usize, &Option<_>)| index != from.index() && port.is_some();
+        let Some(last) = self.ports.iter().enumerate().rposition(wants) else {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
-        }
+        };
         let label = self.cells.label(node);
         let mut released = None;
-        while let Some(to) = egresses.next() {
+        for index in 0..=last {
+            if !wants((index, &self.ports[index])) {
+                continue;
+            }
+            let to = PortId(index as u16);
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
-            let place = if egresses.peek().is_some() { self.cells.copy(node) } else { node };
+            let place = if index == last { node } else { self.cells.copy(node) };
             let (cells, class) = (Queue::of(place), label.stamp.class());
             match self.way(to, class, label.load()) {
                 Way::Switched => self.switch(now, to, class, cells, 1, label.load()),
@@ -131,15 +135,14 @@ impl<F: Copy> Switch<F> {
         released
     }
 
-    /// Where a frame goes: on into its egress's queue if there is a permit. If not, it waits behind its ingress's
-    /// others, unless the receiver is stalled or its class lossy.
+    /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's queue if there is a
+    /// permit. If not, it waits behind its ingress's others, unless its class is lossy.
     fn way(&self, to: PortId, class: Class, load: Load) -> Way {
-        let Port { config, egress, .. } = self.port(to);
-        let side = &egress.classes[class];
-        if side.waiting == NOBODY && side.permits(&config.egress, load) {
-            Way::Switched
-        } else if egress.stalled {
+        let port = self.port(to);
+        if port.egress.stalled {
             Way::Refused(Refusal::STALLED)
+        } else if port.egress.classes[class].waiting == NOBODY && port.permits(class, load) {
+            Way::Switched
         } else if let Some(lossy) = self.settings.classes.lossy(class) {
             Way::Refused(Refusal::full(lossy))
         } else {
@@ -167,9 +170,9 @@ impl<F: Copy> Switch<F> {
         let voq = &mut ingress.voqs[to.index()][class];
         let first = voq.queue.is_empty();
         self.cells.append(&mut voq.queue, cells);
-        let before = voq.frames;
+        let (before, quota) = (voq.frames, config.quota.get());
         voq.frames += frames;
-        ingress.at_quota += u16::from(before < config.quota && voq.frames >= config.quota);
+        ingress.at_quota += u16::from(before < quota && voq.frames >= quota);
         if first {
             self.join(from, to, class);
         }
@@ -431,7 +434,7 @@ impl Port {
         let node = voq.first();
         voq.deficit = voq.deficit.saturating_sub(cells.label(node).bytes);
         cells.pop(&mut voq.queue);
-        let was_at_quota = voq.frames == self.config.quota;
+        let was_at_quota = voq.frames == self.config.quota.get();
         voq.frames -= 1;
         let last = voq.queue.is_empty();
         if last {
@@ -472,7 +475,7 @@ impl Limits {
 impl EgressClass {
     /// Whether there is a place for a frame. An empty queue takes any one.
     #[inline]
-    fn permits(&self, limits: &Limits, load: Load) -> bool {
+    pub(crate) fn permits(&self, limits: &Limits, load: Load) -> bool {
         let Load { frames, bytes } = limits.left(self.load);
         load.frames <= frames && load.bytes <= bytes || self.load.frames == 0
     }

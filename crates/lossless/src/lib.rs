@@ -41,5 +41,5 @@ pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling,
 pub use depart::{Departures, Flow, Head};
 pub use forward::{Arrival, Arrivals, Full};
 pub use port::PortId;
-pub use switch::{Imbalance, Released, Switch, TooManyPorts};
+pub use switch::{Defect, Released, Switch, TooManyPorts};
 pub use table::MacEntry;

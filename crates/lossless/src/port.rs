@@ -175,6 +175,11 @@ impl Port {
             egress: Egress::new(&config, now, ClassMap::default()),
         }
     }
+
+    /// Whether the egress has room for so much.
+    pub(crate) fn permits(&self, class: Class, load: Load) -> bool {
+        self.egress.classes[class].permits(&self.config.egress, load)
+    }
 }
 
 impl Egress {
@@ -194,6 +199,12 @@ impl Egress {
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.classes.0.iter().map(|class| &class.account)
+    }
+
+    /// Since when a receiver that took its last frame at `progress` could have taken another: time in which the bucket
+    /// was in debt is the rate's.
+    pub(crate) fn idle_since(&self, progress: Instant) -> Instant {
+        self.shaper.as_ref().map_or(progress, |shaper| shaper.ready_at().max(progress))
     }
 }
 

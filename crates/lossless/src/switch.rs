@@ -1,12 +1,13 @@
 //! The switch as a whole: its ports, its table, its books.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use units::{Class, ClassMap, Instant, Mac, Span};
 
-use crate::cells::{Cells, Finished, Label, Node};
-use crate::port::{Egress, MAX_PORTS, Memory, Port};
+use crate::cells::{Cells, Finished, Label, Node, Queue};
+use crate::port::{Egress, MAX_PORTS, Memory, Parked, Port, Voq};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
@@ -37,20 +38,31 @@ pub struct Released<F> {
 #[error("attaching a port: the switch has {MAX_PORTS} already; detach one first")]
 pub struct TooManyPorts;
 
-/// The books do not balance: a defect of ours.
+/// The switch breaks its word: a defect of ours.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("port {port} class {class} {side}: {account:?} but {counted} frames lie in queues")]
-pub struct Imbalance {
-    /// The port's number.
-    pub port: usize,
-    /// The class.
-    pub class: Class,
-    /// `ingress` or `egress`.
-    pub side: &'static str,
-    /// The account that is wrong.
-    pub account: Box<Account>,
-    /// What really waits.
-    pub counted: u64,
+pub enum Defect {
+    /// The books do not balance.
+    #[error("port {port} class {class} {side}: {account:?} but {counted} frames lie in queues")]
+    Imbalance {
+        /// The port's number.
+        port: usize,
+        /// The class.
+        class: Class,
+        /// `ingress` or `egress`.
+        side: &'static str,
+        /// The account that is wrong.
+        account: Box<Account>,
+        /// What really waits.
+        counted: u64,
+    },
+    /// A frame waits for an egress that has room for it.
+    #[error("port {port} class {class}: a frame waits although there is room")]
+    Idle {
+        /// The egress's number.
+        port: usize,
+        /// The class.
+        class: Class,
+    },
 }
 
 /// How a frame's stay at one egress ended.
@@ -96,17 +108,19 @@ impl<F: Copy> Switch<F> {
         if index == self.ports.len() {
             self.ports.push(None);
             for port in self.ports.iter_mut().flatten() {
-                port.ingress.voqs.push(ClassMap([crate::port::Voq::EMPTY; Class::COUNT]));
+                port.ingress.voqs.push(ClassMap([Voq::EMPTY; Class::COUNT]));
             }
         }
-        self.cells.reserve(config.ingress.frames.min(4096) as usize);
         self.ports[index] = Some(Box::new(Port::new(config, now, self.ports.len())));
+        let frames = |port: &Port| port.config.ingress.frames.min(4096) as usize;
+        self.cells.reserve(self.ports.iter().flatten().map(|port| frames(port)).sum());
         Ok(PortId(index as u16))
     }
 
-    /// Changes a port while frames flow. What it holds stays, even where new limits are lower.
-    pub fn configure(&mut self, port: PortId, config: PortConfig) {
-        let port = self.port_mut(port);
+    /// Changes a port while frames flow. What it holds stays, even where new limits are lower; where they are higher,
+    /// who waited goes on.
+    pub fn configure(&mut self, now: Instant, id: PortId, config: PortConfig) {
+        let port = self.port_mut(id);
         if port.config.shaping != config.shaping {
             port.egress.shaper = config.shaping.map(Shaper::new);
         }
@@ -115,7 +129,11 @@ impl<F: Copy> Switch<F> {
         port.ingress.memory = Memory::NOTHING;
         port.ingress.at_quota = 0;
         for voq in port.ingress.voqs.iter().flat_map(|classes| &classes.0) {
-            port.ingress.at_quota += u16::from(voq.frames >= config.quota);
+            port.ingress.at_quota += u16::from(voq.frames >= port.config.quota.get());
+        }
+        port.ingress.resume(now, &port.config);
+        for class in Class::all() {
+            self.pull(now, id, class);
         }
     }
 
@@ -213,8 +231,10 @@ impl<F: Copy> Switch<F> {
     /// Does what time asks for: declares receivers stalled and refuses what waits for them, ages addresses.
     pub fn tick(&mut self, now: Instant, mut released: impl FnMut(Released<F>)) {
         self.table.sweep(now);
-        for port in self.attached() {
-            self.watch(now, port, &mut released);
+        for index in 0..self.ports.len() {
+            if self.ports[index].is_some() {
+                self.watch(now, PortId(index as u16), &mut released);
+            }
         }
     }
 
@@ -225,10 +245,11 @@ impl<F: Copy> Switch<F> {
         let verdict = self.settings.stall_after;
         let of_port = |port: &Port| {
             let egress = &port.egress;
-            let shaped =
-                egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| egress.ready != 0 && *at > now);
-            let stall = (egress.ready != 0 && !egress.stalled).then(|| egress.progress + verdict);
-            let flows = egress.parked.values().map(|flow| flow.progress + verdict).min();
+            let waits = egress.ready != 0 || !egress.parked.is_empty();
+            let shaped = egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| waits && *at > now);
+            let stall =
+                (egress.ready != 0 && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
+            let flows = egress.parked.values().map(|flow| egress.idle_since(flow.progress) + verdict).min();
             [shaped, stall, flows].into_iter().flatten().min()
         };
         let sweep = self.table.sweep_at();
@@ -236,41 +257,59 @@ impl<F: Copy> Switch<F> {
         [ports, (sweep > now).then_some(sweep)].into_iter().flatten().min()
     }
 
-    /// Proves the law: counts what lies in every queue and compares it with the books.
+    /// Proves the law: counts what lies in every queue and compares it with the books, and finds nobody waiting without
+    /// need.
     ///
     /// # Errors
     ///
-    /// The first [`Imbalance`].
-    pub fn audit(&self) -> Result<(), Imbalance> {
-        let held = self.cells.held();
-        for id in self.attached() {
+    /// The first [`Defect`].
+    pub fn audit(&self) -> Result<(), Defect> {
+        let mut came = vec![ClassMap([0; Class::COUNT]); self.ports.len()];
+        for label in self.cells.held() {
+            came[usize::from(label.stamp.ingress())][label.stamp.class()] += 1;
+        }
+        let mut meant = vec![ClassMap([0; Class::COUNT]); self.ports.len()];
+        for (index, port) in self.present() {
+            let switched = port.egress.classes.0.iter().map(|class| (index, &class.queue));
+            let parked = port.egress.parked.values().map(|flow| (index, &flow.queue));
+            let waiting = port.ingress.voqs.iter().enumerate();
+            let waiting = waiting.flat_map(|(to, voqs)| voqs.0.iter().map(move |voq| (to, &voq.queue)));
+            for (to, queue) in switched.chain(parked).chain(waiting) {
+                for node in self.cells.iter(queue) {
+                    meant[to][self.cells.label(node).stamp.class()] += 1;
+                }
+            }
+        }
+        for (index, port) in self.present() {
             for class in Class::all() {
-                let port = self.port(id);
-                let came = |frame: &&Label| (frame.stamp.ingress(), frame.stamp.class()) == (id.0, class);
-                let came = held.iter().filter(came).count();
-                let switched = self.cells.iter(&port.egress.classes[class].queue).count();
-                let waiting: usize =
-                    self.voqs_for(id, class).map(|voq| self.cells.iter(&voq.queue).count()).sum();
-                let parked = port.egress.parked.values().flat_map(|flow| self.cells.iter(&flow.queue));
-                let parked = parked.filter(|node| self.cells.label(*node).stamp.class() == class).count();
                 let sides = [
-                    ("ingress", port.ingress.classes[class].account, came),
-                    ("egress", port.egress.classes[class].account, switched + waiting + parked),
+                    ("ingress", port.ingress.classes[class].account, came[index][class]),
+                    ("egress", port.egress.classes[class].account, meant[index][class]),
                 ];
                 for (side, account, counted) in sides {
-                    let counted = counted as u64;
                     if !account.balances() || account.held != counted {
-                        let (port, account) = (id.index(), Box::new(account));
-                        return Err(Imbalance { port, class, side, account, counted });
+                        let account = Box::new(account);
+                        return Err(Defect::Imbalance { port: index, class, side, account, counted });
                     }
+                }
+                if self.next_waiting(port, index, class).is_some_and(|load| port.permits(class, load)) {
+                    return Err(Defect::Idle { port: index, class });
                 }
             }
         }
         Ok(())
     }
 
-    fn voqs_for(&self, egress: PortId, class: Class) -> impl Iterator<Item = &crate::port::Voq> {
-        self.ports.iter().flatten().map(move |port| &port.ingress.voqs[egress.index()][class])
+    /// The first frame that waits for an egress.
+    fn next_waiting(&self, egress: &Port, index: usize, class: Class) -> Option<Load> {
+        let ingress = self.ports.get(usize::from(egress.egress.classes[class].waiting))?.as_ref()?;
+        let node = ingress.ingress.voqs[index][class].queue.head()?;
+        Some(self.cells.label(node).load())
+    }
+
+    /// The ports that are attached, with their numbers.
+    fn present(&self) -> impl Iterator<Item = (usize, &Port)> {
+        self.ports.iter().enumerate().filter_map(|(index, port)| Some((index, port.as_deref()?)))
     }
 
     #[inline]
@@ -327,10 +366,7 @@ impl<F: Copy> Switch<F> {
         let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
         queues.extend(self.port(egress).egress.parked.values().map(|flow| flow.queue));
         for mut queue in queues {
-            while let Some(node) = self.cells.pop(&mut queue) {
-                let end = End::Refused(Refusal::DETACHED);
-                self.finish(now, egress, node, end).into_iter().for_each(&mut *released);
-            }
+            self.refuse_queue(now, egress, &mut queue, Refusal::DETACHED, released);
         }
         let port = self.port_mut(egress);
         let accounts = port.egress.classes.0.map(|class| class.account);
@@ -348,8 +384,8 @@ impl<F: Copy> Switch<F> {
         for class in Class::all() {
             self.leave_waiting(ingress, egress, class);
             let mut gone = self.port(ingress).ingress.voqs[egress.index()][class].queue;
-            self.port_mut(ingress).ingress.voqs[egress.index()][class] = crate::port::Voq::EMPTY;
-            self.refuse_queue(now, egress, &mut gone, released);
+            self.port_mut(ingress).ingress.voqs[egress.index()][class] = Voq::EMPTY;
+            self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
 
             let mut queue = self.port(egress).egress.classes[class].queue;
             let mut gone = self.cells.extract(&mut queue, |frame| frame.stamp.ingress() == ingress.0);
@@ -362,7 +398,7 @@ impl<F: Copy> Switch<F> {
             if queue.is_empty() {
                 side.ready &= !(1 << class.pcp());
             }
-            self.refuse_queue(now, egress, &mut gone, released);
+            self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
             self.pull(now, egress, class);
         }
         let flows: Vec<_> = self.port(egress).egress.parked.keys().copied().collect();
@@ -375,7 +411,7 @@ impl<F: Copy> Switch<F> {
             } else if let Some(parked) = parked.get_mut(&flow) {
                 parked.queue = queue;
             }
-            self.refuse_queue(now, egress, &mut gone, released);
+            self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
         }
     }
 
@@ -383,11 +419,12 @@ impl<F: Copy> Switch<F> {
         &mut self,
         now: Instant,
         egress: PortId,
-        queue: &mut crate::cells::Queue,
+        queue: &mut Queue,
+        refusal: Refusal,
         released: &mut impl FnMut(Released<F>),
     ) {
         while let Some(node) = self.cells.pop(queue) {
-            let end = End::Refused(Refusal::DETACHED);
+            let end = End::Refused(refusal);
             self.finish(now, egress, node, end).into_iter().for_each(&mut *released);
         }
     }
@@ -400,23 +437,31 @@ impl<F: Copy> Switch<F> {
             egress.progress = now;
             egress.stalled = false;
         }
-        // Time in which the bucket was in debt is the rate's, not the receiver's.
-        if let Some(shaper) = &egress.shaper {
-            egress.progress = egress.progress.max(shaper.ready_at().min(now));
-        }
-        if now.since(egress.progress) >= patience {
+        if now >= egress.idle_since(egress.progress) + patience {
             egress.stalled = true;
             self.refuse_waiting(now, id, Refusal::STALLED, released);
+            self.refuse_switched(now, id, released);
         }
-        let dead = |parked: &crate::port::Parked| now.since(parked.progress) >= patience;
-        let parked = &self.port(id).egress.parked;
-        let flows: Vec<_> = parked.iter().filter(|(_, flow)| dead(flow)).map(|(key, _)| *key).collect();
+        let egress = &self.port(id).egress;
+        let dead = |parked: &Parked| now >= egress.idle_since(parked.progress) + patience;
+        let flows: Vec<_> =
+            egress.parked.iter().filter(|(_, flow)| dead(flow)).map(|(key, _)| *key).collect();
         for flow in flows {
             let Some(mut parked) = self.port_mut(id).egress.parked.remove(&flow) else { continue };
-            while let Some(node) = self.cells.pop(&mut parked.queue) {
-                let end = End::Refused(Refusal::STALLED);
-                self.finish(now, id, node, end).into_iter().for_each(&mut *released);
-            }
+            self.refuse_queue(now, id, &mut parked.queue, Refusal::STALLED, released);
+        }
+    }
+
+    /// Refuses what is switched to a stalled receiver, so that its senders have their share back for others. The first
+    /// of each class stays: with it the receiver shows that it is there again.
+    fn refuse_switched(&mut self, now: Instant, id: PortId, released: &mut impl FnMut(Released<F>)) {
+        for class in Class::all() {
+            let Self { ports, cells, .. } = self;
+            let side = &mut attached(ports, id).egress.classes[class];
+            let Some(first) = cells.pop(&mut side.queue) else { continue };
+            let mut gone = core::mem::replace(&mut side.queue, Queue::of(first));
+            side.load = cells.label(first).load();
+            self.refuse_queue(now, id, &mut gone, Refusal::STALLED, released);
         }
     }
 }

@@ -91,7 +91,9 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct MacTable {
     places: BTreeMap<Key, Place>,
-    limit: usize,
+    /// How many addresses each port may have, and has, besides static ones. So no sender can fill the table for others.
+    limit: u32,
+    learned: Vec<u32>,
     age: Span,
     /// Grows with every change of any address's port.
     generation: u64,
@@ -100,7 +102,8 @@ pub(crate) struct MacTable {
 
 impl MacTable {
     pub(crate) fn new(limit: u32, age: Span) -> Self {
-        Self { places: BTreeMap::new(), limit: limit as usize, age, generation: 1, sweep_at: Instant::ZERO }
+        let places = BTreeMap::new();
+        Self { places, limit, learned: Vec::new(), age, generation: 1, sweep_at: Instant::ZERO }
     }
 
     #[inline]
@@ -114,34 +117,44 @@ impl MacTable {
 
     /// A frame from `key` came in by `port`.
     pub(crate) fn learn(&mut self, now: Instant, key: Key, port: u16) {
-        let full = self.places.len() >= self.limit;
-        match self.places.get_mut(&key) {
-            Some(Place { seen: None, .. }) => {}
-            Some(place) => {
-                place.seen = Some(now);
-                if place.port != port {
-                    place.port = port;
-                    self.generation += 1;
-                }
-            }
-            None if full => {}
-            None => {
-                self.places.insert(key, Place { port, seen: Some(now) });
-                self.generation += 1;
-            }
+        let (index, seen) = (usize::from(port), Some(now));
+        if self.learned.len() <= index {
+            self.learned.resize(index + 1, 0);
         }
+        match self.places.get_mut(&key) {
+            Some(Place { seen: None, .. }) => return,
+            Some(place) if place.port == port => {
+                place.seen = seen;
+                return;
+            }
+            _ if self.learned[index] >= self.limit => return,
+            Some(place) => self.learned[usize::from(place.port)] -= 1,
+            None => {}
+        }
+        self.learned[index] += 1;
+        self.places.insert(key, Place { port, seen });
+        self.generation += 1;
     }
 
     /// An operator says that `key` is at `port`, for good.
     pub(crate) fn pin(&mut self, key: Key, port: u16) {
         self.places.insert(key, Place { port, seen: None });
-        self.generation += 1;
+        self.changed();
     }
 
     /// Forgets every address at `port`.
     pub(crate) fn forget_port(&mut self, port: u16) {
         self.places.retain(|_, place| place.port != port);
+        self.changed();
+    }
+
+    /// More than one address is another's, or nobody's, now.
+    fn changed(&mut self) {
         self.generation += 1;
+        self.learned.fill(0);
+        for place in self.places.values().filter(|place| place.seen.is_some()) {
+            self.learned[usize::from(place.port)] += 1;
+        }
     }
 
     /// When something may be too old.
@@ -160,7 +173,7 @@ impl MacTable {
         let before = self.places.len();
         self.places.retain(|_, place| place.seen.is_none_or(|seen| now.since(seen) < age));
         if self.places.len() != before {
-            self.generation += 1;
+            self.changed();
         }
     }
 

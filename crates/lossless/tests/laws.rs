@@ -6,6 +6,7 @@
 //! are long; and ten million seeded visits keep the law.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU32;
 
 use lossless::{
     Arrival, ClassKind, Classes, Departures, Flow, Limits, PortConfig, PortId, Reason, Refusal, Released,
@@ -49,6 +50,10 @@ fn switch(settings: Settings, configs: &[PortConfig]) -> (Switch<Frame>, Vec<Por
         switch.pin(mac(port), 0, *id);
     }
     (switch, ids)
+}
+
+fn quota(frames: u32) -> NonZeroU32 {
+    NonZeroU32::new(frames).unwrap()
 }
 
 /// zOVN's Algorithm 1, as it is printed, for one sender: the forwarder walks the whole ingress at every step.
@@ -171,9 +176,9 @@ fn port() -> impl Strategy<Value = PortConfig> {
         prop::array::uniform8(0u32..4).prop_map(|weights| Scheduling::Weighted(ClassMap(weights))),
     ];
     (1u32..8, 1u32..8, 1u32..8, 200u64..9000, scheduling, prop::option::of(1u64..20)).prop_map(
-        |(ingress, quota, egress, bytes, scheduling, gbit)| PortConfig {
+        |(ingress, frames, egress, bytes, scheduling, gbit)| PortConfig {
             ingress: Limits::frames(ingress),
-            quota,
+            quota: quota(frames),
             egress: Limits { frames: egress, bytes },
             scheduling,
             shaping: gbit.map(|gbit| Shaping { rate: Rate::from_gbit(gbit), burst: 3028 }),
@@ -387,6 +392,16 @@ mod examples {
         Some(number)
     }
 
+    /// Longer than receivers may take nothing.
+    const PATIENCE: Span = Span::from_secs(11);
+
+    /// The frames that time has released.
+    fn tick(switch: &mut Switch<Frame>, now: Instant) -> Vec<u64> {
+        let mut released = Vec::new();
+        switch.tick(now, |frame| released.push(frame.frame.number));
+        released
+    }
+
     fn small(ingress: u32, egress: u32) -> PortConfig {
         PortConfig {
             ingress: Limits::frames(ingress),
@@ -455,7 +470,7 @@ mod examples {
 
     #[test]
     fn a_quota_holds_the_sender_back_before_its_ingress_is_full() {
-        let config = PortConfig { quota: 2, ..small(16, 1) };
+        let config = PortConfig { quota: quota(2), ..small(16, 1) };
         let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
         for number in 0..3 {
             assert!(switch.room(NOW, ids[0]) > 0);
@@ -485,19 +500,69 @@ mod examples {
         for number in 0..6 {
             offer(&mut switch, &ids, number, 0, Some(1), 0);
         }
-        let later = NOW + Span::from_secs(11);
-        let mut released = Vec::new();
-        switch.tick(later, |frame| released.push(frame.frame.number));
+        assert_eq!(
+            tick(&mut switch, NOW + PATIENCE),
+            [2, 3, 4, 5, 1],
+            "the first stays, as the receiver's next"
+        );
         assert!(switch.stalled(ids[1]));
-        assert_eq!(released, [2, 3, 4, 5], "what was switched stays, as the receiver's next");
         offer(&mut switch, &ids, 6, 0, Some(1), 0);
         let account = *switch.egress_account(ids[1], Class::default());
-        assert_eq!(account.refused[Reason::StalledReceiver as usize], 5);
+        assert_eq!(account.refused[Reason::StalledReceiver as usize], 6);
         assert_eq!(take(&mut switch, ids[1]), Some(0));
         assert!(!switch.stalled(ids[1]));
         offer(&mut switch, &ids, 7, 0, Some(1), 0);
-        assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(1), Some(7)));
+        assert_eq!(take(&mut switch, ids[1]), Some(7));
         switch.audit().unwrap();
+    }
+
+    #[test]
+    fn a_stalled_receiver_leaves_its_senders_their_share_for_others() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 3]);
+        for number in 0..16 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+        }
+        assert_eq!(switch.room(NOW, ids[0]), 0);
+        tick(&mut switch, NOW + PATIENCE);
+        assert_eq!(switch.room(NOW + PATIENCE, ids[0]), 15);
+        offer(&mut switch, &ids, 16, 0, Some(2), 0);
+        assert_eq!(take(&mut switch, ids[2]), Some(16));
+    }
+
+    #[test]
+    fn time_in_debt_is_no_stall_for_a_flow_that_was_set_aside_either() {
+        // A frame a minute: longer than any receiver may take.
+        let rate = Rate::from_bits_per_sec(1514 * 8 / 60).unwrap();
+        let config = PortConfig { shaping: Some(Shaping { rate, burst: 0 }), ..small(16, 16) };
+        let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+        for number in 0..3 {
+            offer(&mut switch, &ids, number, 0, Some(1), 0);
+        }
+        assert_eq!(take(&mut switch, ids[1]), Some(0));
+        let mut now = switch.deadline(NOW).unwrap();
+        for _ in 0..2 {
+            if let Some(head) = switch.departures(now, ids[1]).head() {
+                head.park(Flow(0));
+            }
+        }
+        assert!(switch.departures(now, ids[1]).parked_head(Flow(0)).unwrap().delivered().is_some());
+        assert!(now.since(NOW) > PATIENCE);
+        let due = switch.deadline(now).unwrap();
+        assert!(tick(&mut switch, due).is_empty(), "it may leave now, and could not before");
+        now = due;
+        assert!(switch.departures(now, ids[1]).parked_head(Flow(0)).is_some());
+    }
+
+    #[test]
+    fn who_waited_goes_on_when_limits_are_raised() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(2, 1); 2]);
+        offer(&mut switch, &ids, 0, 0, Some(1), 0);
+        offer(&mut switch, &ids, 1, 0, Some(1), 0);
+        assert_eq!(switch.room(NOW, ids[0]), 0);
+        switch.configure(NOW, ids[0], small(3, 1));
+        assert_eq!(switch.paused(NOW, ids[0]), (Span::ZERO, false));
+        switch.configure(NOW, ids[1], small(2, 2));
+        assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 2);
     }
 
     #[test]
@@ -601,6 +666,27 @@ mod examples {
     }
 
     #[test]
+    fn who_fills_the_table_fills_it_for_nobody_else() {
+        let settings = Settings { mac_limit: 4, ..Settings::default() };
+        let mut switch = Switch::new(settings);
+        let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(64, 64)).unwrap()).collect();
+        let mut say = |from: usize, source: Mac| {
+            let frame = Frame { number: 0, from, flow: 0 };
+            let mut hello = arrival(frame, None, Class::default(), 60);
+            hello.header.source = source;
+            switch.arrivals(NOW, ids[from]).offer(hello).unwrap();
+        };
+        for number in 100..120 {
+            say(0, Mac::local(number));
+        }
+        say(1, mac(1));
+        // Not even somebody else's address.
+        say(0, mac(1));
+        let of = |port| switch.addresses().iter().filter(|entry| entry.port == port).count();
+        assert_eq!((of(0), of(1)), (4, 1));
+    }
+
+    #[test]
     fn a_shaped_egress_says_when_to_come_back() {
         let config =
             PortConfig { shaping: Some(Shaping { rate: Rate::from_gbit(1), burst: 0 }), ..small(16, 16) };
@@ -640,7 +726,7 @@ fn ten_million_visits_keep_the_law() {
         Switch::new(Settings { classes, stall_after: Span::from_micros(900), ..Settings::default() });
     let config = |rng: &mut Rng| PortConfig {
         ingress: Limits::frames(1 + rng.below(40) as u32),
-        quota: 1 + rng.below(20) as u32,
+        quota: quota(1 + rng.below(20) as u32),
         egress: Limits::frames(1 + rng.below(20) as u32),
         shaping: (rng.below(2) == 0)
             .then(|| Shaping { rate: Rate::from_gbit(1 + rng.below(40)), burst: rng.below(5000) as u32 }),
@@ -691,7 +777,7 @@ fn ten_million_visits_keep_the_law() {
             995..=997 => switch.tick(now, |_| released += 1),
             998 => {
                 let config = config(&mut rng);
-                switch.configure(ids[from], config);
+                switch.configure(now, ids[from], config);
             }
             _ => {
                 if rng.below(10) == 0 {

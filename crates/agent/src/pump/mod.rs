@@ -218,7 +218,7 @@ impl Pump {
         spec.ingress = change.ingress.unwrap_or(spec.ingress);
         spec.class = change.class.unwrap_or(spec.class);
         spec.check()?;
-        self.plane.switch_mut().configure(self.attached[place].id, port_config(&spec));
+        self.plane.switch_mut().configure(clock::now(), self.attached[place].id, port_config(&spec));
         self.attached[place].spec = spec;
         Ok(())
     }
