@@ -31,7 +31,7 @@ sanitize: ## the rings under AddressSanitizer, if a nightly compiler is there
 
 miri: ## the rings under Miri, if it is there
 	@if tools/nightly miri rust-src; then set -x; \
-	$(CARGO) +nightly miri test --package rings --lib --target-dir target/miri; \
+	$(CARGO) +nightly miri test --package rings --lib --tests --target-dir target/miri; \
 	else echo "miri: skipped"; fi
 
 fuzz: ## each fuzz target for SECONDS seconds; needs a nightly compiler
