@@ -48,6 +48,16 @@ impl Queue {
         self.head == NONE
     }
 
+    /// Takes out the first, behind which `next` comes if it is not the last. It goes on leading there.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, Node(next): Node) {
+        if self.head == self.tail {
+            *self = Self::EMPTY;
+        } else {
+            self.head = next;
+        }
+    }
+
     /// Takes in the cell that the last one leads to.
     #[inline]
     pub(crate) fn extend(&mut self, Node(index): Node) {
@@ -127,6 +137,17 @@ pub(crate) struct Cells<F> {
     free: u32,
 }
 
+/// A frame in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<F> {
+    pub node: Node,
+    pub label: Label,
+    /// The sender's handle.
+    pub frame: F,
+    /// Who comes behind it, if it is not the last.
+    pub next: Node,
+}
+
 /// A frame that every egress is done with.
 pub(crate) struct Finished<F> {
     pub frame: F,
@@ -180,11 +201,10 @@ impl<F: Copy> Cells<F> {
         self.cells[node.0 as usize].label
     }
 
-    /// A frame, and its sender's handle.
-    #[inline]
-    pub(crate) fn look(&self, node: Node) -> (Label, F) {
-        let Cell { label, frame, .. } = self.cells[node.0 as usize];
-        (label, frame)
+    #[inline(always)]
+    pub(crate) fn look(&self, node: Node) -> Seen<F> {
+        let Cell { label, frame, next, .. } = self.cells[node.0 as usize];
+        Seen { node, label, frame, next: Node(next) }
     }
 
     /// One egress is done with `node`, which is in no queue any more. `Some` if it was the frame's last, which is then
@@ -230,22 +250,12 @@ impl<F: Copy> Cells<F> {
         queue.tail = more.tail;
     }
 
+    /// Takes out the first of `queue`.
     #[inline]
-    pub(crate) fn pop(&mut self, queue: &mut Queue) -> Option<Node> {
+    pub(crate) fn pop(&self, queue: &mut Queue) -> Option<Node> {
         let node = queue.head()?;
-        self.pop_head(queue, node);
+        queue.advance(Node(self.cells[node.0 as usize].next));
         Some(node)
-    }
-
-    /// Takes out the first of `queue`, which is `node`. It goes on leading to the next.
-    #[inline(always)]
-    pub(crate) fn pop_head(&self, queue: &mut Queue, node: Node) {
-        debug_assert_eq!(queue.head, node.0);
-        if queue.head == queue.tail {
-            *queue = Queue::EMPTY;
-        } else {
-            queue.head = self.cells[node.0 as usize].next;
-        }
     }
 
     /// Takes every cell out of `queue` of which `leaves` says so; the rest keep their order.
@@ -262,11 +272,7 @@ impl<F: Copy> Cells<F> {
     /// The cells of `queue`, oldest first.
     pub(crate) fn iter(&self, queue: &Queue) -> impl Iterator<Item = Node> {
         let mut rest = *queue;
-        core::iter::from_fn(move || {
-            let node = rest.head()?;
-            self.pop_head(&mut rest, node);
-            Some(node)
-        })
+        core::iter::from_fn(move || self.pop(&mut rest))
     }
 
     /// Every frame that is held, once.

@@ -4,7 +4,7 @@ use alloc::collections::btree_map::Entry;
 
 use units::{Class, ClassMap, Instant};
 
-use crate::cells::{Cells, Label, Node, Queue, Stamp};
+use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::port::{Egress, Parked, Port, PortId};
 use crate::switch::{End, Released, attached};
@@ -55,9 +55,7 @@ impl Run {
 #[derive(Debug)]
 pub struct Head<'v, 'a, F: Copy> {
     visit: &'v mut Departures<'a, F>,
-    node: Node,
-    label: Label,
-    frame: F,
+    seen: Seen<F>,
 }
 
 impl<F: Copy> Switch<F> {
@@ -165,8 +163,8 @@ impl<'a, F: Copy> Departures<'a, F> {
 
     #[inline(always)]
     fn at(&mut self, node: Node) -> Head<'_, 'a, F> {
-        let (label, frame) = self.switch.cells.look(node);
-        Head { visit: self, node, label, frame }
+        let seen = self.switch.cells.look(node);
+        Head { visit: self, seen }
     }
 
     /// Chooses a class, and returns the first of its queue.
@@ -189,8 +187,9 @@ impl<'a, F: Copy> Departures<'a, F> {
 
     /// The receiver took a frame that does not follow the one before.
     #[inline(never)]
-    fn begin(&mut self, node: Node, label: Label, frame: F) -> Option<Released<F>> {
+    fn begin(&mut self, node: Node) -> Option<Released<F>> {
         self.settle();
+        let Seen { label, frame, next, .. } = self.switch.cells.look(node);
         let Label { stamp, bytes, .. } = label;
         let Port { config, egress, .. } = attached(&mut self.switch.ports, self.to);
         let ordinary = config.scheduling == Scheduling::Strict
@@ -200,7 +199,7 @@ impl<'a, F: Copy> Departures<'a, F> {
             && ordinary
         {
             self.queue = egress.classes[class].queue;
-            self.switch.cells.pop_head(&mut self.queue, node);
+            self.queue.advance(next);
             self.run = Run { stamp, cells: Queue::of(node), frames: 1, load: label.load() };
             return Some(Released { port: PortId(stamp.ingress()), frame });
         }
@@ -209,7 +208,7 @@ impl<'a, F: Copy> Departures<'a, F> {
             egress.deficits[class] -= i64::from(bytes);
         }
         egress.progressed(self.now, bytes.into());
-        self.leave(node, label, |switch, now, to| switch.finish(now, to, node, End::Delivered))
+        self.leave(node, |switch, now, to| switch.finish(now, to, node, End::Delivered))
     }
 
     /// Books the run, and pulls as many into its place.
@@ -235,20 +234,16 @@ impl<'a, F: Copy> Departures<'a, F> {
     }
 
     /// Takes the head out of its queue, has its stay there ended, and pulls the next into its place.
-    fn leave<T>(
-        &mut self,
-        node: Node,
-        label: Label,
-        end: impl FnOnce(&mut Switch<F>, Instant, PortId) -> T,
-    ) -> T {
+    fn leave<T>(&mut self, node: Node, end: impl FnOnce(&mut Switch<F>, Instant, PortId) -> T) -> T {
         self.settle();
         let Self { switch, now, to, source, .. } = self;
         let egress = &mut attached(&mut switch.ports, *to).egress;
+        let label = switch.cells.label(node);
         let class = label.stamp.class();
         match *source {
             Source::Class(_) => {
                 let mut queue = egress.classes[class].queue;
-                switch.cells.pop_head(&mut queue, node);
+                switch.cells.pop(&mut queue);
                 egress.leave(class, queue, label.load());
             }
             Source::Parked(flow) => egress.leave_parked(&mut switch.cells, *now, flow),
@@ -270,25 +265,25 @@ impl<F: Copy> Head<'_, '_, F> {
     /// The sender's handle.
     #[inline]
     pub fn frame(&self) -> F {
-        self.frame
+        self.seen.frame
     }
 
     /// The port that sent it.
     #[inline]
     pub fn ingress(&self) -> PortId {
-        PortId(self.label.stamp.ingress())
+        PortId(self.seen.label.stamp.ingress())
     }
 
     /// Its class.
     #[inline]
     pub fn class(&self) -> Class {
-        self.label.stamp.class()
+        self.seen.label.stamp.class()
     }
 
     /// Its bytes on a wire.
     #[inline]
     pub fn bytes(&self) -> u32 {
-        self.label.bytes
+        self.seen.label.bytes
     }
 
     /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
@@ -302,11 +297,11 @@ impl<F: Copy> Head<'_, '_, F> {
     /// for its place is pulled before the next head.
     #[inline(always)]
     pub fn delivered(self) -> Option<Released<F>> {
-        let Self { visit, node, label, frame } = self;
+        let Self { visit, seen: Seen { node, label, frame, next } } = self;
         if label.stamp != visit.run.stamp {
-            return visit.begin(node, label, frame);
+            return visit.begin(node);
         }
-        visit.switch.cells.pop_head(&mut visit.queue, node);
+        visit.queue.advance(next);
         visit.run.cells.extend(node);
         visit.run.frames += 1;
         visit.run.load.add(label.load());
@@ -315,8 +310,8 @@ impl<F: Copy> Head<'_, '_, F> {
 
     /// The receiver will never take it.
     pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
-        let Self { visit, node, label, .. } = self;
-        visit.leave(node, label, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
+        let Self { visit, seen: Seen { node, .. } } = self;
+        visit.leave(node, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
     }
 
     /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow, so that other flows of the
@@ -324,11 +319,11 @@ impl<F: Copy> Head<'_, '_, F> {
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
-        let Self { visit, node, label, .. } = self;
+        let Self { visit, seen: Seen { node, .. } } = self;
         if matches!(visit.source, Source::Parked(_)) {
             return;
         }
-        visit.leave(node, label, |switch, now, to| {
+        visit.leave(node, |switch, now, to| {
             let parked = &mut attached(&mut switch.ports, to).egress.parked;
             let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
             switch.cells.push(&mut parked.queue, node);

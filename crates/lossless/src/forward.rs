@@ -289,22 +289,23 @@ impl<F: Copy> Arrivals<'_, F> {
     // A driver has one place that offers. There, the offer need not be put into memory for a call.
     #[inline(always)]
     pub fn offer(&mut self, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
-        let heading = Heading::of(&arrival.header);
+        let Arrival { frame, header, bytes, frames } = arrival;
+        let heading = Heading::of(&header);
         let run = &mut self.run;
-        let label = Label { stamp: run.stamp, frames: arrival.frames, bytes: arrival.bytes };
+        let label = Label { stamp: run.stamp, frames, bytes };
         let load = run.load + label.load();
         if heading == run.heading
             && run.frames < run.most
             && load.frames <= run.permits.frames
             && load.bytes <= run.permits.bytes
-            && let Some(node) = self.switch.cells.take(arrival.frame, label)
+            && let Some(node) = self.switch.cells.take(frame, label)
         {
             run.cells.extend(node);
             run.frames += 1;
             run.load = load;
             return Ok(None);
         }
-        self.begin(heading, arrival)
+        self.begin(heading, frame, bytes, frames)
     }
 
     /// Books what came in and is no Ethernet frame.
@@ -317,11 +318,10 @@ impl<F: Copy> Arrivals<'_, F> {
 
     /// Takes a frame over that does not follow the one before.
     #[inline(never)]
-    fn begin(&mut self, heading: Heading, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
+    fn begin(&mut self, heading: Heading, frame: F, bytes: u32, frames: u16) -> Result<Option<F>, Full<F>> {
         self.settle();
         let Self { switch, now, from, .. } = self;
         let (now, from) = (*now, *from);
-        let Arrival { frame, header, bytes, frames } = arrival;
         let port = attached(&mut switch.ports, from);
         if !port.ingress.memory.holds(now, switch.table.generation(), heading) {
             port.consult(&mut switch.table, &switch.settings.priorities, now, from, heading);
@@ -338,7 +338,7 @@ impl<F: Copy> Arrivals<'_, F> {
         let node = switch.cells.insert(frame, label);
         if to == NOBODY || to == from.0 {
             side.accept(1, bytes.into());
-            let released = switch.forward_special(now, from, node, header.destination, to);
+            let released = switch.forward_special(now, from, node, heading.destination(), to);
             return Ok(released.map(|released| released.frame));
         }
         let to = PortId(to);

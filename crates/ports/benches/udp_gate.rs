@@ -10,7 +10,6 @@ use ports::FrameView;
 use ports::netns::Namespace;
 use ports::udp::UdpGate;
 use units::Mac;
-use wire::Offload;
 use zerocopy::IntoBytes;
 
 struct Named(String);
@@ -44,7 +43,7 @@ fn decide(c: &mut Criterion) {
         c.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let bytes = frames.next().expect("a cycle has no end");
-                gate.verdict(inode, black_box(&FrameView { bytes, offload: Offload::NONE }))
+                gate.verdict(inode, black_box(&FrameView::plain(bytes)))
             });
         });
     };

@@ -37,8 +37,31 @@ pub struct Slot(pub u32);
 pub struct FrameView<'a> {
     /// From the first octet of the destination address to the last of the payload, without the check sequence.
     pub bytes: &'a [u8],
+    /// What its receiver still has to do to it, where its sender said so: see [`offload`](Self::offload).
+    pub note: Option<&'a Offload>,
+}
+
+impl<'a> FrameView<'a> {
+    /// A frame that needs nothing done to it.
+    #[inline]
+    pub const fn plain(bytes: &'a [u8]) -> Self {
+        Self { bytes, note: None }
+    }
+
     /// What its receiver still has to do to it.
-    pub offload: Offload,
+    pub fn offload(&self) -> Offload {
+        self.note.copied().unwrap_or_default()
+    }
+
+    /// How many bytes, and how many frames, it stands for on a wire.
+    #[inline]
+    pub fn on_wire(&self) -> (usize, usize) {
+        let len = self.bytes.len();
+        match self.note {
+            None => (len, 1),
+            Some(offload) => (wire::wire_bytes(len, *offload), wire::wire_frames(len, *offload)),
+        }
+    }
 }
 
 /// Whether a receiver took a frame.

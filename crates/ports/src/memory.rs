@@ -73,17 +73,16 @@ impl Port for MemoryPort {
     ) -> Result<bool, PortError> {
         let (offloads, malformed) = (&mut self.offloads, &mut self.malformed);
         let more = self.ingress.accept(most, |slot, bytes, note| {
-            // Two calls, so that the ordinary one knows that there is nothing to do.
-            let Some(note) = note else {
-                arrived(Slot(slot), FrameView { bytes, offload: Offload::NONE });
-                return true;
-            };
-            let Some(offload) = read_note(note, bytes) else {
-                *malformed += 1;
-                return false;
-            };
-            offloads[slot as usize] = offload;
-            arrived(Slot(slot), FrameView { bytes, offload });
+            let mut frame = FrameView::plain(bytes);
+            if let Some(note) = note {
+                let Some(offload) = read_note(note, bytes) else {
+                    *malformed += 1;
+                    return false;
+                };
+                offloads[slot as usize] = offload;
+                frame.note = Some(&offloads[slot as usize]);
+            }
+            arrived(Slot(slot), frame);
             true
         });
         Ok(more)
@@ -92,8 +91,7 @@ impl Port for MemoryPort {
     #[inline]
     fn frame(&self, slot: Slot) -> FrameView<'_> {
         let (bytes, note) = self.ingress.get(slot.0);
-        let offload = if note.is_some() { self.offloads[slot.0 as usize] } else { Offload::NONE };
-        FrameView { bytes, offload }
+        FrameView { bytes, note: note.map(|_| &self.offloads[slot.0 as usize]) }
     }
 
     #[inline]
@@ -154,7 +152,7 @@ impl MemoryEnd {
     ///
     /// [`SendError`]: the frame was not sent.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), SendError> {
-        self.send_frame(FrameView { bytes, offload: Offload::NONE })
+        self.send_frame(FrameView::plain(bytes))
     }
 
     /// Sends a frame and says what its receiver still has to do to it.
@@ -190,8 +188,8 @@ impl MemoryEnd {
     pub fn receive(&mut self, most: usize, mut show: impl FnMut(FrameView<'_>)) -> usize {
         let came = self.rx.collect(most, |bytes, note| {
             // What the switch passes on was checked against the frame when it came in.
-            let offload = note.and_then(|note| read_note(note, bytes)).unwrap_or_default();
-            show(FrameView { bytes, offload });
+            let offload = note.and_then(|note| read_note(note, bytes));
+            show(FrameView { bytes, note: offload.as_ref() });
         });
         self.post();
         came
@@ -209,11 +207,10 @@ impl MemoryEnd {
 #[inline(always)]
 fn write_frame(frame: FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> bool {
     copy(bytes, frame.bytes);
-    let noted = frame.offload != Offload::NONE;
-    if noted {
-        note[..Offload::LEN].copy_from_slice(&frame.offload.emit());
+    if let Some(offload) = frame.note {
+        note[..Offload::LEN].copy_from_slice(&offload.emit());
     }
-    noted
+    frame.note.is_some()
 }
 
 /// What a note says of a frame, if it can be true.

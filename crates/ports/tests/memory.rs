@@ -125,7 +125,7 @@ proptest! {
     fn every_length_is_copied_whole(len in 0usize..=1600) {
         let (mut port, mut end) = pair(CONFIG).unwrap();
         let bytes: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
-        prop_assert_eq!(port.transmit(FrameView { bytes: &bytes, offload: Offload::NONE }).unwrap(), Taken::Yes);
+        prop_assert_eq!(port.transmit(FrameView::plain(&bytes)).unwrap(), Taken::Yes);
         port.flush().unwrap();
         prop_assert_eq!(end.receive(1, |view| assert_eq!(view.bytes, bytes)), 1);
     }
@@ -151,7 +151,7 @@ fn a_full_sender_keeps_its_frame_until_a_slot_is_released() {
 #[test]
 fn a_receiver_that_takes_nothing_makes_its_port_busy() {
     let (mut port, mut end) = pair(CONFIG).unwrap();
-    let view = FrameView { bytes: b"a frame", offload: Offload::NONE };
+    let view = FrameView::plain(b"a frame");
     for _ in 0..CONFIG.slots {
         assert_eq!(port.transmit(view).unwrap(), Taken::Yes);
     }
@@ -166,7 +166,7 @@ fn a_frame_longer_than_a_slot_is_never_taken() {
     let (mut port, mut end) = pair(CONFIG).unwrap();
     let bytes = [0; 1601];
     assert_eq!(end.send(&bytes), Err(SendError::TooLong { len: 1601, slot_size: 1600 }));
-    assert_eq!(port.transmit(FrameView { bytes: &bytes, offload: Offload::NONE }).unwrap(), Taken::Malformed);
+    assert_eq!(port.transmit(FrameView::plain(&bytes)).unwrap(), Taken::Malformed);
 }
 
 #[test]
@@ -174,11 +174,11 @@ fn what_is_left_to_do_travels_with_the_frame() {
     let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), ..Offload::NONE };
     let (mut ingress, mut sender) = pair(CONFIG).unwrap();
     let (mut egress, mut receiver) = pair(CONFIG).unwrap();
-    sender.send_frame(FrameView { bytes: &[1; 60], offload }).unwrap();
+    sender.send_frame(FrameView { bytes: &[1; 60], note: Some(&offload) }).unwrap();
     sender.send(&[2; 60]).unwrap();
     forward(&mut ingress, &mut egress, &mut VecDeque::new(), 9);
     let mut seen = Vec::new();
-    receiver.receive(9, |view| seen.push((view.bytes[0], view.offload)));
+    receiver.receive(9, |view| seen.push((view.bytes[0], view.offload())));
     assert_eq!(seen, [(1, offload), (2, Offload::NONE)]);
 }
 
@@ -186,7 +186,7 @@ fn what_is_left_to_do_travels_with_the_frame() {
 fn an_offload_that_its_frame_belies_is_refused_and_its_slot_comes_back() {
     let beyond = Offload { checksum: Some(PartialChecksum { start: 34, offset: 60 }), ..Offload::NONE };
     let (mut port, mut end) = pair(MemoryConfig { slots: 1, ..CONFIG }).unwrap();
-    end.send_frame(FrameView { bytes: &[1; 60], offload: beyond }).unwrap();
+    end.send_frame(FrameView { bytes: &[1; 60], note: Some(&beyond) }).unwrap();
     port.receive(9, |slot, _| panic!("{slot} must be refused")).unwrap();
     port.flush().unwrap();
     assert_eq!(port.refused(), 1);

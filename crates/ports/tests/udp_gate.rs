@@ -219,7 +219,7 @@ impl Frame {
     }
 
     fn view(&self) -> FrameView<'_> {
-        FrameView { bytes: &self.bytes, offload: self.offload }
+        FrameView { bytes: &self.bytes, note: Some(&self.offload) }
     }
 }
 

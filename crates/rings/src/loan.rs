@@ -20,7 +20,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
-use alloc::vec::Vec;
 use core::ptr::NonNull;
 
 use zerocopy::{FromBytes, IntoBytes};
@@ -104,8 +103,9 @@ pub unsafe fn format(region: NonNull<[u8]>, shape: Shape) -> Result<(), LoanErro
 /// The side whose slots they are.
 pub struct Lender {
     slots: Slots,
-    /// The slots that are neither lent nor on their way back, the one freed last on top.
-    free: Vec<u32>,
+    /// The first `free_len` are the slots that are neither lent nor on their way back, the one freed last on top.
+    free: Box<[u32]>,
+    free_len: usize,
     lent: Producer<Descriptor>,
     back: Consumer<Descriptor>,
     refused: u64,
@@ -138,15 +138,16 @@ impl Lender {
         let (lent, back) = unsafe {
             (Producer::over(parts.lent, keep.cloned())?, Consumer::over(parts.back, keep.cloned())?)
         };
-        let free = (0..shape.slots).rev().collect();
-        Ok(Self { slots: Slots::over(parts.slots, shape), free, lent, back, refused: 0 })
+        let free: Box<[u32]> = (0..shape.slots).rev().collect();
+        let (slots, free_len) = (Slots::over(parts.slots, shape), free.len());
+        Ok(Self { slots, free, free_len, lent, back, refused: 0 })
     }
 
     /// How many of `wanted` slots can be lent now.
     #[inline]
     pub fn free(&mut self, wanted: usize) -> usize {
         // The ring has a place for every slot, but a broken borrower might not free its places.
-        self.lent.room(wanted.min(self.free.len()) as u32) as usize
+        self.lent.room(wanted.min(self.free_len) as u32) as usize
     }
 
     /// Fills at most `most` free slots and lends them; the borrower sees them after [`flush`](Self::flush).
@@ -164,13 +165,15 @@ impl Lender {
         mut fill: impl FnMut(&mut [u8], &mut Note) -> (usize, bool),
     ) -> usize {
         let count = self.free(most);
-        let slots = &self.slots;
-        self.lent.extend(self.free.drain(self.free.len() - count..).rev().map(|slot| {
+        let slots = self.slots;
+        let (rest, all) = (self.free_len - count, self.free_len);
+        self.free_len = rest;
+        self.lent.extend(self.free[rest..all].iter().rev().map(|slot| {
             // SAFETY: a free slot exists and is the lender's alone: it is neither lent nor on its way back.
-            let (bytes, note) = unsafe { slots.get_mut(slot) };
+            let (bytes, note) = unsafe { slots.get_mut(*slot) };
             let (len, noted) = fill(bytes, note);
             assert!(len <= slots.slot_size as usize, "{len} bytes in a slot of {}", slots.slot_size);
-            Descriptor::new(slot, len as u32, noted)
+            Descriptor::new(*slot, len as u32, noted)
         }))
     }
 
@@ -179,18 +182,25 @@ impl Lender {
     /// Returns how many came.
     #[inline]
     pub fn collect(&mut self, most: usize, mut show: impl FnMut(&[u8], Option<&Note>)) -> usize {
+        let (slots, free) = (self.slots, &mut *self.free);
         let returned = self.back.drain(most);
         let came = returned.len();
+        let mut free_len = self.free_len;
         for descriptor in returned {
-            if !self.slots.fits(descriptor) || self.free.len() == self.slots.count as usize {
-                self.refused += 1;
-                continue;
+            // It has a place, unless one came back twice.
+            match free.get_mut(free_len) {
+                Some(place) if slots.fits(descriptor) => *place = descriptor.slot(),
+                _ => {
+                    self.refused += 1;
+                    continue;
+                }
             }
+            free_len += 1;
             // SAFETY: it fits, and it was given back, so it is ours alone again.
-            let (bytes, note) = unsafe { self.slots.get(descriptor) };
+            let (bytes, note) = unsafe { slots.get(descriptor) };
             show(bytes, note);
-            self.free.push(descriptor.slot());
         }
+        self.free_len = free_len;
         came
     }
 
@@ -261,29 +271,27 @@ impl Borrower {
     /// once. `accept` returns whether more may be waiting.
     #[inline]
     pub fn accept(&mut self, most: usize, mut show: impl FnMut(u32, &[u8], Option<&Note>) -> bool) -> bool {
+        let (slots, held) = (self.slots, &mut *self.held);
         let mut lent = self.lent.drain(most);
         let more = lent.len() == most;
         while let Some(descriptor) = lent.next() {
             if let Some(soon) = lent.peek(PREFETCH_AHEAD) {
-                self.slots.prefetch(soon);
+                slots.prefetch(soon);
             }
             let slot = descriptor.slot();
-            let place = match self.held.get_mut(slot as usize) {
-                Some(place) if *place == Descriptor::NONE && descriptor.len() <= self.slots.slot_size => {
-                    place
-                }
+            let place = match held.get_mut(slot as usize) {
+                Some(place) if *place == Descriptor::NONE && descriptor.len() <= slots.slot_size => place,
                 _ => {
                     self.refused += 1;
                     continue;
                 }
             };
             // SAFETY: it fits, it was lent, and it was not held: ours alone until it is given back.
-            let (bytes, note) = unsafe { self.slots.get(descriptor) };
+            let (bytes, note) = unsafe { slots.get(descriptor) };
             if show(slot, bytes, note) {
                 *place = descriptor;
-            } else {
-                let given = self.back.push(Descriptor::new(slot, 0, false)).is_ok();
-                self.refused += u64::from(!given);
+            } else if self.back.push(Descriptor::new(slot, 0, false)).is_err() {
+                self.refused += 1;
             }
         }
         more
@@ -314,8 +322,9 @@ impl Borrower {
         *held = Descriptor::NONE;
         // The ring has a place for every slot. A lender that lends a slot again before it took it back has used up
         // another's place, and loses one.
-        let given = self.back.push(Descriptor::new(slot, 0, false)).is_ok();
-        self.refused += u64::from(!given);
+        if self.back.push(Descriptor::new(slot, 0, false)).is_err() {
+            self.refused += 1;
+        }
     }
 
     /// Fills the next lent slot with `len` bytes and gives it back at once, if there is one; the lender sees it
@@ -455,7 +464,9 @@ fn stride(slot_size: u32) -> usize {
     stride_lines(slot_size as usize + size_of::<Note>()) * CACHE_LINE
 }
 
-/// The slots' memory, which the rings of the same side keep alive.
+/// The slots' memory, which the rings of the same side keep alive. A loop has a copy, which no write to a slot can be
+/// suspected of changing.
+#[derive(Clone, Copy)]
 struct Slots {
     base: NonNull<u8>,
     count: u32,

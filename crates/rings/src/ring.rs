@@ -194,8 +194,8 @@ pub struct Producer<T> {
     /// The next index to write; the other side knows of those before `published`.
     tail: u32,
     published: u32,
-    /// The consumer's index when we last looked.
-    head: u32,
+    /// The first index that is not free: a capacity from the consumer's when we last looked.
+    end: u32,
     corrupt: Option<Corrupt>,
 }
 
@@ -230,7 +230,8 @@ impl<T: Copy> Producer<T> {
         if tail.wrapping_sub(head) > memory.capacity() {
             return Err(Corrupt { found: head, before: head, ours: tail }.into());
         }
-        Ok(Self { memory, tail, published: tail, head, corrupt: None })
+        let end = head.wrapping_add(memory.capacity());
+        Ok(Self { memory, tail, published: tail, end, corrupt: None })
     }
 
     /// How many entries the ring has.
@@ -259,7 +260,7 @@ impl<T: Copy> Producer<T> {
             return Err(Full(value));
         }
         // SAFETY: an index within a capacity from the head, not published, is the producer's.
-        unsafe { self.memory.cell(self.tail).write(value) };
+        unsafe { self.memory.places.cell(self.tail).write(value) };
         self.tail = self.tail.wrapping_add(1);
         Ok(())
     }
@@ -276,10 +277,10 @@ impl<T: Copy> Producer<T> {
     #[inline]
     pub fn extend(&mut self, values: impl ExactSizeIterator<Item = T>) -> usize {
         let room = self.room(values.len().try_into().unwrap_or(u32::MAX));
-        let mut tail = self.tail;
+        let (places, mut tail) = (self.memory.places, self.tail);
         for value in values.take(room as usize) {
             // SAFETY: as in `push`; `room` counted this place.
-            unsafe { self.memory.cell(tail).write(value) };
+            unsafe { places.cell(tail).write(value) };
             tail = tail.wrapping_add(1);
         }
         let count = tail.wrapping_sub(self.tail);
@@ -308,8 +309,7 @@ impl<T: Copy> Producer<T> {
 
     #[inline]
     fn known_room(&self) -> u32 {
-        // A corrupt ring's `head` was set to look full.
-        self.memory.capacity() - self.tail.wrapping_sub(self.head)
+        self.end.wrapping_sub(self.tail)
     }
 
     #[inline(never)]
@@ -320,11 +320,12 @@ impl<T: Copy> Producer<T> {
         // Acquire: the consumer has read an entry before we write over it.
         let found = self.memory.head().load(Ordering::Acquire);
         // The head moves forward only, so what is in use shrinks only; past the tail it would wrap and grow.
-        if self.published.wrapping_sub(found) <= self.published.wrapping_sub(self.head) {
-            self.head = found;
+        let before = self.end.wrapping_sub(self.memory.capacity());
+        if self.published.wrapping_sub(found) <= self.published.wrapping_sub(before) {
+            self.end = found.wrapping_add(self.memory.capacity());
         } else {
-            self.corrupt = Some(Corrupt { found, before: self.head, ours: self.published });
-            self.head = self.tail.wrapping_sub(self.memory.capacity());
+            self.corrupt = Some(Corrupt { found, before, ours: self.published });
+            self.end = self.tail;
         }
     }
 }
@@ -388,7 +389,7 @@ impl<T: Copy> Consumer<T> {
             return None;
         }
         // SAFETY: an index between head and tail is the consumer's, and was filled before it was published.
-        Some(unsafe { self.memory.cell(self.head.wrapping_add(ahead)).read() })
+        Some(unsafe { self.memory.places.cell(self.head.wrapping_add(ahead)).read() })
     }
 
     /// Takes the next value out; its place is free after [`release`](Self::release).
@@ -406,7 +407,8 @@ impl<T: Copy> Consumer<T> {
     #[inline]
     pub fn drain(&mut self, most: usize) -> Drain<'_, T> {
         let count = self.ready(most.try_into().unwrap_or(u32::MAX));
-        Drain { head: self.head, end: self.head.wrapping_add(count), consumer: self }
+        let places = self.memory.places;
+        Drain { places, head: self.head, end: self.head.wrapping_add(count), consumer: self }
     }
 
     /// Gives the producer the places of all that was popped.
@@ -468,6 +470,7 @@ impl<T: Copy> Consumer<T> {
 /// It keeps its index to itself until it is dropped: that is what makes a batch cheap.
 pub struct Drain<'a, T: Copy> {
     consumer: &'a mut Consumer<T>,
+    places: Places<T>,
     head: u32,
     end: u32,
 }
@@ -480,7 +483,7 @@ impl<T: Copy> Drain<'_, T> {
             return None;
         }
         // SAFETY: `ready` counted the values up to `end`.
-        Some(unsafe { self.consumer.memory.cell(self.head.wrapping_add(ahead)).read() })
+        Some(unsafe { self.places.cell(self.head.wrapping_add(ahead)).read() })
     }
 }
 
@@ -514,10 +517,26 @@ impl<T: Copy> Drop for Drain<'_, T> {
 /// One side's view of the shared memory, whose shape was checked once and is not read again.
 struct Memory<T> {
     header: NonNull<Header>,
-    entries: NonNull<Cell<T>>,
-    mask: u32,
+    places: Places<T>,
     _keep: Option<Arc<Heap>>,
     _values: PhantomData<T>,
+}
+
+/// Where the entries lie. A loop has a copy, which no write to an entry can be suspected of changing.
+#[derive(Clone, Copy)]
+struct Places<T> {
+    entries: NonNull<Cell<T>>,
+    mask: u32,
+}
+
+impl<T> Places<T> {
+    /// The place of an index.
+    #[inline(always)]
+    fn cell(&self, index: u32) -> &Cell<T> {
+        // SAFETY: the mask keeps it below the capacity, and the region holds so many: checked in `Memory::over`. Only
+        // what keeps the region has or makes one of these.
+        unsafe { self.entries.add((index & self.mask) as usize).as_ref() }
+    }
 }
 
 // SAFETY: a half has its own index to itself, and the entries change hands through the atomics; so it may
@@ -547,12 +566,13 @@ impl<T: Copy> Memory<T> {
         check_region(region, bytes_for::<T>(shape.capacity)?)?;
         // SAFETY: the region is at least a header long, so its end is inside or just behind it.
         let entries = unsafe { header.add(1) }.cast();
-        Ok(Self { header, entries, mask: shape.capacity - 1, _keep: keep, _values: PhantomData })
+        let places = Places { entries, mask: shape.capacity - 1 };
+        Ok(Self { header, places, _keep: keep, _values: PhantomData })
     }
 
     #[inline(always)]
     fn capacity(&self) -> u32 {
-        self.mask + 1
+        self.places.mask + 1
     }
 
     #[inline(always)]
@@ -571,12 +591,5 @@ impl<T: Copy> Memory<T> {
     fn bell(&self) -> &Bell {
         // SAFETY: as for `tail`.
         unsafe { &(*self.header.as_ptr()).bell.0 }
-    }
-
-    /// The place of an index.
-    #[inline(always)]
-    fn cell(&self, index: u32) -> &Cell<T> {
-        // SAFETY: the mask keeps it below the capacity, and the region holds so many: checked in `over`.
-        unsafe { self.entries.add((index & self.mask) as usize).as_ref() }
     }
 }

@@ -11,7 +11,7 @@
 //! hands out what its receiver may have, as far as the receiver takes it. The plane is told the time and never
 //! sleeps.
 
-use lossless::{Arrival, Flow, Head, PortConfig, PortId, Refusal, Released, Settings, Switch, TooManyPorts};
+use lossless::{Arrival, Flow, PortConfig, PortId, Refusal, Released, Settings, Switch, TooManyPorts};
 use ports::{FrameView, Port, PortError, Slot, Taken};
 use units::Instant;
 
@@ -212,9 +212,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 refused.push(slot);
                 return;
             };
-            let bytes = wire::wire_bytes(view.bytes.len(), view.offload) as u32;
-            let frames = wire::wire_frames(view.bytes.len(), view.offload) as u16;
-            match visit.offer(Arrival { frame: slot, header, bytes, frames }) {
+            let (bytes, frames) = view.on_wire();
+            match visit.offer(Arrival { frame: slot, header, bytes: bytes as u32, frames: frames as u16 }) {
                 Ok(None) => {}
                 Ok(Some(slot)) => refused.push(slot),
                 Err(_) => unreachable!("no more was lifted than there was room for"),
@@ -263,64 +262,51 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 Some(flow) => visit.parked_head(flow),
             };
             let Some(head) = head else { break };
-            let source = lines[head.ingress().index()].as_mut();
+            let source = lines[head.ingress().index()].as_deref_mut();
             let source = source.expect("a frame leaves by another port than it came, which is attached");
             let frame = source.device.frame(head.frame());
             match gate.ask(id, &frame) {
                 Verdict::Hold(_) if parked.is_some() => break,
                 Verdict::Hold(flow) => head.park(flow),
                 Verdict::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
-                Verdict::Go(_) | Verdict::Free => match line.hand_over(frame, gate, head) {
-                    Some(released) => source.release(released),
-                    None => break,
-                },
+                Verdict::Go(_) | Verdict::Free => {
+                    let released = match line.device.transmit(frame) {
+                        Ok(Taken::Yes) => {
+                            gate.passed();
+                            head.delivered()
+                        }
+                        Ok(Taken::Malformed) => head.refuse(Refusal::UNFIT),
+                        Ok(Taken::Busy) => {
+                            line.busy = true;
+                            break;
+                        }
+                        Err(error) => {
+                            line.failed = Some(error);
+                            break;
+                        }
+                    };
+                    if let Some(released) = released {
+                        source.release(released.frame);
+                    }
+                }
             }
             moved = true;
         }
+        line.dirty |= moved;
         moved
     }
 }
 
 impl<P: Port> Line<P> {
-    /// Hands a frame to its receiver, and returns what the switch has released for it. `None`: the receiver has no
-    /// room, and the frame stays where it is.
-    #[inline(always)]
-    fn hand_over<G: Gate>(
-        &mut self,
-        frame: FrameView<'_>,
-        gate: &mut G,
-        head: Head<'_, '_, Slot>,
-    ) -> Option<Option<Released<Slot>>> {
-        let released = match self.device.transmit(frame) {
-            Ok(Taken::Yes) => {
-                gate.passed();
-                head.delivered()
-            }
-            Ok(Taken::Malformed) => head.refuse(Refusal::UNFIT),
-            Ok(Taken::Busy) => {
-                self.busy = true;
-                return None;
-            }
-            Err(error) => {
-                self.failed = Some(error);
-                return None;
-            }
-        };
-        self.dirty = true;
-        Some(released)
-    }
-
-    /// Gives a frame's memory back to its sender, if nobody wants the frame any more.
+    /// Gives a frame's memory back to its sender.
     #[inline]
-    fn release(&mut self, released: Option<Released<Slot>>) {
-        if let Some(released) = released {
-            self.device.release(released.frame);
-            self.dirty = true;
-        }
+    fn release(&mut self, slot: Slot) {
+        self.device.release(slot);
+        self.dirty = true;
     }
 }
 
 fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], released: Released<Slot>) {
     let line = lines[released.port.index()].as_mut().expect("frames of detached ports were released before");
-    line.release(Some(released));
+    line.release(released.frame);
 }

@@ -123,12 +123,12 @@ impl Memory {
     /// The frame in a slot that was read to.
     #[inline]
     pub fn frame(&self, slot: Slot) -> FrameView<'_> {
-        let Described { len, offload } = self.frames[slot.0 as usize];
+        let Described { len, offload } = &self.frames[slot.0 as usize];
         let bytes = match slot.0.checked_sub(self.small.slots() as u32) {
             None => self.small.bytes(slot.0),
             Some(large) => self.large.bytes(large),
         };
-        FrameView { bytes: &bytes[Offload::LEN..][..len], offload }
+        FrameView { bytes: &bytes[Offload::LEN..][..*len], note: Some(offload) }
     }
 
     /// Frees a slot.

@@ -276,7 +276,7 @@ impl TapPort {
 
     /// Cuts a frame into what a wire would carry and writes that.
     fn transmit_finished(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
-        let Ok(pieces) = wire::segments(frame.bytes, frame.offload) else { return Ok(Taken::Malformed) };
+        let Ok(pieces) = wire::segments(frame.bytes, frame.offload()) else { return Ok(Taken::Malformed) };
         self.scratch.resize(memory::LARGE, 0);
         for (place, piece) in pieces.enumerate() {
             let Some(bytes) = piece.write(&mut self.scratch) else { return Ok(Taken::Malformed) };
@@ -313,7 +313,7 @@ impl Port for TapPort {
                 Ok(Read::Frame(slot)) => {
                     let frame = self.memory.frame(slot);
                     if let Some(credit) = &mut self.credit {
-                        credit.read(wire::wire_bytes(frame.bytes.len(), frame.offload));
+                        credit.read(frame.on_wire().0);
                         if credit.is_kick(frame.bytes) {
                             continue;
                         }
@@ -354,11 +354,11 @@ impl Port for TapPort {
         if !self.rest.is_empty() && !self.write_rest()? {
             return Ok(Taken::Busy);
         }
-        let Offload { checksum, segment, .. } = frame.offload;
+        let Offload { checksum, segment, .. } = frame.offload();
         if !self.offload && (checksum.is_some() || segment.is_some()) {
             return self.transmit_finished(frame);
         }
-        match self.device.write(frame.bytes, frame.offload) {
+        match self.device.write(frame.bytes, frame.offload()) {
             Ok(taken) => Ok(taken),
             Err(error) => Err(self.error("write to it", error.into())),
         }

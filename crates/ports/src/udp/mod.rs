@@ -439,7 +439,7 @@ fn identification(frame: &[u8], layout: &Layout) -> Option<(u32, bool)> {
 #[inline]
 fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
     let len = frame.bytes.len();
-    let (pieces, piece_len) = match (layout.fragment, frame.offload.segment) {
+    let (pieces, piece_len) = match (layout.fragment, frame.offload().segment) {
         (Fragment::Whole, Some(segment)) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
             let size = usize::from(segment.size);
             let payload_len = usize::from(udp_len).saturating_sub(8);
