@@ -120,6 +120,14 @@ impl Load {
     }
 }
 
+impl Load {
+    /// So many frames, each of which counts as `each`, and their bytes together.
+    #[inline]
+    pub(crate) fn of(frames: u32, each: u16, bytes: u64) -> Self {
+        Self { frames: frames * u32::from(each), bytes }
+    }
+}
+
 impl Add for Load {
     type Output = Self;
 

@@ -22,7 +22,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Node(u32);
 
-/// A first-in, first-out queue, linked through its cells. Where its last one leads does not matter.
+/// A first-in, first-out queue, linked through its cells. Its last one leads nowhere.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Queue {
     head: u32,
@@ -48,14 +48,10 @@ impl Queue {
         self.head == NONE
     }
 
-    /// Takes out the first, behind which `next` comes if it is not the last. It goes on leading there.
+    /// Takes out the first, which goes on leading to `next`.
     #[inline(always)]
     pub(crate) fn advance(&mut self, Node(next): Node) {
-        if self.head == self.tail {
-            *self = Self::EMPTY;
-        } else {
-            self.head = next;
-        }
+        self.head = next;
     }
 
     /// Takes in the cell that the last one leads to.
@@ -65,22 +61,24 @@ impl Queue {
     }
 }
 
-/// Whose a cell is, in one number that is quick to compare: its frame's ingress, class and fate so far.
+/// What many frames have in common, in one number that is quick to compare: ingress, class, how many frames on a wire
+/// each stands for, and its fate so far.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stamp(u64);
 
 impl Stamp {
     /// No cell's.
     pub(crate) const NONE: Self = Self(u64::MAX);
-    /// The egresses that have yet to be done with the frame: 1 but for a flooded one, and 0 in its further cells.
-    const COPY: u64 = 1 << 32;
+    /// In the highest 16 bits the egresses that have yet to be done with the frame: 1 but for a flooded one, and 0 in its
+    /// further cells.
+    const COPY: u64 = 1 << 48;
     /// An egress has taken the frame; others have not.
-    const DELIVERED: u64 = 1 << 24;
+    const DELIVERED: u64 = 1 << 40;
 
     /// A frame of its own, for one egress.
     #[inline]
-    pub(crate) fn new(ingress: u16, class: Class) -> Self {
-        Self(Self::COPY | u64::from(class.pcp()) << 16 | u64::from(ingress))
+    pub(crate) fn new(ingress: u16, class: Class, frames: u16) -> Self {
+        Self(Self::COPY | u64::from(class.pcp()) << 32 | u64::from(frames) << 16 | u64::from(ingress))
     }
 
     #[inline]
@@ -90,13 +88,27 @@ impl Stamp {
 
     #[inline]
     pub(crate) fn class(self) -> Class {
-        Class::from_low_bits((self.0 >> 16) as u8)
+        Class::from_low_bits((self.0 >> 32) as u8)
     }
 
+    /// Frames on a wire.
+    #[inline]
+    pub(crate) fn frames(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    /// Whether one egress wants the frame, and no other ever did.
+    #[inline]
+    pub(crate) fn is_alone(self) -> bool {
+        self.copies() == 1 && !self.is_delivered()
+    }
+
+    #[inline]
     fn copies(self) -> u64 {
         self.0 / Self::COPY
     }
 
+    #[inline]
     fn is_delivered(self) -> bool {
         self.0 & Self::DELIVERED != 0
     }
@@ -106,15 +118,14 @@ impl Stamp {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Label {
     pub stamp: Stamp,
-    /// Frames and bytes on a wire.
-    pub frames: u16,
+    /// Bytes on a wire.
     pub bytes: u32,
 }
 
 impl Label {
     #[inline]
     pub(crate) fn load(&self) -> Load {
-        Load { frames: self.frames.into(), bytes: self.bytes.into() }
+        Load { frames: self.stamp.frames().into(), bytes: self.bytes.into() }
     }
 }
 
@@ -144,7 +155,7 @@ pub(crate) struct Seen<F> {
     pub label: Label,
     /// The sender's handle.
     pub frame: F,
-    /// Who comes behind it, if it is not the last.
+    /// Who comes behind it, or nobody.
     pub next: Node,
 }
 
@@ -240,13 +251,15 @@ impl<F: Copy> Cells<F> {
         self.append(queue, Queue::of(node));
     }
 
-    /// Appends all of a queue that is not empty.
+    /// Appends cells that are in no queue and lead to one another.
     #[inline]
     pub(crate) fn append(&mut self, queue: &mut Queue, more: Queue) {
-        match self.cells.get_mut(queue.tail as usize) {
-            Some(last) => last.next = more.head,
-            None => queue.head = more.head,
+        if queue.is_empty() {
+            queue.head = more.head;
+        } else {
+            self.cells[queue.tail as usize].next = more.head;
         }
+        self.cells[more.tail as usize].next = NONE;
         queue.tail = more.tail;
     }
 

@@ -7,7 +7,7 @@ use units::{Class, ClassMap, Instant};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::port::{Egress, Parked, Port, PortId};
-use crate::switch::{End, Released, attached};
+use crate::switch::{End, attached};
 use crate::{Load, Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
@@ -44,11 +44,11 @@ struct Run {
     stamp: Stamp,
     cells: Queue,
     frames: u32,
-    load: Load,
+    bytes: u64,
 }
 
 impl Run {
-    const NONE: Self = Self { stamp: Stamp::NONE, cells: Queue::EMPTY, frames: 0, load: Load::NONE };
+    const NONE: Self = Self { stamp: Stamp::NONE, cells: Queue::EMPTY, frames: 0, bytes: 0 };
 }
 
 /// The frame that is next to leave. Dropping it leaves the frame where it is.
@@ -187,21 +187,19 @@ impl<'a, F: Copy> Departures<'a, F> {
 
     /// The receiver took a frame that does not follow the one before.
     #[inline(never)]
-    fn begin(&mut self, node: Node) -> Option<Released<F>> {
+    fn begin(&mut self, node: Node) -> Option<F> {
         self.settle();
         let Seen { label, frame, next, .. } = self.switch.cells.look(node);
         let Label { stamp, bytes, .. } = label;
         let Port { config, egress, .. } = attached(&mut self.switch.ports, self.to);
-        let ordinary = config.scheduling == Scheduling::Strict
-            && egress.shaper.is_none()
-            && stamp == Stamp::new(stamp.ingress(), stamp.class());
+        let ordinary = config.scheduling == Scheduling::Strict && egress.shaper.is_none() && stamp.is_alone();
         if let Source::Class(class) = self.source
             && ordinary
         {
             self.queue = egress.classes[class].queue;
             self.queue.advance(next);
-            self.run = Run { stamp, cells: Queue::of(node), frames: 1, load: label.load() };
-            return Some(Released { port: PortId(stamp.ingress()), frame });
+            self.run = Run { stamp, cells: Queue::of(node), frames: 1, bytes: bytes.into() };
+            return Some(frame);
         }
         // A flow that was set aside is served out of turn.
         if let (Source::Class(class), Scheduling::Weighted(_)) = (self.source, config.scheduling) {
@@ -209,6 +207,7 @@ impl<'a, F: Copy> Departures<'a, F> {
         }
         egress.progressed(self.now, bytes.into());
         self.leave(node, |switch, now, to| switch.finish(now, to, node, End::Delivered))
+            .map(|released| released.frame)
     }
 
     /// Books the run, and pulls as many into its place.
@@ -218,17 +217,17 @@ impl<'a, F: Copy> Departures<'a, F> {
         if run.frames == 0 {
             return;
         }
-        let Run { stamp, cells, frames, load } = core::mem::replace(run, Run::NONE);
+        let Run { stamp, cells, frames, bytes } = core::mem::replace(run, Run::NONE);
         let class = stamp.class();
         let egress = &mut attached(&mut switch.ports, *to).egress;
-        egress.leave(class, queue, load);
-        egress.progressed(*now, load.bytes);
+        egress.leave(class, queue, Load::of(frames, stamp.frames(), bytes));
+        egress.progressed(*now, bytes);
         let account = &mut egress.classes[class].account;
         account.deliver(frames);
-        account.bytes += load.bytes;
+        account.bytes += bytes;
         switch.cells.forget(cells);
         let Port { config, ingress, .. } = attached(&mut switch.ports, PortId(stamp.ingress()));
-        ingress.classes[class].deliver(frames, load.bytes);
+        ingress.classes[class].deliver(frames, bytes);
         ingress.resume(*now, config);
         switch.pull(*now, *to, class);
     }
@@ -296,7 +295,7 @@ impl<F: Copy> Head<'_, '_, F> {
     /// The receiver has it. The handle comes back if no other egress still wants the frame, and the next that waited
     /// for its place is pulled before the next head.
     #[inline(always)]
-    pub fn delivered(self) -> Option<Released<F>> {
+    pub fn delivered(self) -> Option<F> {
         let Self { visit, seen: Seen { node, label, frame, next } } = self;
         if label.stamp != visit.run.stamp {
             return visit.begin(node);
@@ -304,14 +303,16 @@ impl<F: Copy> Head<'_, '_, F> {
         visit.queue.advance(next);
         visit.run.cells.extend(node);
         visit.run.frames += 1;
-        visit.run.load.add(label.load());
-        Some(Released { port: PortId(label.stamp.ingress()), frame })
+        visit.run.bytes += u64::from(label.bytes);
+        Some(frame)
     }
 
-    /// The receiver will never take it.
-    pub fn refuse(self, refusal: Refusal) -> Option<Released<F>> {
+    /// The receiver will never take it. The handle comes back if no other egress still wants the frame.
+    pub fn refuse(self, refusal: Refusal) -> Option<F> {
         let Self { visit, seen: Seen { node, .. } } = self;
-        visit.leave(node, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
+        visit
+            .leave(node, |switch, now, to| switch.finish(now, to, node, End::Refused(refusal)))
+            .map(|released| released.frame)
     }
 
     /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow, so that other flows of the

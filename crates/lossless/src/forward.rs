@@ -52,11 +52,10 @@ struct Run {
     waits: bool,
     cells: Queue,
     frames: u32,
-    /// What the sender may have held besides what it has.
-    most: u32,
-    load: Load,
-    /// What the egress has room for.
-    permits: Load,
+    bytes: u64,
+    /// What the sender may have held, and the egress has room for.
+    most_frames: u32,
+    most_bytes: u64,
 }
 
 impl Run {
@@ -67,9 +66,9 @@ impl Run {
         waits: false,
         cells: Queue::EMPTY,
         frames: 0,
-        most: 0,
-        load: Load::NONE,
-        permits: Load::NONE,
+        bytes: 0,
+        most_frames: 0,
+        most_bytes: 0,
     };
 }
 
@@ -292,17 +291,17 @@ impl<F: Copy> Arrivals<'_, F> {
         let Arrival { frame, header, bytes, frames } = arrival;
         let heading = Heading::of(&header);
         let run = &mut self.run;
-        let label = Label { stamp: run.stamp, frames, bytes };
-        let load = run.load + label.load();
+        let label = Label { stamp: run.stamp, bytes };
+        let all_bytes = run.bytes + u64::from(bytes);
         if heading == run.heading
-            && run.frames < run.most
-            && load.frames <= run.permits.frames
-            && load.bytes <= run.permits.bytes
+            && frames == run.stamp.frames()
+            && run.frames < run.most_frames
+            && all_bytes <= run.most_bytes
             && let Some(node) = self.switch.cells.take(frame, label)
         {
             run.cells.extend(node);
             run.frames += 1;
-            run.load = load;
+            run.bytes = all_bytes;
             return Ok(None);
         }
         self.begin(heading, frame, bytes, frames)
@@ -334,7 +333,7 @@ impl<F: Copy> Arrivals<'_, F> {
             ingress.pause(now);
             return Err(Full(frame));
         }
-        let label = Label { stamp: Stamp::new(from.0, class), frames, bytes };
+        let label = Label { stamp: Stamp::new(from.0, class, frames), bytes };
         let node = switch.cells.insert(frame, label);
         if to == NOBODY || to == from.0 {
             side.accept(1, bytes.into());
@@ -352,6 +351,7 @@ impl<F: Copy> Arrivals<'_, F> {
         let Port { config, egress, .. } = switch.port(to);
         let waits = matches!(way, Way::Waits);
         let permits = if waits { Load::ANY } else { config.egress.left(egress.classes[class].load) };
+        let permitted = permits.frames.checked_div(frames.into()).unwrap_or(most);
         self.run = Run {
             heading,
             stamp: label.stamp,
@@ -359,9 +359,9 @@ impl<F: Copy> Arrivals<'_, F> {
             waits,
             cells: Queue::of(node),
             frames: 1,
-            most,
-            load: label.load(),
-            permits,
+            bytes: bytes.into(),
+            most_frames: most.min(permitted),
+            most_bytes: permits.bytes,
         };
         Ok(None)
     }
@@ -372,13 +372,13 @@ impl<F: Copy> Arrivals<'_, F> {
         if run.frames == 0 {
             return;
         }
-        let Run { stamp, to, waits, cells, frames, load, .. } = core::mem::replace(run, Run::NONE);
+        let Run { stamp, to, waits, cells, frames, bytes, .. } = core::mem::replace(run, Run::NONE);
         let class = stamp.class();
-        switch.port_mut(*from).ingress.classes[class].accept(frames, load.bytes);
+        switch.port_mut(*from).ingress.classes[class].accept(frames, bytes);
         if waits {
             switch.hold_back(*from, to, class, cells, frames);
         } else {
-            switch.switch(*now, to, class, cells, frames, load);
+            switch.switch(*now, to, class, cells, frames, Load::of(frames, stamp.frames(), bytes));
         }
     }
 }

@@ -459,7 +459,8 @@ impl<F: Copy> Switch<F> {
             let Self { ports, cells, .. } = self;
             let side = &mut attached(ports, id).egress.classes[class];
             let Some(first) = cells.pop(&mut side.queue) else { continue };
-            let mut gone = core::mem::replace(&mut side.queue, Queue::of(first));
+            let mut gone = core::mem::replace(&mut side.queue, Queue::EMPTY);
+            cells.push(&mut side.queue, first);
             side.load = cells.label(first).load();
             self.refuse_queue(now, id, &mut gone, Refusal::STALLED, released);
         }

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Departures, Flow, Limits, PortConfig, PortId, Reason, Refusal, Released,
-    Scheduling, Settings, Shaping, Switch,
+    Arrival, ClassKind, Classes, Departures, Flow, Limits, PortConfig, PortId, Reason, Refusal, Scheduling,
+    Settings, Shaping, Switch,
 };
 use proptest::prelude::*;
 use units::{Class, ClassMap, Instant, Mac, Rate, Rng, Span};
@@ -115,7 +115,7 @@ proptest! {
                 let port = frames[0].0;
                 let mut visit = switch.departures(now, ids[port]);
                 for _ in frames {
-                    let got = visit.head().map(|head| head.delivered().unwrap().frame.number);
+                    let got = visit.head().map(|head| head.delivered().unwrap().number);
                     prop_assert_eq!(got, naive.receive(port));
                 }
             }
@@ -244,7 +244,7 @@ fn deliver(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee
         head.park(Flow(frame.flow));
     } else {
         referee.delivered(frame, port, class);
-        head.delivered().into_iter().for_each(|released| referee.released(released.frame));
+        head.delivered().into_iter().for_each(|released| referee.released(released));
     }
     true
 }
@@ -256,7 +256,7 @@ fn unpark(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, ref
     for flow in flows {
         while let Some(head) = visit.parked_head(flow) {
             referee.delivered(head.frame(), port, head.class());
-            head.delivered().into_iter().for_each(|released| referee.released(released.frame));
+            head.delivered().into_iter().for_each(|released| referee.released(released));
         }
     }
 }
@@ -299,7 +299,7 @@ fn visit() -> impl Strategy<Value = Visit> {
 }
 
 /// Hands out a head, which may be parked, and says what came of it.
-fn decide(visit: &mut Departures<'_, Frame>, fate: u8) -> Option<(Frame, Option<Released<Frame>>)> {
+fn decide(visit: &mut Departures<'_, Frame>, fate: u8) -> Option<(Frame, Option<Frame>)> {
     let head = match fate {
         0 => visit.parked_head(Flow(0))?,
         _ => visit.head()?,

@@ -185,22 +185,20 @@ impl Lender {
         let (slots, free) = (self.slots, &mut *self.free);
         let returned = self.back.drain(most);
         let came = returned.len();
-        let mut free_len = self.free_len;
         for descriptor in returned {
             // It has a place, unless one came back twice.
-            match free.get_mut(free_len) {
+            match free.get_mut(self.free_len) {
                 Some(place) if slots.fits(descriptor) => *place = descriptor.slot(),
                 _ => {
                     self.refused += 1;
                     continue;
                 }
             }
-            free_len += 1;
+            self.free_len += 1;
             // SAFETY: it fits, and it was given back, so it is ours alone again.
             let (bytes, note) = unsafe { slots.get(descriptor) };
             show(bytes, note);
         }
-        self.free_len = free_len;
         came
     }
 

@@ -285,8 +285,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
                             break;
                         }
                     };
-                    if let Some(released) = released {
-                        source.release(released.frame);
+                    if let Some(slot) = released {
+                        source.release(slot);
                     }
                 }
             }
