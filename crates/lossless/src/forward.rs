@@ -46,6 +46,8 @@ pub struct Arrivals<'a, F: Copy> {
 struct Run {
     /// No frame's if there is no run.
     heading: Heading,
+    /// What each counts as on a wire.
+    each: u16,
     stamp: Stamp,
     to: PortId,
     /// Into the queue of their VOQ, not of their egress.
@@ -61,6 +63,7 @@ struct Run {
 impl Run {
     const NONE: Self = Self {
         heading: Heading::NONE,
+        each: 0,
         stamp: Stamp::NONE,
         to: PortId(NOBODY),
         waits: false,
@@ -294,7 +297,7 @@ impl<F: Copy> Arrivals<'_, F> {
         let label = Label { stamp: run.stamp, bytes };
         let all_bytes = run.bytes + u64::from(bytes);
         if heading == run.heading
-            && frames == run.stamp.frames()
+            && frames == run.each
             && run.frames < run.most_frames
             && all_bytes <= run.most_bytes
             && let Some(node) = self.switch.cells.take(frame, label)
@@ -354,6 +357,7 @@ impl<F: Copy> Arrivals<'_, F> {
         let permitted = permits.frames.checked_div(frames.into()).unwrap_or(most);
         self.run = Run {
             heading,
+            each: frames,
             stamp: label.stamp,
             to,
             waits,

@@ -170,7 +170,7 @@ impl Lender {
         self.free_len = rest;
         self.lent.extend(self.free[rest..all].iter().rev().map(|slot| {
             // SAFETY: a free slot exists and is the lender's alone: it is neither lent nor on its way back.
-            let (bytes, note) = unsafe { slots.get_mut(*slot) };
+            let (bytes, note) = unsafe { slots.get_mut(*slot, slots.slot_size as usize) };
             let (len, noted) = fill(bytes, note);
             assert!(len <= slots.slot_size as usize, "{len} bytes in a slot of {}", slots.slot_size);
             Descriptor::new(*slot, len as u32, noted)
@@ -270,12 +270,9 @@ impl Borrower {
     #[inline]
     pub fn accept(&mut self, most: usize, mut show: impl FnMut(u32, &[u8], Option<&Note>) -> bool) -> bool {
         let (slots, held) = (self.slots, &mut *self.held);
-        let mut lent = self.lent.drain(most);
+        let lent = self.lent.drain(most);
         let more = lent.len() == most;
-        while let Some(descriptor) = lent.next() {
-            if let Some(soon) = lent.peek(PREFETCH_AHEAD) {
-                slots.prefetch(soon);
-            }
+        for descriptor in lent {
             let slot = descriptor.slot();
             let place = match held.get_mut(slot as usize) {
                 Some(place) if *place == Descriptor::NONE && descriptor.len() <= slots.slot_size => place,
@@ -336,16 +333,17 @@ impl Borrower {
     /// If a slot has fewer bytes.
     #[inline]
     pub fn fill(&mut self, len: usize, write: impl FnOnce(&mut [u8], &mut Note) -> bool) -> bool {
+        assert!(len <= self.slot_size(), "{len} bytes for a slot of {}", self.slot_size());
         let Some(slot) = self.next_fillable() else { return false };
-        if let Some(soon) = self.lent.peek(PREFETCH_AHEAD) {
-            self.slots.prefetch(soon);
+        // SAFETY: the slot exists and has so many bytes, it was lent, and nobody holds it: ours alone until it is given
+        // back.
+        let (bytes, note) = unsafe { self.slots.get_mut(slot, len) };
+        let noted = write(bytes, note);
+        let given = self.back.push(Descriptor::new(slot, len as u32, noted));
+        if given.is_err() {
+            self.refused += 1;
         }
-        // SAFETY: the slot exists, it was lent, and nobody holds it: ours alone until it is given back.
-        let (bytes, note) = unsafe { self.slots.get_mut(slot) };
-        let noted = write(&mut bytes[..len], note);
-        let given = self.back.push(Descriptor::new(slot, len as u32, noted)).is_ok();
-        self.refused += u64::from(!given);
-        given
+        given.is_ok()
     }
 
     /// Shows the lender all that was given back, and that there is room for more.
@@ -373,17 +371,15 @@ impl Borrower {
     #[inline]
     fn next_fillable(&mut self) -> Option<u32> {
         loop {
-            let descriptor = self.lent.pop()?;
-            if self.slots.fits(descriptor) && self.held[descriptor.slot() as usize] == Descriptor::NONE {
-                return Some(descriptor.slot());
+            // What the lender says about the bytes does not matter: others will be there.
+            let slot = self.lent.pop()?.slot();
+            if self.held.get(slot as usize) == Some(&Descriptor::NONE) {
+                return Some(slot);
             }
             self.refused += 1;
         }
     }
 }
-
-/// How many slots ahead of the one in hand the processor is asked to fetch.
-const PREFETCH_AHEAD: u32 = 4;
 
 /// What travels through the rings: a slot (low half), a length, and whether there is a note (top bit).
 #[derive(Clone, Copy, Eq, FromBytes, IntoBytes, PartialEq)]
@@ -489,16 +485,16 @@ impl Slots {
 
     /// # Safety
     ///
-    /// The slot exists, and stays this side's alone while the borrow lives.
+    /// The slot exists, has `len` bytes, and stays this side's alone while the borrow lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "a slot is borrowed from the other side, not from this struct")]
-    unsafe fn get_mut(&self, slot: u32) -> (&mut [u8], &mut Note) {
+    unsafe fn get_mut(&self, slot: u32, len: usize) -> (&mut [u8], &mut Note) {
         // SAFETY: `Plan` made room for `count` strides, each for a slot and a note behind it; formatted memory
         // is initialised.
         unsafe {
             let first = self.base.add(slot as usize * self.stride);
             let note = first.add(self.stride - size_of::<Note>()).cast::<Note>();
-            let bytes = NonNull::slice_from_raw_parts(first, self.slot_size as usize);
+            let bytes = NonNull::slice_from_raw_parts(first, len);
             (&mut *bytes.as_ptr(), &mut *note.as_ptr())
         }
     }
@@ -515,20 +511,5 @@ impl Slots {
             let bytes = NonNull::slice_from_raw_parts(first, descriptor.len() as usize);
             (bytes.as_ref(), if descriptor.noted() { Some(note.as_ref()) } else { None })
         }
-    }
-
-    /// Asks the processor to fetch what a descriptor points to. Any descriptor will do: this is but a hint.
-    #[inline(always)]
-    fn prefetch(&self, descriptor: Descriptor) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let first =
-                self.base.as_ptr().wrapping_add((descriptor.slot() as usize).wrapping_mul(self.stride));
-            // SAFETY: a prefetch reads nothing that the program could see, and faults at no address.
-            unsafe { _mm_prefetch(first.cast(), _MM_HINT_T0) };
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = descriptor;
     }
 }

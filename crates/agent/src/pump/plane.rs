@@ -203,10 +203,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
         if most == 0 {
             return false;
         }
-        let mut lifted = 0;
+        let mut lifted = false;
         let mut visit = switch.arrivals(now, id);
         let arrived = |slot: Slot, view: FrameView<'_>| {
-            lifted += 1;
+            lifted = true;
             let Some(header) = wire::ethernet::peek(view.bytes) else {
                 visit.malformed();
                 refused.push(slot);
@@ -226,8 +226,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
         for slot in refused.drain(..) {
             line.device.release(slot);
         }
-        line.dirty |= lifted > 0;
-        lifted > 0
+        line.dirty |= lifted;
+        lifted
     }
 
     /// Hands out what a receiver may have, as far as it takes it: first what was set aside and may go now.
