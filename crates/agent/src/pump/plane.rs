@@ -191,7 +191,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// Lifts what a sender has, as far as the switch has room for it.
-    // A visit each for `receive` and `drain`: as parts of a turn, their loops would not fit the processor's registers.
+    // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
     #[inline(never)]
     fn receive(&mut self, now: Instant, id: PortId) -> bool {
         let Self { switch, lines, refused, .. } = self;
@@ -231,6 +231,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// Hands out what a receiver may have, as far as it takes it: first what was set aside and may go now.
+    #[inline(never)]
     fn transmit(&mut self, now: Instant, id: PortId) -> bool {
         // For the visit, the receiver's line leaves its place: so every sender's can be borrowed beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
@@ -248,15 +249,15 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// Hands out the frames of one flow that was set aside, or those of the queue.
-    #[inline(never)]
+    #[inline(always)]
     fn drain(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
         let Self { switch, lines, gate, .. } = self;
         if line.failed.is_some() {
             return false;
         }
         let mut visit = switch.departures(now, id);
-        let mut moved = false;
-        for _ in 0..BURST {
+        let mut handed = 0;
+        while handed < BURST {
             let head = match parked {
                 None => visit.head(),
                 Some(flow) => visit.parked_head(flow),
@@ -290,10 +291,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
                     }
                 }
             }
-            moved = true;
+            handed += 1;
         }
-        line.dirty |= moved;
-        moved
+        line.dirty |= handed > 0;
+        handed > 0
     }
 }
 
