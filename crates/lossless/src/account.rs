@@ -1,7 +1,5 @@
 //! The law, kept in numbers: accepted = delivered + refused + held.
 
-use core::ops::Add;
-
 use crate::LossyClass;
 use crate::switch::End;
 
@@ -108,32 +106,22 @@ impl Load {
     /// More than there can be.
     pub(crate) const ANY: Self = Self { frames: u32::MAX, bytes: u64::MAX };
 
+    /// So many frames, each of which counts as `each`, and their bytes together.
+    #[inline]
+    pub(crate) fn of(frames: u32, each: u16, bytes: u64) -> Self {
+        Self { frames: frames * u32::from(each), bytes }
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, more: Self) {
-        *self = *self + more;
+        self.frames += more.frames;
+        self.bytes += more.bytes;
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, less: Self) {
         self.frames -= less.frames;
         self.bytes -= less.bytes;
-    }
-}
-
-impl Load {
-    /// So many frames, each of which counts as `each`, and their bytes together.
-    #[inline]
-    pub(crate) fn of(frames: u32, each: u16, bytes: u64) -> Self {
-        Self { frames: frames * u32::from(each), bytes }
-    }
-}
-
-impl Add for Load {
-    type Output = Self;
-
-    #[inline]
-    fn add(self, more: Self) -> Self {
-        Self { frames: self.frames + more.frames, bytes: self.bytes + more.bytes }
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Flow(pub u64);
 /// A visit to a receiver: hands frames out, one after the other. See [`Switch::departures`].
 ///
 /// Frames that the receiver takes one after the other are booked together when the next comes from another sender, when
-/// their queue is empty, and at the latest when the visit ends.
+/// their queue is empty, and at the latest when the visit is dropped.
 #[derive(Debug)]
 pub struct Departures<'a, F: Copy> {
     switch: &'a mut Switch<F>,

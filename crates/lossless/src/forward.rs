@@ -32,7 +32,7 @@ const QUANTUM: u32 = 1514;
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///
 /// Frames with one heading go one way. So the first of a run finds the way and how much room there is, the others
-/// follow, and what is the same for all is booked when the run ends: at the latest when the visit does.
+/// follow, and what is the same for all is booked when the run ends: at the latest when the visit is dropped.
 #[derive(Debug)]
 pub struct Arrivals<'a, F: Copy> {
     switch: &'a mut Switch<F>,

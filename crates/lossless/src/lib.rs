@@ -2,7 +2,8 @@
 //!
 //! A [`Switch`] owns no memory, no device and no clock. It is offered frames, which it knows only by a handle `F`,
 //! their header and their size; it decides where each goes and when; and it hands them out, one head at a time, to
-//! receivers that have room. A frame's bytes stay in its sender's memory until the last receiver has taken it, so
+//! receivers that have room. Both happen in visits to a port ([`Switch::arrivals`], [`Switch::departures`]), which do
+//! once what is the same for many frames. A frame's bytes stay in its sender's memory until the last receiver has taken it, so
 //! whatever holds a frame back walks all the way to the socket that sent it.
 //!
 //! ```text
@@ -18,7 +19,7 @@
 //! output queue of its (ingress, egress, class), so frames for other egresses and classes never stand behind it, and
 //! order within the three holds.
 //!
-//! **The law.** accepted = delivered + refused + held, per port, direction and class, at every instant
+//! **The law.** accepted = delivered + refused + held, per port, direction and class, after every visit
 //! ([`Switch::audit`]). In a lossless class a refusal for want of room cannot be constructed ([`Refusal`]).
 
 #![no_std]
