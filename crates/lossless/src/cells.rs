@@ -32,7 +32,7 @@ pub(crate) struct Queue {
 impl Queue {
     pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE };
 
-    /// A queue of one.
+    /// One cell that is in no queue, wherever it leads: to be appended, or forgotten.
     #[inline]
     pub(crate) fn of(Node(index): Node) -> Self {
         Self { head: index, tail: index }
