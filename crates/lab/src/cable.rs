@@ -5,8 +5,8 @@
 //!   eth0 ◀────────── veth ──────────▶ NAME ◀── tbf(rate) ◀── pfifo(buffer) ◀── the switch
 //! ```
 //!
-//! The queue stands where a physical switch has it, at the egress port: what does not fit is dropped there. Rates
-//! count L2 frames without preamble and check sequence, as zovn's own shaper does.
+//! The queue stands where a physical switch has it, at the egress port: what does not fit is dropped there, frame by
+//! frame. Rates count L2 frames without preamble and check sequence, as zovn's own shaper does.
 
 use ports::ethtool;
 use ports::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
@@ -68,6 +68,8 @@ fn shape(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) -> Result<(), Lab
         // The queue below bounds what waits; this only must not bite first.
         limit_bytes: u32::MAX,
         smallest_bytes: 0,
+        // One place in the queue is one frame: a large segment is cut before it takes a place.
+        largest_bytes: Some(mtu + HEADER),
     };
     let bucket = Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::TokenBucket(bucket) };
     netlink.set_qdisc(link, bucket)?;

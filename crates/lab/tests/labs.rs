@@ -1,6 +1,7 @@
 //! Labs of real namespaces: what they promise about frames, queues and leftovers.
 
-use std::net::UdpSocket;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -158,6 +159,36 @@ fn a_bridge_passes_frames() {
 #[test]
 fn a_bridge_is_shaped() {
     a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Bridge);
+}
+
+/// Connections whose first windows are two large segments of two frames each: at the queue every frame takes a place.
+#[test]
+fn each_frame_of_a_large_segment_takes_a_place_in_a_bridges_queue() {
+    const BUFFER: u32 = 8;
+    const CONNECTIONS: u64 = 10;
+    let place = Place::new();
+    let receiver = EndpointSpec {
+        rate: Rate::from_bits_per_sec(1_000_000),
+        buffer: Some(BUFFER),
+        ..EndpointSpec::new("receiver")
+    };
+    let mut spec = spec(SwitchKind::Bridge, receiver);
+    spec.offload = true;
+    spec.endpoints[1].initcwnd = Some(4);
+    // No probe for a lost tail: nothing is sent again before its timer, which has 200 ms.
+    spec.endpoints[1].sysctls = [("net.ipv4.tcp_early_retrans".into(), "0".into())].into();
+    let lab = place.up(&spec);
+    let to = (lab.endpoint("receiver").unwrap().ipv4().unwrap(), 9000);
+    let inside = |endpoint: &str| Namespace::open(&lab.endpoint(endpoint).unwrap().netns).unwrap();
+    let _listener = inside("receiver").run(|| TcpListener::bind(to)).unwrap().unwrap();
+    let connect = || (0..CONNECTIONS).map(|_| TcpStream::connect(to).unwrap()).collect::<Vec<_>>();
+    let connections = inside("sender").run(connect).unwrap();
+    for mut connection in connections {
+        connection.write_all(&[7; 4 * 1448]).unwrap();
+    }
+    // Two frames are on the wire or in the bucket, and one may leave meanwhile.
+    let dropped = lab.counters().unwrap().ports["receiver"].queue.dropped;
+    assert!(dropped + u64::from(BUFFER) + 5 >= 4 * CONNECTIONS, "{dropped} frames were dropped");
 }
 
 #[test]

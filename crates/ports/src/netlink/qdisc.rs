@@ -50,6 +50,8 @@ pub struct TokenBucket {
     pub limit_bytes: u32,
     /// What the smallest packet costs, in bytes.
     pub smallest_bytes: u16,
+    /// A larger packet is segmented before it is queued, if it can be; `None` leaves that to the burst.
+    pub largest_bytes: Option<u32>,
 }
 
 /// A queueing discipline as the kernel describes it.
@@ -117,12 +119,17 @@ pub(crate) fn set_request(link: u32, qdisc: Qdisc) -> RouteNetlinkMessage {
     RouteNetlinkMessage::NewQueueDiscipline(message)
 }
 
+/// The rate of a second bucket that only bounds the size of a packet, in bytes a second: a terabit.
+const PEAK: u64 = 125_000_000_000;
+
 impl TokenBucket {
     /// The attributes of `tbf` (linux/pkt_sched.h), which the message library does not know.
     fn options(self) -> Vec<u8> {
         const TCA_TBF_PARMS: u16 = 1;
         const TCA_TBF_RATE64: u16 = 4;
+        const TCA_TBF_PRATE64: u16 = 5;
         const TCA_TBF_BURST: u16 = 6;
+        const TCA_TBF_PBURST: u16 = 7;
         const LINKLAYER_ETHERNET: u8 = 1;
         let rate = (self.rate.bits_per_sec() / 8).max(1);
 
@@ -131,17 +138,28 @@ impl TokenBucket {
         params.extend([0, LINKLAYER_ETHERNET, 0, 0, 0, 0]);
         params.extend(self.smallest_bytes.to_ne_bytes());
         params.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
-        params.extend([0; 12]);
+        match self.largest_bytes {
+            // A second bucket as large as one packet, filled so fast that it never holds one back.
+            Some(_) => {
+                params.extend([0, LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0]);
+                params.extend(u32::MAX.to_ne_bytes());
+            }
+            None => params.extend([0; 12]),
+        }
         params.extend(self.limit_bytes.to_ne_bytes());
         // Overruled by TCA_TBF_BURST, but not allowed to be 0.
         params.extend(1u32.to_ne_bytes());
         params.extend(0u32.to_ne_bytes());
 
-        let attributes = [
+        let mut attributes = vec![
             DefaultNla::new(TCA_TBF_PARMS, params),
             DefaultNla::new(TCA_TBF_RATE64, rate.to_ne_bytes().to_vec()),
             DefaultNla::new(TCA_TBF_BURST, self.burst_bytes.to_ne_bytes().to_vec()),
         ];
+        if let Some(largest) = self.largest_bytes {
+            attributes.push(DefaultNla::new(TCA_TBF_PRATE64, PEAK.to_ne_bytes().to_vec()));
+            attributes.push(DefaultNla::new(TCA_TBF_PBURST, largest.to_ne_bytes().to_vec()));
+        }
         let mut options = vec![0; attributes.as_slice().buffer_len()];
         attributes.as_slice().emit(&mut options);
         options

@@ -249,6 +249,7 @@ fn bucket() -> Qdisc {
         burst_bytes: BURST,
         limit_bytes: LIMIT,
         smallest_bytes: MINIMUM,
+        largest_bytes: None,
     });
     Qdisc { parent: Handle::ROOT, handle: BUCKET, kind }
 }
