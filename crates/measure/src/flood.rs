@@ -9,7 +9,7 @@ use units::Span;
 
 use crate::endpoint::{Order, Role, UdpReceive, UdpReceived, UdpSend, UdpSent};
 use crate::fleet::{Program, finish_all, start_all};
-use crate::points::{SeenAt, settled};
+use crate::points::{Losses, SeenAt, settled};
 use crate::{Bench, MeasureError};
 
 pub const RECEIVER: &str = "rx";
@@ -36,6 +36,7 @@ pub struct Flooded {
     pub sent: Vec<UdpSent>,
     pub received: UdpReceived,
     pub seen: SeenAt,
+    pub losses: Losses,
     /// The switch's own account since its lab came up, where it keeps one.
     pub ledger: Option<LedgerStatus>,
 }
@@ -110,7 +111,8 @@ impl Flood {
         let after = settled(lab)?;
         let sockets = (sent.iter().map(|sent| sent.sent).sum(), received.received);
         let seen = SeenAt::between(sockets, RECEIVER, &before, &after);
-        Ok(Flooded { sent, received, seen, ledger: after.agent.map(|agent| agent.ledger) })
+        let losses = Losses::between(&before, &after);
+        Ok(Flooded { sent, received, seen, losses, ledger: after.agent.map(|agent| agent.ledger) })
     }
 }
 

@@ -7,7 +7,7 @@ use units::Span;
 
 use crate::endpoint::SMALLEST_FRAME;
 use crate::flood::{self, Flood, Flooded};
-use crate::points::{LostAt, SeenAt, sum_ledgers};
+use crate::points::{LostAt, SeenAt, both_hold, sum_ledgers};
 use crate::stats::worst_fairness;
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
@@ -57,6 +57,8 @@ pub struct Loss {
     pub fairness: Option<f64>,
     /// The switch's own account, where it keeps one.
     pub ledger: Option<LedgerStatus>,
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    pub balanced: Option<bool>,
 }
 
 /// The whole experiment.
@@ -117,6 +119,7 @@ impl Loss {
             sender_blocked: 0.0,
             fairness: None,
             ledger: None,
+            balanced: None,
         }
     }
 
@@ -129,6 +132,7 @@ impl Loss {
         let senders = flooded.sent.len() as f64;
         self.sender_blocked +=
             flooded.sent.iter().map(|sent| sent.blocked_ns as f64 / 1e9).sum::<f64>() / senders;
+        self.balanced = both_hold(self.balanced, flooded.losses.balanced);
         if let Some(ledger) = flooded.ledger {
             sum_ledgers(self.ledger.get_or_insert_default(), ledger);
         }

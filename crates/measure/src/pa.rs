@@ -15,7 +15,7 @@ use crate::endpoint::{
 };
 use crate::fleet::{Program, finish_all, start_all};
 use crate::flood::{address, quiet_endpoint, raise};
-use crate::points::{Repairs, settled};
+use crate::points::{Losses, Repairs, settled};
 use crate::stats::{Samples, TimesUs};
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
@@ -115,6 +115,8 @@ pub struct Completion {
     pub timeouts: u64,
     /// Frames that the switch lost.
     pub lost: u64,
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    pub balanced: Option<bool>,
     /// How many times sooner than with the baseline.
     pub gain_over: Option<Gain>,
     /// Background flows that were completed meanwhile.
@@ -146,6 +148,7 @@ struct Run {
     era: Era,
     segments: u64,
     fct_ns: Samples,
+    losses: Losses,
     repairs: Repairs,
     background_flows: u64,
 }
@@ -289,6 +292,7 @@ impl Run {
             era,
             segments,
             fct_ns: Samples::default(),
+            losses: Losses::default(),
             repairs: Repairs::default(),
             background_flows: 0,
         }
@@ -340,7 +344,9 @@ impl Run {
         for worker in &mut workers {
             let _: WorkerReport = worker.report(bench, PATIENCE)?;
         }
-        self.repairs += Repairs::between(&before, &settled(lab)?);
+        let after = settled(lab)?;
+        self.losses += Losses::between(&before, &after);
+        self.repairs += Repairs::between(&before, &after);
         Ok(())
     }
 
@@ -376,7 +382,8 @@ impl Run {
             ideal_us: config.rate.map(|rate| rate.time_for(frames * FRAME).as_nanos() as f64 / 1e3),
             retransmits: self.repairs.retransmits,
             timeouts: self.repairs.timeouts,
-            lost: self.repairs.lost,
+            lost: self.losses.lost,
+            balanced: self.losses.balanced,
             gain_over: None,
             background_flows: self.background_flows,
             percentiles_us: (0..=100)

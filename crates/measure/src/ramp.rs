@@ -7,6 +7,7 @@ use units::Span;
 
 use crate::flood::{self, Flood, Flooded};
 use crate::loss::check_size;
+use crate::points::both_hold;
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
 /// A step is followed if this share of what was aimed at arrives.
@@ -45,6 +46,8 @@ pub struct Ramp {
     pub saturated: bool,
     /// The steps, rising.
     pub steps: Vec<Step>,
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    pub balanced: Option<bool>,
 }
 
 /// One rate.
@@ -96,7 +99,9 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
                 bench.step(&format!("{}: {} × {rate} frames/s", ramp.switch, config.senders))?;
                 let Config { duration, size, receiver_rate: pace, .. } = config;
                 let flood = Flood { duration, size, rate: Some(*rate as f64), pace };
-                step.add(&flood.run(bench, &lab, config.senders)?);
+                let flooded = flood.run(bench, &lab, config.senders)?;
+                ramp.balanced = both_hold(ramp.balanced, flooded.losses.balanced);
+                step.add(&flooded);
             }
         }
     }
@@ -110,7 +115,7 @@ impl Ramp {
     fn new(switch: SwitchKind, rates: &[u64], config: &Config) -> Self {
         let target = |rate: &u64| (rate * u64::from(config.senders)) as f64;
         let steps = rates.iter().map(|rate| Step { target_fps: target(rate), ..Step::default() }).collect();
-        Self { switch, saturation_fps: None, saturated: false, steps }
+        Self { switch, saturation_fps: None, saturated: false, steps, balanced: None }
     }
 
     fn conclude(&mut self, config: &Config) {

@@ -10,7 +10,7 @@ use crate::endpoint::{Order, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
 use crate::fleet::Program;
 use crate::flood::{self, Flood, RECEIVER, address, quiet_endpoint, raise, sender};
 use crate::loss::check_size;
-use crate::points::{Repairs, settled};
+use crate::points::{Losses, Repairs, both_hold, settled};
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
 const PORT: u16 = 5004;
@@ -82,6 +82,8 @@ pub struct Throughput {
     pub retransmits: u64,
     /// Processor cycles that the switch spent on a frame, where they can be told.
     pub cycles_per_frame: Option<f64>,
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    pub balanced: Option<bool>,
 }
 
 /// The whole experiment.
@@ -118,6 +120,8 @@ pub struct Carried {
     pub elapsed_ns: u64,
     /// Processor cycles that the switch spent, where they can be told.
     pub cycles: Option<u64>,
+    /// Whether the switch's own account held, where it keeps one.
+    pub balanced: Option<bool>,
 }
 
 /// Makes the experiment.
@@ -181,6 +185,7 @@ fn udp(bench: &Bench<'_>, switch: SwitchKind, size: u32, config: &Config) -> Res
         bytes: received.received * u64::from(size),
         lost: flooded.seen.sender_socket.saturating_sub(received.received),
         elapsed_ns: received.elapsed_ns,
+        balanced: flooded.losses.balanced,
         ..Carried::default()
     })
 }
@@ -211,14 +216,16 @@ fn tcp(bench: &Bench<'_>, switch: SwitchKind, config: &Config) -> Result<Carried
         let _: TcpSent = program.report(bench, PATIENCE + config.duration.into())?;
     }
     let received: TcpReceived = receiver.report(bench, PATIENCE)?;
-    let repairs = Repairs::between(&before, &settled(&lab)?);
+    let after = settled(&lab)?;
+    let (losses, repairs) = (Losses::between(&before, &after), Repairs::between(&before, &after));
     Ok(Carried {
         frames: 0,
         bytes: received.bytes,
-        lost: repairs.lost,
+        lost: losses.lost,
         retransmits: repairs.retransmits,
         elapsed_ns: received.elapsed_ns,
-        cycles: None,
+        balanced: losses.balanced,
+        ..Carried::default()
     })
 }
 
@@ -230,6 +237,7 @@ impl Carried {
         self.lost += other.lost;
         self.retransmits += other.retransmits;
         self.elapsed_ns += other.elapsed_ns;
+        self.balanced = both_hold(self.balanced, other.balanced);
         self.cycles = other.cycles.map(|cycles| self.cycles.unwrap_or(0) + cycles);
     }
 
@@ -246,6 +254,7 @@ impl Carried {
             gbps: self.bytes as f64 * 8.0 / ns,
             lost: self.lost,
             retransmits: self.retransmits,
+            balanced: self.balanced,
             cycles_per_frame: self.cycles.map(|cycles| cycles as f64 / self.frames.max(1) as f64),
         }
     }

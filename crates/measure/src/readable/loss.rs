@@ -4,7 +4,7 @@ use crate::loss::{Loss, Report};
 use crate::page::{Axis, Bars, Chart, Unit, count, percent, si};
 use crate::{Environment, is_lossless};
 
-use super::{Readable, Rows, many};
+use super::{Readable, Rows, many, unbalanced};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -87,10 +87,8 @@ impl Readable for Report {
                     mostly_at(loss)
                 ));
             }
-            if loss.ledger.as_ref().is_some_and(|ledger| !ledger.balances()) {
-                broken.push(format!("the ledger of {} does not balance.", loss.switch));
-            }
         }
+        broken.extend(self.results.iter().filter_map(|loss| unbalanced(loss.switch, loss.balanced)));
         broken.extend(
             self.results
                 .iter()

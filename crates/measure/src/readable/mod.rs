@@ -7,8 +7,8 @@ mod throughput;
 
 use comfy_table::{CellAlignment, Table as Text, presets};
 
-use crate::Environment;
 use crate::page::{Chart, Page, Table};
+use crate::{Environment, SwitchKind};
 
 /// What was measured, in words, rows and charts.
 pub trait Readable {
@@ -124,9 +124,21 @@ fn many(count: u64, what: &str) -> String {
     format!("{} {what}{}", crate::page::count(count), if count == 1 { "" } else { "s" })
 }
 
+/// What is said of a switch whose own account does not hold.
+fn unbalanced(switch: SwitchKind, balanced: Option<bool>) -> Option<String> {
+    (balanced == Some(false)).then(|| format!("the ledger of {switch} does not balance."))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_an_account_that_does_not_hold_is_broken() {
+        let said = |balanced| unbalanced(SwitchKind::ZovnLossy, balanced);
+        assert_eq!([None, Some(true)].map(said), [None, None]);
+        assert_eq!(said(Some(false)).unwrap(), "the ledger of zovn-lossy does not balance.");
+    }
 
     #[test]
     fn a_table_lines_its_figures_up() {

@@ -4,7 +4,7 @@ use crate::pa::{Completion, Era, Report};
 use crate::page::{Axis, Bars, Cdf, Chart, Lines, Unit, count, si};
 use crate::{Environment, SwitchKind, is_lossless};
 
-use super::{Readable, Rows, many, us};
+use super::{Readable, Rows, many, unbalanced, us};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -122,6 +122,7 @@ impl Readable for Report {
             if is_lossless(one.switch) && one.lost > 0 {
                 broken.push(format!("{what} lost {}.", many(one.lost, "frame")));
             }
+            broken.extend(unbalanced(one.switch, one.balanced));
             let asked = self.config.queries * u64::from(self.config.aggregators);
             if one.queries != asked {
                 broken.push(format!("{what} completed {} of {asked} queries.", one.queries));

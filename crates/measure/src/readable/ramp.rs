@@ -4,7 +4,7 @@ use crate::page::{Axis, Chart, Lines, Unit, count, percent, si};
 use crate::ramp::{Ramp, Report, Step};
 use crate::{Environment, is_lossless};
 
-use super::{Readable, Rows, many};
+use super::{Readable, Rows, many, unbalanced};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -66,7 +66,9 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let lost = |ramp: &&Ramp| ramp.steps.iter().map(|step| step.lost).sum::<u64>();
         let lossy = self.results.iter().filter(|ramp| is_lossless(ramp.switch) && lost(ramp) > 0);
-        lossy.map(|ramp| format!("{} lost {}.", ramp.switch, many(lost(&ramp), "frame"))).collect()
+        let lossy = lossy.map(|ramp| format!("{} lost {}.", ramp.switch, many(lost(&ramp), "frame")));
+        let unbalanced = self.results.iter().filter_map(|ramp| unbalanced(ramp.switch, ramp.balanced));
+        lossy.chain(unbalanced).collect()
     }
 
     fn environment(&self) -> &Environment {

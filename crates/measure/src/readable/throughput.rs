@@ -4,7 +4,7 @@ use crate::page::{Axis, Bars, Chart, Unit, count, si};
 use crate::throughput::{Load, Ports, Report, Throughput};
 use crate::{Environment, is_lossless};
 
-use super::{Readable, Rows, many};
+use super::{Readable, Rows, many, unbalanced};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -85,7 +85,8 @@ impl Readable for Report {
         });
         let idle = self.results.iter().filter(|one| one.gbps == 0.0);
         let idle = idle.map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
-        lossy.chain(idle).collect()
+        let unbalanced = self.results.iter().filter_map(|one| unbalanced(one.switch, one.balanced));
+        lossy.chain(idle).chain(unbalanced).collect()
     }
 
     fn environment(&self) -> &Environment {
