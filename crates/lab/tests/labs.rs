@@ -199,6 +199,27 @@ fn open_vswitch_passes_frames() {
 }
 
 #[test]
+fn open_vswitch_goes_first_as_zovn_does() {
+    if !Path::new("/usr/sbin/ovs-vswitchd").exists() {
+        return;
+    }
+    let place = Place::new();
+    let lab = place.up(&spec(SwitchKind::Ovs, EndpointSpec::new("receiver")));
+    let book = place.directory.path().join(lab.id()).join("processes");
+    let daemons =
+        std::fs::read_dir(book).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    for daemon in daemons {
+        let pid = daemon.rsplit_once('.').unwrap().1;
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+            let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
+            // Field 19 (proc(5)); field 3 follows the name in parentheses.
+            let nice = stat[stat.rfind(')').unwrap() + 1..].split_ascii_whitespace().nth(16);
+            assert_eq!(nice, Some("-20"), "{daemon}: {stat}");
+        }
+    }
+}
+
+#[test]
 fn open_vswitch_is_shaped() {
     if Path::new("/usr/sbin/ovs-vswitchd").exists() {
         a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Ovs);
