@@ -37,13 +37,18 @@ pub(crate) fn socket(directory: &Path) -> PathBuf {
 
 fn host_config<'a>(
     spec: &LabSpec,
-    endpoints: impl Iterator<Item = &'a Endpoint>,
+    endpoints: impl Iterator<Item = &'a Endpoint> + Clone,
     socket: &Path,
 ) -> HostConfig {
+    let egress_frames = |endpoint: &Endpoint| endpoint.buffer.unwrap_or(Limits::egress().frames);
+    let mut ingress = Limits::ingress();
     let mut agent = AgentSettings { socket: socket.display().to_string(), ..spec.agent.clone() };
     if spec.switch == SwitchKind::ZovnLossy {
         agent.classes = [ClassKind::Lossy; 8];
         agent.udp_gate = false;
+        // A full egress must refuse before what it holds of one sender makes that sender wait.
+        let deepest = endpoints.clone().map(egress_frames).max().unwrap_or(0);
+        ingress.frames = ingress.frames.saturating_add(deepest);
     }
     let port = |endpoint: &Endpoint| PortSpec {
         name: PortName(endpoint.name.clone()),
@@ -56,8 +61,8 @@ fn host_config<'a>(
             offload: spec.offload,
         },
         rate: endpoint.rate,
-        egress: Limits { frames: endpoint.buffer.unwrap_or(Limits::egress().frames), ..Limits::egress() },
-        ingress: Limits::ingress(),
+        egress: Limits { frames: egress_frames(endpoint), ..Limits::egress() },
+        ingress,
         class: Class::default(),
     };
     HostConfig { agent, ports: endpoints.map(port).collect() }
@@ -87,8 +92,9 @@ mod tests {
         };
         let (lossless, lossy) = (config(SwitchKind::Zovn), config(SwitchKind::ZovnLossy));
         lossless.check().unwrap();
-        assert_eq!(lossless.ports, lossy.ports);
-        assert_eq!(lossless.ports[0].egress.frames, 32);
+        assert_eq!(lossless.ports[0].egress, lossy.ports[0].egress);
+        assert_eq!((lossless.ports[0].egress.frames, lossless.ports[0].ingress.frames), (32, 1024));
+        assert_eq!(lossy.ports[0].ingress.frames, 1056);
         assert!(lossless.agent.udp_gate && !lossy.agent.udp_gate);
         assert_eq!(lossy.agent.classes, [ClassKind::Lossy; 8]);
         let text = toml::to_string(&lossless).unwrap();

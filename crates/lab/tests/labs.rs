@@ -235,6 +235,26 @@ fn zovn_passes_frames() {
     }
 }
 
+/// A sender that has all the frames of a full egress is refused like any other: it is not made to wait.
+#[test]
+fn a_lossy_zovn_refuses_and_makes_nobody_wait() {
+    if std::env::var_os("ZOVN").is_none() {
+        return;
+    }
+    let place = Place::new();
+    let slow = EndpointSpec { rate: Rate::from_bits_per_sec(1_000_000), ..EndpointSpec::new("receiver") };
+    let lab = place.up(&spec(SwitchKind::ZovnLossy, slow));
+    let outbox = socket(&lab, "sender", "0.0.0.0:0");
+    let to = format!("{}:9000", lab.endpoint("receiver").unwrap().ipv4().unwrap());
+    let begun = Instant::now();
+    for _ in 0..4000 {
+        outbox.send_to(&[7; 1000], &to).unwrap();
+    }
+    // At the port's rate they would have taken half a minute.
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(lab.counters().unwrap().ports["receiver"].queue.dropped > 0);
+}
+
 #[test]
 fn endpoints_are_as_they_were_asked_to_be() {
     let place = Place::new();
