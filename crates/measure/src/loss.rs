@@ -35,7 +35,7 @@ pub struct Loss {
     pub switch: SwitchKind,
     /// Frames that the senders' sockets accepted.
     pub sent: u64,
-    /// Frames that the receiving program read.
+    /// Frames that the receiving program read, each once.
     pub received: u64,
     /// The difference.
     pub lost: u64,
@@ -45,8 +45,10 @@ pub struct Loss {
     pub lost_at: LostAt,
     /// How many frames each point saw.
     pub seen_at: SeenAt,
-    /// Frames that overtook an earlier one of their sender.
+    /// Frames that came after a later one of their sender.
     pub out_of_order: u64,
+    /// Frames that came again.
+    pub duplicates: u64,
     /// How long frames arrived, in seconds, all rounds together.
     pub duration_s: f64,
     /// What the receiving program read, in 10⁹ bits of frames a second.
@@ -114,6 +116,7 @@ impl Loss {
             lost_at: LostAt::default(),
             seen_at: SeenAt::default(),
             out_of_order: 0,
+            duplicates: 0,
             duration_s: 0.0,
             rx_gbps: 0.0,
             sender_blocked: 0.0,
@@ -127,6 +130,7 @@ impl Loss {
     fn add(&mut self, flooded: Flooded, duration: Span) {
         self.seen_at += flooded.seen;
         self.out_of_order += flooded.received.out_of_order;
+        self.duplicates += flooded.received.duplicates;
         self.duration_s += flooded.received.elapsed_ns as f64 / 1e9;
         // Seconds for now: their share of the time comes with the last round.
         let senders = flooded.sent.len() as f64;

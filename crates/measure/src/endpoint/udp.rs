@@ -85,10 +85,10 @@ pub struct UdpReceive {
 /// What a receiver saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UdpReceived {
-    /// Datagrams read.
+    /// Datagrams read, each once however often it came.
     pub received: u64,
-    /// Sequence numbers that never came below the highest that did.
-    pub missing: u64,
+    /// Datagrams that had come before.
+    pub duplicates: u64,
     /// Datagrams that came after a later one of their sender.
     pub out_of_order: u64,
     /// Senders whose marked last frame came.
@@ -193,28 +193,63 @@ pub fn receive(role: &UdpReceive, control: &Control) -> Result<UdpReceived, Endp
 /// What has come so far, sender by sender.
 struct Tally {
     first: Option<Instant>,
-    // The sequence number that each sender's next frame should have.
-    expected: Vec<u64>,
+    senders: Vec<Seen>,
     report: UdpReceived,
+}
+
+/// The sequence numbers that have come from one sender.
+#[derive(Clone, Default)]
+struct Seen {
+    /// A bit for each number, 64 to a word.
+    words: Vec<u64>,
+    /// The number that the sender's next frame should have.
+    expected: u64,
+}
+
+/// What a sequence number says of its frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Order {
+    Next,
+    Late,
+    Again,
+}
+
+impl Seen {
+    fn insert(&mut self, sequence: u64) -> Order {
+        let (word, bit) = ((sequence / 64) as usize, 1 << (sequence % 64));
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        if self.words[word] & bit != 0 {
+            return Order::Again;
+        }
+        self.words[word] |= bit;
+        if sequence < self.expected {
+            return Order::Late;
+        }
+        self.expected = sequence + 1;
+        Order::Next
+    }
 }
 
 impl Tally {
     fn new(senders: u32) -> Self {
-        Self { first: None, expected: vec![0; senders as usize], report: UdpReceived::default() }
+        Self { first: None, senders: vec![Seen::default(); senders as usize], report: UdpReceived::default() }
     }
 
     fn count(&mut self, payload: &[u8], now: Instant) {
         let Some((sender, flags, sequence)) = parse(payload) else { return };
-        let Some(expected) = self.expected.get_mut(sender as usize) else { return };
+        let Some(seen) = self.senders.get_mut(sender as usize) else { return };
         let report = &mut self.report;
-        report.received += 1;
-        if sequence >= *expected {
-            report.missing += sequence - *expected;
-            *expected = sequence + 1;
-        } else {
-            report.missing = report.missing.saturating_sub(1);
-            report.out_of_order += 1;
+        match seen.insert(sequence) {
+            Order::Next => {}
+            Order::Late => report.out_of_order += 1,
+            Order::Again => {
+                report.duplicates += 1;
+                return;
+            }
         }
+        report.received += 1;
         if flags & LAST != 0 {
             report.marks += 1;
         }
@@ -222,7 +257,7 @@ impl Tally {
         report.elapsed_ns = nanos(elapsed);
         let bin = (elapsed.as_nanos() / BIN.as_nanos()) as usize;
         if report.bins.len() <= bin {
-            report.bins.resize(bin + 1, vec![0; self.expected.len()]);
+            report.bins.resize(bin + 1, vec![0; self.senders.len()]);
         }
         report.bins[bin][sender as usize] += 1;
     }
@@ -277,17 +312,26 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_tells_missing_from_late() {
+    fn a_tally_tells_late_from_again() {
         let mut tally = Tally::new(2);
         let now = Instant::now();
-        for (sender, flags, sequence) in [(0, 0, 0), (0, 0, 3), (0, 0, 1), (1, 0, 0), (1, LAST, 1), (7, 0, 0)]
-        {
+        for (sender, flags, sequence) in [
+            (0, 0, 0),
+            (0, 0, 3),
+            (0, 0, 1),
+            (0, 0, 3),
+            (0, 0, 1),
+            (1, 0, 0),
+            (1, LAST, 1),
+            (1, LAST, 1),
+            (7, 0, 0),
+        ] {
             tally.count(&frame(sender, flags, sequence), now);
         }
         tally.count(&frame(0, 0, 4), now + BIN);
         tally.count(b"short", now);
         let report = tally.report;
-        assert_eq!((report.received, report.missing, report.out_of_order, report.marks), (6, 1, 1, 1));
+        assert_eq!((report.received, report.duplicates, report.out_of_order, report.marks), (6, 3, 1, 1));
         assert_eq!(report.bins, [[3, 2], [1, 0]]);
     }
 

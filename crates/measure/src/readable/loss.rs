@@ -87,6 +87,9 @@ impl Readable for Report {
                     mostly_at(loss)
                 ));
             }
+            if loss.duplicates > 0 {
+                broken.push(format!("{} delivered {} twice.", loss.switch, many(loss.duplicates, "frame")));
+            }
         }
         broken.extend(self.results.iter().filter_map(|loss| unbalanced(loss.switch, loss.balanced)));
         broken.extend(
