@@ -41,6 +41,53 @@ pub struct Flooded {
     pub ledger: Option<LedgerStatus>,
 }
 
+/// What programs counted in several floods.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    senders: u32,
+    sent: u64,
+    received: u64,
+    /// How long senders sent and how long of it they were blocked, each counted.
+    sending_ns: u64,
+    blocked_ns: u64,
+    /// How long datagrams arrived.
+    arriving_ns: u64,
+}
+
+impl Sum {
+    /// One more flood.
+    pub fn add(&mut self, sent: &[UdpSent], received: &UdpReceived) {
+        self.senders = sent.len() as u32;
+        for one in sent {
+            self.sent += one.sent;
+            self.sending_ns += one.elapsed_ns;
+            self.blocked_ns += one.blocked_ns;
+        }
+        self.received += received.received;
+        self.arriving_ns += received.elapsed_ns;
+    }
+
+    /// What all senders sent together, in frames a second.
+    pub fn sent_fps(&self) -> f64 {
+        f64::from(self.senders) * self.sent as f64 / (self.sending_ns.max(1) as f64 / 1e9)
+    }
+
+    /// What arrived, in frames a second; none if no time passed between the first datagram and the last.
+    pub fn rx_fps(&self) -> Option<f64> {
+        (self.arriving_ns > 0).then(|| self.received as f64 / self.arriving_s())
+    }
+
+    /// How long datagrams arrived, in seconds.
+    pub fn arriving_s(&self) -> f64 {
+        self.arriving_ns as f64 / 1e9
+    }
+
+    /// The share of their time that senders waited for room.
+    pub fn blocked(&self) -> f64 {
+        self.blocked_ns as f64 / self.sending_ns.max(1) as f64
+    }
+}
+
 /// A lab with `senders` senders and one receiver.
 pub fn lab(bench: &Bench<'_>, switch: SwitchKind, senders: u32) -> Result<Lab, MeasureError> {
     let names = std::iter::once(RECEIVER.to_owned()).chain((1..=senders).map(sender));
@@ -118,4 +165,26 @@ impl Flood {
 
 pub fn sender(number: u32) -> String {
     format!("tx{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senders_that_wait_longer_than_frames_arrive_wait_for_their_own_share() {
+        let mut sum = Sum::default();
+        let sent =
+            |blocked_ns| UdpSent { sent: 10, blocked_ns, elapsed_ns: 4_000_000_000, ..Default::default() };
+        let received = UdpReceived { received: 20, elapsed_ns: 1_000_000_000, ..Default::default() };
+        sum.add(&[sent(1_000_000_000), sent(3_000_000_000)], &received);
+        assert_eq!((sum.blocked(), sum.sent_fps(), sum.rx_fps()), (0.5, 5.0, Some(20.0)));
+    }
+
+    #[test]
+    fn one_datagram_has_no_rate() {
+        let mut sum = Sum::default();
+        sum.add(&[UdpSent::default()], &UdpReceived { received: 1, ..Default::default() });
+        assert_eq!(sum.rx_fps(), None);
+    }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use units::Span;
 
 use crate::endpoint::SMALLEST_FRAME;
-use crate::flood::{self, Flood, Flooded};
+use crate::flood::{self, Flood, Flooded, Sum};
 use crate::points::{LostAt, SeenAt, both_hold, sum_ledgers};
 use crate::stats::worst_fairness;
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
@@ -51,9 +51,9 @@ pub struct Loss {
     pub duplicates: u64,
     /// How long frames arrived, in seconds, all rounds together.
     pub duration_s: f64,
-    /// What the receiving program read, in 10⁹ bits of frames a second.
-    pub rx_gbps: f64,
-    /// The share of the time that senders waited in `sendto`: back-pressure, as they feel it.
+    /// What the receiving program read, in 10⁹ bits of frames a second; none if that was less than two frames.
+    pub rx_gbps: Option<f64>,
+    /// The share of their time that senders waited in `sendto`: back-pressure, as they feel it.
     pub sender_blocked: f64,
     /// Jain's index of the senders' shares, the worst of any second; none if the run was too short.
     pub fairness: Option<f64>,
@@ -74,22 +74,22 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     }
     check_size(config.size)?;
     let environment = Environment::look();
-    let mut losses: Vec<Loss> = config.switches.iter().map(|switch| Loss::new(*switch)).collect();
+    let mut losses: Vec<(Loss, Sum)> =
+        config.switches.iter().map(|switch| (Loss::new(*switch), Sum::default())).collect();
     bench.progress.begin(config.switches.len() * config.rounds as usize);
     let flood =
         Flood { duration: config.duration, size: config.size, rate: None, pace: config.receiver_rate };
     for _ in 0..config.rounds {
-        for loss in &mut losses {
+        for (loss, sum) in &mut losses {
             bench.step(&format!("{}: {} senders flood one receiver", loss.switch, config.senders))?;
             let lab = flood::lab(bench, loss.switch, config.senders)?;
             let flooded = flood.run(bench, &lab, config.senders)?;
+            sum.add(&flooded.sent, &flooded.received);
             loss.add(flooded, config.duration);
         }
     }
-    for loss in &mut losses {
-        loss.conclude(config.size);
-    }
-    Ok(Measurement::new("loss", environment, config, losses))
+    let results = losses.into_iter().map(|(loss, sum)| loss.conclude(&sum, config.size)).collect();
+    Ok(Measurement::new("loss", environment, config, results))
 }
 
 /// Refuses frames that a plain Ethernet does not carry or that our header does not fit.
@@ -118,7 +118,7 @@ impl Loss {
             out_of_order: 0,
             duplicates: 0,
             duration_s: 0.0,
-            rx_gbps: 0.0,
+            rx_gbps: None,
             sender_blocked: 0.0,
             fairness: None,
             ledger: None,
@@ -131,11 +131,6 @@ impl Loss {
         self.seen_at += flooded.seen;
         self.out_of_order += flooded.received.out_of_order;
         self.duplicates += flooded.received.duplicates;
-        self.duration_s += flooded.received.elapsed_ns as f64 / 1e9;
-        // Seconds for now: their share of the time comes with the last round.
-        let senders = flooded.sent.len() as f64;
-        self.sender_blocked +=
-            flooded.sent.iter().map(|sent| sent.blocked_ns as f64 / 1e9).sum::<f64>() / senders;
         self.balanced = both_hold(self.balanced, flooded.losses.balanced);
         if let Some(ledger) = flooded.ledger {
             sum_ledgers(self.ledger.get_or_insert_default(), ledger);
@@ -144,16 +139,22 @@ impl Loss {
         self.fairness = [self.fairness, fairness].into_iter().flatten().min_by(f64::total_cmp);
     }
 
-    fn conclude(&mut self, size: u32) {
+    fn conclude(mut self, sum: &Sum, size: u32) -> Self {
         self.sent = self.seen_at.sender_socket;
         self.received = self.seen_at.receiver_socket;
         self.lost = self.sent.saturating_sub(self.received);
         self.loss_ratio = self.lost as f64 / self.sent.max(1) as f64;
         self.lost_at = self.seen_at.lost_at();
-        let seconds = self.duration_s.max(1e-9);
-        self.rx_gbps = self.received as f64 * f64::from(size) * 8.0 / seconds / 1e9;
-        self.sender_blocked = (self.sender_blocked / seconds).min(1.0);
+        self.duration_s = sum.arriving_s();
+        self.rx_gbps = sum.rx_fps().map(|fps| gbps(fps, size));
+        self.sender_blocked = sum.blocked();
+        self
     }
+}
+
+/// Frames of `size` bytes a second in 10⁹ bits a second.
+pub fn gbps(fps: f64, size: u32) -> f64 {
+    fps * f64::from(size) * 8.0 / 1e9
 }
 
 /// The worst fairness of any second in which all senders were sending: the first and the last bin are cut short by

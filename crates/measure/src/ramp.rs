@@ -5,8 +5,8 @@ use lab::SwitchKind;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::flood::{self, Flood, Flooded};
-use crate::loss::check_size;
+use crate::flood::{self, Flood, Sum};
+use crate::loss::{check_size, gbps};
 use crate::points::both_hold;
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
@@ -42,8 +42,11 @@ pub struct Ramp {
     /// The highest total injection, in frames a second, of which 95 % arrived, as at every step below it; none if
     /// the first step was too much.
     pub saturation_fps: Option<f64>,
-    /// Whether the ramp ended before the switch did: then the saturation lies higher.
+    /// Whether the next step was too much for the switch. If not, its saturation lies higher.
     pub saturated: bool,
+    /// Whether the next step was too much for the senders: they fell short of it though nothing was lost and they were
+    /// not held back.
+    pub generator_limited: bool,
     /// The steps, rising.
     pub steps: Vec<Step>,
     /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
@@ -57,10 +60,12 @@ pub struct Step {
     pub target_fps: f64,
     /// What they sent: less than the target if they were held back or the machine is too slow.
     pub sent_fps: f64,
-    /// What the receiving program read, in frames a second.
-    pub rx_fps: f64,
+    /// The share of their time that senders waited in `sendto`.
+    pub sender_blocked: f64,
+    /// What the receiving program read, in frames a second; none if that was less than two frames.
+    pub rx_fps: Option<f64>,
     /// The same in 10⁹ bits of frames a second.
-    pub rx_gbps: f64,
+    pub rx_gbps: Option<f64>,
     /// Frames sent.
     pub sent: u64,
     /// Frames read.
@@ -88,61 +93,69 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check_size(config.size)?;
     let environment = Environment::look();
     let rates: Vec<u64> = (1..=config.to / config.step).map(|number| number * config.step).collect();
-    let mut ramps: Vec<Ramp> =
-        config.switches.iter().map(|switch| Ramp::new(*switch, &rates, &config)).collect();
+    let mut ramps: Vec<(Ramp, Vec<Sum>)> = config
+        .switches
+        .iter()
+        .map(|switch| (Ramp::new(*switch, &rates, &config), vec![Sum::default(); rates.len()]))
+        .collect();
     bench.progress.begin(ramps.len() * rates.len() * config.rounds as usize);
     for _ in 0..config.rounds {
-        for ramp in &mut ramps {
+        for (ramp, sums) in &mut ramps {
             bench.go_on()?;
             let lab = flood::lab(bench, ramp.switch, config.senders)?;
-            for (rate, step) in rates.iter().zip(&mut ramp.steps) {
+            for ((rate, step), sum) in rates.iter().zip(&mut ramp.steps).zip(sums) {
                 bench.step(&format!("{}: {} × {rate} frames/s", ramp.switch, config.senders))?;
                 let Config { duration, size, receiver_rate: pace, .. } = config;
                 let flood = Flood { duration, size, rate: Some(*rate as f64), pace };
                 let flooded = flood.run(bench, &lab, config.senders)?;
                 ramp.balanced = both_hold(ramp.balanced, flooded.losses.balanced);
-                step.add(&flooded);
+                step.sent += flooded.seen.sender_socket;
+                step.received += flooded.seen.receiver_socket;
+                sum.add(&flooded.sent, &flooded.received);
             }
         }
     }
-    for ramp in &mut ramps {
-        ramp.conclude(&config);
-    }
-    Ok(Measurement::new("ramp", environment, config, ramps))
+    let results = ramps.into_iter().map(|(mut ramp, sums)| {
+        for (step, sum) in ramp.steps.iter_mut().zip(sums) {
+            step.conclude(&sum, config.size);
+        }
+        ramp.conclude();
+        ramp
+    });
+    let results = results.collect();
+    Ok(Measurement::new("ramp", environment, config, results))
 }
 
 impl Ramp {
     fn new(switch: SwitchKind, rates: &[u64], config: &Config) -> Self {
         let target = |rate: &u64| (rate * u64::from(config.senders)) as f64;
         let steps = rates.iter().map(|rate| Step { target_fps: target(rate), ..Step::default() }).collect();
-        Self { switch, saturation_fps: None, saturated: false, steps, balanced: None }
+        Self {
+            switch,
+            saturation_fps: None,
+            saturated: false,
+            generator_limited: false,
+            steps,
+            balanced: None,
+        }
     }
 
-    fn conclude(&mut self, config: &Config) {
-        for step in &mut self.steps {
-            step.conclude(config);
-        }
-        let followed = |step: &&Step| step.rx_fps >= FOLLOWED * step.target_fps;
-        let last = self.steps.iter().take_while(followed).last();
-        self.saturation_fps = last.map(|step| step.target_fps);
-        self.saturated = !self.steps.iter().all(|step| followed(&step));
+    fn conclude(&mut self) {
+        let followed = |step: &Step| step.rx_fps.is_some_and(|fps| fps >= FOLLOWED * step.target_fps);
+        let end = self.steps.iter().position(|step| !followed(step)).unwrap_or(self.steps.len());
+        self.saturation_fps = self.steps[..end].last().map(|step| step.target_fps);
+        let fell_short = |step: &Step| step.lost == 0 && step.sender_blocked < 1.0 - FOLLOWED;
+        self.generator_limited = self.steps.get(end).is_some_and(fell_short);
+        self.saturated = end < self.steps.len() && !self.generator_limited;
     }
 }
 
 impl Step {
-    /// One more round. Rates are summed for now.
-    fn add(&mut self, flooded: &Flooded) {
-        let per_second = |frames: u64, ns: u64| frames as f64 / (ns.max(1) as f64 / 1e9);
-        self.sent += flooded.seen.sender_socket;
-        self.received += flooded.seen.receiver_socket;
-        self.sent_fps += flooded.sent.iter().map(|sent| per_second(sent.sent, sent.elapsed_ns)).sum::<f64>();
-        self.rx_fps += per_second(flooded.received.received, flooded.received.elapsed_ns);
-    }
-
-    fn conclude(&mut self, config: &Config) {
-        self.sent_fps /= f64::from(config.rounds);
-        self.rx_fps /= f64::from(config.rounds);
-        self.rx_gbps = self.rx_fps * f64::from(config.size) * 8.0 / 1e9;
+    fn conclude(&mut self, sum: &Sum, size: u32) {
+        self.sent_fps = sum.sent_fps();
+        self.sender_blocked = sum.blocked();
+        self.rx_fps = sum.rx_fps();
+        self.rx_gbps = self.rx_fps.map(|fps| gbps(fps, size));
         self.lost = self.sent.saturating_sub(self.received);
         self.loss_ratio = self.lost as f64 / self.sent.max(1) as f64;
     }
@@ -165,20 +178,34 @@ mod tests {
         };
         let mut ramp = Ramp::new(SwitchKind::Bridge, &[10, 20, 30], &config);
         for (step, rx) in ramp.steps.iter_mut().zip(rx_fps) {
-            step.rx_fps = *rx;
+            step.rx_fps = Some(*rx);
+            step.lost = u64::from(*rx < step.target_fps);
         }
-        ramp.conclude(&config);
         ramp
     }
 
     #[test]
     fn saturation_is_the_last_step_before_the_first_that_is_not_followed() {
         let told = |rx: &[f64]| {
-            let ramp = ramp(rx);
+            let mut ramp = ramp(rx);
+            ramp.conclude();
             (ramp.saturation_fps, ramp.saturated)
         };
         assert_eq!(told(&[20.0, 39.0, 40.0]), (Some(40.0), true));
         assert_eq!(told(&[20.0, 40.0, 60.0]), (Some(60.0), false));
         assert_eq!(told(&[10.0, 40.0, 60.0]), (None, true));
+    }
+
+    #[test]
+    fn senders_that_fall_short_by_themselves_tell_nothing_of_the_switch() {
+        let told = |blocked| {
+            let mut ramp = ramp(&[20.0, 30.0, 30.0]);
+            ramp.steps[1].lost = 0;
+            ramp.steps[1].sender_blocked = blocked;
+            ramp.conclude();
+            (ramp.saturation_fps, ramp.saturated, ramp.generator_limited)
+        };
+        assert_eq!(told(0.0), (Some(20.0), false, true));
+        assert_eq!(told(0.3), (Some(20.0), true, false));
     }
 }

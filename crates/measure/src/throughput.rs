@@ -74,8 +74,8 @@ pub struct Throughput {
     pub flows: u32,
     /// Frames that arrived, in 10⁶ a second; none of a stream, whose segments have no one size.
     pub mfps: Option<f64>,
-    /// What arrived, in 10⁹ bits a second: whole frames, or a stream's payload.
-    pub gbps: f64,
+    /// What arrived, in 10⁹ bits a second: whole frames, or a stream's payload; none if that was less than two frames.
+    pub gbps: Option<f64>,
     /// Frames that did not arrive; of a stream, those that the switch lost.
     pub lost: u64,
     /// Segments that were sent again.
@@ -243,15 +243,15 @@ impl Carried {
 
     fn told(self, switch: SwitchKind, load: Load, size: u32, config: &Config) -> Throughput {
         // Per nanosecond: so 10⁹ of them are one a second.
-        let ns = self.elapsed_ns.max(1) as f64;
+        let per_ns = |count: u64| (self.elapsed_ns > 0).then(|| count as f64 / self.elapsed_ns as f64);
         Throughput {
             switch,
             ports: config.ports,
             load,
             size,
             flows: config.flows,
-            mfps: (load != Load::Tcp).then_some(self.frames as f64 / ns * 1e3),
-            gbps: self.bytes as f64 * 8.0 / ns,
+            mfps: per_ns(self.frames).filter(|_| load != Load::Tcp).map(|fpns| fpns * 1e3),
+            gbps: per_ns(self.bytes).map(|bytes| bytes * 8.0),
             lost: self.lost,
             retransmits: self.retransmits,
             balanced: self.balanced,
@@ -298,7 +298,7 @@ mod tests {
         let expected =
             [(SwitchKind::Zovn, Some(20.0), Some(2.0)), (SwitchKind::ZovnLossy, Some(40.0), Some(2.0))];
         assert_eq!(told, expected);
-        assert_eq!(report.results[0].gbps, 10.24);
+        assert_eq!(report.results[0].gbps, Some(10.24));
     }
 
     #[test]

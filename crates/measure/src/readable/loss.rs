@@ -43,7 +43,7 @@ impl Readable for Report {
                 count(loss.lost),
                 percent(loss.loss_ratio),
                 mostly_at(loss),
-                si(loss.rx_gbps * 1e9, Unit::BITS_PER_SEC),
+                loss.rx_gbps.map_or("–".into(), |gbps| si(gbps * 1e9, Unit::BITS_PER_SEC)),
                 percent(loss.sender_blocked),
                 loss.fairness.map_or("–".into(), |index| format!("{index:.3}")),
             ]);

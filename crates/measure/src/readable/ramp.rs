@@ -31,8 +31,8 @@ impl Readable for Report {
                     ramp.switch.to_string(),
                     fps(step.target_fps),
                     fps(step.sent_fps),
-                    fps(step.rx_fps),
-                    si(step.rx_gbps * 1e9, Unit::BITS_PER_SEC),
+                    step.rx_fps.map_or("–".into(), fps),
+                    step.rx_gbps.map_or("–".into(), |gbps| si(gbps * 1e9, Unit::BITS_PER_SEC)),
                     count(step.lost),
                     percent(step.loss_ratio),
                 ]);
@@ -54,7 +54,7 @@ impl Readable for Report {
         for ramp in &self.results {
             let name = ramp.switch.to_string();
             let points = |y: fn(&Step) -> f64| ramp.steps.iter().map(move |step| (step.target_fps, y(step)));
-            received = received.series(name.as_str(), points(|step| step.rx_fps));
+            received = received.series(name.as_str(), points(|step| step.rx_fps.unwrap_or(f64::NAN)));
             lost = lost.series(name.as_str(), points(|step| step.loss_ratio));
             if let (true, Some(at)) = (ramp.saturated, ramp.saturation_fps) {
                 received = received.mark(name.as_str(), at, format!("{name} follows to here"));
@@ -68,7 +68,11 @@ impl Readable for Report {
         let lossy = self.results.iter().filter(|ramp| is_lossless(ramp.switch) && lost(ramp) > 0);
         let lossy = lossy.map(|ramp| format!("{} lost {}.", ramp.switch, many(lost(&ramp), "frame")));
         let unbalanced = self.results.iter().filter_map(|ramp| unbalanced(ramp.switch, ramp.balanced));
-        lossy.chain(unbalanced).collect()
+        let idle = |ramp: &&Ramp| ramp.steps.iter().any(|step| step.received == 0);
+        let idle = self.results.iter().filter(idle);
+        let idle =
+            idle.map(|ramp| format!("nothing arrived through {}: that is no measurement.", ramp.switch));
+        lossy.chain(unbalanced).chain(idle).collect()
     }
 
     fn environment(&self) -> &Environment {
@@ -77,10 +81,18 @@ impl Readable for Report {
 }
 
 fn saturation(ramp: &Ramp) -> String {
-    match (ramp.saturation_fps, ramp.saturated) {
-        (None, _) => format!("{} does not follow even the first step.", ramp.switch),
-        (Some(at), true) => format!("{} follows up to {} frames a second.", ramp.switch, fps(at)),
-        (Some(_), false) => format!("{} follows to the end of the ramp: its limit lies higher.", ramp.switch),
+    let Ramp { switch, .. } = ramp;
+    match (ramp.saturation_fps, ramp.generator_limited) {
+        (None, true) => {
+            format!("The senders do not follow even the first step: nothing is told of {switch}.")
+        }
+        (Some(at), true) => format!(
+            "{switch} follows up to {} frames a second, beyond which the senders do not: its limit lies higher.",
+            fps(at)
+        ),
+        (None, false) => format!("{switch} does not follow even the first step."),
+        (Some(at), false) if ramp.saturated => format!("{switch} follows up to {} frames a second.", fps(at)),
+        (Some(_), false) => format!("{switch} follows to the end of the ramp: its limit lies higher."),
     }
 }
 

@@ -33,7 +33,7 @@ impl Readable for Report {
                 load(one.load).to_owned(),
                 format!("{} B", one.size),
                 one.mfps.map_or("–".into(), |mfps| Unit::FRAMES_PER_SEC.brief(mfps * 1e6)),
-                si(one.gbps * 1e9, Unit::BITS_PER_SEC),
+                one.gbps.map_or("–".into(), |gbps| si(gbps * 1e9, Unit::BITS_PER_SEC)),
                 count(one.lost),
                 count(one.retransmits),
                 one.cycles_per_frame.map_or("–".into(), |cycles| format!("{cycles:.0}")),
@@ -58,7 +58,7 @@ impl Readable for Report {
         let mut streams = false;
         for one in tcp {
             streams = true;
-            stream = stream.bar(one.switch.to_string(), one.gbps * 1e9);
+            stream = stream.bar(one.switch.to_string(), one.gbps.map_or(f64::NAN, |gbps| gbps * 1e9));
         }
         let sizes: Vec<String> = self.config.sizes.iter().map(|size| format!("{size} B")).collect();
         let mut frames =
@@ -83,7 +83,7 @@ impl Readable for Report {
         let lossy = lossy.map(|one| {
             format!("{} lost {} of {} B ({}).", one.switch, many(one.lost, "frame"), one.size, load(one.load))
         });
-        let idle = self.results.iter().filter(|one| one.gbps == 0.0);
+        let idle = self.results.iter().filter(|one| one.gbps.is_none());
         let idle = idle.map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
         let unbalanced = self.results.iter().filter_map(|one| unbalanced(one.switch, one.balanced));
         lossy.chain(idle).chain(unbalanced).collect()
