@@ -11,11 +11,11 @@ use traffic::QueryPlan;
 use units::{Rate, Span};
 
 use crate::endpoint::{
-    Aggregator, AggregatorReport, Background, BackgroundReport, Role, Worker, WorkerReport,
+    Aggregator, AggregatorReport, Background, BackgroundReport, Repairs, Role, Worker, WorkerReport,
 };
 use crate::fleet::{Program, finish_all, start_all};
 use crate::flood::{address, quiet_endpoint, raise};
-use crate::points::{Losses, Repairs, settled};
+use crate::points::{Losses, settled};
 use crate::stats::{Samples, TimesUs};
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
@@ -109,10 +109,10 @@ pub struct Completion {
     pub fct_us: TimesUs,
     /// What they would take if the aggregator's port never rested: all frames of all responses over its rate.
     pub ideal_us: Option<f64>,
-    /// Segments that any endpoint sent again.
+    /// Segments that were sent again on the queries' connections, handshakes aside.
     pub retransmits: u64,
-    /// Retransmission timers that fired at any endpoint.
-    pub timeouts: u64,
+    /// Retransmission timers that fired there; none if the kernel does not tell (Linux does since 6.7).
+    pub timeouts: Option<u64>,
     /// Frames that the switch lost.
     pub lost: u64,
     /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
@@ -334,6 +334,7 @@ impl Run {
         for aggregator in &mut asking {
             let report: AggregatorReport = aggregator.report(bench, FOREVER)?;
             self.fct_ns.extend(report.fct_ns);
+            self.repairs += report.repairs;
         }
         finish_all(&mut background)?;
         for program in &mut background {
@@ -342,11 +343,10 @@ impl Run {
         }
         finish_all(&mut workers)?;
         for worker in &mut workers {
-            let _: WorkerReport = worker.report(bench, PATIENCE)?;
+            let report: WorkerReport = worker.report(bench, PATIENCE)?;
+            self.repairs += report.repairs;
         }
-        let after = settled(lab)?;
-        self.losses += Losses::between(&before, &after);
-        self.repairs += Repairs::between(&before, &after);
+        self.losses += Losses::between(&before, &settled(lab)?);
         Ok(())
     }
 

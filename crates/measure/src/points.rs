@@ -135,33 +135,6 @@ pub fn both_hold(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     one.into_iter().chain(other).reduce(|one, other| one && other)
 }
 
-/// What TCP did about losses.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Repairs {
-    /// Segments that endpoints sent again (`Tcp: RetransSegs`).
-    pub retransmits: u64,
-    /// Retransmission timers that fired (`TcpExt: TCPTimeouts`).
-    pub timeouts: u64,
-}
-
-impl Repairs {
-    /// What the lab counted between `before` and `after`, both of them settled.
-    pub fn between(before: &Counters, after: &Counters) -> Self {
-        let grown = |count: fn(&Counters) -> u64| count(after).saturating_sub(count(before));
-        Self {
-            retransmits: grown(|counters| protocols(counters, "Tcp.RetransSegs")),
-            timeouts: grown(|counters| protocols(counters, "TcpExt.TCPTimeouts")),
-        }
-    }
-}
-
-impl AddAssign for Repairs {
-    fn add_assign(&mut self, other: Self) {
-        self.retransmits += other.retransmits;
-        self.timeouts += other.timeouts;
-    }
-}
-
 /// The lab's counters once nothing moves: the endpoints' and the ports' are read until they stay.
 ///
 /// Not for ever: behind a lossy switch TCP may take minutes to close what nobody waits for any more. The few frames
@@ -219,10 +192,6 @@ fn taken(counters: &Counters) -> u64 {
         Some(AgentStatus { ledger, .. }) => ledger.accepted.saturating_sub(ledger.held),
         None => counters.endpoints.values().map(|one| one.device.tx_packets).sum(),
     }
-}
-
-fn protocols(counters: &Counters, name: &str) -> u64 {
-    counters.endpoints.values().map(|endpoint| endpoint.protocol(name)).sum()
 }
 
 impl LostAt {

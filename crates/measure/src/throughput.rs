@@ -6,11 +6,11 @@ use lab::{LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::endpoint::{Order, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
+use crate::endpoint::{Order, Repairs, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
 use crate::fleet::Program;
 use crate::flood::{self, Flood, RECEIVER, address, quiet_endpoint, raise, sender};
 use crate::loss::check_size;
-use crate::points::{Losses, Repairs, both_hold, settled};
+use crate::points::{Losses, both_hold, settled};
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
 const PORT: u16 = 5004;
@@ -212,12 +212,13 @@ fn tcp(bench: &Bench<'_>, switch: SwitchKind, config: &Config) -> Result<Carried
         program.ready(bench)?;
     }
     senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
+    let mut repairs = Repairs::default();
     for program in &mut senders {
-        let _: TcpSent = program.report(bench, PATIENCE + config.duration.into())?;
+        let sent: TcpSent = program.report(bench, PATIENCE + config.duration.into())?;
+        repairs += sent.repairs;
     }
     let received: TcpReceived = receiver.report(bench, PATIENCE)?;
-    let after = settled(&lab)?;
-    let (losses, repairs) = (Losses::between(&before, &after), Repairs::between(&before, &after));
+    let losses = Losses::between(&before, &settled(&lab)?);
     Ok(Carried {
         frames: 0,
         bytes: received.bytes,

@@ -20,6 +20,7 @@ pub mod netlink;
 pub mod netns;
 pub mod spawn;
 pub mod tap;
+pub mod tcp;
 pub mod thread;
 pub mod udp;
 

@@ -11,6 +11,7 @@
 mod background;
 mod control;
 mod query;
+mod repairs;
 mod stream;
 mod udp;
 
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use background::{Background, BackgroundReport};
 pub use control::{Event, Order};
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
+pub use repairs::Repairs;
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
 pub use udp::{FRAME_HEADERS, SMALLEST_FRAME, UdpReceive, UdpReceived, UdpSend, UdpSent};
 

@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use ports::tcp::Resent;
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, SocketType, sockopt};
@@ -16,6 +17,7 @@ use traffic::{Arrival, Pending, Query, QueryPlan};
 use units::{Rng, Span};
 
 use super::control::Control;
+use super::repairs::{self, Repairs};
 use super::{Doing, EndpointError};
 
 const REQUEST: usize = 16;
@@ -42,8 +44,8 @@ pub struct Worker {
 /// What a worker did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerReport {
-    /// Requests answered.
-    pub answered: u64,
+    /// What it did about losses on the connections that it accepted.
+    pub repairs: Repairs,
 }
 
 /// Asks the workers, over and over.
@@ -64,11 +66,15 @@ pub struct Aggregator {
 pub struct AggregatorReport {
     /// Each query's completion time in nanoseconds, from just before its first request to its last byte.
     pub fct_ns: Vec<u64>,
+    /// What it did about losses from its first query to its last.
+    pub repairs: Repairs,
 }
 
 /// One aggregator's connection, as the worker holds it.
 struct Client {
     stream: TcpStream,
+    /// What the connection had sent again when it was accepted: handshakes do not count.
+    before: Resent,
     request: [u8; REQUEST],
     have: usize,
     owed: u64,
@@ -94,17 +100,23 @@ pub fn work(role: &Worker, control: &Control) -> Result<WorkerReport, EndpointEr
         if ready.next() == Some(true) {
             // Newcomers have no place in `ready`: they take their first turn in the next round.
             while let Some(stream) = accept(&listener)? {
-                clients.push(Client { stream, request: [0; REQUEST], have: 0, owed: 0 });
+                let before = repairs::look(&stream)?;
+                clients.push(Client { stream, before, request: [0; REQUEST], have: 0, owed: 0 });
             }
         }
-        clients.retain_mut(|client| ready.next() != Some(true) || client.serve(&mut report.answered));
+        for client in clients.extract_if(.., |client| ready.next() == Some(true) && !client.serve()) {
+            report.repairs += client.repairs()?;
+        }
+    }
+    for client in &clients {
+        report.repairs += client.repairs()?;
     }
     Ok(report)
 }
 
 impl Client {
     /// Reads requests and writes what is owed, as far as the socket goes. False once the connection is over.
-    fn serve(&mut self, answered: &mut u64) -> bool {
+    fn serve(&mut self) -> bool {
         loop {
             match self.stream.read(&mut self.request[self.have..]) {
                 Ok(0) => return false,
@@ -117,7 +129,6 @@ impl Client {
                 let [.., a, b, c, d, e, f, g, h] = self.request;
                 self.owed += u64::from_be_bytes([a, b, c, d, e, f, g, h]);
                 self.have = 0;
-                *answered += 1;
             }
         }
         while self.owed > 0 {
@@ -130,6 +141,10 @@ impl Client {
             }
         }
         true
+    }
+
+    fn repairs(&self) -> Result<Repairs, EndpointError> {
+        Repairs::since(self.before, &self.stream)
     }
 }
 
@@ -144,6 +159,7 @@ pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorRepor
     let mut report = AggregatorReport::default();
     control.ready();
 
+    let before = workers.streams.iter().map(repairs::look).collect::<Result<Vec<_>, _>>()?;
     for id in 0..role.plan.queries {
         let query = role.plan.query(id, &mut rng);
         let mut pending = Pending::issue(&query, control.now());
@@ -157,6 +173,9 @@ pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorRepor
         if role.plan.think > Span::ZERO && control.finishes_within(role.plan.think.into()) {
             break;
         }
+    }
+    for (stream, before) in workers.streams.iter().zip(before) {
+        report.repairs += Repairs::since(before, stream)?;
     }
     Ok(report)
 }

@@ -9,6 +9,7 @@ use units::Span;
 
 use super::control::Control;
 use super::query::{ZEROES, connect, listen};
+use super::repairs::{self, Repairs};
 use super::{Doing, EndpointError};
 
 /// How long a blocked call may hide the clock and the parent.
@@ -28,8 +29,8 @@ pub struct TcpSend {
 /// What a sender did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TcpSent {
-    /// Bytes that the socket took.
-    pub bytes: u64,
+    /// What it did about losses.
+    pub repairs: Repairs,
 }
 
 /// Takes streams.
@@ -56,18 +57,18 @@ pub struct TcpReceived {
 pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError> {
     let mut stream = connect(role.to, &role.congestion)?;
     stream.set_write_timeout(Some(GLANCE)).doing("bound a blocked write")?;
-    let mut report = TcpSent::default();
     control.ready();
+    let before = repairs::look(&stream)?;
 
     let end = Instant::now() + Duration::from(role.duration);
     while Instant::now() < end {
         match stream.write(&ZEROES) {
-            Ok(count) => report.bytes += count as u64,
+            Ok(_) => {}
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error).doing("write to the stream"),
         }
     }
-    Ok(report)
+    Ok(TcpSent { repairs: Repairs::since(before, &stream)? })
 }
 
 /// Takes the expected streams to their ends.

@@ -55,7 +55,7 @@ impl Readable for Report {
                 us(one.fct_us.p999),
                 one.ideal_us.map_or("–".into(), us),
                 count(one.retransmits),
-                count(one.timeouts),
+                one.timeouts.map_or("–".into(), count),
                 count(one.lost),
                 gain(one.gain_over.map(|gain| gain.mean)),
                 gain(one.gain_over.map(|gain| gain.p99)),
