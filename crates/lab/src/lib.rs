@@ -33,4 +33,5 @@ pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
 pub use lab::Lab;
+pub use program::find;
 pub use spec::{Address, Endpoint, EndpointSpec, LabSpec, ParseSwitchError, SwitchKind};

@@ -25,9 +25,7 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
 /// Starts Open vSwitch with a bridge whose ports are the endpoints' cables.
 pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
-    let programs = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-appctl"];
-    let [tool, server, vswitchd, vsctl, appctl] = programs.map(|program| find(program, PACKAGE));
-    let (tool, server, vswitchd, vsctl, appctl) = (tool?, server?, vswitchd?, vsctl?, appctl?);
+    let [tool, server, vswitchd, vsctl, appctl] = programs()?;
     cable::lay(site, &mut Netlink::open_in(&site.switch)?, Offload::Off)?;
 
     let here = site.directory.as_path();
@@ -73,11 +71,23 @@ pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
     Ok(())
 }
 
+/// Open vSwitch's programs: its tool, its two daemons, and what tells and asks them.
+pub(crate) fn programs() -> Result<[PathBuf; 5], LabError> {
+    let found = |program| find(program).ok_or(LabError::Missing { program, package: PACKAGE });
+    Ok([
+        found("ovsdb-tool")?,
+        found("ovsdb-server")?,
+        found("ovs-vswitchd")?,
+        found("ovs-vsctl")?,
+        found("ovs-appctl")?,
+    ])
+}
+
 /// How many frames the datapath has taken from its ports.
 ///
 /// What the ports' devices received and the datapath did not was dropped in front of it, by a full packet socket.
 pub(crate) fn received(directory: &Path) -> Result<u64, LabError> {
-    let appctl = find("ovs-appctl", PACKAGE)?;
+    let [.., appctl] = programs()?;
     let said = run(ask(&appctl, directory).arg("dpif-netdev/pmd-stats-show"))?;
     let counts = said.lines().filter_map(|line| line.trim().strip_prefix("packets received:"));
     Ok(counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum())

@@ -80,13 +80,10 @@ pub(crate) fn run(command: &mut Command) -> Result<String, LabError> {
 }
 
 /// Where a program is installed: in PATH, or where administration programs are, which not every PATH names.
-pub(crate) fn find(program: &'static str, package: &'static str) -> Result<PathBuf, LabError> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let places = env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
-    places
-        .map(|place| place.join(program))
-        .find(|file| file.is_file())
-        .ok_or(LabError::Missing { program, package })
+    places.map(|place| place.join(program)).find(|file| file.is_file())
 }
 
 fn last_line(text: &str) -> String {

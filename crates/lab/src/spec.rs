@@ -18,7 +18,7 @@ use ports::netlink::{ParsePrefixError, Prefix};
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Rate};
 
-use crate::LabError;
+use crate::{LabError, ovs};
 
 /// Names that the switch's namespace gives to something else.
 const RESERVED: [&str; 6] = ["switch", "ovs-netdev", "eth0", "lo", "all", "default"];
@@ -271,6 +271,18 @@ impl EndpointSpec {
 impl SwitchKind {
     /// Every switch, in the order in which tables show them.
     pub const ALL: [Self; 4] = [Self::Bridge, Self::Ovs, Self::ZovnLossy, Self::Zovn];
+
+    /// Whether everything that the switch needs is installed on this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Missing`] names what to install.
+    pub fn check(self) -> Result<(), LabError> {
+        match self {
+            Self::Ovs => ovs::programs().map(drop),
+            Self::Bridge | Self::ZovnLossy | Self::Zovn => Ok(()),
+        }
+    }
 
     const fn word(self) -> &'static str {
         match self {

@@ -87,7 +87,7 @@ fn field(path: &str, name: &str) -> Option<String> {
 
 /// The last word of `ovs-vswitchd (Open vSwitch) 3.1.0`.
 fn ovs_version() -> Option<String> {
-    let output = Command::new("ovs-vswitchd").arg("--version").output().ok()?;
+    let output = Command::new(lab::find("ovs-vswitchd")?).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     text.lines().next()?.rsplit(' ').next().map(str::to_owned)
 }

@@ -128,11 +128,11 @@ pub fn is_lossless(switch: SwitchKind) -> bool {
     switch == SwitchKind::Zovn
 }
 
-/// Refuses what no experiment can do.
+/// Refuses what no experiment can do, before any switch has been measured.
 fn check_switches(switches: &[SwitchKind]) -> Result<(), MeasureError> {
     let twice = switches.iter().enumerate().any(|(place, switch)| switches[..place].contains(switch));
     if switches.is_empty() || twice {
         return Err(MeasureError::Config("name at least one switch, and each once".into()));
     }
-    Ok(())
+    switches.iter().try_for_each(|switch| Ok(switch.check()?))
 }

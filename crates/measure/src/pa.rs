@@ -31,7 +31,7 @@ const BACKGROUND_PORT: u16 = 5003;
 /// How long a program may take to report once it was told to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An aggregator gives up by itself when a query stands still; so nobody needs to give up on it.
+/// An aggregator stops by itself when a query stands still; so nobody needs to give up on it.
 const FOREVER: Duration = Duration::MAX;
 
 /// How the experiment is made.
@@ -409,7 +409,8 @@ fn conclude(runs: Vec<Run>, config: &Config) -> Vec<Completion> {
     let mut results: Vec<Completion> = runs.into_iter().map(|run| run.conclude(config)).collect();
     let baselines: Vec<Completion> =
         results.iter().filter(|result| result.switch == config.baseline).cloned().collect();
-    for result in results.iter_mut().filter(|result| result.switch != config.baseline) {
+    let compared = |result: &&mut Completion| result.switch != config.baseline && result.queries > 0;
+    for result in results.iter_mut().filter(compared) {
         let same = |other: &&Completion| {
             (&other.tcp, other.era, other.response_bytes) == (&result.tcp, result.era, result.response_bytes)
         };
@@ -426,6 +427,7 @@ fn conclude(runs: Vec<Run>, config: &Config) -> Vec<Completion> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Readable;
 
     pub(crate) fn config() -> Config {
         Config {
@@ -459,6 +461,23 @@ mod tests {
         assert_eq!(bridge.gain_over, None);
         let gain = zovn.gain_over.unwrap();
         assert_eq!((gain.switch, gain.mean, gain.p99), (SwitchKind::Bridge, 15.0, 15.0));
+    }
+
+    #[test]
+    fn a_query_that_was_not_answered_is_told_and_not_compared() {
+        let mut bridge = run_of(SwitchKind::Bridge, 30);
+        bridge.fct_ns = Samples::default();
+        bridge.fct_ns.extend([1; 7]);
+        let runs = vec![bridge, Run::new(SwitchKind::Zovn, "cubic", Era::Today, 4)];
+        let results = conclude(runs, &config());
+        assert_eq!((results[0].queries, results[1].gain_over), (7, None));
+        let report = Measurement::new("pa", Environment::default(), config(), results);
+        let broken = report.broken();
+        assert!(
+            broken[0].contains("bridge") && broken[0].contains("completed 7 of 10 queries"),
+            "{broken:?}"
+        );
+        assert!(broken[1].contains("completed 0 of 10 queries"), "{broken:?}");
     }
 
     #[test]

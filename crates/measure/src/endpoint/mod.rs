@@ -59,16 +59,6 @@ pub enum EndpointError {
         /// What the kernel said.
         source: std::io::Error,
     },
-    /// A query did not come to its end.
-    #[error("query {query} still misses {missing} bytes {seconds} s after the last byte arrived")]
-    Stuck {
-        /// The query's number.
-        query: u64,
-        /// Bytes that are missing.
-        missing: u64,
-        /// How long nothing came.
-        seconds: u64,
-    },
     /// A worker sent what nobody asked for.
     #[error("worker {worker} sent more than query {query} asked for")]
     Excess {

@@ -27,7 +27,7 @@ const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// How long a query may stand still. TCP's own timer backs off from 200 ms to half a minute in eight losses of the
 /// same segment: whoever stands still longer will not come back.
-const PATIENCE: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long an aggregator tries to reach a worker.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -64,7 +64,8 @@ pub struct Aggregator {
 /// What an aggregator saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AggregatorReport {
-    /// Each query's completion time in nanoseconds, from just before its first request to its last byte.
+    /// Each completed query's time in nanoseconds, from just before its first request to its last byte. Fewer than were
+    /// planned if one stood still: the others are not asked then.
     pub fct_ns: Vec<u64>,
     /// What it did about losses from its first query to its last.
     pub repairs: Repairs,
@@ -164,11 +165,7 @@ pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorRepor
         let query = role.plan.query(id, &mut rng);
         let mut pending = Pending::issue(&query, control.now());
         workers.ask(&query)?;
-        let fct = loop {
-            if let Some(fct) = workers.collect(id, &mut pending, control)? {
-                break fct;
-            }
-        };
+        let Some(fct) = workers.complete(id, &mut pending, PATIENCE, || control.now())? else { break };
         report.fct_ns.push(fct.as_nanos());
         if role.plan.think > Span::ZERO && control.finishes_within(role.plan.think.into()) {
             break;
@@ -212,22 +209,36 @@ impl Workers {
         Ok(())
     }
 
-    /// Waits for bytes and takes them; tells how long the query took if they were the last.
-    fn collect(
+    /// Takes bytes until the query is complete, and tells how long it took; `None` if it stands still for longer than
+    /// `patience`.
+    fn complete(
         &mut self,
         query: u64,
         pending: &mut Pending,
-        control: &Control,
+        patience: Duration,
+        now: impl Fn() -> units::Instant,
     ) -> Result<Option<Span>, EndpointError> {
-        self.arrived.clear();
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.arrived), Some(&PATIENCE)) {
-            Ok(0) => {
-                let missing = (0..).take(self.streams.len()).map(|worker| pending.missing(worker)).sum();
-                return Err(EndpointError::Stuck { query, missing, seconds: PATIENCE.tv_sec.unsigned_abs() });
+        let patience = Timespec::try_from(patience).expect("a minute fits");
+        loop {
+            self.arrived.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut self.arrived), Some(&patience)) {
+                Ok(0) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => continue,
+                waited => waited.doing("wait for responses")?,
+            };
+            if let Some(fct) = self.take(query, pending, &now)? {
+                return Ok(Some(fct));
             }
-            Err(rustix::io::Errno::INTR) => return Ok(None),
-            waited => waited.doing("wait for responses")?,
-        };
+        }
+    }
+
+    /// Takes the bytes that have arrived; tells how long the query took if they were the last.
+    fn take(
+        &mut self,
+        query: u64,
+        pending: &mut Pending,
+        now: impl Fn() -> units::Instant,
+    ) -> Result<Option<Span>, EndpointError> {
         let mut fct = None;
         for event in &self.arrived {
             let number = event.data.u64() as usize;
@@ -240,7 +251,7 @@ impl Workers {
                 Err(error) => return Err(error).doing("read a response"),
             };
             let worker = number as u32;
-            match pending.arrived(worker, count as u64, control.now()) {
+            match pending.arrived(worker, count as u64, now()) {
                 Arrival::Complete(span) => fct = Some(span),
                 Arrival::Excess => return Err(EndpointError::Excess { worker, query }),
                 Arrival::Partial | Arrival::Worker => {}
@@ -304,3 +315,26 @@ fn wait(waiting: &mut [PollFd<'_>]) -> Result<usize, EndpointError> {
 
 /// What responses are made of.
 pub(super) static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_that_stands_still_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut workers = Workers::connect(&[listener.local_addr().unwrap()], "reno").unwrap();
+        let query = Query { id: 0, workers: [0].into(), response_bytes: 3 };
+        let mut pending = Pending::issue(&query, units::Instant::ZERO);
+        workers.ask(&query).unwrap();
+        let (mut worker, _) = listener.accept().unwrap();
+        worker.write_all(&[0; 2]).unwrap();
+        let mut complete = |patience| {
+            let now = || units::Instant::from_nanos(7);
+            workers.complete(0, &mut pending, Duration::from_millis(patience), now).unwrap()
+        };
+        assert_eq!(complete(20), None);
+        worker.write_all(&[0; 1]).unwrap();
+        assert_eq!(complete(10_000), Some(Span::from_nanos(7)));
+    }
+}
