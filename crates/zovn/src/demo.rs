@@ -7,12 +7,12 @@ use std::path::PathBuf;
 
 use measure::pa::{Completion, Era};
 use measure::page::{Unit, bar, count, percent, si};
-use measure::{Bench, Environment, MeasureError, Measurement, SwitchKind, loss, pa, readable};
+use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa};
 use serde::Serialize;
 use units::{Rate, Span};
 
-use crate::Outcome;
-use crate::measure::{Bar, command_line, ended, interrupts, verdict};
+use crate::ending::{self, PageFile};
+use crate::{Outcome, progress};
 
 /// How wide a bar is, in columns.
 const WIDTH: usize = 32;
@@ -44,42 +44,40 @@ enum Chapter<'a> {
 
 /// Tells the story. Its exit code is 1 if something was not as promised, 130 if it was interrupted.
 pub fn run(args: Args) -> Outcome {
-    let stop = interrupts()?;
-    let bar = Bar::new();
-    let bench = Bench { program: std::env::current_exe()?, stop: &stop, progress: &bar };
-    let story = Story::make(&bench);
-    bar.clear();
-    let story = match story {
+    let page = args.report.clone().map(PageFile::open).transpose()?;
+    let story = match progress::show(Story::make)? {
         Ok(story) => story,
-        Err(error) => return ended(error),
+        Err(error) => return ending::unmade(error),
     };
-    if let Some(path) = &args.report {
-        let lead =
-            "The same traffic through every virtual switch on one machine: first a flood, then a question.";
-        let page = readable::page("zovn demo", lead, &command_line(), &[&story.loss, &story.pa]);
-        std::fs::write(path, page).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    }
-    let mut stdout = std::io::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut stdout, &story.as_measurement())?;
-        writeln!(stdout)?;
+        ending::print_json(&story.as_measurement())?;
     } else {
+        let stdout = std::io::stdout();
         let colour =
             stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        write!(stdout, "{}", story.text(colour))?;
-        if let Some(path) = &args.report {
-            writeln!(stdout, "Charts and details: {}", path.display())?;
+        write!(&stdout, "{}", story.text(colour))?;
+    }
+    if let (Some(page), Some(path)) = (page, &args.report) {
+        let lead =
+            "The same traffic through every virtual switch on one machine: first a flood, then a question.";
+        page.write("zovn demo", lead, &[&story.loss, &story.pa])?;
+        if !args.json {
+            writeln!(std::io::stdout(), "Charts and details: {}", path.display())?;
         }
     }
-    stdout.flush()?;
-    Ok(verdict(&[&story.loss, &story.pa]))
+    Ok(ending::verdict(&[&story.loss, &story.pa]))
 }
 
 impl Story {
     fn make(bench: &Bench<'_>) -> Result<Self, MeasureError> {
-        let has_ovs = Environment::look().ovs.is_some();
-        let switches: Vec<SwitchKind> =
-            SwitchKind::ALL.into_iter().filter(|switch| has_ovs || *switch != SwitchKind::Ovs).collect();
+        let mut switches = SwitchKind::ALL.to_vec();
+        switches.retain(|switch| match switch.check() {
+            Ok(()) => true,
+            Err(error) => {
+                eprintln!("zovn: without {switch}: {error}");
+                false
+            }
+        });
         let loss = loss::Config {
             switches: switches.clone(),
             senders: 2,

@@ -5,18 +5,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 use lab::{Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::Outcome;
-
-/// What a shell says of a command that Ctrl-C ended: 128 and the signal's number.
-const INTERRUPTED: u8 = 130;
+use crate::{Outcome, signals};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,14 +104,10 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
     if home.list()?.iter().any(|lab| lab.name() == Some(&spec.name)) {
         return Err(LabError::Taken(spec.name.clone()).into());
     }
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
-    let lab = match Lab::up_unless(spec, home, &interrupted) {
+    let lab = match Lab::up_unless(spec, home, &*signals::stop()?) {
         Err(error @ LabError::Interrupted) => {
             eprintln!("zovn: {error}");
-            return Ok(ExitCode::from(INTERRUPTED));
+            return Ok(ExitCode::from(signals::INTERRUPTED));
         }
         lab => lab?,
     };

@@ -13,9 +13,12 @@
 
 mod agent;
 mod demo;
+mod ending;
 mod endpoint;
 mod lab;
 mod measure;
+mod progress;
+mod signals;
 mod top;
 
 use std::error::Error;

@@ -1,32 +1,21 @@
-//! `zovn measure`: an experiment's flags, its progress on stderr, its figures on stdout.
+//! `zovn measure`: an experiment's flags.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use agent::bench::{ClassKind, Flows, MemoryResult, MemoryRun, Threads, memory_throughput};
 use clap::{Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use measure::pa::{BackgroundFlows, Era};
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
-use measure::{Bench, MeasureError, Measurement, Progress, SwitchKind, loss, pa, ramp, throughput};
+use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa, ramp, throughput};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use traffic::{Cdf, Known};
 use units::{Rate, Span};
 
-use crate::Outcome;
-
-/// What a shell says of a command that Ctrl-C ended: 128 and the signal's number.
-pub const INTERRUPTED: u8 = 130;
-
-/// What a command says that was asked for what cannot be.
-const USAGE: u8 = 2;
+use crate::ending::{self, PageFile};
+use crate::{Outcome, progress};
 
 /// Flags of `zovn measure`.
 #[derive(clap::Args)]
@@ -216,25 +205,22 @@ impl<T: FromStr> FromStr for Bound<T> {
 /// Makes the experiment. Its exit code is 1 if something was not as promised, 2 if it asks for what cannot be, 130 if
 /// it was interrupted.
 pub fn run(args: Args) -> Outcome {
-    let stop = interrupts()?;
-    let bar = Bar::new();
-    let bench = Bench { program: std::env::current_exe()?, stop: &stop, progress: &bar };
     match args.experiment {
         Experiment::Loss(args) => {
             let LossArgs { common, senders, duration, receiver_rate, size, rounds } = args;
             let switches = common.switches.clone();
             let config = loss::Config { switches, senders, duration, receiver_rate, size, rounds };
-            common.tell(loss::run(&bench, config), &bar)
+            common.make(|bench| loss::run(bench, config))
         }
         Experiment::Ramp(args) => {
             let RampArgs { common, senders, step, to, duration, receiver_rate, size, rounds } = args;
             let (switches, to) = (common.switches.clone(), to.unwrap_or(step.saturating_mul(10)));
             let config = ramp::Config { switches, senders, step, to, duration, receiver_rate, size, rounds };
-            common.tell(ramp::run(&bench, config), &bar)
+            common.make(|bench| ramp::run(bench, config))
         }
         Experiment::Pa(args) => {
             let config = args.config()?;
-            args.common.tell(pa::run(&bench, config), &bar)
+            args.common.make(|bench| pa::run(bench, config))
         }
         Experiment::Throughput(args) => {
             let ThroughputArgs { common, ports, sizes, flows, duration, tcp, rounds } = args;
@@ -244,7 +230,7 @@ pub fn run(args: Args) -> Outcome {
             };
             let switches = common.switches.clone();
             let config = throughput::Config { switches, ports, sizes, flows, duration, tcp, rounds };
-            common.tell(throughput::run(&bench, &memory, config), &bar)
+            common.make(|bench| throughput::run(bench, &memory, config))
         }
     }
 }
@@ -311,107 +297,26 @@ impl PaArgs {
 }
 
 impl Common {
-    /// Prints what was found, and says how it ended.
-    fn tell<C, R>(&self, made: Result<Measurement<C, R>, MeasureError>, bar: &Bar) -> Outcome
+    /// Makes an experiment, prints what was found, and says how it ended.
+    fn make<C, R>(self, make: impl FnOnce(&Bench<'_>) -> Result<Measurement<C, R>, MeasureError>) -> Outcome
     where
         Measurement<C, R>: Readable + Serialize,
     {
-        bar.clear();
-        let made = match made {
+        let page = self.report.map(PageFile::open).transpose()?;
+        let made = match progress::show(make)? {
             Ok(made) => made,
-            Err(error) => return ended(error),
+            Err(error) => return ending::unmade(error),
         };
-        if let Some(path) = &self.report {
-            let lead = "Every figure below was measured on the machine described at the end of this page.";
-            let page = readable::page(&made.title(), lead, &command_line(), &[&made]);
-            std::fs::write(path, page)
-                .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        }
-        let mut stdout = std::io::stdout().lock();
         if self.json {
-            serde_json::to_writer_pretty(&mut stdout, &made)?;
-            writeln!(stdout)?;
+            ending::print_json(&made)?;
         } else {
-            write!(stdout, "{}", readable::text(&made))?;
+            write!(std::io::stdout(), "{}", readable::text(&made))?;
         }
-        stdout.flush()?;
-        Ok(verdict(&[&made]))
-    }
-}
-
-/// 1 if anything was not as promised; what it was is told on stderr.
-pub fn verdict(all: &[&dyn Readable]) -> ExitCode {
-    let broken: Vec<String> = all.iter().flat_map(|made| made.broken()).collect();
-    for sentence in &broken {
-        eprintln!("zovn: {sentence}");
-    }
-    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// How an experiment ends that was not made.
-pub fn ended(error: MeasureError) -> Outcome {
-    match error {
-        MeasureError::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        MeasureError::Config(what) => {
-            eprintln!("zovn: {what}");
-            Ok(ExitCode::from(USAGE))
+        if let Some(page) = page {
+            let lead = "Every figure below was measured on the machine described at the end of this page.";
+            page.write(&made.title(), lead, &[&made])?;
         }
-        error => Err(error.into()),
-    }
-}
-
-/// A flag that the first Ctrl-C or SIGTERM sets.
-pub fn interrupts() -> std::io::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    Ok(stop)
-}
-
-/// The command line as it was given.
-pub fn command_line() -> String {
-    let quoted = std::env::args().skip(1).map(|word| {
-        let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.,:/=".contains(&byte));
-        if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
-    });
-    std::iter::once("zovn".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// A progress bar on stderr, if that is a terminal.
-pub struct Bar(ProgressBar);
-
-impl Bar {
-    /// A bar without length.
-    pub fn new() -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self(ProgressBar::hidden());
-        }
-        let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left");
-        bar.set_style(style.expect("the template is well-formed, as every run with a terminal shows"));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        Self(bar)
-    }
-
-    /// Leaves the terminal as it was.
-    pub fn clear(&self) {
-        self.0.finish_and_clear();
-    }
-}
-
-impl Progress for Bar {
-    fn begin(&self, steps: usize) {
-        self.0.inc_length(steps as u64);
-        self.0.reset_eta();
-    }
-
-    fn step(&self, doing: &str) {
-        // The first step has none before it that is now done.
-        if !self.0.message().is_empty() {
-            self.0.inc(1);
-        }
-        self.0.set_message(doing.to_owned());
+        Ok(ending::verdict(&[&made]))
     }
 }
 
