@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use agent::bench::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
 use lab::{LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -11,7 +12,7 @@ use crate::fleet::Program;
 use crate::flood::{self, Flood, RECEIVER, address, quiet_endpoint, raise, sender};
 use crate::loss::check_size;
 use crate::points::{Losses, both_hold, settled};
-use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
+use crate::{Bench, Environment, MeasureError, Measurement, check_switches, is_lossless};
 
 const PORT: u16 = 5004;
 
@@ -80,7 +81,7 @@ pub struct Throughput {
     pub lost: u64,
     /// Segments that were sent again.
     pub retransmits: u64,
-    /// Processor cycles that the switch spent on a frame, where they can be told.
+    /// Ticks of the time stamp counter inside the switch's turns per frame that arrived, where they can be told.
     pub cycles_per_frame: Option<f64>,
     /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
     pub balanced: Option<bool>,
@@ -89,43 +90,27 @@ pub struct Throughput {
 /// The whole experiment.
 pub type Report = Measurement<Config, Throughput>;
 
-/// What carries frames between ports in memory: the switch's own benchmark, which the caller brings.
-pub type MemoryDriver<'a> = &'a dyn Fn(&MemoryRun) -> Result<Carried, String>;
-
-/// One run between memory ports.
-#[derive(Clone, Copy, Debug)]
-pub struct MemoryRun {
-    /// `zovn` or `zovn-lossy`.
-    pub switch: SwitchKind,
-    /// Bytes a frame.
-    pub size: u32,
-    /// How many senders.
-    pub flows: u32,
-    /// How long.
-    pub duration: Span,
-}
-
 /// What was carried in one run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Carried {
+struct Carried {
     /// Frames that arrived; 0 of a stream.
-    pub frames: u64,
+    frames: u64,
     /// Bytes that arrived.
-    pub bytes: u64,
+    bytes: u64,
     /// Frames that did not arrive.
-    pub lost: u64,
+    lost: u64,
     /// Segments that were sent again.
-    pub retransmits: u64,
+    retransmits: u64,
     /// From the first arrival to the last, in nanoseconds.
-    pub elapsed_ns: u64,
-    /// Processor cycles that the switch spent, where they can be told.
-    pub cycles: Option<u64>,
+    elapsed_ns: u64,
+    /// Ticks of the time stamp counter that the switch spent, where they can be told.
+    cycles: Option<u64>,
     /// Whether the switch's own account held, where it keeps one.
-    pub balanced: Option<bool>,
+    balanced: Option<bool>,
 }
 
 /// Makes the experiment.
-pub fn run(bench: &Bench<'_>, memory: MemoryDriver<'_>, config: Config) -> Result<Report, MeasureError> {
+pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check(&config)?;
     let environment = Environment::look();
     let mut loads = Vec::new();
@@ -144,11 +129,7 @@ pub fn run(bench: &Bench<'_>, memory: MemoryDriver<'_>, config: Config) -> Resul
         for ((switch, load, size), sum) in loads.iter().zip(&mut sums) {
             bench.step(&format!("{switch}: {load:?}, {size} B, {} flows", config.flows))?;
             let carried = match load {
-                Load::Frames => {
-                    let Config { flows, duration, .. } = config;
-                    memory(&MemoryRun { switch: *switch, size: *size, flows, duration })
-                        .map_err(MeasureError::Config)?
-                }
+                Load::Frames => memory(bench, *switch, *size, &config)?,
                 Load::Udp => udp(bench, *switch, *size, &config)?,
                 Load::Tcp => tcp(bench, *switch, &config)?,
             };
@@ -173,6 +154,38 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         return wrong(format!("`{peer}` has no ports in memory: choose among zovn and zovn-lossy"));
     }
     config.sizes.iter().filter(|_| config.ports == Ports::Container).try_for_each(|size| check_size(*size))
+}
+
+/// Carries frames between ports in memory, with one thread: so the switch's own cycles can be told. Between two pieces
+/// the user may stop it.
+fn memory(
+    bench: &Bench<'_>,
+    switch: SwitchKind,
+    size: u32,
+    config: &Config,
+) -> Result<Carried, MeasureError> {
+    const PIECE_NS: u64 = 1_000_000_000;
+    let kind = if is_lossless(switch) { ClassKind::Lossless } else { ClassKind::Lossy };
+    let flows = if config.flows == 1 { Flows::Pairs(1) } else { Flows::Incast(config.flows) };
+    let mut sum = Carried::default();
+    let mut left_ns = config.duration.as_nanos();
+    while left_ns > 0 {
+        bench.go_on()?;
+        let piece_ns = left_ns.min(PIECE_NS);
+        let duration = Span::from_nanos(piece_ns);
+        let run = MemoryRun { kind, size, flows, threads: Threads::One, duration };
+        let carried = memory_throughput(&run).map_err(|error| MeasureError::Config(error.to_string()))?;
+        sum.add(Carried {
+            frames: carried.frames,
+            bytes: carried.bytes,
+            lost: carried.lost,
+            elapsed_ns: carried.elapsed.as_nanos(),
+            cycles: carried.switch.map(|switch| switch.cycles),
+            ..Carried::default()
+        });
+        left_ns -= piece_ns;
+    }
+    Ok(sum)
 }
 
 fn udp(bench: &Bench<'_>, switch: SwitchKind, size: u32, config: &Config) -> Result<Carried, MeasureError> {
@@ -272,7 +285,7 @@ mod tests {
             ports: Ports::Memory,
             sizes: vec![64],
             flows: 1,
-            duration: Span::from_secs(1),
+            duration: Span::from_millis(5),
             tcp: "cubic".into(),
             rounds: 2,
         }
@@ -282,24 +295,31 @@ mod tests {
     fn rounds_of_memory_ports_are_merged() {
         let stop = AtomicBool::new(false);
         let bench = Bench { program: "unused".into(), stop: &stop, progress: &() };
-        let carry = |run: &MemoryRun| {
-            let frames = if run.switch == SwitchKind::Zovn { 20_000_000 } else { 40_000_000 };
-            let bytes = frames * u64::from(run.size);
-            Ok(Carried {
-                frames,
-                bytes,
-                elapsed_ns: 1_000_000_000,
-                cycles: Some(2 * frames),
-                ..Carried::default()
-            })
-        };
-        let report = run(&bench, &carry, config()).unwrap();
-        let told: Vec<_> =
-            report.results.iter().map(|one| (one.switch, one.mfps, one.cycles_per_frame)).collect();
-        let expected =
-            [(SwitchKind::Zovn, Some(20.0), Some(2.0)), (SwitchKind::ZovnLossy, Some(40.0), Some(2.0))];
-        assert_eq!(told, expected);
-        assert_eq!(report.results[0].gbps, Some(10.24));
+        let report = run(&bench, config()).unwrap();
+        let [zovn, lossy] = &report.results[..] else { panic!("a result for each switch") };
+        assert_eq!((zovn.lost, zovn.load, zovn.balanced), (0, Load::Frames, None));
+        for one in [zovn, lossy] {
+            // 64 bytes are 512 bits.
+            let (mfps, gbps) = (one.mfps.unwrap(), one.gbps.unwrap());
+            assert!(mfps > 0.0 && (gbps - mfps * 0.512).abs() < 1e-9, "{one:?}");
+        }
+    }
+
+    #[test]
+    fn two_rounds_count_as_one() {
+        let round =
+            Carried { frames: 10, bytes: 640, elapsed_ns: 1000, cycles: Some(50), ..Carried::default() };
+        let mut sum = round;
+        sum.add(round);
+        let told = sum.told(SwitchKind::Zovn, Load::Frames, 64, &config());
+        assert_eq!((told.mfps, told.gbps, told.cycles_per_frame), (Some(10.0), Some(5.12), Some(5.0)));
+    }
+
+    #[test]
+    fn memory_ports_stop_when_the_user_wants_no_more() {
+        let stop = AtomicBool::new(true);
+        let bench = Bench { program: "unused".into(), stop: &stop, progress: &() };
+        assert!(matches!(memory(&bench, SwitchKind::Zovn, 64, &config()), Err(MeasureError::Interrupted)));
     }
 
     #[test]

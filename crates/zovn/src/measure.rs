@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use agent::bench::{ClassKind, Flows, MemoryResult, MemoryRun, Threads, memory_throughput};
 use clap::{Subcommand, ValueEnum};
 use measure::pa::{BackgroundFlows, Era};
 use measure::readable::{self, Readable};
@@ -230,29 +229,9 @@ pub fn run(args: Args) -> Outcome {
             };
             let switches = common.switches.clone();
             let config = throughput::Config { switches, ports, sizes, flows, duration, tcp, rounds };
-            common.make(|bench| throughput::run(bench, &memory, config))
+            common.make(|bench| throughput::run(bench, config))
         }
     }
-}
-
-/// Carries frames between ports in memory, with one thread: so the switch's own cycles can be told.
-fn memory(run: &throughput::MemoryRun) -> Result<throughput::Carried, String> {
-    let result = memory_throughput(&MemoryRun {
-        kind: if run.switch == SwitchKind::ZovnLossy { ClassKind::Lossy } else { ClassKind::Lossless },
-        size: run.size,
-        flows: if run.flows == 1 { Flows::Pairs(1) } else { Flows::Incast(run.flows) },
-        threads: Threads::One,
-        duration: run.duration,
-    });
-    let MemoryResult { frames, bytes, lost, elapsed, switch } = result.map_err(|error| error.to_string())?;
-    Ok(throughput::Carried {
-        frames,
-        bytes,
-        lost,
-        elapsed_ns: elapsed.as_nanos(),
-        cycles: switch.map(|switch| switch.cycles),
-        ..throughput::Carried::default()
-    })
 }
 
 impl PaArgs {
