@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ports::netlink::Netlink;
-use ports::netns::Namespace;
+use ports::netns::{self, Namespace};
 use serde::{Deserialize, Serialize};
 
-use crate::process::Process;
+use crate::process::{Process, identity};
 use crate::{Endpoint, LabError, LabSpec};
 
 /// Where a lab's processes are written down.
@@ -131,7 +131,9 @@ impl Home {
             let ended = process.stop(Duration::from_secs(8)).map_err(LabError::kernel("end a lab's process"));
             outcome = outcome.and(ended);
         }
-        for netns in self.namespaces(id)? {
+        let namespaces = self.namespaces(id)?;
+        outcome = outcome.and(evacuate(&namespaces));
+        for netns in namespaces {
             outcome = outcome.and(delete(&netns));
         }
         // The record goes last: what could not be removed is found again.
@@ -242,13 +244,37 @@ impl Found {
 
 /// Deletes a namespace with its devices: a program that somebody left inside would keep both alive otherwise.
 fn delete(netns: &str) -> Result<(), LabError> {
-    let namespace = Namespace::open(netns)?;
-    let mut netlink = Netlink::open_in(&namespace)?;
-    for link in netlink.links()? {
-        // The loopback stays, and a device's other end may have gone before it.
-        let _ = netlink.delete_link(&link.name);
+    // What cannot be entered has no devices: whoever made the name was killed before there was a namespace behind it.
+    let namespace = theirs(netns).and_then(|_| Namespace::open(netns).ok());
+    if let Some(mut netlink) = namespace.and_then(|namespace| Netlink::open_in(&namespace).ok()) {
+        for link in netlink.links().unwrap_or_default() {
+            // The loopback stays, and a device's other end may have gone before it.
+            let _ = netlink.delete_link(&link.name);
+        }
     }
     Ok(Namespace::delete(netns)?)
+}
+
+/// Ends whoever is in these namespaces, written down or not.
+fn evacuate(names: &[String]) -> Result<(), LabError> {
+    let namespaces: BTreeSet<_> = names.iter().filter_map(|name| theirs(name)).collect();
+    // One that is being ended may have started another.
+    for _ in 0..3 {
+        for process in Process::all() {
+            if process.network().is_some_and(|network| namespaces.contains(&network)) {
+                let patience = Duration::from_secs(2);
+                process.stop(patience).map_err(LabError::kernel("end a process in a lab's namespace"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is called by this name, unless that is the namespace in which we are, or the host's: somebody gave it a second
+/// name then.
+fn theirs(netns: &str) -> Option<(u64, u64)> {
+    let homes = ["/proc/self/ns/net", "/proc/1/ns/net"].map(|home| identity(Path::new(home)));
+    identity(&Path::new(netns::DIRECTORY).join(netns)).filter(|one| !homes.contains(&Some(*one)))
 }
 
 fn is_id(text: &str) -> bool {

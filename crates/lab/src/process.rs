@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,6 +34,17 @@ impl Process {
             return None;
         }
         Some(Self { pid, started: fields.nth(18)?.parse().ok()? })
+    }
+
+    /// Every process that runs.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|entry| Self::of(entry.file_name().to_str()?.parse().ok()?))
+    }
+
+    /// The network namespace that it is in.
+    pub(crate) fn network(self) -> Option<(u64, u64)> {
+        identity(Path::new(&format!("/proc/{}/ns/net", self.pid)))
     }
 
     /// This process.
@@ -84,6 +96,12 @@ impl Process {
         // Looked at after the handle was opened: the handle is the process's whose start time this is.
         self.is_alive().then_some(handle)
     }
+}
+
+/// What tells one namespace's file from every other: its device and its number there.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    let file = fs::metadata(path).ok()?;
+    Some((file.dev(), file.ino()))
 }
 
 #[cfg(test)]

@@ -306,6 +306,41 @@ fn two_labs_live_side_by_side_and_one_goes_without_the_other() {
 }
 
 #[test]
+fn whoever_is_in_a_lab_ends_with_it_and_nobody_else() {
+    let place = Place::new();
+    let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
+    let (going, staying) = (place.up(&spec), place.up(&spec));
+    // A daemon of which nobody was told.
+    let daemon = |lab: &Lab| {
+        let mut shell = lab.command("sender", "sh").unwrap();
+        let output = shell.args(["-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let [gone, stays] = [&going, &staying].map(daemon);
+    // A namespace that is not the lab's, under one of its names.
+    let borrowed = format!("{}-{}-borrowed", place.prefix, going.id());
+    let us = std::process::id().to_string();
+    assert!(Command::new("ip").args(["netns", "attach", &borrowed, &us]).status().unwrap().success());
+    going.down().unwrap();
+    let runs = |pid: &str| Path::new("/proc").join(pid).join("exe").exists();
+    assert!(!runs(&gone) && runs(&stays));
+    staying.down().unwrap();
+    assert!(!runs(&stays));
+    place.assert_empty();
+}
+
+#[test]
+fn a_name_without_a_namespace_is_removed() {
+    let place = Place::new();
+    let name = Path::new("/run/netns").join(format!("{}-7c1e-switch", place.prefix));
+    // What Namespace::create leaves if it is killed half-way.
+    std::fs::write(&name, "").unwrap();
+    assert_eq!(place.home.list().unwrap()[0].state, State::LeftOver);
+    place.home.remove("7c1e").unwrap();
+    place.assert_empty();
+}
+
+#[test]
 fn an_interrupted_lab_leaves_nothing() {
     let place = Place::new();
     let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
