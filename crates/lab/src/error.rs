@@ -10,7 +10,7 @@ use ports::netns::NamespaceError;
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// A file or directory.
-    #[error("cannot open {}: {source}; check the path", path.display())]
+    #[error("cannot open {}: {source}; {}", path.display(), hint(source))]
     File {
         /// Which.
         path: PathBuf,
@@ -126,6 +126,11 @@ pub enum LabError {
     Interrupted,
 }
 
+/// What to do about a file that the kernel does not give us.
+fn hint(source: &io::Error) -> &'static str {
+    if source.kind() == io::ErrorKind::PermissionDenied { "this needs root" } else { "check the path" }
+}
+
 impl LabError {
     /// Puts what was tried beside what the kernel said.
     pub(crate) fn kernel(operation: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
@@ -137,5 +142,17 @@ impl LabError {
     pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_may_not_is_told_who_may() {
+        let said = |kind: io::ErrorKind| LabError::file("/run/zovn/lab".as_ref())(kind.into()).to_string();
+        assert!(said(io::ErrorKind::PermissionDenied).ends_with("this needs root"));
+        assert!(said(io::ErrorKind::NotFound).ends_with("check the path"));
     }
 }

@@ -1,7 +1,7 @@
 //! What a lab is asked to be.
 //!
-//! [`LabSpec`] and [`EndpointSpec`] are what people write, with most of it left out; [`LabSpec::endpoints`] fills
-//! in the rest and gives the [`Endpoint`]s that will be.
+//! [`LabSpec`] and [`EndpointSpec`] are what people write, with most of it left out; `LabSpec::resolve` fills in
+//! the rest and gives the [`Endpoint`]s that will be.
 //!
 //! ```text
 //! lab.toml ─parse─▶ LabSpec ─resolve─▶ Endpoint, Endpoint, …   names, addresses, rates: all said
@@ -161,18 +161,16 @@ impl LabSpec {
         }
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for spec in &self.endpoints {
-            let names = match spec.count {
-                None => vec![spec.name.clone()],
-                Some(count) => (1..=count).map(|n| format!("{}{n}", spec.name)).collect(),
-            };
-            if names.len() > 1 && (spec.mac.is_some() || !spec.addresses.is_empty()) {
+            if spec.count.is_some_and(|count| count > 1) && (spec.mac.is_some() || !spec.addresses.is_empty())
+            {
                 return Err(self.wrong(format!(
                     "endpoint `{}`: several endpoints cannot share one address: leave out `count`, or `mac` and \
                      `addresses`",
                     spec.name
                 )));
             }
-            for name in names {
+            for n in 1..=spec.count.unwrap_or(1) {
+                let name = spec.count.map_or_else(|| spec.name.clone(), |_| format!("{}{n}", spec.name));
                 let number = u32::try_from(endpoints.len() + 1).unwrap_or(u32::MAX);
                 endpoints.push(self.endpoint(spec, name, number, prefix)?);
             }
@@ -443,6 +441,7 @@ mod tests {
             ("name = \"a\"\nmac = \"01:00:00:00:00:00\"", "group address"),
             ("name = \"a\"\nsysctls = { \"kernel.panic\" = 1 }", "begin with `net.`"),
             ("name = \"a\"\ncount = 300", "254 endpoints"),
+            ("name = \"a\"\ncount = 4000000000", "254 endpoints"),
             ("name = \"a\"\ncount = 2\naddresses = [\"10.0.0.1/24\"]", "leave out `count`"),
             ("name = \"a\"\n[[endpoint]]\nname = \"a\"", "`a` is given to two"),
         ] {

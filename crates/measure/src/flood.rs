@@ -112,6 +112,7 @@ pub fn quiet_endpoint(name: String, number: u32) -> Result<EndpointSpec, Measure
     let mut endpoint = EndpointSpec::new(name);
     let address = u8::try_from(number)
         .ok()
+        .filter(|number| (1..=254).contains(number))
         .and_then(|number| format!("10.0.0.{number}/24").parse().ok())
         .ok_or_else(|| MeasureError::Config("a lab holds 254 endpoints: ask for fewer".into()))?;
     endpoint.addresses = vec![address];
@@ -179,6 +180,12 @@ mod tests {
         let received = UdpReceived { received: 20, elapsed_ns: 1_000_000_000, ..Default::default() };
         sum.add(&[sent(1_000_000_000), sent(3_000_000_000)], &received);
         assert_eq!((sum.blocked(), sum.sent_fps(), sum.rx_fps()), (0.5, 5.0, Some(20.0)));
+    }
+
+    #[test]
+    fn the_network_and_everybody_are_no_endpoints() {
+        let is = |number| quiet_endpoint("a".into(), number).is_ok();
+        assert_eq!([0, 1, 254, 255, 256].map(is), [false, true, true, false, false]);
     }
 
     #[test]

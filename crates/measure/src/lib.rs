@@ -128,6 +128,19 @@ pub fn is_lossless(switch: SwitchKind) -> bool {
     switch == SwitchKind::Zovn
 }
 
+/// Refuses what this kernel's TCP does not know, before any lab is up.
+fn check_congestion(name: &str) -> Result<(), MeasureError> {
+    use rustix::net::{AddressFamily, SocketType, socket, sockopt};
+    let known = socket(AddressFamily::INET, SocketType::STREAM, None)
+        .and_then(|socket| sockopt::set_tcp_congestion(&socket, name));
+    known.map_err(|error| {
+        MeasureError::Config(format!(
+            "TCP's congestion control `{name}` cannot be used: {error}; this kernel knows those of \
+             net.ipv4.tcp_available_congestion_control, and those of its modules"
+        ))
+    })
+}
+
 /// Refuses what no experiment can do, before any switch has been measured.
 fn check_switches(switches: &[SwitchKind]) -> Result<(), MeasureError> {
     let twice = switches.iter().enumerate().any(|(place, switch)| switches[..place].contains(switch));

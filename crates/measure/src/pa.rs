@@ -17,7 +17,7 @@ use crate::fleet::{Program, finish_all, start_all};
 use crate::flood::{address, quiet_endpoint, raise};
 use crate::points::{Losses, settled};
 use crate::stats::{Samples, TimesUs};
-use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
+use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches};
 
 /// The payload of a full segment: 1500 bytes less IPv4's header, TCP's and its timestamps. Responses count in these.
 pub const SEGMENT: u64 = 1500 - 20 - 20 - 12;
@@ -199,6 +199,10 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         return wrong(&format!("the baseline `{}` is not measured: add it to the switches", config.baseline));
     }
     let most = config.sizes.iter().max().copied().unwrap_or(0);
+    if config.frames(most).checked_mul(FRAME).is_none() {
+        return wrong("so many segments are more than anybody can send: ask for fewer");
+    }
+    config.tcp.iter().try_for_each(|name| check_congestion(name))?;
     config.plan(most, 1).check().map_err(|error| MeasureError::Config(error.to_string()))
 }
 
@@ -231,6 +235,11 @@ impl Config {
 
     fn workers(&self) -> impl Iterator<Item = String> + use<> {
         self.names(WORKER, self.workers)
+    }
+
+    /// How many frames all responses to a query are.
+    fn frames(&self, segments: u64) -> u64 {
+        u64::from(self.workers).saturating_mul(segments)
     }
 
     fn plan(&self, segments: u64, queries: u64) -> QueryPlan {
@@ -370,7 +379,7 @@ impl Run {
     }
 
     fn conclude(mut self, config: &Config) -> Completion {
-        let frames = u64::from(config.workers) * self.segments;
+        let frames = config.frames(self.segments);
         Completion {
             switch: self.switch,
             tcp: self.tcp,
@@ -502,6 +511,8 @@ mod tests {
         assert!(wrong(|config| config.baseline = SwitchKind::Ovs));
         assert!(wrong(|config| config.workers = 0));
         assert!(wrong(|config| config.sizes = vec![0]));
+        assert!(wrong(|config| config.sizes = vec![u64::MAX / 1000]));
+        assert!(wrong(|config| config.tcp = vec!["nosuch".into()]));
         assert!(wrong(|config| config.switches = vec![SwitchKind::Zovn, SwitchKind::Zovn]));
         assert!(wrong(|config| config.eras = vec![]));
     }

@@ -13,6 +13,9 @@ use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 /// A step is followed if this share of what was aimed at arrives.
 const FOLLOWED: f64 = 0.95;
 
+/// More steps than anybody waits for.
+const MOST_STEPS: u64 = 1000;
+
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -90,6 +93,11 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
             "a ramp rises by a step above 0 and ends at a step or later".into(),
         ));
     }
+    if config.to / config.step > MOST_STEPS {
+        return Err(MeasureError::Config(format!(
+            "a ramp has {MOST_STEPS} steps at most: rise by larger ones, or end sooner"
+        )));
+    }
     check_size(config.size)?;
     let environment = Environment::look();
     let rates: Vec<u64> = (1..=config.to / config.step).map(|number| number * config.step).collect();
@@ -128,7 +136,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 
 impl Ramp {
     fn new(switch: SwitchKind, rates: &[u64], config: &Config) -> Self {
-        let target = |rate: &u64| (rate * u64::from(config.senders)) as f64;
+        let target = |rate: &u64| *rate as f64 * f64::from(config.senders);
         let steps = rates.iter().map(|rate| Step { target_fps: target(rate), ..Step::default() }).collect();
         Self {
             switch,

@@ -12,7 +12,7 @@ use crate::fleet::Program;
 use crate::flood::{self, Flood, RECEIVER, address, quiet_endpoint, raise, sender};
 use crate::loss::check_size;
 use crate::points::{Losses, both_hold, settled};
-use crate::{Bench, Environment, MeasureError, Measurement, check_switches, is_lossless};
+use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless};
 
 const PORT: u16 = 5004;
 
@@ -152,6 +152,9 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         config.switches.iter().find(|switch| !matches!(switch, SwitchKind::Zovn | SwitchKind::ZovnLossy));
     if let (Ports::Memory, Some(peer)) = (config.ports, peer) {
         return wrong(format!("`{peer}` has no ports in memory: choose among zovn and zovn-lossy"));
+    }
+    if config.ports == Ports::Container {
+        check_congestion(&config.tcp)?;
     }
     config.sizes.iter().filter(|_| config.ports == Ports::Container).try_for_each(|size| check_size(*size))
 }

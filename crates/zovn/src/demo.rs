@@ -17,7 +17,9 @@ use crate::{Outcome, progress};
 /// How wide a bar is, in columns.
 const WIDTH: usize = 32;
 
-/// Flags of `zovn demo`.
+/// See all of it in a few minutes on this machine.
+///
+/// Two of the experiments, short, on every switch that is installed. Its labs need root.
 #[derive(clap::Args)]
 pub struct Args {
     /// Write a self-contained HTML page with charts here, too.

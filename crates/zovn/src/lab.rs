@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use comfy_table::{Table, presets};
-use lab::{Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
+use lab::{Counters, Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
 
+use crate::ending::print_json;
 use crate::{Outcome, signals};
 
 const EXAMPLES: &str = "\
@@ -18,13 +19,14 @@ Examples:
   zovn lab up examples/lab/pair.toml --switch bridge --name peer
   zovn lab exec pair left -- ping -c 3 10.0.0.2
   zovn lab ps
+  zovn lab counters pair                                 where frames went
   zovn lab down pair peer
 
-Labs need root. docs/lab.md shows every key of a lab's file and what its rates and buffers mean.";
+docs/lab.md shows every key of a lab's file and what its rates and buffers mean.";
 
-/// Brings up endpoints, links and a switch under test as network namespaces on this machine.
+/// Bring up endpoints, links and a switch under test as network namespaces on this machine.
 ///
-/// A lab stays until it is taken down, is entered by name, and leaves nothing behind.
+/// A lab stays until it is taken down, is entered by name, and leaves nothing behind. Labs need root.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -64,6 +66,14 @@ enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
+    /// Tell what a lab has counted, at each place where a frame can be lost.
+    Counters {
+        /// The lab's name or id.
+        lab: String,
+        /// Tell every counter, as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Take labs down, with everything that runs in them.
     Down {
         /// Their names or ids.
@@ -90,6 +100,7 @@ pub fn run(args: Args) -> Outcome {
             let (program, arguments) = command.split_first().expect("clap asks for at least one word");
             Err(Lab::open(&lab, &home)?.exec(&endpoint, program, arguments).into())
         }
+        Command::Counters { lab, json } => counters(&Lab::open(&lab, &home)?.counters()?, json),
         Command::Down { all: true, .. } => down_all(&home),
         Command::Down { labs, .. } => {
             for lab in labs {
@@ -115,7 +126,7 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
     lab.keep()?;
     let found = home.find(&id)?;
     if json {
-        write_json(&found)?;
+        print_json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = table(["endpoint", "addresses", "mac", "rate", "buffer"]);
@@ -142,7 +153,7 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
 fn ps(home: &Home, json: bool) -> Outcome {
     let labs = home.list()?;
     if json {
-        write_json(&labs)?;
+        print_json(&labs)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = table(["id", "name", "switch", "endpoints", "state"]);
@@ -155,6 +166,44 @@ fn ps(home: &Home, json: bool) -> Outcome {
             None => ("-", "-".into(), "-".into()),
         };
         table.add_row([&lab.id, name, &switch, &endpoints, word(lab.state)]);
+    }
+    write_table(table)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The six places of figure 1 of the zOVN paper, for every endpoint as a sender and as a receiver.
+fn counters(counters: &Counters, json: bool) -> Outcome {
+    if json {
+        print_json(counters)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = table([
+        "endpoint",
+        "socket full",
+        "sent",
+        "dropped",
+        "switch in",
+        "switch out",
+        "dropped",
+        "received",
+        "dropped",
+        "socket full",
+    ]);
+    for (name, endpoint) in &counters.endpoints {
+        let port = counters.ports.get(name).copied().unwrap_or_default();
+        let (device, queue) = (endpoint.device, endpoint.queue);
+        let figures = [
+            endpoint.udp("SndbufErrors"),
+            device.tx_packets,
+            device.tx_dropped + queue.dropped,
+            port.device.rx_packets,
+            port.device.tx_packets,
+            port.device.tx_dropped + port.queue.dropped,
+            device.rx_packets,
+            device.rx_dropped,
+            endpoint.udp("RcvbufErrors"),
+        ];
+        table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }
     write_table(table)?;
     Ok(ExitCode::SUCCESS)
@@ -197,10 +246,4 @@ fn write_table(mut table: Table) -> io::Result<()> {
         column.set_padding((0, 2));
     }
     writeln!(io::stdout(), "{}", table.trim_fmt())
-}
-
-fn write_json(value: &impl serde::Serialize) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    serde_json::to_writer_pretty(&mut stdout, value)?;
-    writeln!(stdout)
 }

@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A zero-loss, isolated, multi-tenant virtual network.
+/// A zero-loss virtual switch for containers, and what measures it against its peers.
 #[derive(Parser)]
 #[command(name = "zovn", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -41,9 +41,7 @@ enum Command {
     Agent(agent::Args),
     Top(top::Args),
     Lab(lab::Args),
-    /// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
     Measure(measure::Args),
-    /// See all of it in a few minutes on this machine.
     Demo(demo::Args),
     /// A program inside a lab's namespace, driven by its parent.
     #[command(hide = true)]

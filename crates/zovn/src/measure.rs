@@ -16,7 +16,9 @@ use units::{Rate, Span};
 use crate::ending::{self, PageFile};
 use crate::{Outcome, progress};
 
-/// Flags of `zovn measure`.
+/// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
+///
+/// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory` does without.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -37,13 +39,9 @@ enum Experiment {
 
 #[derive(clap::Args)]
 struct Common {
-    /// The switches to compare: bridge, ovs, zovn-lossy, zovn.
-    #[arg(
-        long = "switch",
-        value_name = "SWITCH",
-        value_delimiter = ',',
-        default_value = "bridge,zovn-lossy,zovn"
-    )]
+    /// The switches to compare: bridge, ovs, zovn-lossy, zovn. All but ovs if left out; between ports in memory, both
+    /// zovns.
+    #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',')]
     switches: Vec<SwitchKind>,
     /// Print one JSON object instead of a table (docs/measurements.md shows its fields).
     #[arg(long)]
@@ -207,27 +205,26 @@ pub fn run(args: Args) -> Outcome {
     match args.experiment {
         Experiment::Loss(args) => {
             let LossArgs { common, senders, duration, receiver_rate, size, rounds } = args;
-            let switches = common.switches.clone();
+            let switches = common.switches(&CONTAINERS);
             let config = loss::Config { switches, senders, duration, receiver_rate, size, rounds };
             common.make(|bench| loss::run(bench, config))
         }
         Experiment::Ramp(args) => {
             let RampArgs { common, senders, step, to, duration, receiver_rate, size, rounds } = args;
-            let (switches, to) = (common.switches.clone(), to.unwrap_or(step.saturating_mul(10)));
+            let (switches, to) = (common.switches(&CONTAINERS), to.unwrap_or(step.saturating_mul(10)));
             let config = ramp::Config { switches, senders, step, to, duration, receiver_rate, size, rounds };
             common.make(|bench| ramp::run(bench, config))
         }
         Experiment::Pa(args) => {
-            let config = args.config()?;
-            args.common.make(|bench| pa::run(bench, config))
+            let config = args.config();
+            args.common.make(|bench| pa::run(bench, config?))
         }
         Experiment::Throughput(args) => {
             let ThroughputArgs { common, ports, sizes, flows, duration, tcp, rounds } = args;
-            let ports = match ports {
-                PortsArg::Container => Ports::Container,
-                PortsArg::Memory => Ports::Memory,
+            let (ports, switches) = match ports {
+                PortsArg::Container => (Ports::Container, common.switches(&CONTAINERS)),
+                PortsArg::Memory => (Ports::Memory, common.switches(&MEMORY)),
             };
-            let switches = common.switches.clone();
             let config = throughput::Config { switches, ports, sizes, flows, duration, tcp, rounds };
             common.make(|bench| throughput::run(bench, config))
         }
@@ -235,7 +232,8 @@ pub fn run(args: Args) -> Outcome {
 }
 
 impl PaArgs {
-    fn config(&self) -> Result<pa::Config, Box<dyn std::error::Error + Send + Sync>> {
+    fn config(&self) -> Result<pa::Config, MeasureError> {
+        let switches = self.common.switches(&CONTAINERS);
         let background = match &self.background {
             None => None,
             Some(name) => {
@@ -243,9 +241,12 @@ impl PaArgs {
                     Ok(known) => known.points().to_vec(),
                     Err(unknown) => {
                         let text = std::fs::read_to_string(name).map_err(|error| {
-                            format!("{unknown}, or name a file; `{name}` is none: {error}")
+                            let what = format!("{unknown}, or name a file; `{name}` is none: {error}");
+                            MeasureError::Config(what)
                         })?;
-                        Cdf::parse(&text)?.points().to_vec()
+                        let cdf =
+                            Cdf::parse(&text).map_err(|error| MeasureError::Config(error.to_string()))?;
+                        cdf.points().to_vec()
                     }
                 };
                 Some(BackgroundFlows { name: name.clone(), sizes, gap: self.background_gap })
@@ -257,7 +258,6 @@ impl PaArgs {
             EraArg::Both => vec![Era::Paper, Era::Today],
         };
         Ok(pa::Config {
-            switches: self.common.switches.clone(),
             workers: self.workers,
             aggregators: self.aggregators,
             sizes: self.sizes.clone(),
@@ -269,13 +269,22 @@ impl PaArgs {
             offload: !self.no_offload,
             think: self.think,
             background,
-            baseline: self.baseline.unwrap_or(self.common.switches[0]),
+            baseline: self.baseline.unwrap_or(switches[0]),
+            switches,
             rounds: self.rounds,
         })
     }
 }
 
+/// The switches that are compared if nobody says which: between containers, and between ports in memory.
+const CONTAINERS: [SwitchKind; 3] = [SwitchKind::Bridge, SwitchKind::ZovnLossy, SwitchKind::Zovn];
+const MEMORY: [SwitchKind; 2] = [SwitchKind::ZovnLossy, SwitchKind::Zovn];
+
 impl Common {
+    fn switches(&self, otherwise: &[SwitchKind]) -> Vec<SwitchKind> {
+        if self.switches.is_empty() { otherwise.to_vec() } else { self.switches.clone() }
+    }
+
     /// Makes an experiment, prints what was found, and says how it ended.
     fn make<C, R>(self, make: impl FnOnce(&Bench<'_>) -> Result<Measurement<C, R>, MeasureError>) -> Outcome
     where
