@@ -58,6 +58,22 @@ fn spec(switch: SwitchKind, receiver: EndpointSpec) -> LabSpec {
     spec
 }
 
+/// Whether the switch can be tried on this machine. If not, the test says why it was skipped.
+fn is_here(switch: SwitchKind) -> bool {
+    let why = match switch {
+        // The agent is a program that is not part of this crate.
+        SwitchKind::Zovn | SwitchKind::ZovnLossy if std::env::var_os("ZOVN").is_none() => {
+            "no agent is named: ZOVN=target/debug/zovn cargo test".to_owned()
+        }
+        switch => match switch.check() {
+            Ok(()) => return true,
+            Err(error) => error.to_string(),
+        },
+    };
+    eprintln!("skipped: {why}");
+    false
+}
+
 /// A socket inside an endpoint.
 fn socket(lab: &Lab, endpoint: &str, address: impl ToString) -> UdpSocket {
     let address = address.to_string();
@@ -152,6 +168,16 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
 }
 
 #[test]
+fn the_examples_can_be() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/lab");
+    let names = std::fs::read_dir(examples).unwrap().map(|entry| {
+        let path = entry.unwrap().path();
+        LabSpec::read(&path).unwrap_or_else(|error| panic!("{error}")).name
+    });
+    assert!(names.collect::<Vec<_>>().contains(&"pair".to_owned()));
+}
+
+#[test]
 fn a_bridge_passes_frames() {
     frames_pass(SwitchKind::Bridge);
 }
@@ -193,14 +219,14 @@ fn each_frame_of_a_large_segment_takes_a_place_in_a_bridges_queue() {
 
 #[test]
 fn open_vswitch_passes_frames() {
-    if Path::new("/usr/sbin/ovs-vswitchd").exists() {
+    if is_here(SwitchKind::Ovs) {
         frames_pass(SwitchKind::Ovs);
     }
 }
 
 #[test]
 fn open_vswitch_goes_first_as_zovn_does() {
-    if !Path::new("/usr/sbin/ovs-vswitchd").exists() {
+    if !is_here(SwitchKind::Ovs) {
         return;
     }
     let place = Place::new();
@@ -221,15 +247,14 @@ fn open_vswitch_goes_first_as_zovn_does() {
 
 #[test]
 fn open_vswitch_is_shaped() {
-    if Path::new("/usr/sbin/ovs-vswitchd").exists() {
+    if is_here(SwitchKind::Ovs) {
         a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Ovs);
     }
 }
 
-/// The agent is a program that is not part of this crate: `ZOVN=target/debug/zovn cargo test`.
 #[test]
 fn zovn_passes_frames() {
-    if std::env::var_os("ZOVN").is_some() {
+    if is_here(SwitchKind::Zovn) {
         frames_pass(SwitchKind::Zovn);
         frames_pass(SwitchKind::ZovnLossy);
     }
@@ -238,7 +263,7 @@ fn zovn_passes_frames() {
 /// A sender that has all the frames of a full egress is refused like any other: it is not made to wait.
 #[test]
 fn a_lossy_zovn_refuses_and_makes_nobody_wait() {
-    if std::env::var_os("ZOVN").is_none() {
+    if !is_here(SwitchKind::ZovnLossy) {
         return;
     }
     let place = Place::new();
@@ -369,8 +394,7 @@ fn a_panic_takes_the_lab_down() {
 fn be_killed() {
     let Ok(place) = std::env::var("ZOVN_TEST_PLACE") else { return };
     let (directory, prefix) = place.split_once(' ').unwrap();
-    let switch =
-        if Path::new("/usr/sbin/ovs-vswitchd").exists() { SwitchKind::Ovs } else { SwitchKind::Bridge };
+    let switch = if is_here(SwitchKind::Ovs) { SwitchKind::Ovs } else { SwitchKind::Bridge };
     let spec = spec(switch, EndpointSpec::new("receiver"));
     let lab = Lab::up_unless(&spec, &Home::new(directory, prefix), &AtomicBool::new(false)).unwrap();
     std::fs::write(Path::new(directory).join("up"), "").unwrap();

@@ -25,6 +25,9 @@ pub struct Args {
     /// Write a self-contained HTML page with charts here, too.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Tell it with few workers, few queries and short floods: to try it out, not to compare.
+    #[arg(long)]
+    short: bool,
     /// Print one JSON object instead of the story.
     #[arg(long)]
     json: bool,
@@ -47,7 +50,7 @@ enum Chapter<'a> {
 /// Tells the story. Its exit code is 1 if something was not as promised, 130 if it was interrupted.
 pub fn run(args: Args) -> Outcome {
     let page = args.report.clone().map(PageFile::open).transpose()?;
-    let story = match progress::show(Story::make)? {
+    let story = match progress::show(|bench| Story::make(bench, args.short))? {
         Ok(story) => story,
         Err(error) => return ending::unmade(error),
     };
@@ -71,7 +74,7 @@ pub fn run(args: Args) -> Outcome {
 }
 
 impl Story {
-    fn make(bench: &Bench<'_>) -> Result<Self, MeasureError> {
+    fn make(bench: &Bench<'_>, short: bool) -> Result<Self, MeasureError> {
         let mut switches = SwitchKind::ALL.to_vec();
         switches.retain(|switch| match switch.check() {
             Ok(()) => true,
@@ -83,7 +86,7 @@ impl Story {
         let loss = loss::Config {
             switches: switches.clone(),
             senders: 2,
-            duration: Span::from_secs(3),
+            duration: if short { Span::from_millis(300) } else { Span::from_secs(3) },
             receiver_rate: Some(20_000.0),
             size: 1514,
             rounds: 1,
@@ -91,10 +94,10 @@ impl Story {
         let loss = loss::run(bench, loss)?;
         let pa = pa::Config {
             switches,
-            workers: 31,
+            workers: if short { 4 } else { 31 },
             aggregators: 1,
             sizes: vec![16],
-            queries: 40,
+            queries: if short { 3 } else { 40 },
             tcp: vec!["cubic".into()],
             eras: vec![Era::Paper, Era::Today],
             rate: Some(Rate::from_gbit(1)),

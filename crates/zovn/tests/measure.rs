@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::BufRead;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -87,6 +88,9 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["pa", "--switch", "bridge", "--baseline", "ovs"],
         &["ramp", "--switch", "bridge,bridge"],
         &["throughput", "--ports", "memory", "--switch", "bridge"],
+        &["pa", "--switch", "bridge", "--background", "nosuch"],
+        &["pa", "--switch", "bridge", "--tcp", "nosuch"],
+        &["ramp", "--switch", "bridge", "--step", "1", "--to", "18446744073709551615"],
         &["loss", "--switch", "brigde"],
     ] {
         let output = zovn(arguments);
@@ -106,10 +110,19 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn an_interrupted_measurement_leaves_no_program_behind() {
+/// The labs that the process `pid` has made, by id.
+fn labs_of(pid: u32) -> Vec<String> {
+    let Ok(entries) = fs::read_dir("/run/zovn/lab") else { return Vec::new() };
+    let id = |entry: fs::DirEntry| {
+        let record: Value = serde_json::from_slice(&fs::read(entry.path().join("lab.json")).ok()?).ok()?;
+        (record["name"] == format!("measure-{pid}")).then(|| entry.file_name().into_string().unwrap())
+    };
+    entries.flatten().filter_map(id).collect()
+}
+
+fn an_interrupted_measurement_leaves_nothing(switch: &str, signal: &str) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-    command.args(["measure", "loss", "--switch", "bridge", "--duration", "60s"]);
+    command.args(["measure", "loss", "--switch", switch, "--duration", "60s"]);
     let mut running = Running(command.stdout(Stdio::null()).spawn().unwrap());
     let pid = running.0.id();
     let children = || {
@@ -122,7 +135,149 @@ fn an_interrupted_measurement_leaves_no_program_behind() {
         std::thread::yield_now();
         programs = children();
     }
-    assert!(Command::new("kill").args(["-INT", &pid.to_string()]).status().unwrap().success());
+    let [lab] = &labs_of(pid)[..] else { panic!("one lab at a time") };
+    let prefix = format!("zovn-{lab}-");
+    let namespaces = || {
+        let mut names = ports::netns::Namespace::list().unwrap();
+        names.retain(|name| name.starts_with(&prefix));
+        names
+    };
+    assert_eq!(namespaces().len(), 4);
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
     assert_eq!(running.0.wait().unwrap().code(), Some(130));
     assert!(programs.iter().all(|program| !fs::exists(format!("/proc/{program}")).unwrap()));
+    assert_eq!(namespaces(), [""; 0]);
+    assert!(!fs::exists(format!("/run/zovn/lab/{lab}")).unwrap());
+}
+
+#[test]
+fn an_interrupted_measurement_of_a_bridge_leaves_nothing() {
+    an_interrupted_measurement_leaves_nothing("bridge", "-INT");
+}
+
+#[test]
+fn a_measurement_of_zovn_whose_terminal_is_gone_leaves_nothing() {
+    an_interrupted_measurement_leaves_nothing("zovn", "-HUP");
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args(["measure", "throughput", "--ports", "memory", "--duration", "60s"]);
+    let mut running = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    let stderr = running.0.stderr.take().unwrap();
+    std::io::BufReader::new(stderr).read_line(&mut line).unwrap();
+    let pid = running.0.id().to_string();
+    // The first may be seen before the second comes: then it has ended by itself, which is as good.
+    for _ in 0..2 {
+        Command::new("kill").args(["-INT", &pid]).stderr(Stdio::null()).status().unwrap();
+    }
+    assert_eq!(running.0.wait().unwrap().code(), Some(130), "{line}");
+}
+
+#[test]
+fn a_ramp_rises_step_by_step() {
+    let arguments = [
+        "ramp",
+        "--switch",
+        "bridge",
+        "--senders",
+        "2",
+        "--step",
+        "200",
+        "--to",
+        "500",
+        "--duration",
+        "500ms",
+    ];
+    let (object, code) = measured(&arguments);
+    let result = &object["results"][0];
+    assert_eq!(code, Some(0), "{result:#}");
+    has(result, &["switch", "saturation_fps", "saturated", "generator_limited", "balanced"]);
+    let steps = result["steps"].as_array().unwrap();
+    let targets: Vec<_> = steps.iter().map(|step| step["target_fps"].as_f64().unwrap()).collect();
+    assert_eq!(targets, [400.0, 800.0]);
+    for step in steps {
+        has(
+            step,
+            &["sent_fps", "sender_blocked", "rx_fps", "rx_gbps", "sent", "received", "lost", "loss_ratio"],
+        );
+        assert!(step["received"].as_u64().unwrap() > 0);
+    }
+}
+
+#[test]
+fn containers_pass_a_stream_and_frames() {
+    let arguments =
+        ["throughput", "--switch", "zovn", "--sizes", "200", "--duration", "300ms", "--rounds", "1"];
+    let (object, code) = measured(&arguments);
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(code, Some(0), "{results:#?}");
+    let loads: Vec<_> = results.iter().map(|result| result["load"].as_str().unwrap()).collect();
+    assert_eq!(loads, ["tcp", "udp"]);
+    for result in results {
+        assert!(result["gbps"].as_f64().unwrap() > 0.0);
+        assert_eq!((&result["lost"], &result["balanced"]), (&0.into(), &true.into()));
+    }
+}
+
+#[test]
+fn ports_in_memory_need_no_choice_of_switch() {
+    let arguments =
+        ["throughput", "--ports", "memory", "--sizes", "64", "--duration", "20ms", "--rounds", "1"];
+    let (object, code) = measured(&arguments);
+    assert_eq!(code, Some(0));
+    let switches: Vec<_> = object["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["switch"].as_str().unwrap())
+        .collect();
+    assert_eq!(switches, ["zovn-lossy", "zovn"]);
+}
+
+#[test]
+fn two_aggregators_ask_zovn_beside_background_flows() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report.html");
+    let arguments = [
+        &["pa", "--switch", "bridge,zovn", "--workers", "4", "--aggregators", "2", "--sizes", "2"][..],
+        &["--queries", "5", "--rounds", "1", "--rate", "100mbit", "--background", "hadoop"],
+        &["--background-gap", "20ms", "--think", "50ms", "--report", report.to_str().unwrap()],
+    ];
+    let (object, code) = measured(&arguments.concat());
+    let [bridge, zovn] = &object["results"].as_array().unwrap()[..] else { panic!("two results") };
+    assert_eq!(code, Some(0), "{zovn:#}");
+    for result in [bridge, zovn] {
+        assert_eq!(result["queries"], 10);
+        assert!(result["background_flows"].as_u64().unwrap() > 0, "{result:#}");
+        assert!(result["retransmits"].is_u64());
+    }
+    assert_eq!(
+        (&zovn["lost"], &zovn["balanced"], &bridge["balanced"]),
+        (&0.into(), &true.into(), &Value::Null)
+    );
+    assert!(zovn["gain_over"]["mean"].as_f64().unwrap() > 0.0);
+    let page = fs::read_to_string(report).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("zovn measure pa --switch bridge,zovn"));
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_known_before_anything_is_measured() {
+    let output =
+        zovn(&["loss", "--switch", "bridge", "--duration", "60s", "--report", "/proc/none/report.html"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /proc/none/report.html"));
+}
+
+#[test]
+fn a_short_demo_tells_both_chapters() {
+    let output = Command::new(env!("CARGO_BIN_EXE_zovn")).args(["demo", "--short"]).output().unwrap();
+    let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{said}");
+    for words in ["1. A flood", "2. A question to 4 workers", "TCP as in 2013", "TCP of today", "zovn-lossy"]
+    {
+        assert!(told.contains(words), "{words} missing in\n{told}");
+    }
 }
