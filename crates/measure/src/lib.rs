@@ -65,7 +65,7 @@ impl Progress for () {
 pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
-    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`.
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

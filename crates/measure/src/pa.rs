@@ -288,7 +288,7 @@ impl FromStr for Era {
         match text {
             "2013" => Ok(Self::Paper),
             "today" => Ok(Self::Today),
-            _ => Err(MeasureError::Config(format!("`{text}` is no era of TCP: write 2013 or today"))),
+            _ => Err(MeasureError::Config(format!("`{text}` is no era of TCP: write 2013, today or both"))),
         }
     }
 }

@@ -120,8 +120,8 @@ struct PaArgs {
     tcp: Vec<String>,
     /// How TCP repairs losses: as this kernel does, or as in 2013 (no tail loss probe, RACK or selective
     /// acknowledgement; an initial window of 3 segments).
-    #[arg(long, value_enum, default_value = "today")]
-    tcp_era: EraArg,
+    #[arg(long, value_name = "2013|today|both", default_value = "today")]
+    tcp_era: Eras,
     /// Every port's rate towards its endpoint, or none.
     #[arg(long, default_value = "1gbit")]
     rate: Bound<Rate>,
@@ -173,12 +173,19 @@ struct ThroughputArgs {
     rounds: u32,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum EraArg {
-    #[value(name = "2013")]
-    Paper,
-    Today,
-    Both,
+/// An era, or both.
+#[derive(Clone)]
+struct Eras(Vec<Era>);
+
+impl FromStr for Eras {
+    type Err = MeasureError;
+
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
+        match text {
+            "both" => Ok(Self(vec![Era::Paper, Era::Today])),
+            era => Ok(Self(vec![era.parse()?])),
+        }
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -252,18 +259,13 @@ impl PaArgs {
                 Some(BackgroundFlows { name: name.clone(), sizes, gap: self.background_gap })
             }
         };
-        let eras = match self.tcp_era {
-            EraArg::Paper => vec![Era::Paper],
-            EraArg::Today => vec![Era::Today],
-            EraArg::Both => vec![Era::Paper, Era::Today],
-        };
         Ok(pa::Config {
             workers: self.workers,
             aggregators: self.aggregators,
             sizes: self.sizes.clone(),
             queries: self.queries,
             tcp: self.tcp.clone(),
-            eras,
+            eras: self.tcp_era.0.clone(),
             rate: self.rate.0,
             buffer: self.buffer.0,
             offload: !self.no_offload,

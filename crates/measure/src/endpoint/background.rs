@@ -37,8 +37,6 @@ pub struct Background {
 pub struct BackgroundReport {
     /// Flows that were taken to their last byte.
     pub flows: u64,
-    /// Bytes that sockets took, of unfinished flows too.
-    pub bytes: u64,
 }
 
 /// Sends and takes until the parent wants the report.
@@ -82,10 +80,7 @@ fn flow(
     while left > 0 {
         let piece = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROES.len());
         match stream.write(&ZEROES[..piece]) {
-            Ok(count) => {
-                left -= count as u64;
-                report.bytes += count as u64;
-            }
+            Ok(count) => left -= count as u64,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }

@@ -24,7 +24,6 @@ const TOLD: [(&str, f64); 6] =
 pub struct Cdf {
     pub(super) title: String,
     x: Axis,
-    is_tail: bool,
     series: Vec<Curve>,
 }
 
@@ -38,24 +37,10 @@ struct Curve {
 impl Cdf {
     /// An empty chart of how `x` is distributed.
     pub fn new(title: impl Into<String>, x: Axis) -> Self {
-        Self { title: title.into(), x, is_tail: false, series: Vec::new() }
+        Self { title: title.into(), x, series: Vec::new() }
     }
 
-    /// Gives each nine (90, 99, 99.9 %) as much room as the last: for charts about the slowest few.
-    pub fn tail(self) -> Self {
-        Self { is_tail: true, ..self }
-    }
-
-    /// The distribution of `samples`, in any order. What is not finite is left out.
-    pub fn samples(self, name: impl Into<String>, samples: impl IntoIterator<Item = f64>) -> Self {
-        let mut sorted: Vec<f64> = samples.into_iter().filter_map(finite).collect();
-        sorted.sort_by(f64::total_cmp);
-        let count = sorted.len() as f64;
-        self.steps(name, sorted.iter().enumerate().map(|(index, &value)| (value, (index + 1) as f64 / count)))
-    }
-
-    /// A distribution that is already cumulative, such as a histogram's: pairs of a value and the share, 0 to 1,
-    /// of samples that are at most that. Both must rise.
+    /// A distribution: pairs of a value and the share, 0 to 1, of samples that are at most that. Both must rise.
     pub fn steps(mut self, name: impl Into<String>, steps: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let mut rising: Vec<(f64, f64)> = Vec::new();
         for (value, share) in steps {
@@ -81,11 +66,12 @@ impl Cdf {
         let looks = palette.looks(&names);
         let (legend, top) = legend(&names, &looks, Sample::Line);
         let (top, bottom) = (top + TITLE_ROW, top + TITLE_ROW + HEIGHT);
-        let label = "share of samples";
         let steps = || self.series.iter().flat_map(|curve| &curve.steps);
-        let shares =
-            if self.is_tail { Axis::nines(label) } else { Axis::linear(label, Unit::SHARE).reach(1.0) };
-        let y = shares.fit(steps().map(|step| step.1), bottom, top);
+        let y = Axis::linear("share of samples", Unit::SHARE).reach(1.0).fit(
+            steps().map(|step| step.1),
+            bottom,
+            top,
+        );
         let y_ticks = rows(&y);
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
         let x = self.x.fit(steps().map(|step| step.0), plot.left + SIDE, plot.right - SIDE);
@@ -162,7 +148,8 @@ mod tests {
 
     #[test]
     fn quantiles_are_values_that_were_measured() {
-        let cdf = Cdf::new("", Axis::linear("", Unit::NONE)).samples("zovn", (1..=100).rev().map(f64::from));
+        let cdf = Cdf::new("", Axis::linear("", Unit::NONE))
+            .steps("zovn", (1..=100).map(|n| (n.into(), f64::from(n) / 100.0)));
         let told = |share| cdf.series[0].quantile(share);
         assert_eq!([0.5, 0.95, 0.99, 1.0].map(told), [50.0, 95.0, 99.0, 100.0].map(Some));
     }
@@ -170,7 +157,8 @@ mod tests {
     #[test]
     fn a_million_samples_make_a_small_curve() {
         let axis = Axis::linear("", Unit::SECONDS);
-        let cdf = Cdf::new("", axis).samples("zovn", (0..1_000_000).map(|n| f64::from(n) * 1e-6));
+        let cdf =
+            Cdf::new("", axis).steps("zovn", (1..=1_000_000).map(|n| (f64::from(n), f64::from(n) * 1e-6)));
         let drawn = cdf.draw("chart", &Palette::default()).into_string();
         assert!(drawn.len() < 20_000, "{}", drawn.len());
     }

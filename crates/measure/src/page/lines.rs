@@ -32,8 +32,6 @@ struct Series {
     name: String,
     /// Sorted by x.
     points: Vec<(f64, f64)>,
-    /// `(x, low, high)`, sorted by x.
-    band: Vec<(f64, f64, f64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -54,18 +52,7 @@ impl Lines {
         let points = points.into_iter().filter_map(|(x, y)| Some((finite(x)?, finite(y)?)));
         let mut points: Vec<_> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.series.push(Series { name: name.into(), points, band: Vec::new() });
-        self
-    }
-
-    /// A band around the line added last: `(x, low, high)`, for instance the 5th and 95th percentile.
-    pub fn band(mut self, band: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
-        if let Some(series) = self.series.last_mut() {
-            let band = band.into_iter();
-            series.band =
-                band.filter_map(|(x, low, high)| Some((finite(x)?, finite(low)?, finite(high)?))).collect();
-            series.band.sort_by(|a, b| a.0.total_cmp(&b.0));
-        }
+        self.series.push(Series { name: name.into(), points });
         self
     }
 
@@ -94,13 +81,11 @@ impl Lines {
         let top = top + TITLE_ROW + marks_height;
         let bottom = top + HEIGHT;
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let bands = || self.series.iter().flat_map(|series| &series.band);
-        let y_values = points().map(|point| point.1).chain(bands().flat_map(|band| [band.1, band.2]));
-        let y = self.y.fit(y_values, bottom, top);
+        let y = self.y.fit(points().map(|point| point.1), bottom, top);
         let y_ticks = rows(&y);
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
         let marks = self.marks.iter().map(|mark| mark.x);
-        let x_values = points().map(|point| point.0).chain(bands().map(|band| band.0)).chain(marks);
+        let x_values = points().map(|point| point.0).chain(marks);
         let x = self.x.fit(x_values, plot.left + SIDE, plot.right - SIDE);
         let mut in_front: Vec<(Look, &Series)> = looks.into_iter().zip(&self.series).collect();
         in_front.sort_by_key(|(look, _)| look.depth());
@@ -110,7 +95,6 @@ impl Lines {
             (plot.y_shelf(&y))
             (plot.x_axis(&x.title(), &columns(&x)))
             (self.draw_marks(palette, plot, &x))
-            @for (look, series) in &in_front { (series.draw_band(*look, &x, &y)) }
             @for (look, series) in &in_front { (series.draw_line(*look, &x, &y, self)) }
         };
         svg(id, &self.title, &self.describe(), bottom + 50.0, body)
@@ -128,14 +112,10 @@ impl Lines {
         })
     }
 
-    /// What a table says of `series` at `x`: its value, and its band in brackets.
+    /// What a table says of `series` at `x`.
     fn cell(&self, series: &Series, x: f64) -> String {
-        let Some(point) = series.points.iter().find(|point| point.0 == x) else { return MISSING.into() };
-        let value = self.y.unit.exact(point.1);
-        match series.band.iter().find(|band| band.0 == x) {
-            Some(band) => format!("{value} ({}–{})", self.y.unit.exact(band.1), self.y.unit.exact(band.2)),
-            None => value,
-        }
+        let point = series.points.iter().find(|point| point.0 == x);
+        point.map_or_else(|| MISSING.into(), |point| self.y.unit.exact(point.1))
     }
 
     fn describe(&self) -> String {
@@ -167,16 +147,6 @@ impl Lines {
 }
 
 impl Series {
-    fn draw_band(&self, look: Look, x: &Scale, y: &Scale) -> Markup {
-        if self.band.len() < 2 {
-            return html! {};
-        }
-        let there = self.band.iter().map(|&(at, low, _)| (at, low));
-        let back = self.band.iter().rev().map(|&(at, _, high)| (at, high));
-        let path = polyline(there.chain(back).map(|(at, value)| (x.place(at), y.place(value))));
-        html! { g class=(look.class()) { path.band d={ (path) "Z" } {} } }
-    }
-
     fn draw_line(&self, look: Look, x: &Scale, y: &Scale, chart: &Lines) -> Markup {
         let tip = |point: &(f64, f64)| {
             format!("{}: {} at {}", self.name, chart.y.unit.brief(point.1), chart.x.unit.brief(point.0))

@@ -62,7 +62,6 @@ enum Block {
     Text(String),
     Note(String),
     Command(String),
-    Highlights(Vec<(String, String)>),
     Facts(Vec<(String, String)>),
     Chart(Chart),
     Table(Table),
@@ -88,16 +87,6 @@ impl Page {
     /// The sentence under the title that says what the reader will find.
     pub fn lead(self, text: impl Into<String>) -> Self {
         self.with(Block::Lead(text.into()))
-    }
-
-    /// A figure in large type with what it means below it: `("0", "frames lost by zovn")`. Neighbours share a row.
-    pub fn highlight(mut self, figure: impl Into<String>, meaning: impl Into<String>) -> Self {
-        let highlight = (figure.into(), meaning.into());
-        if let Some(Block::Highlights(row)) = self.blocks.last_mut() {
-            row.push(highlight);
-            return self;
-        }
-        self.with(Block::Highlights(vec![highlight]))
     }
 
     /// A heading, and a paragraph under it unless `text` is empty.
@@ -192,9 +181,6 @@ impl Block {
                 Self::Text(text) => p { (text) },
                 Self::Note(text) => p.note { (text) },
                 Self::Command(line) => pre { code { (line) } },
-                Self::Highlights(row) => div.highlights {
-                    @for (figure, meaning) in row { div { strong { (figure) } span { (meaning) } } }
-                },
                 Self::Facts(facts) => dl {
                     @for (name, fact) in facts { div { dt { (name) } dd { (fact) } } }
                 },

@@ -24,8 +24,6 @@ enum Kind {
     Log2,
     /// Marked at powers of ten, and at their double and quintuple where there is room.
     Log10,
-    /// Marked at 0, 90, 99, 99.9 %: equal steps for each nine.
-    Nines,
 }
 
 impl Axis {
@@ -42,11 +40,6 @@ impl Axis {
     /// Equal steps for each factor of ten. Zeros lie on a shelf of their own below the smallest value.
     pub fn log10(label: impl Into<String>, unit: Unit) -> Self {
         Self { kind: Kind::Log10, ..Self::linear(label, unit) }
-    }
-
-    /// Shares of a whole with equal steps for each nine: 0, 90, 99, 99.9 %.
-    pub(super) fn nines(label: impl Into<String>) -> Self {
-        Self { kind: Kind::Nines, ..Self::linear(label, Unit::SHARE) }
     }
 
     /// Goes at least to `value`, whatever the data: 1 for shares of a whole.
@@ -67,7 +60,6 @@ impl Axis {
             Kind::Linear => linear_range(&values),
             Kind::Log2 => log_range(&values, power_of_two),
             Kind::Log10 => log_range(&values, one_two_five),
-            Kind::Nines => (0.0, nines_range(&values)),
         };
         let is_log = matches!(self.kind, Kind::Log2 | Kind::Log10);
         let shelf = is_log && values.iter().any(|&value| value <= 0.0) && highest > 0.0;
@@ -79,7 +71,7 @@ impl Axis {
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
     axis: Axis,
-    /// The smallest and the largest value, as the scale sees them: logarithms, or nines.
+    /// The smallest and the largest value, as the scale sees them: logarithms perhaps.
     low: f64,
     high: f64,
     from: f64,
@@ -103,8 +95,6 @@ impl Scale {
             Kind::Log2 | Kind::Log10 if value <= 0.0 => return self.from,
             Kind::Log2 => value.log2(),
             Kind::Log10 => value.log10(),
-            Kind::Nines if value >= 1.0 => return self.to,
-            Kind::Nines => -(1.0 - value.max(0.0)).log10(),
         };
         let share = ((seen - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         self.floor() + share * (self.to - self.floor())
@@ -178,13 +168,6 @@ impl Scale {
                 .step_by(usize::try_from(coarseness).unwrap_or(1))
                 .map(|n| tick(10f64.powi(n), unit.brief(10f64.powi(n))))
                 .collect(),
-            Kind::Nines => exponents()
-                .map(|n| {
-                    let decimals = usize::try_from(n - 2).unwrap_or(0);
-                    let share = 1.0 - 10f64.powi(-n);
-                    tick(share, format!("{:.decimals$} %", share * 100.0))
-                })
-                .collect(),
         }
     }
 
@@ -223,12 +206,6 @@ fn log_range(values: &[f64], round: impl Fn(f64, bool) -> f64) -> (f64, f64) {
     let most = positive().fold(least, f64::max);
     let (low, high) = (round(least, false), round(most, true));
     if high - low < 1e-9 { (low - 1.0, high + 1.0) } else { (low, high) }
-}
-
-/// As many nines as the largest share below one has, at least two and at most six.
-fn nines_range(shares: &[f64]) -> f64 {
-    let largest = shares.iter().copied().filter(|&share| share < 1.0).fold(0.0, f64::max);
-    (-(1.0 - largest).log10()).ceil().clamp(2.0, 6.0)
 }
 
 /// The binary logarithm of the power of two below or above `value`.
@@ -337,25 +314,15 @@ mod tests {
         assert_eq!(scale.ticks(|_| 12.0)[0], Tick { at: 300.0, text: "0".into() });
     }
 
-    #[test]
-    fn each_nine_takes_an_equal_step() {
-        let scale = Axis::nines("").fit([0.5, 0.999, 1.0], 300.0, 0.0);
-        let ticks: Vec<_> =
-            scale.ticks(|_| 12.0).into_iter().map(|tick| (tick.at.round(), tick.text)).collect();
-        let expected = [(300.0, "0 %"), (200.0, "90 %"), (100.0, "99 %"), (0.0, "99.9 %")];
-        assert_eq!(ticks, expected.map(|(at, text)| (at, text.to_owned())));
-    }
-
     proptest! {
         #[test]
         fn everything_lands_on_the_axis_in_order(
-            values in prop::collection::vec(any::<f64>(), 0..8), kind in 0..4,
+            values in prop::collection::vec(any::<f64>(), 0..8), kind in 0..3,
         ) {
             let axis = match kind {
                 0 => Axis::linear("", Unit::SECONDS),
                 1 => Axis::log2("", Unit::NONE),
-                2 => Axis::log10("", Unit::FRAMES),
-                _ => Axis::nines(""),
+                _ => Axis::log10("", Unit::FRAMES),
             };
             let scale = axis.fit(values.iter().copied(), 0.0, 600.0);
             let mut sorted: Vec<f64> = values.into_iter().filter_map(finite).collect();

@@ -47,13 +47,12 @@ fn page_of(names: &[String], points: &[(f64, f64)]) -> String {
         let mut groups =
             Bars::new("Groups", axis()).groups("group", points.iter().map(|point| point.0.to_string()));
         let mut bars = Bars::new("Bars", axis());
-        let mut cdf = Cdf::new("Distribution", axis()).tail();
+        let mut cdf = Cdf::new("Distribution", axis());
         for name in names {
-            let band = points.iter().map(|&(x, y)| (x, y, y * 2.0));
-            lines = lines.series(name, points.iter().copied()).band(band).mark(name, 7.0, name);
+            lines = lines.series(name, points.iter().copied()).mark(name, 7.0, name);
             groups = groups.series(name, points.iter().map(|point| point.1));
             bars = bars.bar(name, points.first().map_or(0.0, |point| point.1));
-            cdf = cdf.samples(name, points.iter().map(|point| point.1));
+            cdf = cdf.steps(name, points.iter().copied());
         }
         page = page.chart(lines).chart(groups).chart(bars.clone()).chart(bars.horizontal()).chart(cdf);
     }
@@ -87,13 +86,6 @@ fn every_drawing_is_described_and_tabled() {
     for drawing in drawings {
         assert!(drawing.contains("<desc id=") && drawing.contains("bridge: "), "{drawing}");
     }
-}
-
-#[test]
-fn neighbouring_highlights_share_a_row() {
-    let page =
-        Page::new("").highlight("0", "lost").highlight("31×", "sooner").text("so").highlight("1", "more");
-    assert_eq!(page.render().matches("<div class=\"highlights\">").count(), 2);
 }
 
 proptest! {
