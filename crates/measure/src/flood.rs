@@ -1,15 +1,16 @@
-//! Senders that flood one receiver with UDP frames: what `loss`, `ramp` and `throughput` are made of.
+//! Senders that flood one receiver with UDP frames: what `loss` and `ramp` are made of, and half of `throughput`.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use lab::{EndpointSpec, Home, Lab, LabError, LabSpec, SwitchKind};
+use lab::{Lab, LabSpec, SwitchKind};
 use model::LedgerStatus;
 use units::Span;
 
 use crate::endpoint::{Order, Role, UdpReceive, UdpReceived, UdpSend, UdpSent};
 use crate::fleet::{Program, finish_all, start_all};
-use crate::points::{Losses, SeenAt, settled};
+use crate::losses::{Losses, settled};
+use crate::points::SeenAt;
+use crate::site::{address, quiet_endpoint, raise};
 use crate::{Bench, MeasureError};
 
 pub const RECEIVER: &str = "rx";
@@ -99,38 +100,6 @@ pub fn lab(bench: &Bench<'_>, switch: SwitchKind, senders: u32) -> Result<Lab, M
     raise(bench, &spec)
 }
 
-/// Brings the lab up, unless the user wants no more.
-pub fn raise(bench: &Bench<'_>, spec: &LabSpec) -> Result<Lab, MeasureError> {
-    Lab::up_unless(spec, &Home::system(), bench.stop).map_err(|error| match error {
-        LabError::Interrupted => MeasureError::Interrupted,
-        error => error.into(),
-    })
-}
-
-/// An endpoint that says nothing by itself: every frame that is counted is one of ours.
-pub fn quiet_endpoint(name: String, number: u32) -> Result<EndpointSpec, MeasureError> {
-    let mut endpoint = EndpointSpec::new(name);
-    let address = u8::try_from(number)
-        .ok()
-        .filter(|number| (1..=254).contains(number))
-        .and_then(|number| format!("10.0.0.{number}/24").parse().ok())
-        .ok_or_else(|| MeasureError::Config("a lab holds 254 endpoints: ask for fewer".into()))?;
-    endpoint.addresses = vec![address];
-    // IPv6 announces itself and asks for routers and groups.
-    for scope in ["all", "default"] {
-        endpoint.sysctls.insert(format!("net.ipv6.conf.{scope}.disable_ipv6"), "1".into());
-    }
-    Ok(endpoint)
-}
-
-/// The address of `endpoint` and a port there.
-pub fn address(lab: &Lab, endpoint: &str, port: u16) -> Result<SocketAddr, MeasureError> {
-    let ip =
-        lab.endpoints().iter().find(|candidate| candidate.name == endpoint).and_then(lab::Endpoint::ipv4);
-    let ip = ip.ok_or_else(|| MeasureError::Config(format!("endpoint `{endpoint}` has no IPv4 address")))?;
-    Ok(SocketAddr::from((ip, port)))
-}
-
 impl Flood {
     /// Makes the flood in a lab of [`lab`] with as many `senders`.
     pub fn run(&self, bench: &Bench<'_>, lab: &Lab, senders: u32) -> Result<Flooded, MeasureError> {
@@ -180,12 +149,6 @@ mod tests {
         let received = UdpReceived { received: 20, elapsed_ns: 1_000_000_000, ..Default::default() };
         sum.add(&[sent(1_000_000_000), sent(3_000_000_000)], &received);
         assert_eq!((sum.blocked(), sum.sent_fps(), sum.rx_fps()), (0.5, 5.0, Some(20.0)));
-    }
-
-    #[test]
-    fn the_network_and_everybody_are_no_endpoints() {
-        let is = |number| quiet_endpoint("a".into(), number).is_ok();
-        assert_eq!([0, 1, 254, 255, 256].map(is), [false, true, true, false, false]);
     }
 
     #[test]

@@ -17,11 +17,13 @@ mod environment;
 mod fleet;
 mod flood;
 pub mod loss;
+mod losses;
 pub mod pa;
 pub mod page;
 mod points;
 pub mod ramp;
 pub mod readable;
+mod site;
 mod stats;
 pub mod throughput;
 

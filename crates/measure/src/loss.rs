@@ -7,7 +7,8 @@ use units::Span;
 
 use crate::endpoint::SMALLEST_FRAME;
 use crate::flood::{self, Flood, Flooded, Sum};
-use crate::points::{LostAt, SeenAt, both_hold, sum_ledgers};
+use crate::losses::{both_hold, sum_ledgers};
+use crate::points::{LostAt, SeenAt};
 use crate::stats::worst_fairness;
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 

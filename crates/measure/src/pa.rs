@@ -14,8 +14,8 @@ use crate::endpoint::{
     Aggregator, AggregatorReport, Background, BackgroundReport, Repairs, Role, Worker, WorkerReport,
 };
 use crate::fleet::{Program, finish_all, start_all};
-use crate::flood::{address, quiet_endpoint, raise};
-use crate::points::{Losses, settled};
+use crate::losses::{Losses, settled};
+use crate::site::{address, quiet_endpoint, raise};
 use crate::stats::{Samples, TimesUs};
 use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches};
 

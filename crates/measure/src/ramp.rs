@@ -7,7 +7,7 @@ use units::Span;
 
 use crate::flood::{self, Flood, Sum};
 use crate::loss::{check_size, gbps};
-use crate::points::both_hold;
+use crate::losses::both_hold;
 use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
 
 /// A step is followed if this share of what was aimed at arrives.

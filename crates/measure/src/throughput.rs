@@ -9,9 +9,10 @@ use units::Span;
 
 use crate::endpoint::{Order, Repairs, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
 use crate::fleet::Program;
-use crate::flood::{self, Flood, RECEIVER, address, quiet_endpoint, raise, sender};
+use crate::flood::{self, Flood, RECEIVER, sender};
 use crate::loss::check_size;
-use crate::points::{Losses, both_hold, settled};
+use crate::losses::{Losses, both_hold, settled};
+use crate::site::{address, quiet_endpoint, raise};
 use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless};
 
 const PORT: u16 = 5004;

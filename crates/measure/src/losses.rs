@@ -1,0 +1,147 @@
+//! What a switch lost, by its own books and by what the endpoints' interfaces counted.
+
+use std::ops::AddAssign;
+
+use lab::{Counters, Lab, LabError};
+use model::{AgentStatus, LedgerStatus};
+
+/// What a switch lost, and whether its books hold.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Losses {
+    /// Frames that left one endpoint and reached none.
+    pub lost: u64,
+    /// Whether the switch's own account holds; none where it keeps none.
+    pub balanced: Option<bool>,
+}
+
+impl Losses {
+    /// What the lab counted between `before` and `after`, both of them settled.
+    pub fn between(before: &Counters, after: &Counters) -> Self {
+        let balanced = |agent: &AgentStatus| agent.balanced && agent.ledger.balances();
+        Self { lost: lost(before, after), balanced: after.agent.as_ref().map(balanced) }
+    }
+}
+
+impl AddAssign for Losses {
+    fn add_assign(&mut self, other: Self) {
+        self.lost += other.lost;
+        self.balanced = both_hold(self.balanced, other.balanced);
+    }
+}
+
+/// Whether two accounts hold, as far as they are kept.
+pub fn both_hold(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    one.into_iter().chain(other).reduce(|one, other| one && other)
+}
+
+/// The lab's counters once nothing moves: the endpoints' and the ports' are read until they stay.
+///
+/// Not for ever: behind a lossy switch TCP may take minutes to close what nobody waits for any more. The few frames
+/// of that are counted or not; a lossless switch leaves none.
+pub fn settled(lab: &Lab) -> Result<Counters, LabError> {
+    const READS: usize = 20;
+    let mut counters = lab.counters()?;
+    for _ in 0..READS {
+        let again = lab.counters()?;
+        let stay = (&again.endpoints, &again.ports) == (&counters.endpoints, &counters.ports);
+        counters = again;
+        if stay {
+            break;
+        }
+    }
+    Ok(counters)
+}
+
+/// Adds one lab's account to another's.
+pub fn sum_ledgers(sum: &mut LedgerStatus, other: LedgerStatus) {
+    sum.accepted += other.accepted;
+    sum.delivered += other.delivered;
+    sum.held += other.held;
+    for (reason, count) in other.refused {
+        *sum.refused.entry(reason).or_default() += count;
+    }
+}
+
+/// Frames lost between two looks: what the switch's books say, or what went in and reached no endpoint's interface,
+/// whichever is more. A large segment may go in whole and come out in pieces, which hides a loss from the interfaces but
+/// not from the books.
+fn lost(before: &Counters, after: &Counters) -> u64 {
+    let grown = |count: fn(&Counters) -> u64| count(after).saturating_sub(count(before));
+    let at_endpoints = grown(|counters| {
+        counters.endpoints.values().map(|one| one.device.tx_dropped + one.queue.dropped).sum()
+    });
+    let received = grown(|counters| counters.endpoints.values().map(|one| one.device.rx_packets).sum());
+    at_endpoints + grown(unaccounted).max(grown(taken).saturating_sub(received))
+}
+
+/// What by the switch's own books came in and neither went out nor waits.
+fn unaccounted(counters: &Counters) -> u64 {
+    match &counters.agent {
+        Some(AgentStatus { ledger, .. }) => {
+            ledger.accepted.saturating_sub(ledger.delivered + ledger.held).max(ledger.refused_total())
+        }
+        None => counters.ports.values().map(|port| port.device.tx_dropped + port.queue.dropped).sum(),
+    }
+}
+
+/// What the switch has to pass on. The interfaces of an agent's endpoints also sent what only wakes their queues, and
+/// count for themselves what they dropped: there it is what the agent took.
+fn taken(counters: &Counters) -> u64 {
+    match &counters.agent {
+        Some(AgentStatus { ledger, .. }) => ledger.accepted.saturating_sub(ledger.held),
+        None => counters.endpoints.values().map(|one| one.device.tx_packets).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points::tests::counters;
+
+    #[test]
+    fn what_was_counted_before_does_not_count() {
+        let before = counters(10, 10, 10, 10, None);
+        let losses = Losses::between(&before, &counters(50, 50, 45, 45, None));
+        assert_eq!(losses, Losses { lost: 5, balanced: None });
+    }
+
+    #[test]
+    fn what_a_device_drops_was_not_dropped_by_its_queue() {
+        let mut after = counters(50, 50, 50, 50, None);
+        let port = after.ports.get_mut("rx").unwrap();
+        (port.device.tx_dropped, port.queue.dropped) = (3, 4);
+        assert_eq!(Losses::between(&Counters::default(), &after).lost, 7);
+    }
+
+    fn agent(ledger: LedgerStatus, balanced: bool) -> Option<AgentStatus> {
+        let (version, ports) = (String::new(), Vec::new());
+        Some(AgentStatus { version, uptime_ns: 0, busy_ns: 0, ports, ledger, balanced })
+    }
+
+    #[test]
+    fn an_agents_books_are_not_believed_alone() {
+        let lost = |rx, delivered, refused| {
+            // More is sent than the agent takes: what wakes the queues is not for anybody.
+            let mut after = counters(60, 50, 45, rx, Some(50));
+            let refused = [("full".to_owned(), refused)].into();
+            after.agent = agent(LedgerStatus { accepted: 50, delivered, refused, held: 0 }, true);
+            let losses = Losses::between(&Counters::default(), &after);
+            (losses.lost, losses.balanced)
+        };
+        assert_eq!(lost(50, 50, 0), (0, Some(true)));
+        assert_eq!(lost(45, 45, 5), (5, Some(true)));
+        // It says that it delivered what the receivers' interfaces never saw.
+        assert_eq!(lost(45, 50, 0), (5, Some(true)));
+        // It says neither that it delivered them nor that it refused them.
+        assert_eq!(lost(50, 47, 0), (3, Some(false)));
+    }
+
+    #[test]
+    fn books_that_once_did_not_hold_do_not_hold() {
+        let mut sum = Losses::default();
+        for balanced in [None, Some(true), Some(false), Some(true)] {
+            sum += Losses { lost: 1, balanced };
+        }
+        assert_eq!(sum, Losses { lost: 4, balanced: Some(false) });
+    }
+}
