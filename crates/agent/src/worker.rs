@@ -32,6 +32,8 @@ use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError};
 /// While there is work, how often the pump looks for ports that were idle and no longer are.
 const LOOK_AROUND: Span = Span::from_micros(20);
 
+/// How long a port that is detached may take to hand over what it holds; what is left then is refused.
+const FAREWELL: Span = Span::from_secs(1);
 /// The thread's priority: what Open vSwitch runs with, too.
 const NICE: i32 = -10;
 
@@ -235,7 +237,15 @@ struct Switch {
     drain: Span,
     started: Instant,
     busy: Span,
+    leaving: Vec<Leaving>,
     stopping: Option<Stopping>,
+}
+
+/// A port that is about to be detached.
+struct Leaving {
+    name: PortName,
+    until: Instant,
+    reply: oneshot::Sender<Result<PortStatus, DetachError>>,
 }
 
 /// A stop under way.
@@ -253,7 +263,7 @@ impl Switch {
         let mut pump = Pump::new(&config.agent)?;
         for spec in &config.ports {
             if let Err(source) = pump.attach(spec) {
-                cut_all(&mut pump);
+                detach_all(&mut pump);
                 return Err(StartError::Attach { port: spec.name.clone(), source });
             }
         }
@@ -266,6 +276,7 @@ impl Switch {
             drain: config.agent.drain,
             started: now(),
             busy: Span::ZERO,
+            leaving: Vec::new(),
             stopping: None,
         })
     }
@@ -292,6 +303,7 @@ impl Switch {
                 self.busy += turn_ended.since(turn_began);
                 last_work = turn_ended;
             }
+            self.see_off(turn_ended);
             if self.is_done(turn_ended) {
                 return self.end();
             }
@@ -317,8 +329,9 @@ impl Switch {
 
     /// Sleeps until a port has work, an order comes, or something falls due.
     fn sleep(&self, now: Instant) {
-        let due = [self.pump.deadline(), self.stopping.as_ref().map(|stopping| stopping.until)];
-        let wait = due.into_iter().flatten().min().map(|due| {
+        let stopping = self.stopping.iter().map(|stopping| stopping.until);
+        let leaving = self.leaving.iter().map(|leaving| leaving.until);
+        let wait = stopping.chain(leaving).chain(self.pump.deadline()).min().map(|due| {
             let ns = due.since(now).as_nanos();
             // Both parts fit: a u64 of nanoseconds is less than 2^35 seconds.
             Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
@@ -372,9 +385,12 @@ impl Switch {
                 let outcome = self.pump.attach(&spec);
                 let _ = reply.send(outcome.map(|()| self.port(&spec.name)));
             }
-            Order::Detach(name, reply) => {
-                let _ = reply.send(self.pump.detach(&name));
-            }
+            Order::Detach(name, reply) => match self.pump.close(&name) {
+                Ok(()) => self.leaving.push(Leaving { name, until: now() + FAREWELL, reply }),
+                Err(error) => {
+                    let _ = reply.send(Err(error));
+                }
+            },
             Order::Change(name, change, reply) => {
                 let outcome = self.pump.change(&name, &change);
                 let _ = reply.send(outcome.map(|()| self.port(&name)));
@@ -401,6 +417,17 @@ impl Switch {
         ports.find(|port| port.name == *name).expect("its attachment or change has just succeeded")
     }
 
+    /// Detaches the ports that are to go and hold nothing more, or had their time.
+    fn see_off(&mut self, now: Instant) {
+        let Self { pump, leaving, .. } = self;
+        while let Some(place) =
+            leaving.iter().position(|leaving| now >= leaving.until || pump.is_empty(&leaving.name))
+        {
+            let Leaving { name, reply, .. } = leaving.remove(place);
+            let _ = reply.send(pump.detach(&name));
+        }
+    }
+
     /// Whether a stop has nothing left to wait for.
     fn is_done(&self, now: Instant) -> bool {
         self.stopping.as_ref().is_some_and(|stopping| {
@@ -411,7 +438,10 @@ impl Switch {
     /// Detaches every port, and tells what there was before.
     fn end(mut self) {
         let status = self.status();
-        cut_all(&mut self.pump);
+        for Leaving { name, reply, .. } in std::mem::take(&mut self.leaving) {
+            let _ = reply.send(self.pump.detach(&name));
+        }
+        detach_all(&mut self.pump);
         if let Some(stopping) = self.stopping {
             let _ = stopping.reply.send(status);
         }
@@ -419,9 +449,9 @@ impl Switch {
 }
 
 /// Detaches every port. What is held had its time.
-fn cut_all(pump: &mut Pump) {
+fn detach_all(pump: &mut Pump) {
     for port in pump.status().ports {
-        if let Err(error) = pump.cut(&port.name) {
+        if let Err(error) = pump.detach(&port.name) {
             tracing::warn!(port = %port.name, %error, "an interface may remain");
         }
     }

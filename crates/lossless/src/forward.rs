@@ -1,5 +1,7 @@
 //! From a sender to an egress: classification, and the forwarder of Algorithm 1 in both directions.
 
+use alloc::boxed::Box;
+
 use units::{Class, ClassMap, Instant, Mac};
 use wire::ethernet::Peek;
 
@@ -108,10 +110,12 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// A copy to every other port. Each waits for its own egress: a slow one holds back nobody's later frames until
-    /// the sender's share, or its quota there, is used up.
+    /// A copy to every other port that is not closed. Each waits for its own egress: a slow one holds back nobody's later
+    /// frames until the sender's share, or its quota there, is used up.
     fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
-        let wants = |(index, port): (usize, &Option<_>)| index != from.index() && port.is_some();
+        let wants = |(index, port): (usize, &Option<Box<Port>>)| {
+            index != from.index() && port.as_ref().is_some_and(|port| !port.egress.closed)
+        };
         let Some(last) = self.ports.iter().enumerate().rposition(wants) else {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
         };

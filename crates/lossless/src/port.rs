@@ -132,6 +132,8 @@ pub(crate) struct Egress {
     /// When the receiver last took a frame, or had none to take.
     pub progress: Instant,
     pub stalled: bool,
+    /// It is told of nothing new: its port is about to go.
+    pub closed: bool,
 }
 
 /// One flow's frames that were set aside.
@@ -194,6 +196,7 @@ impl Egress {
             parked: BTreeMap::new(),
             progress: now,
             stalled: false,
+            closed: false,
         }
     }
 

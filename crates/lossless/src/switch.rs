@@ -137,8 +137,15 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Drain it
-    /// first ([`Switch::holds`]) where nothing is to be refused.
+    /// Before a port is taken away: it hears of nothing new, as if it had gone already, and what is held from it and for
+    /// it goes on. Its own sender is the caller's to silence.
+    pub fn close(&mut self, port: PortId) {
+        self.port_mut(port).egress.closed = true;
+        self.table.forget_port(port.0);
+    }
+
+    /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Close it
+    /// first, and wait until it holds nothing ([`Switch::holds`]), where nothing is to be refused.
     pub fn detach(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
         self.empty_egress(now, port, &mut released);
         for egress in self.attached() {

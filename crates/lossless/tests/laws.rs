@@ -469,6 +469,17 @@ mod examples {
     }
 
     #[test]
+    fn a_closed_port_keeps_what_it_has_and_hears_of_nothing_new() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 1); 3]);
+        assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+        switch.close(ids[1]);
+        assert!(offer(&mut switch, &ids, 3, 0, Some(1), 0) && offer(&mut switch, &ids, 4, 0, None, 0));
+        assert_eq!([0, 1, 2].map(Some), [0, 1, 2].map(|_| take(&mut switch, ids[1])));
+        assert!(!switch.holds(ids[1]));
+        assert_eq!([3, 4].map(Some), [3, 4].map(|_| take(&mut switch, ids[2])), "as if it had gone already");
+    }
+
+    #[test]
     fn a_quota_holds_the_sender_back_before_its_ingress_is_full() {
         let config = PortConfig { quota: quota(2), ..small(16, 1) };
         let (mut switch, ids) = switch(Settings::default(), &[config; 2]);

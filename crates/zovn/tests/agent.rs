@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -154,6 +154,10 @@ fn name(place: usize) -> PortName {
     PortName(format!("c{place}"))
 }
 
+fn rate(rate: &str) -> PortChange {
+    PortChange { rate: Some(RateChange::To(rate.parse().unwrap())), ..PortChange::default() }
+}
+
 /// Waits for a condition that is known to come.
 fn until(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -184,9 +188,7 @@ fn ports_come_change_and_go_while_frames_flow() {
     assert_eq!((port.name, port.state), (name(2), PortState::Up));
     world.greet(0, 2);
 
-    let rate = Rate::from_gbit(1);
-    let change = PortChange { rate: Some(RateChange::To(rate)), ..PortChange::default() };
-    assert_eq!(client.change(&name(2), &change).unwrap().rate, Some(rate));
+    assert_eq!(client.change(&name(2), &rate("1gbit")).unwrap().rate, Some(Rate::from_gbit(1)));
     world.greet(2, 1);
     let lift = PortChange { rate: Some(RateChange::None(model::NoRate::None)), ..PortChange::default() };
     assert_eq!(client.change(&name(2), &lift).unwrap().rate, None);
@@ -202,12 +204,59 @@ fn ports_come_change_and_go_while_frames_flow() {
 }
 
 #[test]
+fn a_port_that_is_slow_to_go_keeps_nobody_waiting() {
+    let mut world = World::new(3);
+    let client = world.start(3);
+    world.greet(0, 1);
+    client.change(&name(1), &rate("100kbit")).unwrap();
+    let (from, to) = (world.udp(0), world.udp(1));
+    for _ in 0..40 {
+        from.send_to(&[0; 1000], to.local_addr().unwrap()).unwrap();
+    }
+    drop(from);
+    until(|| client.status().unwrap().ledger.held > 20);
+    thread::scope(|scope| {
+        let last = scope.spawn(|| world.client().detach(&name(1)).unwrap());
+        let mut answers = 0;
+        while !last.is_finished() {
+            assert!(balanced(&client.status().unwrap()));
+            world.greet(0, 2);
+            answers += 1;
+        }
+        let last = last.join().unwrap();
+        assert!(answers > 5 && last.egress.total.held > 0, "{answers}, {last:?}");
+    });
+}
+
+#[test]
+fn a_port_that_others_keep_sending_to_leaves_once_it_has_what_it_was_meant_to_have() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    world.greet(0, 1);
+    client.change(&name(1), &rate("100mbit")).unwrap();
+    let (from, to) = (world.udp(0), world.udp(1));
+    to.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let target = to.local_addr().unwrap();
+    let gone = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| while to.recv(&mut [0; 1000]).is_ok() {});
+        scope.spawn(|| {
+            while !gone.load(Ordering::Relaxed) {
+                let _ = from.send_to(&[0; 1000], target);
+            }
+        });
+        until(|| client.status().unwrap().ledger.held > 100);
+        let last = client.detach(&name(1)).unwrap();
+        gone.store(true, Ordering::Relaxed);
+        assert_eq!(last.egress.total.held, 0, "{last:?}");
+    });
+}
+
+#[test]
 fn a_shaped_backlog_leaves_though_nothing_else_happens() {
     let mut world = World::new(2);
     let client = world.start(2);
-    let change =
-        PortChange { rate: Some(RateChange::To("10mbit".parse().unwrap())), ..PortChange::default() };
-    client.change(&name(1), &change).unwrap();
+    client.change(&name(1), &rate("10mbit")).unwrap();
     // A container that still asks where its neighbour is drops what its sockets send.
     world.greet(0, 1);
     let (from, to) = (world.udp(0), world.udp(1));
@@ -305,8 +354,7 @@ fn a_second_signal_does_not_wait_for_what_is_held() {
     let mut world = World::new(2);
     let client = world.start(2);
     world.greet(0, 1);
-    let slow = PortChange { rate: Some(RateChange::To("1kbit".parse().unwrap())), ..PortChange::default() };
-    client.change(&name(1), &slow).unwrap();
+    client.change(&name(1), &rate("1kbit")).unwrap();
     let (from, to) = (world.udp(0), world.udp(1));
     for _ in 0..50 {
         from.send_to(&[0; 1000], to.local_addr().unwrap()).unwrap();

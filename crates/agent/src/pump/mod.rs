@@ -27,9 +27,6 @@ const TICK: Span = Span::from_millis(1);
 /// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
 const RETRY: Span = Span::from_micros(500);
 
-/// How long a port that is detached may take to hand over what it holds.
-const DRAIN: Span = Span::from_secs(1);
-
 /// The event that says that a held UDP flow may go; ports' events carry their numbers.
 const BELL: u64 = u64::MAX;
 
@@ -171,32 +168,32 @@ impl Pump {
         Ok(())
     }
 
-    /// Detaches a port and removes its interface, and returns what the port was at its end. What it holds has up to a
-    /// second to reach its receivers; what is left then is refused.
+    /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it. What it holds goes on to
+    /// its receivers.
+    ///
+    /// # Errors
+    ///
+    /// [`DetachError::UnknownPort`]
+    pub fn close(&mut self, name: &PortName) -> Result<(), DetachError> {
+        let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
+        let id = self.attached[place].id;
+        self.plane.mute(id);
+        self.plane.switch_mut().close(id);
+        Ok(())
+    }
+
+    /// Whether a port holds nothing, or is gone.
+    pub fn is_empty(&self, name: &PortName) -> bool {
+        self.find(name).is_none_or(|place| !self.plane.switch().holds(self.attached[place].id))
+    }
+
+    /// Detaches a port and removes its interface at once, and returns what the port was at its end. What it still holds
+    /// is refused.
     ///
     /// # Errors
     ///
     /// [`DetachError`]
     pub fn detach(&mut self, name: &PortName) -> Result<PortStatus, DetachError> {
-        let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
-        let id = self.attached[place].id;
-        self.plane.mute(id);
-        let until = clock::now() + DRAIN;
-        while self.plane.switch().holds(id) && clock::now() < until {
-            // The others go on meanwhile. If their events cannot be had, waiting longer does not help.
-            if !self.turn(clock::now()) && self.wake().is_err() {
-                break;
-            }
-        }
-        self.detach_now(place)
-    }
-
-    /// Detaches a port and removes its interface at once: what it holds is refused.
-    ///
-    /// # Errors
-    ///
-    /// [`DetachError`]
-    pub fn cut(&mut self, name: &PortName) -> Result<PortStatus, DetachError> {
         let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
         self.detach_now(place)
     }
