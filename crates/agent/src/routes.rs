@@ -95,8 +95,7 @@ async fn attach(
     (status = 404, body = Problem, description = "There is no such port."),
 ))]
 async fn port(State(switch): State<Handle>, Path(name): Path<PortName>) -> Answer<PortStatus> {
-    let mut ports = switch.status().await?.ports.into_iter();
-    ports.find(|port| port.name == name).map(Json).ok_or_else(|| {
+    switch.port(name.clone()).await?.map(Json).ok_or_else(|| {
         Refusal(StatusCode::NOT_FOUND, format!("there is no port `{name}`: GET {} lists them", api::PORTS))
     })
 }

@@ -91,6 +91,7 @@ pub struct Stopped;
 
 enum Order {
     Status(oneshot::Sender<AgentStatus>),
+    Port(PortName, oneshot::Sender<Option<PortStatus>>),
     Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
     Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
     Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
@@ -159,6 +160,15 @@ impl Handle {
     /// [`Stopped`], here and below: nobody is there to answer.
     pub async fn status(&self) -> Result<AgentStatus, Stopped> {
         self.order(Order::Status).await
+    }
+
+    /// One port at this moment, if there is one of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]
+    pub async fn port(&self, name: PortName) -> Result<Option<PortStatus>, Stopped> {
+        self.order(|reply| Order::Port(name, reply)).await
     }
 
     /// Attaches a port and returns it as it is then.
@@ -381,6 +391,9 @@ impl Switch {
             Order::Status(reply) => {
                 let _ = reply.send(self.status());
             }
+            Order::Port(name, reply) => {
+                let _ = reply.send(self.pump.port(&name));
+            }
             Order::Attach(spec, reply) => {
                 let outcome = self.pump.attach(&spec);
                 let _ = reply.send(outcome.map(|()| self.port(&spec.name)));
@@ -402,7 +415,7 @@ impl Switch {
         }
     }
 
-    fn status(&mut self) -> AgentStatus {
+    fn status(&self) -> AgentStatus {
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: now().since(self.started).as_nanos(),
@@ -412,9 +425,8 @@ impl Switch {
     }
 
     /// A port that is attached.
-    fn port(&mut self, name: &PortName) -> PortStatus {
-        let mut ports = self.pump.status().ports.into_iter();
-        ports.find(|port| port.name == *name).expect("its attachment or change has just succeeded")
+    fn port(&self, name: &PortName) -> PortStatus {
+        self.pump.port(name).expect("its attachment or change has just succeeded")
     }
 
     /// Detaches the ports that are to go and hold nothing more, or had their time.

@@ -277,14 +277,12 @@ impl<F: Copy> Switch<F> {
         }
         let mut meant = vec![ClassMap([0; Class::COUNT]); self.ports.len()];
         for (index, port) in self.present() {
-            let switched = port.egress.classes.0.iter().map(|class| (index, &class.queue));
-            let parked = port.egress.parked.values().map(|flow| (index, &flow.queue));
-            let waiting = port.ingress.voqs.iter().enumerate();
-            let waiting = waiting.flat_map(|(to, voqs)| voqs.0.iter().map(move |voq| (to, &voq.queue)));
-            for (to, queue) in switched.chain(parked).chain(waiting) {
-                for node in self.cells.iter(queue) {
-                    meant[to][self.cells.label(node).stamp.class()] += 1;
-                }
+            let switched = port.egress.classes.0.iter().map(|class| &class.queue);
+            let parked = port.egress.parked.values().map(|flow| &flow.queue);
+            let waiting =
+                Class::all().flat_map(|class| self.waiting(port, index, class)).map(|voq| &voq.queue);
+            for node in switched.chain(parked).chain(waiting).flat_map(|queue| self.cells.iter(queue)) {
+                meant[index][self.cells.label(node).stamp.class()] += 1;
             }
         }
         for (index, port) in self.present() {
@@ -299,7 +297,8 @@ impl<F: Copy> Switch<F> {
                         return Err(Defect::Imbalance { port: index, class, side, account, counted });
                     }
                 }
-                if self.next_waiting(port, index, class).is_some_and(|load| port.permits(class, load)) {
+                let next = self.waiting(port, index, class).next().and_then(|voq| voq.queue.head());
+                if next.is_some_and(|node| port.permits(class, self.cells.label(node).load())) {
                     return Err(Defect::Idle { port: index, class });
                 }
             }
@@ -307,11 +306,11 @@ impl<F: Copy> Switch<F> {
         Ok(())
     }
 
-    /// The first frame that waits for an egress.
-    fn next_waiting(&self, egress: &Port, index: usize, class: Class) -> Option<Load> {
-        let ingress = self.ports.get(usize::from(egress.egress.classes[class].waiting))?.as_ref()?;
-        let node = ingress.ingress.voqs[index][class].queue.head()?;
-        Some(self.cells.label(node).load())
+    /// The VOQs in which frames wait for an egress, in the order of its round.
+    fn waiting(&self, egress: &Port, index: usize, class: Class) -> impl Iterator<Item = &Voq> {
+        let voq =
+            move |from: u16| Some(&self.ports.get(usize::from(from))?.as_ref()?.ingress.voqs[index][class]);
+        core::iter::successors(voq(egress.egress.classes[class].waiting), move |last| voq(last.next))
     }
 
     /// The ports that are attached, with their numbers.

@@ -15,7 +15,7 @@ use model::{
     AgentSettings, AgentStatus, Attachment, HostConfig, Limits, PortChange, PortName, PortSpec, PortState,
     RateChange,
 };
-use ports::netlink::Netlink;
+use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Class, Rate, Span};
@@ -314,6 +314,18 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     assert!(ask("GET /v2", "").contains("/v1/openapi.json"));
     assert!(ask("PUT /v1/status", "").starts_with("HTTP/1.1 405"));
     assert!(ask("GET /v1/openapi.json", "").contains("\"openapi\":\"3.1.0\""));
+}
+
+#[test]
+fn an_interface_that_was_set_down_is_noticed() {
+    let mut world = World::new(2);
+    let client = world.start(2);
+    let notes = |place| client.port(&name(place)).unwrap().notes;
+    assert!(notes(0).is_empty(), "{:?}", notes(0));
+    let down = LinkChange { up: Some(false), ..LinkChange::default() };
+    Netlink::open_in(&world.containers[0]).unwrap().change_link("eth0", down).unwrap();
+    until(|| notes(0).iter().any(|note| note.contains("set down inside the container")));
+    assert!(notes(1).is_empty(), "{:?}", notes(1));
 }
 
 #[test]

@@ -24,6 +24,11 @@ pub use plane::{Gate, Open, Plane, Verdict};
 /// How often the switch looks at its clock for verdicts and ageing.
 const TICK: Span = Span::from_millis(1);
 
+/// How often the kernel is asked about each port, and how long it is left in peace between two: it answers under a lock
+/// that others wait for.
+const LOOK: Span = Span::from_secs(1);
+const LOOK_PAUSE: Span = Span::from_millis(50);
+
 /// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
 const RETRY: Span = Span::from_micros(500);
 
@@ -39,6 +44,9 @@ pub struct Pump {
     /// The time of the last turn.
     turned_at: Instant,
     tick_at: Instant,
+    /// When to ask the kernel about a port, and which one: its place among those that are attached.
+    look_at: Instant,
+    next_look: usize,
     /// When to ask the gate again.
     gate_due: Option<Instant>,
     /// When to offer a frame again to a device that had no room.
@@ -50,7 +58,10 @@ pub struct Pump {
 struct Attached {
     id: PortId,
     spec: PortSpec,
-    notes: Vec<String>,
+    /// Why its UDP sockets are not watched, if that failed.
+    unwatched: Option<String>,
+    /// What the last look found.
+    seen: Vec<String>,
 }
 
 /// Why the switch cannot start.
@@ -137,6 +148,8 @@ impl Pump {
             epoll,
             turned_at: Instant::ZERO,
             tick_at: Instant::ZERO,
+            look_at: Instant::ZERO,
+            next_look: 0,
             gate_due: None,
             retry_at: None,
         })
@@ -155,11 +168,11 @@ impl Pump {
         let device = TapPort::attach(&tap_config(spec)?)?;
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         let Attachment::Container { netns, .. } = &spec.attach;
-        let note = self.plane.gate_mut().serve(id, netns);
+        let unwatched = self.plane.gate_mut().serve(id, netns);
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        self.attached.push(Attached { id, spec: spec.clone(), notes: note.into_iter().collect() });
+        self.attached.push(Attached { id, spec: spec.clone(), unwatched, seen: Vec::new() });
         if let Err(error) = added {
             // The device's own error, if any, would only hide this one.
             let _ = self.detach_now(self.attached.len() - 1);
@@ -221,8 +234,14 @@ impl Pump {
     }
 
     /// Everything that there is to know now, as far as the pump knows it: version and times are its owner's.
-    pub fn status(&mut self) -> AgentStatus {
-        report::agent(&mut self.plane, &self.attached, clock::now())
+    pub fn status(&self) -> AgentStatus {
+        report::agent(&self.plane, &self.attached, clock::now())
+    }
+
+    /// One port, if there is one of that name.
+    pub fn port(&self, name: &PortName) -> Option<PortStatus> {
+        let port = &self.attached[self.find(name)?];
+        Some(report::port(&self.plane, port, clock::now()))
     }
 
     /// One visit to every port. Whether it did something; if not, it is time to sleep.
@@ -232,6 +251,9 @@ impl Pump {
             self.tick_at = now + TICK;
             self.plane.tick(now);
         }
+        if now >= self.look_at {
+            self.look(now);
+        }
         if self.plane.turn(now) {
             return true;
         }
@@ -240,11 +262,21 @@ impl Pump {
         self.gate_due.is_some_and(|due| due <= now)
     }
 
-    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.
+    /// Asks the kernel about one port; each has its turn.
+    fn look(&mut self, now: Instant) {
+        let count = self.attached.len();
+        self.look_at = now + Span::from_nanos(LOOK.as_nanos() / count.max(1) as u64).max(LOOK_PAUSE);
+        self.next_look = (self.next_look + 1) % count.max(1);
+        if let Some(port) = self.attached.get_mut(self.next_look) {
+            port.seen = self.plane.device_mut(port.id).notes();
+        }
+    }
+
+    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about, a look.
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
-        [switch, self.gate_due, self.retry_at].into_iter().flatten().min()
+        [switch, self.gate_due, self.retry_at, Some(self.look_at)].into_iter().flatten().min()
     }
 
     /// Readable when a port has something, or a held flow may go.
@@ -293,7 +325,7 @@ impl Pump {
 
     fn detach_now(&mut self, place: usize) -> Result<PortStatus, DetachError> {
         let Attached { id, .. } = self.attached[place];
-        let status = report::port(&mut self.plane, &self.attached[place], clock::now());
+        let status = report::port(&self.plane, &self.attached[place], clock::now());
         self.attached.remove(place);
         self.plane.gate_mut().unserve(id);
         // Closing the device takes it out of the event queue.

@@ -9,11 +9,7 @@ use super::Attached;
 use super::gate::HostGate;
 use super::plane::Plane;
 
-pub(super) fn agent(
-    plane: &mut Plane<TapPort, HostGate>,
-    attached: &[Attached],
-    now: Instant,
-) -> AgentStatus {
+pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now: Instant) -> AgentStatus {
     AgentStatus {
         version: String::new(),
         uptime_ns: 0,
@@ -24,11 +20,10 @@ pub(super) fn agent(
     }
 }
 
-pub(super) fn port(plane: &mut Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
-    let Attached { id, spec, notes } = attached;
-    let mut notes = notes.clone();
-    notes.extend(plane.device_mut(*id).notes());
-    notes.extend(plane.failure(*id).map(ToString::to_string));
+pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
+    let Attached { id, spec, unwatched, seen } = attached;
+    let failure = plane.failure(*id).map(ToString::to_string);
+    let notes = unwatched.iter().chain(seen).cloned().chain(failure).collect();
     let switch = plane.switch();
     let ingress = |class| switch.ingress_account(*id, class);
     let egress = |class| switch.egress_account(*id, class);
