@@ -52,11 +52,19 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let mut worker = Worker::start(config)?;
     drop(inside);
     tracing::info!(socket, "serving");
-    let last = runtime.block_on(live(&mut worker, listener, signals))?;
+    let last = runtime.block_on(async {
+        let last = live(&mut worker, listener, signals).await;
+        if last.is_err() {
+            // Nobody could ask it for anything any more. If it has ended already, so much the better.
+            worker.handle().hurry();
+            let _ = worker.handle().stop().await;
+        }
+        last
+    });
     if !worker.join() {
         return Err(ServeError::SwitchDied);
     }
-    let AgentStatus { ledger, balanced, .. } = last;
+    let AgentStatus { ledger, balanced, .. } = last?;
     let refused = ledger.refused_total();
     tracing::info!(ledger.accepted, ledger.delivered, refused, ledger.held, balanced, "stopped");
     Ok(())

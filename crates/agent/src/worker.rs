@@ -42,7 +42,8 @@ const NICE: i32 = -10;
 /// slice is as long as a hundred frames of a gigabit.
 const SLICE: Span = Span::from_micros(100);
 
-/// The switch's thread, from its start to its end.
+/// The switch's thread, from its start to its end. It ends, and leaves nothing attached, when it is stopped or when
+/// nobody is left who could give it an order.
 #[derive(Debug)]
 pub struct Worker {
     handle: Handle,
@@ -305,7 +306,7 @@ impl Switch {
         let mut last_look = turn_began;
         loop {
             if !self.obey_all() {
-                return;
+                return self.end();
             }
             let worked = self.pump.turn(turn_began);
             let turn_ended = now();

@@ -41,6 +41,6 @@ pub use account::{Account, Load, Reason, Refusal};
 pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
 pub use depart::{Departures, Flow, Head};
 pub use forward::{Arrival, Arrivals, Full};
-pub use port::PortId;
+pub use port::{MAX_PORTS, PortId};
 pub use switch::{Defect, Released, Switch, TooManyPorts};
 pub use table::MacEntry;

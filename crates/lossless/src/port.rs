@@ -22,7 +22,7 @@ impl PortId {
 }
 
 /// The most ports of one switch.
-pub(crate) const MAX_PORTS: usize = 1024;
+pub const MAX_PORTS: usize = 1024;
 
 /// No port.
 pub(crate) const NOBODY: u16 = u16::MAX;

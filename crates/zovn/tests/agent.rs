@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use agent::Worker;
 use api::{Client, ClientError};
 use model::{
     AgentSettings, AgentStatus, Attachment, HostConfig, Limits, PortChange, PortName, PortSpec, PortState,
@@ -72,14 +73,17 @@ impl World {
         }
     }
 
-    fn command(&self, ports: usize) -> Command {
-        let file = self.directory.path().join("host.toml");
-        let declared = HostConfig {
+    fn declaration(&self, ports: usize) -> HostConfig {
+        HostConfig {
             // Nobody waits so long: a test that drains at all has to find another end.
             agent: AgentSettings { drain: Span::from_secs(600), ..AgentSettings::default() },
             ports: (0..ports).map(|place| self.port(place)).collect(),
-        };
-        fs::write(&file, toml::to_string(&declared).unwrap()).unwrap();
+        }
+    }
+
+    fn command(&self, ports: usize) -> Command {
+        let file = self.directory.path().join("host.toml");
+        fs::write(&file, toml::to_string(&self.declaration(ports)).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.arg("agent").arg("-c").arg(file).arg("--socket").arg(self.socket());
         command.stderr(Stdio::piped());
@@ -379,6 +383,15 @@ fn a_second_signal_does_not_wait_for_what_is_held() {
     assert_eq!(code, Some(0), "{log}");
     assert!(log.contains("balanced=true") && !log.contains("ledger.held=0 "), "{log}");
     assert!(!world.socket().exists() && !world.has_interface(0) && !world.has_interface(1));
+}
+
+#[test]
+fn a_switch_that_nobody_can_order_leaves_nothing_behind() {
+    let world = World::new(1);
+    let worker = Worker::start(world.declaration(1)).unwrap();
+    assert!(world.has_interface(0));
+    drop(worker);
+    until(|| !world.has_interface(0));
 }
 
 #[test]

@@ -7,7 +7,9 @@ mod report;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use lossless::{ClassKind, Classes, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts};
+use lossless::{
+    ClassKind, Classes, MAX_PORTS, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
+};
 use model::{
     AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName, PortSpec,
     PortStatus, RateChange,
@@ -164,6 +166,10 @@ impl Pump {
         spec.check()?;
         if self.find(&spec.name).is_some() {
             return Err(AttachError::NameTaken(spec.name.clone()));
+        }
+        // Before there is an interface, which would outlive its port.
+        if self.attached.len() == MAX_PORTS {
+            return Err(TooManyPorts.into());
         }
         let device = TapPort::attach(&tap_config(spec)?)?;
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
