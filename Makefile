@@ -2,6 +2,7 @@
 
 CARGO   ?= cargo
 PREFIX  ?= /usr/local
+UNITS    = $(PREFIX)/lib/systemd/system
 SECONDS ?= 30
 
 help: ## this list
@@ -52,8 +53,13 @@ doc: packages ## target/doc
 bench: packages ## every benchmark
 	$(CARGO) bench --workspace --benches
 
-install: build ## into DESTDIR/PREFIX
+# The example's ports stay comments: it is for its reader to name containers that exist.
+install: build ## into DESTDIR/PREFIX: the program, its unit, and an example of /etc/zovn/host.toml if there is none
 	install -D -m 755 target/release/zovn $(DESTDIR)$(PREFIX)/bin/zovn
+	install -d $(DESTDIR)$(UNITS) $(DESTDIR)/etc/zovn
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/zovn-agent.service >$(DESTDIR)$(UNITS)/zovn-agent.service
+	[ -e $(DESTDIR)/etc/zovn/host.toml ] || \
+	sed '/^\[\[port/,$$ s/^[^#]/# &/' examples/host.toml >$(DESTDIR)/etc/zovn/host.toml
 
 clean: ## removes what was built
 	$(CARGO) clean
