@@ -79,7 +79,9 @@ fn parse(text: &str) -> Result<HostConfig, Mistake> {
 
 /// Where the port stands that an error names: of two with one name, the later.
 fn culprit(config: &HostConfig, error: &InvalidConfig, places: &[Range<usize>]) -> Range<usize> {
-    let (InvalidConfig::DuplicatePort(name) | InvalidConfig::Port { port: name, .. }) = error;
+    let (InvalidConfig::DuplicatePort(name)
+    | InvalidConfig::DuplicateMac { port: name, .. }
+    | InvalidConfig::Port { port: name, .. }) = error;
     let place = config.ports.iter().rposition(|port| port.name == *name);
     place.and_then(|place| places.get(place)).cloned().unwrap_or_default()
 }
@@ -146,6 +148,27 @@ mod tests {
     fn the_second_of_two_ports_with_one_name_is_blamed() {
         let error = complaint(&format!("{PORT}{PORT}"));
         assert_eq!(error, "host.toml:4: `[[port]]`: port `a` is declared twice: give each port its own name");
+    }
+
+    #[test]
+    fn the_second_of_two_ports_with_one_ethernet_address_is_blamed() {
+        let first = PORT.replace(" }", ", mac = '02:00:00:00:00:01' }");
+        let error = complaint(&(first.clone() + &first.replace("'a'\n", "'b'\n")));
+        assert_eq!(
+            error,
+            "host.toml:4: `[[port]]`: port `b`: Ethernet address 02:00:00:00:00:01 is port `a`'s already: keep it for one \
+             of them"
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_shown() {
+        let error = complaint(&PORT.replace(" }", ", addresses = ['banana'] }"));
+        assert!(error.starts_with("host.toml:3: "), "{error}");
+        assert!(
+            error
+                .ends_with("`banana` is not an address with a prefix: write it as 10.0.0.1/24 or fd00::1/64")
+        );
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn host_config<'a>(
             netns: endpoint.netns.clone(),
             interface: INTERFACE.into(),
             mac: Some(endpoint.mac),
-            addresses: endpoint.addresses.iter().map(ToString::to_string).collect(),
+            addresses: endpoint.addresses.clone(),
             mtu: spec.mtu,
             offload: spec.offload,
         },

@@ -44,13 +44,13 @@ pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
         if site.spec.static_addresses {
             for (other, _) in site.endpoints.iter().filter(|(other, _)| other.name != endpoint.name) {
                 for address in &other.addresses {
-                    netlink.add_neighbour(link, address.ip(), other.mac)?;
+                    netlink.add_neighbour(link, address.address, other.mac)?;
                 }
             }
         }
         if endpoint.initcwnd.is_some() {
             for address in &endpoint.addresses {
-                let to = network(address.0);
+                let to = network(*address);
                 netlink.add_route(Route { to, via: None, link, initial_window: endpoint.initcwnd })?;
             }
         }
@@ -67,7 +67,7 @@ pub(crate) fn configure(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) ->
     netlink.change_link(INTERFACE, change)?;
     let link = netlink.index(INTERFACE)?;
     for address in &endpoint.addresses {
-        netlink.add_address(link, address.0)?;
+        netlink.add_address(link, *address)?;
     }
     Ok(())
 }

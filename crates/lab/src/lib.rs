@@ -34,4 +34,4 @@ pub use error::LabError;
 pub use home::{Found, Home, Record, State};
 pub use lab::Lab;
 pub use program::find;
-pub use spec::{Address, Endpoint, EndpointSpec, LabSpec, ParseSwitchError, SwitchKind};
+pub use spec::{Endpoint, EndpointSpec, LabSpec, ParseSwitchError, SwitchKind};

@@ -14,9 +14,8 @@ use std::path::Path;
 use std::str::FromStr;
 
 use model::AgentSettings;
-use ports::netlink::{ParsePrefixError, Prefix};
 use serde::{Deserialize, Deserializer, Serialize};
-use units::{Mac, Rate};
+use units::{Mac, Prefix, Rate};
 
 use crate::{LabError, ovs};
 
@@ -62,7 +61,7 @@ pub struct EndpointSpec {
     pub count: Option<u32>,
     /// Its addresses; 10.0.0.n/24 and fd00::n/64 if empty, where n is the endpoint's place in the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<Prefix>,
     /// Its Ethernet address; 02:00:00:00:00:0n if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<Mac>,
@@ -104,7 +103,7 @@ pub struct Endpoint {
     /// Its Ethernet address.
     pub mac: Mac,
     /// Its addresses.
-    pub addresses: Vec<Address>,
+    pub addresses: Vec<Prefix>,
     /// The rate of its link, towards it.
     pub rate: Option<Rate>,
     /// How many frames wait for that link at most.
@@ -114,10 +113,6 @@ pub struct Endpoint {
     /// TCP's initial congestion window, in segments.
     pub initcwnd: Option<u32>,
 }
-
-/// An address and the length of its network's prefix, stored as one word: `10.0.0.1/24`.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Address(pub Prefix);
 
 impl LabSpec {
     /// A lab without endpoints and with everything else as a file would have it that does not mention it.
@@ -206,11 +201,8 @@ impl LabSpec {
         }
         let addresses = match (&spec.addresses[..], u8::try_from(number)) {
             ([], Ok(n @ 1..=254)) => vec![
-                Address(Prefix { address: Ipv4Addr::new(10, 0, 0, n).into(), length: 24 }),
-                Address(Prefix {
-                    address: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n.into()).into(),
-                    length: 64,
-                }),
+                Prefix { address: Ipv4Addr::new(10, 0, 0, n).into(), length: 24 },
+                Prefix { address: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n.into()).into(), length: 64 },
             ],
             ([], _) => {
                 return wrong("10.0.0.0/24 holds 254 endpoints: give the others `addresses` of their own");
@@ -235,7 +227,7 @@ impl LabSpec {
         }
         let mut seen = BTreeSet::new();
         for endpoint in endpoints {
-            let ips = endpoint.addresses.iter().map(|address| address.ip().to_string());
+            let ips = endpoint.addresses.iter().map(|address| address.address.to_string());
             for word in [endpoint.name.clone(), endpoint.mac.to_string()].into_iter().chain(ips) {
                 if !seen.insert(word.clone()) {
                     return Err(self.wrong(format!("`{word}` is given to two endpoints: keep it for one")));
@@ -295,7 +287,7 @@ impl SwitchKind {
 impl Endpoint {
     /// Its first IPv4 address.
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
-        self.addresses.iter().find_map(|address| match address.ip() {
+        self.addresses.iter().find_map(|address| match address.address {
             IpAddr::V4(ip) => Some(ip),
             IpAddr::V6(_) => None,
         })
@@ -303,7 +295,7 @@ impl Endpoint {
 
     /// Its first IPv6 address.
     pub fn ipv6(&self) -> Option<Ipv6Addr> {
-        self.addresses.iter().find_map(|address| match address.ip() {
+        self.addresses.iter().find_map(|address| match address.address {
             IpAddr::V4(_) => None,
             IpAddr::V6(ip) => Some(ip),
         })
@@ -327,39 +319,6 @@ impl FromStr for SwitchKind {
 impl fmt::Display for SwitchKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
-    }
-}
-
-impl Address {
-    /// The address without its prefix.
-    pub fn ip(self) -> IpAddr {
-        self.0.address
-    }
-}
-
-impl FromStr for Address {
-    type Err = ParsePrefixError;
-
-    fn from_str(word: &str) -> Result<Self, ParsePrefixError> {
-        word.parse().map(Self)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl Serialize for Address {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use units::Span;
+use units::{Mac, Span};
 
 use crate::{ClassKind, PortName, PortSpec};
 
@@ -73,6 +73,16 @@ pub enum InvalidConfig {
     /// Two ports share a name.
     #[error("port `{0}` is declared twice: give each port its own name")]
     DuplicatePort(PortName),
+    /// Two ports share an Ethernet address.
+    #[error("port `{port}`: Ethernet address {mac} is port `{owner}`'s already: keep it for one of them")]
+    DuplicateMac {
+        /// The later port.
+        port: PortName,
+        /// The address.
+        mac: Mac,
+        /// The earlier port.
+        owner: PortName,
+    },
     /// A port is wrong by itself.
     #[error("port `{port}`: {what}")]
     Port {
@@ -92,9 +102,7 @@ impl HostConfig {
     pub fn check(&self) -> Result<(), InvalidConfig> {
         for (place, port) in self.ports.iter().enumerate() {
             port.check()?;
-            if self.ports[..place].iter().any(|earlier| earlier.name == port.name) {
-                return Err(InvalidConfig::DuplicatePort(port.name.clone()));
-            }
+            self.ports[..place].iter().try_for_each(|earlier| port.check_beside(earlier))?;
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! One port's declaration.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, Mac, Rate};
+use units::{Bytes, Class, Mac, Prefix, Rate};
 
 use crate::InvalidConfig;
 
@@ -61,8 +62,9 @@ pub enum Attachment {
         #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "02:00:00:00:00:01"))]
         mac: Option<Mac>,
         /// The interface's addresses with their prefixes, `10.0.0.1/24` or `fd00::1/64`.
-        #[serde(default, skip_serializing_if = "alloc::vec::Vec::is_empty")]
-        addresses: alloc::vec::Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>, example = json!(["10.0.0.1/24"])))]
+        addresses: Vec<Prefix>,
         /// The largest packet, in bytes.
         #[serde(default = "default_mtu")]
         mtu: u32,
@@ -181,6 +183,34 @@ impl PortSpec {
         }
         Ok(())
     }
+
+    /// Whether the declaration can stand beside an earlier one.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] blames this one.
+    pub fn check_beside(&self, earlier: &Self) -> Result<(), InvalidConfig> {
+        let port = self.name.clone();
+        if port == earlier.name {
+            return Err(InvalidConfig::DuplicatePort(port));
+        }
+        if self.mac() == earlier.mac() {
+            let (mac, owner) = (self.mac(), earlier.name.clone());
+            return Err(InvalidConfig::DuplicateMac { port, mac, owner });
+        }
+        Ok(())
+    }
+
+    /// The interface's Ethernet address: the one that is declared, or one that is made from the port's name.
+    pub fn mac(&self) -> Mac {
+        let Attachment::Container { mac, .. } = &self.attach;
+        mac.unwrap_or_else(|| Mac::local(fnv1a(self.name.0.as_bytes())))
+    }
+}
+
+/// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 fn no_byte_bound() -> Bytes {

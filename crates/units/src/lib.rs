@@ -13,6 +13,7 @@ extern crate alloc;
 
 mod class;
 mod mac;
+mod prefix;
 mod rate;
 mod rng;
 mod size;
@@ -21,6 +22,7 @@ mod word;
 
 pub use class::{Class, ClassMap};
 pub use mac::Mac;
+pub use prefix::Prefix;
 pub use rate::Rate;
 pub use rng::Rng;
 pub use size::Bytes;

@@ -69,7 +69,7 @@ macro_rules! serde_as_word {
 }
 
 #[cfg(feature = "serde")]
-serde_as_word!(crate::Bytes, crate::Mac, crate::Rate, crate::Span);
+serde_as_word!(crate::Bytes, crate::Mac, crate::Prefix, crate::Rate, crate::Span);
 
 #[cfg(test)]
 mod tests {

@@ -62,7 +62,7 @@ impl World {
                 netns: self.container(place),
                 interface: "eth0".into(),
                 mac: None,
-                addresses: vec![format!("10.9.0.{}/24", place + 1)],
+                addresses: vec![format!("10.9.0.{}/24", place + 1).parse().unwrap()],
                 mtu: 1500,
                 offload: true,
             },
@@ -288,6 +288,10 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     let mut world = World::new(1);
     let client = world.start(1);
     assert_eq!(refusal(client.attach(&world.port(0))).0, 409);
+    let mut twin = world.port(7);
+    let Attachment::Container { mac, .. } = &mut twin.attach;
+    *mac = Some(world.port(0).mac());
+    assert_eq!(refusal(client.attach(&twin)).0, 422);
     let (status, problem) = refusal(client.attach(&world.port(7)));
     assert_eq!(status, 422);
     assert!(problem.contains(&world.container(7)), "{problem}");

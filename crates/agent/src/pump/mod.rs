@@ -14,10 +14,9 @@ use model::{
     AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName, PortSpec,
     PortStatus, RateChange,
 };
-use ports::netlink::Prefix;
 use ports::tap::{self, TapConfig, TapPort};
 use rustix::event::epoll;
-use units::{ClassMap, Instant, Mac, Rate, Span};
+use units::{ClassMap, Instant, Rate, Span};
 
 use crate::clock;
 use gate::HostGate;
@@ -80,14 +79,6 @@ pub enum AttachError {
     /// Its declaration cannot stand.
     #[error(transparent)]
     Invalid(#[from] InvalidConfig),
-    /// One of its addresses is none.
-    #[error("port `{port}`: {source}")]
-    Address {
-        /// The port.
-        port: PortName,
-        /// What is wrong with it.
-        source: ports::netlink::ParsePrefixError,
-    },
     /// Its interface cannot be made.
     #[error(transparent)]
     Interface(#[from] tap::AttachError),
@@ -167,11 +158,12 @@ impl Pump {
         if self.find(&spec.name).is_some() {
             return Err(AttachError::NameTaken(spec.name.clone()));
         }
+        self.attached.iter().try_for_each(|port| spec.check_beside(&port.spec))?;
         // Before there is an interface, which would outlive its port.
         if self.attached.len() == MAX_PORTS {
             return Err(TooManyPorts.into());
         }
-        let device = TapPort::attach(&tap_config(spec)?)?;
+        let device = TapPort::attach(&tap_config(spec))?;
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         let Attachment::Container { netns, .. } = &spec.attach;
         let unwatched = self.plane.gate_mut().serve(id, netns);
@@ -340,19 +332,15 @@ impl Pump {
     }
 }
 
-fn tap_config(spec: &PortSpec) -> Result<TapConfig, AttachError> {
-    let Attachment::Container { netns, interface, mac, addresses, mtu, offload } = &spec.attach;
-    let parse = |address: &String| {
-        address.parse::<Prefix>().map_err(|source| AttachError::Address { port: spec.name.clone(), source })
-    };
-    let mac = mac.unwrap_or_else(|| Mac::local(fnv1a(spec.name.0.as_bytes())));
-    Ok(TapConfig {
-        addresses: addresses.iter().map(parse).collect::<Result<_, _>>()?,
+fn tap_config(spec: &PortSpec) -> TapConfig {
+    let Attachment::Container { netns, interface, addresses, mtu, offload, .. } = &spec.attach;
+    TapConfig {
+        addresses: addresses.clone(),
         mtu: *mtu,
         offload: *offload,
         small_slots: spec.ingress.frames.min(MOST_SLOTS),
-        ..TapConfig::new(netns, interface, mac)
-    })
+        ..TapConfig::new(netns, interface, spec.mac())
+    }
 }
 
 /// The most frames of one sender that the switch holds, whatever is declared: 128 MiB of them.
@@ -377,9 +365,4 @@ fn port_config(spec: &PortSpec) -> PortConfig {
 fn burst_bytes(rate: Rate, mtu: u32) -> u32 {
     let slack = u32::try_from(rate.bytes_in(Span::from_micros(50))).unwrap_or(u32::MAX);
     slack.max(2 * (mtu + 14))
-}
-
-/// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.
-fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

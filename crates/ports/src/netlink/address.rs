@@ -1,8 +1,6 @@
 //! Addresses, routes and neighbours.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
@@ -13,18 +11,9 @@ use netlink_packet_route::route::{
     RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use units::Mac;
+use units::{Mac, Prefix};
 
 use super::{Netlink, NetlinkError};
-
-/// An address and the length of its network's prefix: `10.0.0.1/24`, `fd00::1/64`.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Prefix {
-    /// The address.
-    pub address: IpAddr,
-    /// How many of its bits name the network.
-    pub length: u8,
-}
 
 /// A route through one device.
 #[derive(Clone, Copy, Debug)]
@@ -38,39 +27,6 @@ pub struct Route {
     /// The segments that a TCP connection may begin with before it hears back (RFC 6928), if not the kernel's own
     /// choice.
     pub initial_window: Option<u32>,
-}
-
-/// Why a text is no address with a prefix.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is not an address with a prefix: write it like 10.0.0.1/24 or fd00::1/64")]
-pub struct ParsePrefixError(String);
-
-impl Prefix {
-    /// Every IPv4 address.
-    pub const ALL_V4: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), length: 0 };
-    /// Every IPv6 address.
-    pub const ALL_V6: Self = Self { address: IpAddr::V6(Ipv6Addr::UNSPECIFIED), length: 0 };
-}
-
-impl FromStr for Prefix {
-    type Err = ParsePrefixError;
-
-    fn from_str(text: &str) -> Result<Self, ParsePrefixError> {
-        let parse = || {
-            let (address, length) = text.split_once('/')?;
-            let address: IpAddr = address.parse().ok()?;
-            let length = length.parse().ok()?;
-            let most = if address.is_ipv4() { 32 } else { 128 };
-            (length <= most).then_some(Self { address, length })
-        };
-        parse().ok_or_else(|| ParsePrefixError(text.into()))
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
 }
 
 impl Netlink {
@@ -150,20 +106,5 @@ fn family_of(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_prints_as_it_was_read() {
-        for text in ["10.0.0.1/24", "fd00::1/64", "0.0.0.0/0"] {
-            assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
-        }
-        for wrong in ["", "10.0.0.1", "10.0.0.1/33", "fd00::1/129", "10.0.0/8", "10.0.0.1/-1"] {
-            assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
-        }
     }
 }

@@ -26,10 +26,11 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
 use crate::netns::{Namespace, NamespaceError};
 
-pub use address::{ParsePrefixError, Prefix, Route};
+pub use address::Route;
 pub use link::{Link, LinkChange, LinkCounters};
 pub(crate) use qdisc::set_request;
 pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
+pub use units::Prefix;
 
 /// A connection to the kernel's routing tables in one namespace.
 #[derive(Debug)]
