@@ -21,5 +21,7 @@ mod port;
 mod status;
 
 pub use host::{AgentSettings, HostConfig, InvalidConfig, Polling};
-pub use port::{Attachment, ClassKind, Limits, NoRate, PortChange, PortName, PortSpec, RateChange};
+pub use port::{
+    Attachment, ClassKind, Limits, LimitsChange, NoRate, PortChange, PortName, PortSpec, RateChange,
+};
 pub use status::{AgentStatus, ClassStatus, LedgerStatus, Ledgers, PortState, PortStatus};

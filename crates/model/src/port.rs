@@ -97,6 +97,10 @@ impl Limits {
     pub fn ingress() -> Self {
         Self { frames: 1024, bytes: no_byte_bound() }
     }
+
+    fn changed(self, change: LimitsChange) -> Self {
+        Self { frames: change.frames.unwrap_or(self.frames), bytes: change.bytes.unwrap_or(self.bytes) }
+    }
 }
 
 /// What a class promises.
@@ -120,15 +124,27 @@ pub struct PortChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateChange>,
     /// New egress bounds. What already waits is never dropped to fit them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub egress: Option<Limits>,
+    pub egress: LimitsChange,
     /// New ingress bounds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ingress: Option<Limits>,
+    pub ingress: LimitsChange,
     /// A new class for untagged frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
     pub class: Option<Class>,
+}
+
+/// New bounds of a queue; what is absent stays as it is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsChange {
+    /// The most frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u32>,
+    /// The most bytes. As many as never wait, such as `4gib`, lift an old bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1mib"))]
+    pub bytes: Option<Bytes>,
 }
 
 /// A new rate or none: `"1gbit"` or `"none"`.
@@ -199,6 +215,21 @@ impl PortSpec {
             return Err(InvalidConfig::DuplicateMac { port, mac, owner });
         }
         Ok(())
+    }
+
+    /// The port as it is after a change.
+    pub fn changed(&self, change: &PortChange) -> Self {
+        Self {
+            rate: match change.rate {
+                None => self.rate,
+                Some(RateChange::To(rate)) => Some(rate),
+                Some(RateChange::None(NoRate::None)) => None,
+            },
+            egress: self.egress.changed(change.egress),
+            ingress: self.ingress.changed(change.ingress),
+            class: change.class.unwrap_or(self.class),
+            ..self.clone()
+        }
     }
 
     /// The interface's Ethernet address: the one that is declared, or one that is made from the port's name.

@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use agent::Worker;
 use api::{Client, ClientError};
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, PortChange, PortName, PortSpec, PortState,
-    RateChange,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, LimitsChange, PortChange, PortName, PortSpec,
+    PortState, RateChange,
 };
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
-use units::{Class, Rate, Span};
+use units::{Bytes, Class, Rate, Span};
 
 /// Containers, a directory and at most one agent of a test's own, which go with it even if it fails.
 struct World {
@@ -162,6 +162,11 @@ fn rate(rate: &str) -> PortChange {
     PortChange { rate: Some(RateChange::To(rate.parse().unwrap())), ..PortChange::default() }
 }
 
+fn egress_frames(frames: u32) -> PortChange {
+    let egress = LimitsChange { frames: Some(frames), ..LimitsChange::default() };
+    PortChange { egress, ..PortChange::default() }
+}
+
 /// Waits for a condition that is known to come.
 fn until(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -196,6 +201,11 @@ fn ports_come_change_and_go_while_frames_flow() {
     world.greet(2, 1);
     let lift = PortChange { rate: Some(RateChange::None(model::NoRate::None)), ..PortChange::default() };
     assert_eq!(client.change(&name(2), &lift).unwrap().rate, None);
+
+    let narrow = LimitsChange { bytes: Some(Bytes(1 << 20)), ..LimitsChange::default() };
+    client.change(&name(2), &PortChange { egress: narrow, ..PortChange::default() }).unwrap();
+    let limits = client.change(&name(2), &egress_frames(512)).unwrap().egress_limits;
+    assert_eq!(limits, Limits { frames: 512, bytes: Bytes(1 << 20) }, "what a change does not name stays");
 
     let last = client.detach(&name(2)).unwrap();
     assert!(last.egress.total.delivered > 0 && last.balances(), "{last:?}");
@@ -300,9 +310,7 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
         assert_eq!(status, 404);
         assert!(problem.contains("`c9`"), "{problem}");
     }
-    let no_queue =
-        PortChange { egress: Some(Limits { frames: 0, ..Limits::egress() }), ..PortChange::default() };
-    assert_eq!(refusal(client.change(&name(0), &no_queue)).0, 422);
+    assert_eq!(refusal(client.change(&name(0), &egress_frames(0))).0, 422);
 
     let ask = |request: &str, body: &str| {
         let mut stream = UnixStream::connect(world.socket()).unwrap();

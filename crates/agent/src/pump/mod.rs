@@ -11,8 +11,7 @@ use lossless::{
     ClassKind, Classes, MAX_PORTS, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
 };
 use model::{
-    AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName, PortSpec,
-    PortStatus, RateChange,
+    AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName, PortSpec, PortStatus,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use rustix::event::epoll;
@@ -216,15 +215,7 @@ impl Pump {
     /// [`ChangeError`]; the port stays as it was.
     pub fn change(&mut self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
         let place = self.find(name).ok_or_else(|| ChangeError::UnknownPort(name.clone()))?;
-        let mut spec = self.attached[place].spec.clone();
-        match change.rate {
-            None => {}
-            Some(RateChange::To(rate)) => spec.rate = Some(rate),
-            Some(RateChange::None(_)) => spec.rate = None,
-        }
-        spec.egress = change.egress.unwrap_or(spec.egress);
-        spec.ingress = change.ingress.unwrap_or(spec.ingress);
-        spec.class = change.class.unwrap_or(spec.class);
+        let spec = self.attached[place].spec.changed(change);
         spec.check()?;
         self.plane.switch_mut().configure(clock::now(), self.attached[place].id, port_config(&spec));
         self.attached[place].spec = spec;
