@@ -216,7 +216,7 @@ impl From<ChangeError> for Refusal {
     fn from(error: ChangeError) -> Self {
         let status = match error {
             ChangeError::UnknownPort(_) => StatusCode::NOT_FOUND,
-            ChangeError::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            ChangeError::Invalid(_) | ChangeError::Memory { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self(status, error.to_string())
     }

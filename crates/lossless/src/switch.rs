@@ -182,6 +182,14 @@ impl<F: Copy> Switch<F> {
         room
     }
 
+    /// What a port's sender has held uses up the port's own memory: its paused time runs until some of it is released.
+    pub fn pause(&mut self, now: Instant, port: PortId) {
+        let ingress = &mut self.port_mut(port).ingress;
+        if ingress.accounts().any(|account| account.held > 0) {
+            ingress.pause(now);
+        }
+    }
+
     /// How long a port's sender has been held back, and whether it is now.
     pub fn paused(&self, now: Instant, port: PortId) -> (Span, bool) {
         let ingress = &self.port(port).ingress;

@@ -480,6 +480,18 @@ mod examples {
     }
 
     #[test]
+    fn a_sender_without_memory_is_paused_until_some_is_released() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(16, 1); 2]);
+        switch.pause(NOW, ids[0]);
+        assert!(!switch.paused(NOW, ids[0]).1, "nothing is held that could be released");
+        assert!((0..2).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+        switch.pause(NOW, ids[0]);
+        assert!(switch.paused(NOW, ids[0]).1);
+        assert_eq!(take(&mut switch, ids[1]), Some(0));
+        assert!(!switch.paused(NOW, ids[0]).1);
+    }
+
+    #[test]
     fn a_quota_holds_the_sender_back_before_its_ingress_is_full() {
         let config = PortConfig { quota: quota(2), ..small(16, 1) };
         let (mut switch, ids) = switch(Settings::default(), &[config; 2]);

@@ -168,6 +168,20 @@ pub enum NoRate {
     None,
 }
 
+impl Attachment {
+    /// The most frames of its sender that its memory may be made for. That is 128 MiB of memory, taken as it is used;
+    /// with [large frames](Self::has_large_frames) 272 MiB.
+    pub const fn most_frames(&self) -> u32 {
+        if self.has_large_frames() { 4096 } else { 65_536 }
+    }
+
+    /// Whether a full frame takes 68 KiB of its port's memory; otherwise it takes 2.
+    pub const fn has_large_frames(&self) -> bool {
+        let Self::Container { mtu, .. } = self;
+        *mtu > 2000
+    }
+}
+
 impl PortSpec {
     /// Whether the declaration can stand by itself.
     ///
@@ -184,6 +198,11 @@ impl PortSpec {
         }
         if self.egress.frames == 0 || self.ingress.frames == 0 {
             return wrong("a queue holds at least one frame: raise `frames` above 0");
+        }
+        if self.ingress.frames > self.attach.most_frames() {
+            return wrong(
+                "`ingress` is larger than its memory may be: 65536 frames, or 4096 of an `mtu` above 2000",
+            );
         }
         let Attachment::Container { interface, mac, mtu, .. } = &self.attach;
         // IFNAMSIZ is 16 with the closing zero.

@@ -311,6 +311,10 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
         assert!(problem.contains("`c9`"), "{problem}");
     }
     assert_eq!(refusal(client.change(&name(0), &egress_frames(0))).0, 422);
+    let ingress = LimitsChange { frames: Some(1025), ..LimitsChange::default() };
+    let (status, problem) =
+        refusal(client.change(&name(0), &PortChange { ingress, ..PortChange::default() }));
+    assert!(status == 422 && problem.contains("memory for 1024 frames"), "{problem}");
 
     let ask = |request: &str, body: &str| {
         let mut stream = UnixStream::connect(world.socket()).unwrap();
@@ -330,6 +334,27 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     assert!(ask("GET /v2", "").contains("/v1/openapi.json"));
     assert!(ask("PUT /v1/status", "").starts_with("HTTP/1.1 405"));
     assert!(ask("GET /v1/openapi.json", "").contains("\"openapi\":\"3.1.0\""));
+}
+
+#[test]
+fn a_sender_of_large_frames_is_held_back_by_its_declared_limit() {
+    let mut world = World::new(2);
+    let client = world.start(0);
+    for place in 0..2 {
+        let mut port = world.port(place);
+        let Attachment::Container { mtu, .. } = &mut port.attach;
+        *mtu = 9000;
+        port.ingress.frames = 200;
+        client.attach(&port).unwrap();
+    }
+    world.greet(0, 1);
+    client.change(&name(1), &rate("1kbit")).unwrap();
+    let (from, to) = (world.udp(0), world.udp(1));
+    from.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    while from.send_to(&[0; 8000], to.local_addr().unwrap()).is_ok() {}
+    let held = || client.port(&name(0)).unwrap();
+    until(|| held().ingress.total.held >= 199);
+    assert!(held().paused_by.is_some());
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub struct Pump {
 struct Attached {
     id: PortId,
     spec: PortSpec,
+    /// How many frames its memory was made for.
+    slots: u32,
     /// Why its UDP sockets are not watched, if that failed.
     unwatched: Option<String>,
     /// What the last look found.
@@ -109,6 +111,16 @@ pub enum ChangeError {
     /// The port cannot be so.
     #[error(transparent)]
     Invalid(#[from] InvalidConfig),
+    /// Its memory is made once.
+    #[error(
+        "port `{port}` has memory for {slots} frames of its sender: for a larger `ingress`, attach it anew"
+    )]
+    Memory {
+        /// The port.
+        port: PortName,
+        /// How many it was attached with.
+        slots: u32,
+    },
 }
 
 impl Pump {
@@ -169,7 +181,13 @@ impl Pump {
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        self.attached.push(Attached { id, spec: spec.clone(), unwatched, seen: Vec::new() });
+        self.attached.push(Attached {
+            id,
+            spec: spec.clone(),
+            slots: spec.ingress.frames,
+            unwatched,
+            seen: Vec::new(),
+        });
         if let Err(error) = added {
             // The device's own error, if any, would only hide this one.
             let _ = self.detach_now(self.attached.len() - 1);
@@ -217,6 +235,9 @@ impl Pump {
         let place = self.find(name).ok_or_else(|| ChangeError::UnknownPort(name.clone()))?;
         let spec = self.attached[place].spec.changed(change);
         spec.check()?;
+        if spec.ingress.frames > self.attached[place].slots {
+            return Err(ChangeError::Memory { port: name.clone(), slots: self.attached[place].slots });
+        }
         self.plane.switch_mut().configure(clock::now(), self.attached[place].id, port_config(&spec));
         self.attached[place].spec = spec;
         Ok(())
@@ -325,17 +346,19 @@ impl Pump {
 
 fn tap_config(spec: &PortSpec) -> TapConfig {
     let Attachment::Container { netns, interface, addresses, mtu, offload, .. } = &spec.attach;
+    let frames = spec.ingress.frames;
     TapConfig {
         addresses: addresses.clone(),
         mtu: *mtu,
         offload: *offload,
-        small_slots: spec.ingress.frames.min(MOST_SLOTS),
+        small_slots: frames,
+        large_slots: if spec.attach.has_large_frames() { frames.max(SEGMENTS) } else { SEGMENTS },
         ..TapConfig::new(netns, interface, spec.mac())
     }
 }
 
-/// The most frames of one sender that the switch holds, whatever is declared: 128 MiB of them.
-const MOST_SLOTS: u32 = 65_536;
+/// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of them.
+const SEGMENTS: u32 = 64;
 
 fn port_config(spec: &PortSpec) -> PortConfig {
     let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };

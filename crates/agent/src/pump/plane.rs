@@ -220,7 +220,12 @@ impl<P: Port, G: Gate> Plane<P, G> {
             }
         };
         match line.device.receive(most as usize, arrived) {
-            Ok(more) => line.dry = !more,
+            Ok(more) => {
+                line.dry = !more;
+                if more && lifted == 0 {
+                    switch.pause(now, id);
+                }
+            }
             Err(error) => line.failed = Some(error),
         }
         for slot in refused.drain(..) {

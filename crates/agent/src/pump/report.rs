@@ -21,7 +21,7 @@ pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now
 }
 
 pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
-    let Attached { id, spec, unwatched, seen } = attached;
+    let Attached { id, spec, unwatched, seen, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
     let notes = unwatched.iter().chain(seen).cloned().chain(failure).collect();
     let switch = plane.switch();
