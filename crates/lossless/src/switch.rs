@@ -197,6 +197,11 @@ impl<F: Copy> Switch<F> {
         (ingress.paused + running, ingress.paused_since.is_some())
     }
 
+    /// Whether as many of a port's frames as may be wait for one receiver.
+    pub fn at_quota(&self, port: PortId) -> bool {
+        self.port(port).ingress.at_quota > 0
+    }
+
     /// Whether a port's receiver is stalled.
     pub fn stalled(&self, port: PortId) -> bool {
         self.port(port).egress.stalled

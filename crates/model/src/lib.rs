@@ -24,4 +24,4 @@ pub use host::{AgentSettings, HostConfig, InvalidConfig, Polling};
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PortChange, PortName, PortSpec, RateChange,
 };
-pub use status::{AgentStatus, ClassStatus, LedgerStatus, Ledgers, PortState, PortStatus};
+pub use status::{AgentStatus, ClassStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus};

@@ -58,8 +58,8 @@ pub struct PortStatus {
     /// How long this port's sender was held back since the port was attached.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1500ms"))]
     pub paused: Span,
-    /// Why it is held back now, in one word (`egress`, `ingress`), if it is.
-    pub paused_by: Option<String>,
+    /// What holds it back now, if something does.
+    pub paused_by: Option<PausedBy>,
     /// UDP flows towards this port that wait for their socket now.
     pub held_flows: u32,
     /// What the operator ought to know, in sentences.
@@ -77,6 +77,17 @@ pub enum PortState {
     Stalled,
     /// Its device failed; its notes say how.
     Failed,
+}
+
+/// What holds a sender back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum PausedBy {
+    /// One receiver: its quota of frames waits for it.
+    Egress,
+    /// Its own share of the switch: so many frames, so many bytes or so much memory is in use, whoever they are for.
+    Ingress,
 }
 
 /// The law, class by class.

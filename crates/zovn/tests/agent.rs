@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use agent::Worker;
 use api::{Client, ClientError};
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, LimitsChange, PortChange, PortName, PortSpec,
-    PortState, RateChange,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, LimitsChange, PausedBy, PortChange, PortName,
+    PortSpec, PortState, RateChange,
 };
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
@@ -354,7 +354,7 @@ fn a_sender_of_large_frames_is_held_back_by_its_declared_limit() {
     while from.send_to(&[0; 8000], to.local_addr().unwrap()).is_ok() {}
     let held = || client.port(&name(0)).unwrap();
     until(|| held().ingress.total.held >= 199);
-    assert!(held().paused_by.is_some());
+    assert_eq!(held().paused_by, Some(PausedBy::Ingress));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a pump says of itself.
 
 use lossless::{Account, PortId};
-use model::{AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, PortState, PortStatus};
+use model::{AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus};
 use ports::tap::TapPort;
 use units::{Class, Instant};
 
@@ -41,7 +41,10 @@ pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: I
         ingress_bytes: Class::all().map(|class| ingress(class).bytes).sum(),
         egress_bytes: Class::all().map(|class| egress(class).bytes).sum(),
         paused,
-        paused_by: is_paused.then(|| "egress".into()),
+        paused_by: is_paused.then(|| match switch.at_quota(*id) {
+            true => PausedBy::Egress,
+            false => PausedBy::Ingress,
+        }),
         held_flows: switch.parked_flows(*id).len() as u32,
         notes,
     }
