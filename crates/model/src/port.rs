@@ -37,7 +37,8 @@ pub struct PortSpec {
     /// How much may wait for this port's receiver, in each class.
     #[serde(default = "Limits::egress")]
     pub egress: Limits,
-    /// How much this port's sender may have waiting in the switch, in each class.
+    /// How much of this port's sender may be held in the switch, in each class. A container's port has memory for so many
+    /// frames in all, and for 64 large segments, and can be changed to no more.
     #[serde(default = "Limits::ingress")]
     pub ingress: Limits,
     /// The class of frames that carry no 802.1Q tag.

@@ -42,7 +42,7 @@ pub struct PortStatus {
     pub rate: Option<Rate>,
     /// How much may wait for its receiver, in each class.
     pub egress_limits: Limits,
-    /// How much of its sender's may wait in the switch, in all classes.
+    /// How much of its sender's may be held in the switch, in each class.
     pub ingress_limits: Limits,
     /// The class of frames that carry no 802.1Q tag.
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7))]

@@ -1,6 +1,6 @@
 //! How an agent looks: the law on top, a line for each port, keys at the bottom.
 
-use model::{AgentStatus, PortState, PortStatus};
+use model::{AgentStatus, Ledgers, Limits, PortState, PortStatus};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, HorizontalAlignment, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -180,9 +180,7 @@ const COLUMNS: [Column; 13] = {
         column("STATE", 7, Left, None, 0, |port, _| vec![state(port.state)]),
         column("IN f/s", 7, Right, None, 4, |_, rates| figure(rates.in_frames)),
         column("IN bit/s", 8, Right, Some(Sort::In), 0, |_, rates| figure(rates.in_bits)),
-        column("INGRESS", QUEUE, Left, None, 3, |port, _| {
-            queue(port.ingress.total.held, port.ingress_limits.frames)
-        }),
+        column("INGRESS", QUEUE, Left, None, 3, |port, _| queue(&port.ingress, port.ingress_limits)),
         column("PAUSED", 6, Right, Some(Sort::Paused), 0, |_, rates| vec![paused(rates.paused_share)]),
         column("OUT f/s", 7, Right, None, 5, |_, rates| figure(rates.out_frames)),
         column("OUT bit/s", 9, Right, Some(Sort::Out), 0, |_, rates| figure(rates.out_bits)),
@@ -190,7 +188,7 @@ const COLUMNS: [Column; 13] = {
             vec![port.rate.map_or_else(|| "–".dim(), |rate| rate.to_string().into())]
         }),
         column("EGRESS", QUEUE, Left, Some(Sort::Waiting), 0, |port, _| {
-            queue(port.egress.total.held, port.egress_limits.frames)
+            queue(&port.egress, port.egress_limits)
         }),
         column("FLOWS", 5, Right, None, 1, |port, _| figure(port.held_flows.into())),
         column("REFUSED", 7, Right, Some(Sort::Refused), 0, |port, rates| vec![refusals(port, rates)]),
@@ -237,9 +235,11 @@ fn refusals(port: &PortStatus, rates: Rates) -> Span<'static> {
     }
 }
 
-/// A queue as a bar, and how many frames are in it.
-fn queue(frames: u64, limit: u32) -> Vec<Span<'static>> {
-    let mut line = bar(frames as f64 / f64::from(limit));
+/// How full the fullest class is, as a bar, and how many frames wait in all classes.
+fn queue(side: &Ledgers, limit: Limits) -> Vec<Span<'static>> {
+    let fullest = side.classes.iter().map(|class| class.ledger.held).max().unwrap_or(0);
+    let frames = side.total.held;
+    let mut line = bar(fullest as f64 / f64::from(limit.frames));
     let count = format!(" {}", si(frames as f64));
     line.push(if frames == 0 { count.dim() } else { count.into() });
     line
@@ -327,6 +327,8 @@ fn duration(ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::{ClassKind, ClassStatus, LedgerStatus};
+
     use super::*;
 
     #[test]
@@ -356,6 +358,18 @@ mod tests {
         let narrow = columns(80);
         assert!(narrow.iter().map(|column| column.width + 1).sum::<u16>() <= 81);
         assert!(narrow.iter().any(|column| column.title == "LAW"));
+    }
+
+    #[test]
+    fn a_queue_is_as_full_as_its_fullest_class() {
+        let held = |held| LedgerStatus { held, ..LedgerStatus::default() };
+        let class = |class, frames| ClassStatus { class, kind: ClassKind::Lossless, ledger: held(frames) };
+        let side = Ledgers { total: held(8), classes: vec![class(0, 4), class(7, 4)] };
+        let shown: String = queue(&side, Limits { frames: 8, ..Limits::egress() })
+            .iter()
+            .map(|span| &*span.content)
+            .collect();
+        assert_eq!(shown, "████     8");
     }
 
     #[test]
