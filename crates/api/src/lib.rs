@@ -14,9 +14,7 @@ mod client;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, ClientError};
-
-/// Where an agent listens unless it is told otherwise.
-pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
+pub use model::DEFAULT_SOCKET;
 
 /// `GET`: the whole agent, a `model::AgentStatus`.
 pub const STATUS: &str = "/v1/status";

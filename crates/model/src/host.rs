@@ -8,6 +8,9 @@ use units::{Mac, Span};
 
 use crate::{ClassKind, PortName, PortSpec};
 
+/// Where an agent listens unless it is told otherwise.
+pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
+
 /// `host.toml`: everything that `zovn agent` is told at its start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -44,7 +47,7 @@ pub struct AgentSettings {
 impl Default for AgentSettings {
     fn default() -> Self {
         Self {
-            socket: "/run/zovn/agent.sock".into(),
+            socket: DEFAULT_SOCKET.into(),
             polling: Polling::Adaptive,
             spin: Span::from_micros(50),
             drain: Span::from_secs(5),

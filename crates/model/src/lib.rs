@@ -20,7 +20,7 @@ mod host;
 mod port;
 mod status;
 
-pub use host::{AgentSettings, HostConfig, InvalidConfig, Polling};
+pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PortChange, PortName, PortSpec, RateChange,
 };
