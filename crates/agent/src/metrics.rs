@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use model::{AgentStatus, LedgerStatus, PortState, PortStatus};
+use lossless::Reason;
+use model::{AgentStatus, LedgerStatus, Ledgers, PortState, PortStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue};
@@ -97,11 +98,12 @@ impl Snapshot {
         page.counter("accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
         let help = "Frames handed to a receiver.";
         page.counter("delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
-        let refused = self.ledgers().flat_map(|(labels, ledger)| {
-            ledger.refused.iter().map(move |(reason, frames)| {
+        // From 0, so that the first refusal is an increase.
+        let refused = self.sides().flat_map(|(labels, side)| {
+            Reason::ALL.map(Reason::name).into_iter().map(move |reason| {
                 let mut labels = labels.clone();
-                labels.push(("reason", reason.clone()));
-                (labels, *frames)
+                labels.push(("reason", reason.to_owned()));
+                (labels, side.total.refused.get(reason).copied().unwrap_or(0))
             })
         });
         page.counter("refused_frames", "Frames refused, by reason.", None, refused)?;
@@ -114,18 +116,22 @@ impl Snapshot {
         self.0.ports.iter()
     }
 
+    /// Each direction of each port.
+    fn sides(&self) -> impl Iterator<Item = (Labels, &Ledgers)> {
+        self.ports().flat_map(|port| {
+            [("ingress", &port.ingress), ("egress", &port.egress)]
+                .map(|(direction, side)| (directed(port, direction), side))
+        })
+    }
+
     /// The account of each class of each direction of each port.
     fn ledgers(&self) -> impl Iterator<Item = (Labels, &LedgerStatus)> {
-        self.ports().flat_map(|port| {
-            [("ingress", &port.ingress), ("egress", &port.egress)].into_iter().flat_map(
-                move |(direction, ledgers)| {
-                    ledgers.classes.iter().map(move |class| {
-                        let mut labels = directed(port, direction);
-                        labels.push(("class", class.class.to_string()));
-                        (labels, &class.ledger)
-                    })
-                },
-            )
+        self.sides().flat_map(|(labels, side)| {
+            side.classes.iter().map(move |class| {
+                let mut labels = labels.clone();
+                labels.push(("class", class.class.to_string()));
+                (labels, &class.ledger)
+            })
         })
     }
 }

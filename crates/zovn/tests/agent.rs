@@ -385,6 +385,9 @@ fn metrics_tell_what_the_status_tells() {
     let delivered = "zovn_delivered_frames_total{port=\"c1\",direction=\"egress\",class=\"0\"} ";
     let delivered = page.lines().find_map(|line| line.strip_prefix(delivered)).unwrap();
     assert!(delivered.parse::<u64>().unwrap() > 0);
+    let refused =
+        "zovn_refused_frames_total{port=\"c0\",direction=\"ingress\",reason=\"stalled_receiver\"} 0\n";
+    assert!(page.contains(refused), "{page}");
     assert!(page.contains("zovn_ledger_balanced{} 1\n") && page.contains("zovn_ports{} 2\n"), "{page}");
 }
 
