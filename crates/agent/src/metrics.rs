@@ -6,7 +6,7 @@
 use std::fmt;
 
 use lossless::Reason;
-use model::{AgentStatus, LedgerStatus, Ledgers, PortState, PortStatus};
+use model::{AgentStatus, GateStatus, LedgerStatus, Ledgers, PortState, PortStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue};
@@ -55,6 +55,8 @@ impl Snapshot {
             None,
             [(vec![], balanced)],
         )?;
+        let gate = i64::from(status.udp_gate == GateStatus::On);
+        page.gauge("udp_gate", "1: UDP flows are held while their socket is full.", None, [(vec![], gate)])?;
         let uptime = seconds(status.uptime_ns);
         page.gauge("uptime", "Since the agent started.", Some(Unit::Seconds), [(vec![], uptime)])?;
         let busy = seconds(status.busy_ns);

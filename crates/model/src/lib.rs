@@ -24,4 +24,6 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PortChange, PortName, PortSpec, RateChange,
 };
-pub use status::{AgentStatus, ClassStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus};
+pub use status::{
+    AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus,
+};

@@ -19,12 +19,25 @@ pub struct AgentStatus {
     pub uptime_ns: u64,
     /// Nanoseconds that the switch's thread was busy.
     pub busy_ns: u64,
+    /// Whether UDP flows are held while their socket is full.
+    pub udp_gate: GateStatus,
     /// Every attached port, by name.
     pub ports: Vec<PortStatus>,
     /// The law over the whole switch, detached ports included.
     pub ledger: LedgerStatus,
     /// Whether the law holds, port by port and class by class, and as a whole.
     pub balanced: bool,
+}
+
+/// Whether UDP flows are held while their socket is full: `"on"`, or `{"off": "why"}`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum GateStatus {
+    /// They are, behind every port whose notes do not say otherwise.
+    On,
+    /// They are not, and this is why: sockets that are full lose what they are sent.
+    Off(String),
 }
 
 /// One port at one moment. Counters run from the port's attachment and never go back.

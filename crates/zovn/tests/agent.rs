@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use agent::Worker;
 use api::{Client, ClientError};
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, LimitsChange, PausedBy, PortChange, PortName,
-    PortSpec, PortState, RateChange,
+    AgentSettings, AgentStatus, Attachment, GateStatus, HostConfig, Limits, LimitsChange, PausedBy,
+    PortChange, PortName, PortSpec, PortState, RateChange,
 };
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
@@ -118,6 +118,15 @@ impl World {
         let agent = self.agent.take().unwrap();
         let output = agent.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    /// What `zovn top` prints, not to a terminal.
+    fn top(&self, flags: &[&str]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(["top", "--interval", "50ms", "--socket"]).arg(self.socket()).args(flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     fn udp(&self, place: usize) -> UdpSocket {
@@ -370,6 +379,18 @@ fn an_interface_that_was_set_down_is_noticed() {
 }
 
 #[test]
+fn a_gate_that_is_off_is_seen_everywhere() {
+    let mut world = World::new(0);
+    let command = world.command(0);
+    fs::write(world.directory.path().join("host.toml"), "[agent]\nudp_gate = false\n").unwrap();
+    let client = world.start_as(command);
+    let GateStatus::Off(why) = client.status().unwrap().udp_gate else { panic!("it is on") };
+    assert!(client.metrics().unwrap().contains("zovn_udp_gate{} 0\n"));
+    let table = world.top(&["--once"]);
+    assert!(table.contains("UDP gate off") && table.contains(&why), "{table}");
+}
+
+#[test]
 fn metrics_tell_what_the_status_tells() {
     let mut world = World::new(2);
     let client = world.start(2);
@@ -518,17 +539,9 @@ fn cpu_ns(pid: u32) -> u64 {
 fn top_shows_every_port_once() {
     let mut world = World::new(2);
     world.start(2);
-    let top = |flags: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        let output =
-            command.args(["top", "--once", "--interval", "50ms", "--socket"]).arg(world.socket()).args(flags);
-        let output = output.output().unwrap();
-        assert!(output.status.success());
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let table = top(&[]);
+    let table = world.top(&["--once"]);
     assert!(table.contains("accepted = ") && table.contains("✔ balanced"), "{table}");
     assert!(table.contains("\nc0 ") && table.contains("\nc1 "), "{table}");
-    let status: AgentStatus = serde_json::from_str(&top(&["--json"])).unwrap();
+    let status: AgentStatus = serde_json::from_str(&world.top(&["--once", "--json"])).unwrap();
     assert_eq!(status.ports.len(), 2);
 }

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lossless::{Flow, PortId};
+use model::GateStatus;
 use ports::FrameView;
 use ports::netns::Namespace;
 use ports::udp::{self, UdpGate};
@@ -13,7 +14,8 @@ use super::plane::{Gate, Verdict};
 /// Holds UDP flows whose socket is full, where the kernel lets us see that; lets everything go where it does not.
 #[derive(Debug)]
 pub(super) struct HostGate {
-    gate: Option<UdpGate>,
+    /// The gate, or why there is none.
+    gate: Result<UdpGate, String>,
     /// The namespace behind each port, by the port's number; `None` where it is not watched.
     namespaces: Vec<Option<u64>>,
 }
@@ -22,24 +24,32 @@ impl HostGate {
     /// A gate, if it is wanted and the kernel has what it takes; says once why not.
     pub(super) fn new(wanted: bool) -> Self {
         let gate = match wanted.then(UdpGate::load) {
-            Some(Ok(gate)) => Some(gate),
+            Some(Ok(gate)) => Ok(gate),
             Some(Err(error)) => {
                 tracing::warn!(%error, "UDP sockets that are full will lose what they are sent");
-                None
+                Err(error.to_string())
             }
-            None => None,
+            None => Err("`udp_gate = false` is declared".into()),
         };
         Self { gate, namespaces: Vec::new() }
     }
 
+    /// Whether there is a gate, or why not.
+    pub(super) fn status(&self) -> GateStatus {
+        match &self.gate {
+            Ok(_) => GateStatus::On,
+            Err(why) => GateStatus::Off(why.clone()),
+        }
+    }
+
     /// The bell that rings when a held flow may go.
     pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.gate.as_ref().map(AsFd::as_fd)
+        self.gate.as_ref().ok().map(AsFd::as_fd)
     }
 
     /// Watches the sockets behind a port. Returns what its operator ought to know.
     pub(super) fn serve(&mut self, port: PortId, netns: &str) -> Option<String> {
-        let gate = self.gate.as_mut()?;
+        let gate = self.gate.as_mut().ok()?;
         let served = Namespace::open(netns).map_err(|error| error.to_string()).and_then(|namespace| {
             gate.serve(&namespace).map_err(|error| error.to_string())?;
             namespace.inode().map_err(|error| error.to_string())
@@ -61,7 +71,7 @@ impl HostGate {
     /// Forgets a port; its namespace too, unless another port leads there.
     pub(super) fn unserve(&mut self, port: PortId) {
         let inode = self.namespaces.get_mut(port.index()).and_then(Option::take);
-        if let (Some(gate), Some(inode)) = (self.gate.as_mut(), inode)
+        if let (Ok(gate), Some(inode)) = (self.gate.as_mut(), inode)
             && !self.namespaces.contains(&Some(inode))
         {
             gate.unserve(inode);
@@ -71,13 +81,13 @@ impl HostGate {
     /// To be called before sleeping: when to ask again although the bell does not ring. A time that has come says that
     /// some flow may go already.
     pub(super) fn arm(&mut self, now: Instant) -> Option<Instant> {
-        let wait = self.gate.as_mut()?.arm()?;
+        let wait = self.gate.as_mut().ok()?.arm()?;
         Some(now + Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// Silences the bell.
     pub(super) fn silence(&mut self) {
-        if let Some(gate) = &mut self.gate {
+        if let Ok(gate) = &mut self.gate {
             gate.drain();
         }
     }
@@ -87,7 +97,7 @@ impl Gate for HostGate {
     #[inline]
     fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Verdict {
         let namespace = self.namespaces.get(port.index()).copied().flatten();
-        let (Some(gate), Some(namespace)) = (&mut self.gate, namespace) else { return Verdict::Free };
+        let (Ok(gate), Some(namespace)) = (&mut self.gate, namespace) else { return Verdict::Free };
         match gate.verdict(namespace, frame) {
             udp::Verdict::Free => Verdict::Free,
             udp::Verdict::Go(flow) => Verdict::Go(Flow(flow.0)),
@@ -97,7 +107,7 @@ impl Gate for HostGate {
 
     #[inline]
     fn passed(&mut self) {
-        if let Some(gate) = &mut self.gate {
+        if let Ok(gate) = &mut self.gate {
             gate.passed();
         }
     }

@@ -124,6 +124,11 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// The gate.
+    pub fn gate(&self) -> &G {
+        &self.gate
+    }
+
+    /// The gate.
     pub fn gate_mut(&mut self) -> &mut G {
         &mut self.gate
     }

@@ -14,6 +14,7 @@ pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now
         version: String::new(),
         uptime_ns: 0,
         busy_ns: 0,
+        udp_gate: plane.gate().status(),
         ports: attached.iter().map(|port| self::port(plane, port, now)).collect(),
         ledger: ledger(&plane.switch().total()),
         balanced: plane.switch().audit().is_ok(),

@@ -1,6 +1,6 @@
 //! How an agent looks: the law on top, a line for each port, keys at the bottom.
 
-use model::{AgentStatus, Ledgers, Limits, PortState, PortStatus};
+use model::{AgentStatus, GateStatus, Ledgers, Limits, PortState, PortStatus};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, HorizontalAlignment, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -97,6 +97,11 @@ impl View {
         ];
         left.extend(bar(busy));
         left.push(format!(" {}", share(busy)).into());
+        left.push("   UDP gate ".into());
+        left.push(match status.udp_gate {
+            GateStatus::On => "on".green(),
+            GateStatus::Off(_) => "off".yellow().bold(),
+        });
         frame.render_widget(Line::from(left), agent);
 
         let ledger = &status.ledger;
@@ -141,12 +146,16 @@ impl View {
     /// What the operator ought to know: of the agent, then of each port.
     fn notes(&self) -> Vec<Line<'_>> {
         let problem = self.problem.iter().map(|problem| Line::from(problem.as_str().red().bold()));
+        let gate = match &self.pace.status().udp_gate {
+            GateStatus::On => None,
+            GateStatus::Off(why) => Some(Line::from(vec!["UDP gate: ".bold().yellow(), why.as_str().into()])),
+        };
         let notes = self.pace.status().ports.iter().flat_map(|port| {
             port.notes.iter().map(|note| {
                 Line::from(vec![format!("{}: ", port.name).bold().yellow(), note.as_str().into()])
             })
         });
-        problem.chain(notes).take(6).collect()
+        problem.chain(gate).chain(notes).take(6).collect()
     }
 }
 
