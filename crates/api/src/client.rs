@@ -25,6 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Client {
     socket: PathBuf,
+    patience: Duration,
     runtime: Runtime,
 }
 
@@ -70,7 +71,12 @@ impl Client {
     /// [`ClientError::Start`] if the process has no descriptors left.
     pub fn new(socket: impl AsRef<Path>) -> Result<Self, ClientError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { socket: socket.as_ref().to_owned(), runtime })
+        Ok(Self { socket: socket.as_ref().to_owned(), patience: PATIENCE, runtime })
+    }
+
+    /// Waits no longer than this for an answer.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The whole agent at this moment.
@@ -169,7 +175,7 @@ impl Client {
             .body(Full::new(Bytes::from(json)))
             .map_err(|source| self.broken(line.clone(), source))?;
         let (status, body) = self.runtime.block_on(async {
-            match tokio::time::timeout(PATIENCE, self.exchange(&line, request)).await {
+            match tokio::time::timeout(self.patience, self.exchange(&line, request)).await {
                 Ok(answer) => answer,
                 Err(late) => Err(self.broken(line.clone(), late)),
             }
@@ -239,6 +245,15 @@ mod tests {
     fn a_name_is_escaped_in_its_path() {
         assert_eq!(port_path(&PortName("web-1".into())), "/v1/ports/web-1");
         assert_eq!(port_path(&PortName("50%?".into())), "/v1/ports/50%25%3F");
+    }
+
+    #[test]
+    fn an_agent_that_does_not_answer_is_not_waited_for_for_long() {
+        let socket = std::env::temp_dir().join(format!("zovn-t-mute-{}.sock", std::process::id()));
+        let _mute = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let error = Client::new(&socket).unwrap().with_patience(Duration::from_millis(10)).status();
+        std::fs::remove_file(&socket).unwrap();
+        assert!(matches!(error, Err(ClientError::Broken { .. })), "{error:?}");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 mod pace;
 mod view;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -28,6 +28,9 @@ Examples:
   zovn top --once                            a table, once
   zovn top --json --interval 100ms           one status a line, ten times a second";
 
+/// How long a live view waits for an agent: no key is heard meanwhile.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// Watch an agent's ports live.
 ///
 /// For each port: its rates, both its queues, how much of the time its sender was held back, refusals, UDP flows that
@@ -44,7 +47,7 @@ pub struct Args {
     /// Which ports come first.
     #[arg(long, value_enum, default_value_t)]
     sort: Sort,
-    /// Print once and exit.
+    /// Print once and exit, as it does where there is no terminal.
     #[arg(long)]
     once: bool,
     /// Print the agent's own status as JSON, one object a line.
@@ -58,11 +61,15 @@ pub fn run(args: Args) -> Outcome {
     let interval = Duration::from(args.interval).max(Duration::from_millis(10));
     if args.json {
         print_json(&client, interval, args.once)?;
-    } else if args.once {
+    } else if args.once || !io::stdout().is_terminal() {
         print_once(&client, interval, args.sort)?;
     } else {
-        let first = Pace::of(client.status()?);
-        ratatui::run(|terminal| watch(terminal, &client, interval, View::new(first, args.sort)))?;
+        let client = client.with_patience(PATIENCE);
+        let view = View::new(Pace::of(client.status()?), args.sort);
+        let mut terminal = ratatui::try_init()?;
+        let outcome = watch(&mut terminal, &client, interval, view);
+        ratatui::restore();
+        outcome?;
     }
     Ok(ExitCode::SUCCESS)
 }

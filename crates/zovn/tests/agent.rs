@@ -537,11 +537,15 @@ fn cpu_ns(pid: u32) -> u64 {
 
 #[test]
 fn top_shows_every_port_once() {
-    let mut world = World::new(2);
-    world.start(2);
-    let table = world.top(&["--once"]);
+    let mut world = World::new(3);
+    let client = world.start(2);
+    let long = PortSpec { name: PortName("x".repeat(63)), ..world.port(2) };
+    client.attach(&long).unwrap();
+    // Where there is no terminal, it is `--once`.
+    let table = world.top(&[]);
+    assert!(table.contains(&format!("\n{} up", long.name)), "{table}");
     assert!(table.contains("accepted = ") && table.contains("✔ balanced"), "{table}");
     assert!(table.contains("\nc0 ") && table.contains("\nc1 "), "{table}");
     let status: AgentStatus = serde_json::from_str(&world.top(&["--once", "--json"])).unwrap();
-    assert_eq!(status.ports.len(), 2);
+    assert_eq!(status.ports.len(), 3);
 }

@@ -10,8 +10,8 @@ use ratatui::{Frame, Terminal};
 
 use super::pace::{Pace, Rates, Sort, refused};
 
-/// Wide enough for every column.
-const TEXT_WIDTH: u16 = 120;
+/// How wide the first column is where no name asks for more.
+const NAME: u16 = 12;
 
 /// How many cells a queue's bar takes.
 const BAR: usize = 8;
@@ -72,12 +72,14 @@ impl View {
 
     /// The same as plain text, every port included, without the keys.
     pub fn to_text(&self) -> String {
+        let notes = self.notes().iter().map(|note| note.width() as u16).max();
+        let width = notes.unwrap_or(0).max(total(&COLUMNS) - NAME + self.longest());
         let lines = 3 + 1 + self.pace.status().ports.len() + self.notes().len() + 1;
         let height = u16::try_from(lines).unwrap_or(u16::MAX);
-        let Ok(mut terminal) = Terminal::new(TestBackend::new(TEXT_WIDTH, height));
+        let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
         let Ok(_) = terminal.draw(|frame| self.draw(frame));
         let cells = terminal.backend().buffer().content();
-        let lines = cells.chunks(usize::from(TEXT_WIDTH)).take(lines - 1);
+        let lines = cells.chunks(usize::from(width)).take(lines - 1);
         lines
             .map(|line| {
                 line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n"
@@ -125,13 +127,12 @@ impl View {
     }
 
     fn table(&self, width: u16) -> Table<'_> {
-        let columns = columns(width);
+        let columns = columns(width, self.longest());
         let rows = self.pace.ports(self.sort).into_iter().skip(self.scroll).map(|(port, rates)| {
-            Row::new(
-                columns
-                    .iter()
-                    .map(|column| Line::from((column.show)(port, rates)).alignment(column.alignment)),
-            )
+            Row::new(columns.iter().map(|column| {
+                let cell = abridged((column.show)(port, rates), column.width.into());
+                Line::from(cell).alignment(column.alignment)
+            }))
         });
         let titles = columns.iter().map(|column| {
             let is_first = column.sort == Some(self.sort);
@@ -141,6 +142,12 @@ impl View {
         let header = Row::new(titles);
         let widths = columns.iter().map(|column| Constraint::Length(column.width));
         Table::new(rows, widths).header(header).column_spacing(1)
+    }
+
+    /// How wide the longest name is.
+    fn longest(&self) -> u16 {
+        let names = self.pace.status().ports.iter().map(|port| port.name.0.len() as u16);
+        names.max().unwrap_or(0).max(NAME)
     }
 
     /// What the operator ought to know: of the agent, then of each port.
@@ -185,7 +192,7 @@ const COLUMNS: [Column; 13] = {
         Column { title, width, alignment, sort, goes, show }
     }
     [
-        column("PORT", 12, Left, Some(Sort::Name), 0, |port, _| vec![port.name.to_string().bold()]),
+        column("PORT", NAME, Left, Some(Sort::Name), 0, |port, _| vec![port.name.to_string().bold()]),
         column("STATE", 7, Left, None, 0, |port, _| vec![state(port.state)]),
         column("IN f/s", 7, Right, None, 4, |_, rates| figure(rates.in_frames)),
         column("IN bit/s", 8, Right, Some(Sort::In), 0, |_, rates| figure(rates.in_bits)),
@@ -207,16 +214,35 @@ const COLUMNS: [Column; 13] = {
     ]
 };
 
-/// The columns that fit.
-fn columns(width: u16) -> Vec<Column> {
+/// The columns that fit, where the longest name is so long. It takes the place of those that may go.
+fn columns(width: u16, name: u16) -> Vec<Column> {
     let mut columns = Vec::from(COLUMNS);
-    let wide = |columns: &[Column]| columns.iter().map(|column| column.width + 1).sum::<u16>() > width + 1;
+    let others = columns.iter().skip(1).filter(|column| column.goes == 0).map(|column| column.width + 1);
+    columns[0].width = name.min(width.saturating_sub(others.sum())).max(NAME);
     for goes in 1..=5 {
-        if wide(&columns) {
+        if total(&columns) > width {
             columns.retain(|column| column.goes != goes);
         }
     }
     columns
+}
+
+/// How wide columns are with a space between two.
+fn total(columns: &[Column]) -> u16 {
+    columns.iter().map(|column| column.width + 1).sum::<u16>() - 1
+}
+
+/// A word that is too long for its cell loses its middle: names that begin alike mostly differ at their ends.
+fn abridged(mut cell: Vec<Span<'static>>, width: usize) -> Vec<Span<'static>> {
+    if let [word] = &mut cell[..]
+        && let letters = word.content.chars().collect::<Vec<_>>()
+        && letters.len() > width
+    {
+        let (head, tail) = ((width - 1) / 2, width / 2);
+        let (head, tail) = (&letters[..head], &letters[letters.len() - tail..]);
+        word.content = head.iter().chain(&['…']).chain(tail).collect::<String>().into();
+    }
+    cell
 }
 
 fn state(state: PortState) -> Span<'static> {
@@ -363,10 +389,20 @@ mod tests {
 
     #[test]
     fn every_column_is_there_in_text_and_the_law_stays_in_a_terminal_of_eighty() {
-        assert_eq!(columns(TEXT_WIDTH).len(), COLUMNS.len());
-        let narrow = columns(80);
-        assert!(narrow.iter().map(|column| column.width + 1).sum::<u16>() <= 81);
-        assert!(narrow.iter().any(|column| column.title == "LAW"));
+        assert_eq!(columns(total(&COLUMNS), NAME).len(), COLUMNS.len());
+        for name in [NAME, 20, 63] {
+            let narrow = columns(80, name);
+            assert!(total(&narrow) <= 80);
+            assert!(narrow.iter().any(|column| column.title == "LAW"));
+        }
+    }
+
+    #[test]
+    fn names_that_begin_alike_do_not_look_alike() {
+        let shown = |name: &'static str| abridged(vec![name.into()], 12)[0].content.to_string();
+        assert_eq!(shown("kube-proxy-a"), "kube-proxy-a");
+        assert_eq!(shown("kube-proxy-a1"), "kube-…oxy-a1");
+        assert_ne!(shown("kube-proxy-a1"), shown("kube-proxy-a2"));
     }
 
     #[test]
