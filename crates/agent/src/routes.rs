@@ -5,7 +5,8 @@
 
 use api::Problem;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -43,7 +44,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
         info(
             title = "zovn agent",
             version = "1",
-            description = "The local API of a host's virtual switch, over HTTP on a Unix socket.",
+            description = "The local API of a host's virtual switch, over HTTP on a Unix socket. Another path is \
+                           answered with 404, another method with 405, and either with a Problem.",
         ),
         paths(status, ports, attach, port, change, detach, ready, openapi, scrape)
     )]
@@ -59,6 +61,7 @@ type Answer<T> = Result<Json<T>, Refusal>;
 /// The whole agent at this moment.
 #[utoipa::path(get, path = api::STATUS, responses(
     (status = 200, body = AgentStatus, description = "Everything the agent knows of itself."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn status(State(switch): State<Handle>) -> Answer<AgentStatus> {
     Ok(Json(switch.status().await?))
@@ -67,6 +70,7 @@ async fn status(State(switch): State<Handle>) -> Answer<AgentStatus> {
 /// Every port at this moment, by name.
 #[utoipa::path(get, path = api::PORTS, responses(
     (status = 200, body = [PortStatus], description = "Every port."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn ports(State(switch): State<Handle>) -> Answer<Vec<PortStatus>> {
     Ok(Json(switch.status().await?.ports))
@@ -77,7 +81,9 @@ async fn ports(State(switch): State<Handle>) -> Answer<Vec<PortStatus>> {
     (status = 201, body = PortStatus, description = "Attached."),
     (status = 400, body = Problem, description = "The body is not a port's declaration."),
     (status = 409, body = Problem, description = "Another port has this name."),
+    (status = 413, body = Problem, description = "The body is longer than 64 KiB."),
     (status = 422, body = Problem, description = "The port cannot be attached."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn attach(
     State(switch): State<Handle>,
@@ -93,8 +99,9 @@ async fn attach(
 #[utoipa::path(get, path = api::PORT, params(("name" = String, Path, description = "The port's name.")), responses(
     (status = 200, body = PortStatus, description = "The port."),
     (status = 404, body = Problem, description = "There is no such port."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
-async fn port(State(switch): State<Handle>, Path(name): Path<PortName>) -> Answer<PortStatus> {
+async fn port(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStatus> {
     switch.port(name.clone()).await?.map(Json).ok_or_else(|| {
         Refusal(StatusCode::NOT_FOUND, format!("there is no port `{name}`: GET {} lists them", api::PORTS))
     })
@@ -106,11 +113,13 @@ request_body = PortChange, responses(
     (status = 200, body = PortStatus, description = "Changed."),
     (status = 400, body = Problem, description = "The body is not a change."),
     (status = 404, body = Problem, description = "There is no such port."),
+    (status = 413, body = Problem, description = "The body is longer than 64 KiB."),
     (status = 422, body = Problem, description = "The port cannot be so."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn change(
     State(switch): State<Handle>,
-    Path(name): Path<PortName>,
+    Name(name): Name,
     Body(change): Body<PortChange>,
 ) -> Answer<PortStatus> {
     let port = switch.change(name, change).await??;
@@ -123,8 +132,9 @@ async fn change(
     (status = 200, body = PortStatus, description = "Detached."),
     (status = 404, body = Problem, description = "There is no such port."),
     (status = 500, body = Problem, description = "Detached, but its interface may remain."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
-async fn detach(State(switch): State<Handle>, Path(name): Path<PortName>) -> Answer<PortStatus> {
+async fn detach(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStatus> {
     let port = switch.detach(name).await??;
     tracing::info!(port = %port.name, "port detached");
     Ok(Json(port))
@@ -148,6 +158,7 @@ async fn openapi() -> Json<utoipa::openapi::OpenApi> {
 /// Everything counted, as OpenMetrics text.
 #[utoipa::path(get, path = api::METRICS, responses(
     (status = 200, content_type = "application/openmetrics-text", body = String, description = "Metrics."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn scrape(State(switch): State<Handle>) -> Result<Response, Refusal> {
     let page = metrics::render(switch.status().await?);
@@ -161,6 +172,20 @@ async fn nowhere() -> Refusal {
 async fn not_so() -> Refusal {
     let problem = format!("this path is not asked so: GET {} says how", api::OPENAPI);
     Refusal(StatusCode::METHOD_NOT_ALLOWED, problem)
+}
+
+/// The name of a port in a path.
+struct Name(PortName);
+
+impl FromRequestParts<Handle> for Name {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &Handle) -> Result<Self, Refusal> {
+        let name = Path::from_request_parts(parts, state).await;
+        name.map(|Path(name)| Self(name)).map_err(|error| {
+            Refusal(StatusCode::NOT_FOUND, format!("no port has such a name: {}", error.body_text()))
+        })
+    }
 }
 
 /// A JSON body, whatever its content type says.

@@ -202,6 +202,12 @@ fn ports_come_change_and_go_while_frames_flow() {
     let client = world.start(2);
     world.greet(0, 1);
 
+    let early = PortSpec { name: PortName("a".into()), ..world.port(2) };
+    client.attach(&early).unwrap();
+    let ports = client.status().unwrap().ports;
+    assert!(ports.iter().map(|port| &port.name).is_sorted(), "{ports:?}");
+    client.detach(&early.name).unwrap();
+
     let port = client.attach(&world.port(2)).unwrap();
     assert_eq!((port.name, port.state), (name(2), PortState::Up));
     world.greet(0, 2);
@@ -342,6 +348,8 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     assert!(ask("POST /v1/ports", &" ".repeat(70_000)).starts_with("HTTP/1.1 413"));
     assert!(ask("GET /v2", "").contains("/v1/openapi.json"));
     assert!(ask("PUT /v1/status", "").starts_with("HTTP/1.1 405"));
+    let answer = ask("GET /v1/ports/%FF", "");
+    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("{\"error\":\"no port has"), "{answer}");
     assert!(ask("GET /v1/openapi.json", "").contains("\"openapi\":\"3.1.0\""));
 }
 

@@ -39,6 +39,7 @@ const BELL: u64 = u64::MAX;
 /// [events](Pump::events) when a turn moves nothing.
 pub struct Pump {
     plane: Plane<TapPort, HostGate>,
+    /// By name.
     attached: Vec<Attached>,
     epoll: OwnedFd,
     /// The time of the last turn.
@@ -166,9 +167,9 @@ impl Pump {
     /// [`AttachError`]; whatever was made is removed again.
     pub fn attach(&mut self, spec: &PortSpec) -> Result<(), AttachError> {
         spec.check()?;
-        if self.find(&spec.name).is_some() {
+        let Err(place) = self.find(&spec.name) else {
             return Err(AttachError::NameTaken(spec.name.clone()));
-        }
+        };
         self.attached.iter().try_for_each(|port| spec.check_beside(&port.spec))?;
         // Before there is an interface, which would outlive its port.
         if self.attached.len() == MAX_PORTS {
@@ -181,16 +182,13 @@ impl Pump {
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        self.attached.push(Attached {
-            id,
-            spec: spec.clone(),
-            slots: spec.ingress.frames,
-            unwatched,
-            seen: Vec::new(),
-        });
+        self.attached.insert(
+            place,
+            Attached { id, spec: spec.clone(), slots: spec.ingress.frames, unwatched, seen: Vec::new() },
+        );
         if let Err(error) = added {
             // The device's own error, if any, would only hide this one.
-            let _ = self.detach_now(self.attached.len() - 1);
+            let _ = self.detach_now(place);
             return Err(AttachError::Events(error.into()));
         }
         Ok(())
@@ -203,7 +201,7 @@ impl Pump {
     ///
     /// [`DetachError::UnknownPort`]
     pub fn close(&mut self, name: &PortName) -> Result<(), DetachError> {
-        let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
+        let place = self.find(name).map_err(|_| DetachError::UnknownPort(name.clone()))?;
         let id = self.attached[place].id;
         self.plane.mute(id);
         self.plane.switch_mut().close(id);
@@ -212,7 +210,7 @@ impl Pump {
 
     /// Whether a port holds nothing, or is gone.
     pub fn is_empty(&self, name: &PortName) -> bool {
-        self.find(name).is_none_or(|place| !self.plane.switch().holds(self.attached[place].id))
+        !self.find(name).is_ok_and(|place| self.plane.switch().holds(self.attached[place].id))
     }
 
     /// Detaches a port and removes its interface at once, and returns what the port was at its end. What it still holds
@@ -222,7 +220,7 @@ impl Pump {
     ///
     /// [`DetachError`]
     pub fn detach(&mut self, name: &PortName) -> Result<PortStatus, DetachError> {
-        let place = self.find(name).ok_or_else(|| DetachError::UnknownPort(name.clone()))?;
+        let place = self.find(name).map_err(|_| DetachError::UnknownPort(name.clone()))?;
         self.detach_now(place)
     }
 
@@ -232,7 +230,7 @@ impl Pump {
     ///
     /// [`ChangeError`]; the port stays as it was.
     pub fn change(&mut self, name: &PortName, change: &PortChange) -> Result<(), ChangeError> {
-        let place = self.find(name).ok_or_else(|| ChangeError::UnknownPort(name.clone()))?;
+        let place = self.find(name).map_err(|_| ChangeError::UnknownPort(name.clone()))?;
         let spec = self.attached[place].spec.changed(change);
         spec.check()?;
         if spec.ingress.frames > self.attached[place].slots {
@@ -250,7 +248,7 @@ impl Pump {
 
     /// One port, if there is one of that name.
     pub fn port(&self, name: &PortName) -> Option<PortStatus> {
-        let port = &self.attached[self.find(name)?];
+        let port = &self.attached[self.find(name).ok()?];
         Some(report::port(&self.plane, port, clock::now()))
     }
 
@@ -329,8 +327,9 @@ impl Pump {
         self.plane.switch().total().held == 0
     }
 
-    fn find(&self, name: &PortName) -> Option<usize> {
-        self.attached.iter().position(|port| port.spec.name == *name)
+    /// The place of the port of this name, or where it would be.
+    fn find(&self, name: &PortName) -> Result<usize, usize> {
+        self.attached.binary_search_by(|port| port.spec.name.cmp(name))
     }
 
     fn detach_now(&mut self, place: usize) -> Result<PortStatus, DetachError> {
