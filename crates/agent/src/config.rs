@@ -100,6 +100,10 @@ mod tests {
     const PORT: &str =
         "[[port]]\nname = 'a'\nattach = { kind = 'container', netns = 'a', interface = 'eth0' }\n";
 
+    fn example() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/host.toml")
+    }
+
     fn complaint(text: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("host.toml");
@@ -110,8 +114,30 @@ mod tests {
 
     #[test]
     fn the_example_is_a_declaration_that_can_stand() {
-        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/host.toml");
-        assert!(!load(&example).unwrap().ports.is_empty());
+        let example = load(&example()).unwrap();
+        assert!(!example.ports.is_empty());
+    }
+
+    #[test]
+    fn what_the_example_says_is_what_holds_without_it() {
+        let example = load(&example()).unwrap();
+        assert_eq!(example.agent, AgentSettings::default());
+        let full = &example.ports[1];
+        let bare = PortSpec::new(full.name.clone(), full.attach.clone());
+        assert_eq!(*full, PortSpec { rate: full.rate, ..bare });
+    }
+
+    #[test]
+    fn what_the_example_leaves_out_can_be_said() {
+        let text = fs::read_to_string(example()).unwrap();
+        let said = ["egress", "quota", "scheduling", "pinned"].iter().fold(text, |text, key| {
+            let (old, new) = (format!("\n{key} = "), format!("\n# {key} = "));
+            let text = text.replace(&old, "\n# was = ");
+            assert!(text.contains(&new), "{key}");
+            text.replace(&new, &old)
+        });
+        let config = parse(&said).ok().unwrap();
+        assert_eq!((config.ports[1].quota, config.ports[1].pinned.len()), (Some(256), 2));
     }
 
     #[test]

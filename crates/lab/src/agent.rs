@@ -7,7 +7,6 @@ use std::process::Command;
 
 use api::Client;
 use model::{AgentSettings, Attachment, ClassKind, HostConfig, Limits, PortName, PortSpec};
-use units::Class;
 
 use crate::endpoint::INTERFACE;
 use crate::lab::Site;
@@ -50,20 +49,21 @@ fn host_config<'a>(
         let deepest = endpoints.clone().map(egress_frames).max().unwrap_or(0);
         ingress.frames = ingress.frames.saturating_add(deepest);
     }
-    let port = |endpoint: &Endpoint| PortSpec {
-        name: PortName(endpoint.name.clone()),
-        attach: Attachment::Container {
+    let port = |endpoint: &Endpoint| {
+        let attach = Attachment::Container {
             netns: endpoint.netns.clone(),
             interface: INTERFACE.into(),
             mac: Some(endpoint.mac),
             addresses: endpoint.addresses.clone(),
             mtu: spec.mtu,
             offload: spec.offload,
-        },
-        rate: endpoint.rate,
-        egress: Limits { frames: egress_frames(endpoint), ..Limits::egress() },
-        ingress,
-        class: Class::default(),
+        };
+        PortSpec {
+            rate: endpoint.rate,
+            egress: Limits { frames: egress_frames(endpoint), ..Limits::egress() },
+            ingress,
+            ..PortSpec::new(PortName(endpoint.name.clone()), attach)
+        }
     };
     HostConfig { agent, ports: endpoints.map(port).collect() }
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use units::{Mac, Span};
+use units::{Class, Mac, Span};
 
 use crate::{ClassKind, PortName, PortSpec};
 
@@ -36,6 +36,8 @@ pub struct AgentSettings {
     pub drain: Span,
     /// What each of the eight classes promises, class 0 first.
     pub classes: [ClassKind; 8],
+    /// The class of each 802.1p priority of a tagged frame, priority 0 first (802.1Q §6.9.4).
+    pub priorities: [Class; 8],
     /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
     pub stall_after: Span,
     /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
@@ -52,6 +54,7 @@ impl Default for AgentSettings {
             spin: Span::from_micros(50),
             drain: Span::from_secs(5),
             classes: [ClassKind::Lossless; 8],
+            priorities: core::array::from_fn(|priority| Class::from_low_bits(priority as u8)),
             stall_after: Span::from_secs(10),
             mac_age: Span::from_secs(300),
             udp_gate: true,

@@ -22,7 +22,8 @@ mod status;
 
 pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
 pub use port::{
-    Attachment, ClassKind, Limits, LimitsChange, NoRate, PortChange, PortName, PortSpec, RateChange,
+    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
+    RateChange, Scheduling,
 };
 pub use status::{
     AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus,

@@ -45,6 +45,42 @@ pub struct PortSpec {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7, default = 0))]
     pub class: Class,
+    /// How many of its sender's frames may wait for one receiver in one class before the sender is held back; as many as
+    /// `ingress` allows if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u32>,
+    /// How the egress chooses among its classes.
+    #[serde(default)]
+    pub scheduling: Scheduling,
+    /// Ethernet addresses that are behind this port for good: they neither age nor move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<PinnedAddress>,
+}
+
+/// How an egress chooses among its classes: `"strict"`, or `{"weighted": [1, 1, 1, 1, 1, 1, 1, 1]}`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Scheduling {
+    /// The highest class that has a frame (802.1Q §8.6.8.1).
+    #[default]
+    Strict,
+    /// In turn, each class for its weight in bytes (802.1Q §8.6.8.3), class 0 first. Zero counts as one.
+    Weighted([u32; 8]),
+}
+
+/// An Ethernet address that an operator sets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PinnedAddress {
+    /// The address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
+    pub mac: Mac,
+    /// The VLAN that it is in; 0 for frames without a tag.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(maximum = 4094))]
+    pub vlan: u16,
 }
 
 /// Where a port's frames come from and go to.
@@ -132,6 +168,12 @@ pub struct PortChange {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
     pub class: Option<Class>,
+    /// A new quota. As many as `ingress` has frames lift an old one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u32>,
+    /// A new scheduling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling: Option<Scheduling>,
 }
 
 /// New bounds of a queue; what is absent stays as it is.
@@ -184,6 +226,21 @@ impl Attachment {
 }
 
 impl PortSpec {
+    /// A port of which nothing else is said.
+    pub fn new(name: PortName, attach: Attachment) -> Self {
+        Self {
+            name,
+            attach,
+            rate: None,
+            egress: Limits::egress(),
+            ingress: Limits::ingress(),
+            class: Class::default(),
+            quota: None,
+            scheduling: Scheduling::Strict,
+            pinned: Vec::new(),
+        }
+    }
+
     /// Whether the declaration can stand by itself.
     ///
     /// # Errors
@@ -199,6 +256,12 @@ impl PortSpec {
         }
         if self.egress.frames == 0 || self.ingress.frames == 0 {
             return wrong("a queue holds at least one frame: raise `frames` above 0");
+        }
+        if self.quota == Some(0) {
+            return wrong("a quota is of at least one frame: raise `quota` above 0");
+        }
+        if self.pinned.iter().any(|pinned| pinned.mac.is_multicast() || pinned.vlan > 4094) {
+            return wrong("`pinned` has a group address, or a VLAN above 4094");
         }
         if self.ingress.frames > self.attach.most_frames() {
             return wrong(
@@ -230,11 +293,16 @@ impl PortSpec {
         if port == earlier.name {
             return Err(InvalidConfig::DuplicatePort(port));
         }
-        if self.mac() == earlier.mac() {
-            let (mac, owner) = (self.mac(), earlier.name.clone());
-            return Err(InvalidConfig::DuplicateMac { port, mac, owner });
+        match self.addresses().find(|address| earlier.addresses().any(|other| other == *address)) {
+            Some((mac, _)) => Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() }),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// The Ethernet addresses behind it, as far as they are declared, with their VLANs.
+    fn addresses(&self) -> impl Iterator<Item = (Mac, u16)> {
+        let pinned = self.pinned.iter().map(|pinned| (pinned.mac, pinned.vlan));
+        core::iter::once((self.mac(), 0)).chain(pinned)
     }
 
     /// The port as it is after a change.
@@ -248,6 +316,8 @@ impl PortSpec {
             egress: self.egress.changed(change.egress),
             ingress: self.ingress.changed(change.ingress),
             class: change.class.unwrap_or(self.class),
+            quota: change.quota.or(self.quota),
+            scheduling: change.scheduling.unwrap_or(self.scheduling),
             ..self.clone()
         }
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use units::{Class, Rate, Span};
 
-use crate::{Attachment, ClassKind, Limits, PortName};
+use crate::{Attachment, ClassKind, Limits, PortName, Scheduling};
 
 /// The whole agent at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,10 @@ pub struct PortStatus {
     /// The class of frames that carry no 802.1Q tag.
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7))]
     pub class: Class,
+    /// How many of its sender's frames may wait for one receiver in one class, if that is bounded.
+    pub quota: Option<u32>,
+    /// How the egress chooses among its classes.
+    pub scheduling: Scheduling,
     /// What came in here, wherever it went.
     pub ingress: Ledgers,
     /// What was addressed to here, wherever it came from.

@@ -11,7 +11,8 @@ use lossless::{
     ClassKind, Classes, MAX_PORTS, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
 };
 use model::{
-    AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName, PortSpec, PortStatus,
+    AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PinnedAddress, PortChange, PortName,
+    PortSpec, PortStatus,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use rustix::event::epoll;
@@ -143,6 +144,7 @@ impl Pump {
         });
         let switch = Settings {
             classes: Classes(ClassMap(kinds)),
+            priorities: ClassMap(settings.priorities),
             stall_after: settings.stall_after,
             mac_age: settings.mac_age,
             ..Settings::default()
@@ -178,6 +180,9 @@ impl Pump {
         let device = TapPort::attach(&tap_config(spec))?;
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         let Attachment::Container { netns, .. } = &spec.attach;
+        for PinnedAddress { mac, vlan } in &spec.pinned {
+            self.plane.switch_mut().pin(*mac, *vlan, id);
+        }
         let unwatched = self.plane.gate_mut().serve(id, netns);
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(id.index() as u64);
@@ -367,9 +372,12 @@ fn port_config(spec: &PortSpec) -> PortConfig {
         ingress: limits(spec.ingress),
         egress: limits(spec.egress),
         shaping: spec.rate.map(shaping),
-        scheduling: Scheduling::Strict,
+        scheduling: match spec.scheduling {
+            model::Scheduling::Strict => Scheduling::Strict,
+            model::Scheduling::Weighted(weights) => Scheduling::Weighted(ClassMap(weights)),
+        },
+        quota: spec.quota.unwrap_or(u32::MAX),
         class: spec.class,
-        ..PortConfig::default()
     }
 }
 

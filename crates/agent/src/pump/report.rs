@@ -37,6 +37,8 @@ pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: I
         egress_limits: spec.egress,
         ingress_limits: spec.ingress,
         class: spec.class,
+        quota: spec.quota,
+        scheduling: spec.scheduling,
         ingress: ledgers(plane, ingress),
         egress: ledgers(plane, egress),
         ingress_bytes: Class::all().map(|class| ingress(class).bytes).sum(),
