@@ -11,7 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use model::{AgentStatus, PortChange, PortName, PortSpec, PortStatus};
+use model::{AddressStatus, AgentStatus, PortChange, PortName, PortSpec, PortStatus};
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 
@@ -28,6 +28,7 @@ pub fn router(handle: Handle) -> Router {
         .route(api::STATUS, get(status))
         .route(api::PORTS, get(ports).post(attach))
         .route(api::PORT, get(port).patch(change).delete(detach))
+        .route(api::ADDRESSES, get(addresses))
         .route(api::READY, get(ready))
         .route(api::OPENAPI, get(openapi))
         .route(api::METRICS, get(scrape))
@@ -47,7 +48,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
             description = "The local API of a host's virtual switch, over HTTP on a Unix socket. Another path is \
                            answered with 404, another method with 405, and either with a Problem.",
         ),
-        paths(status, ports, attach, port, change, detach, ready, openapi, scrape)
+        paths(status, ports, attach, port, change, detach, addresses, ready, openapi, scrape)
     )]
     struct Document;
     Document::openapi()
@@ -138,6 +139,15 @@ async fn detach(State(switch): State<Handle>, Name(name): Name) -> Answer<PortSt
     let port = switch.detach(name).await??;
     tracing::info!(port = %port.name, "port detached");
     Ok(Json(port))
+}
+
+/// Where each Ethernet address is reached, as far as it was learned or pinned.
+#[utoipa::path(get, path = api::ADDRESSES, responses(
+    (status = 200, body = [AddressStatus], description = "Every address, in order."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn addresses(State(switch): State<Handle>) -> Answer<Vec<AddressStatus>> {
+    Ok(Json(switch.addresses().await?))
 }
 
 /// Whether frames flow.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
-use model::{AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
+use model::{AddressStatus, AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
 use ports::thread::schedule;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use tokio::sync::oneshot;
@@ -93,6 +93,7 @@ pub struct Stopped;
 enum Order {
     Status(oneshot::Sender<AgentStatus>),
     Port(PortName, oneshot::Sender<Option<PortStatus>>),
+    Addresses(oneshot::Sender<Vec<AddressStatus>>),
     Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
     Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
     Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
@@ -170,6 +171,15 @@ impl Handle {
     /// [`Stopped`]
     pub async fn port(&self, name: PortName) -> Result<Option<PortStatus>, Stopped> {
         self.order(|reply| Order::Port(name, reply)).await
+    }
+
+    /// The table of addresses.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]
+    pub async fn addresses(&self) -> Result<Vec<AddressStatus>, Stopped> {
+        self.order(Order::Addresses).await
     }
 
     /// Attaches a port and returns it as it is then.
@@ -394,6 +404,9 @@ impl Switch {
             }
             Order::Port(name, reply) => {
                 let _ = reply.send(self.pump.port(&name));
+            }
+            Order::Addresses(reply) => {
+                let _ = reply.send(self.pump.addresses());
             }
             Order::Attach(spec, reply) => {
                 let outcome = self.pump.attach(&spec);

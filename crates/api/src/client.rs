@@ -8,13 +8,13 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use model::{AgentStatus, PortChange, PortName, PortSpec, PortStatus};
+use model::{AddressStatus, AgentStatus, PortChange, PortName, PortSpec, PortStatus};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{METRICS, PORTS, Problem, READY, STATUS};
+use crate::{ADDRESSES, METRICS, PORTS, Problem, READY, STATUS};
 
 /// Detaching drains first, and an agent may be told to take its time over that.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -122,6 +122,15 @@ impl Client {
     /// [`ClientError::Refused`] with 404 if there is no such port.
     pub fn detach(&self, name: &PortName) -> Result<PortStatus, ClientError> {
         self.ask(Method::DELETE, &port_path(name), None::<&()>)
+    }
+
+    /// Where each Ethernet address is reached, as far as it was learned or pinned.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]
+    pub fn addresses(&self) -> Result<Vec<AddressStatus>, ClientError> {
+        self.ask(Method::GET, ADDRESSES, None::<&()>)
     }
 
     /// Whether frames flow: `false` while the agent drains, and while nobody listens.

@@ -25,6 +25,9 @@ pub const PORTS: &str = "/v1/ports";
 /// `GET`, `PATCH` (a `model::PortChange`) and `DELETE`: one port, a `model::PortStatus`.
 pub const PORT: &str = "/v1/ports/{name}";
 
+/// `GET`: where each Ethernet address is reached, a list of `model::AddressStatus`.
+pub const ADDRESSES: &str = "/v1/addresses";
+
 /// `GET`: 204 while frames flow, 503 while the agent drains.
 pub const READY: &str = "/v1/ready";
 

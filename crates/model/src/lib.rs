@@ -26,5 +26,6 @@ pub use port::{
     RateChange, Scheduling,
 };
 pub use status::{
-    AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus,
+    AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, PausedBy, PortState,
+    PortStatus,
 };

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use units::{Class, Rate, Span};
+use units::{Class, Mac, Rate, Span};
 
 use crate::{Attachment, ClassKind, Limits, PortName, Scheduling};
 
@@ -81,6 +81,24 @@ pub struct PortStatus {
     pub held_flows: u32,
     /// What the operator ought to know, in sentences.
     pub notes: Vec<String>,
+}
+
+/// Where one Ethernet address is reached.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AddressStatus {
+    /// The address.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
+    pub mac: Mac,
+    /// The VLAN that it is in; 0 for frames without a tag.
+    pub vlan: u16,
+    /// The port.
+    pub port: PortName,
+    /// How long ago a frame from it was last noted, which happens once in an eighth of `mac_age`. Absent if it was
+    /// pinned there: then it neither ages nor moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "12s"))]
+    pub age: Option<Span>,
 }
 
 /// Whether a port runs.

@@ -398,6 +398,10 @@ fn weights_and_pinned_addresses_are_kept() {
     let strict = PortChange { scheduling: Some(Scheduling::Strict), ..PortChange::default() };
     assert_eq!(client.change(&name(1), &strict).unwrap().scheduling, Scheduling::Strict);
     world.greet(0, 1);
+    let addresses = client.addresses().unwrap();
+    let of = |mac: Mac| addresses.iter().find(|address| address.mac == mac).unwrap();
+    assert_eq!((&of(pinned.mac).port, of(pinned.mac).age), (&name(1), None));
+    assert!(of(world.port(0).mac()).age.is_some_and(|age| age < Span::from_secs(30)));
 }
 
 #[test]

@@ -4,15 +4,16 @@ mod gate;
 mod plane;
 mod report;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use lossless::{
-    ClassKind, Classes, MAX_PORTS, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
+    ClassKind, Classes, MAX_PORTS, MacEntry, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
 };
 use model::{
-    AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PinnedAddress, PortChange, PortName,
-    PortSpec, PortStatus,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PinnedAddress, PortChange,
+    PortName, PortSpec, PortStatus,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use rustix::event::epoll;
@@ -255,6 +256,20 @@ impl Pump {
     pub fn port(&self, name: &PortName) -> Option<PortStatus> {
         let port = &self.attached[self.find(name).ok()?];
         Some(report::port(&self.plane, port, clock::now()))
+    }
+
+    /// The table of addresses: what was learned and what was pinned.
+    pub fn addresses(&self) -> Vec<AddressStatus> {
+        let now = clock::now();
+        let names: BTreeMap<_, _> =
+            self.attached.iter().map(|port| (port.id.index(), &port.spec.name)).collect();
+        let status = |MacEntry { mac, vlan, port, seen }| AddressStatus {
+            mac,
+            vlan,
+            port: names[&usize::from(port)].clone(),
+            age: seen.map(|seen| now.since(seen)),
+        };
+        self.plane.switch().addresses().into_iter().map(status).collect()
     }
 
     /// One visit to every port. Whether it did something; if not, it is time to sleep.
