@@ -6,6 +6,7 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use lossless::{
@@ -391,7 +392,7 @@ fn port_config(spec: &PortSpec) -> PortConfig {
             model::Scheduling::Strict => Scheduling::Strict,
             model::Scheduling::Weighted(weights) => Scheduling::Weighted(ClassMap(weights)),
         },
-        quota: spec.quota.unwrap_or(u32::MAX),
+        quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
         class: spec.class,
     }
 }

@@ -224,10 +224,12 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 Err(_) => unreachable!("no more was lifted than there was room for"),
             }
         };
-        match line.device.receive(most as usize, arrived) {
+        let received = line.device.receive(most as usize, arrived);
+        drop(visit);
+        match received {
             Ok(more) => {
                 line.dry = !more;
-                if more && lifted == 0 {
+                if more && !lifted {
                     switch.pause(now, id);
                 }
             }
