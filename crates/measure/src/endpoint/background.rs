@@ -1,7 +1,7 @@
 //! Background flows: sizes from a distribution, to random peers, with random gaps (zOVN §5.3, figure 8).
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use traffic::{Cdf, Distribution};
 use units::{Rng, Span};
 
 use super::control::Control;
-use super::query::{ZEROES, connect, listen};
+use super::query::{ZEROES, connect_now, listen};
 use super::{Doing, EndpointError};
 
 /// How long a blocked call may hide the parent.
@@ -57,23 +57,26 @@ pub fn run(role: &Background, control: &Control) -> Result<BackgroundReport, End
         else {
             continue;
         };
-        let stream = connect(peer, &role.congestion)?;
-        if !flow(stream, sizes.sample_whole(&mut rng), control, &mut report)
-            .doing("send a background flow")?
-        {
-            break;
+        let bytes = sizes.sample_whole(&mut rng);
+        match flow(peer, &role.congestion, bytes, || control.finishing()) {
+            Ok(true) => report.flows += 1,
+            Ok(false) => break,
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error).doing("send a background flow"),
         }
     }
     Ok(report)
 }
 
+/// Whether the peer has ended. It was told to before us: our turn comes.
+fn is_gone(error: &io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionRefused | ConnectionReset)
+}
+
 /// Sends one flow and waits until the peer has it all. False if the parent wants the report before.
-fn flow(
-    mut stream: TcpStream,
-    bytes: u64,
-    control: &Control,
-    report: &mut BackgroundReport,
-) -> std::io::Result<bool> {
+fn flow(to: SocketAddr, congestion: &str, bytes: u64, finishing: impl Fn() -> bool) -> io::Result<bool> {
+    let mut stream = connect_now(to, congestion)?;
     stream.set_write_timeout(Some(GLANCE))?;
     stream.set_read_timeout(Some(GLANCE))?;
     let mut left = bytes;
@@ -84,7 +87,7 @@ fn flow(
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
-        if control.finishing() {
+        if finishing() {
             return Ok(false);
         }
     }
@@ -96,17 +99,36 @@ fn flow(
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
-        if control.finishing() {
+        if finishing() {
             return Ok(false);
         }
     }
-    report.flows += 1;
     Ok(true)
 }
 
 /// Reads every flow to its end, each in a thread of its own.
 fn sink(listener: &TcpListener) {
     for stream in listener.incoming().flatten() {
-        std::thread::spawn(move || std::io::copy(&mut &stream, &mut std::io::sink()));
+        std::thread::spawn(move || io::copy(&mut &stream, &mut io::sink()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_has_ended_is_no_failure() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = listener.local_addr().unwrap();
+        // It takes a part of the flow and ends.
+        let peer = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 1000]).unwrap();
+        });
+        let send = || flow(to, "reno", 100 << 20, || false);
+        assert!(is_gone(&send().unwrap_err()));
+        peer.join().unwrap();
+        assert!(is_gone(&send().unwrap_err()));
     }
 }

@@ -286,23 +286,26 @@ pub(super) fn accept(listener: &TcpListener) -> Result<Option<TcpStream>, Endpoi
     }
 }
 
-/// A blocking connection that uses this congestion control.
+/// A blocking connection that uses this congestion control, to a program that may not listen yet.
 pub(super) fn connect(to: SocketAddr, congestion: &str) -> Result<TcpStream, EndpointError> {
     let begin = Instant::now();
     loop {
-        let socket =
-            rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).doing("open a socket")?;
-        sockopt::set_tcp_congestion(&socket, congestion).doing("choose TCP's congestion control")?;
-        sockopt::set_tcp_nodelay(&socket, true).doing("send small segments at once")?;
-        match rustix::net::connect(&socket, &to) {
-            Ok(()) => return Ok(socket.into()),
-            // The peer's program may not listen yet.
-            Err(rustix::io::Errno::CONNREFUSED) if begin.elapsed() < CONNECT => {
+        match connect_now(to, congestion) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused && begin.elapsed() < CONNECT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
-            Err(error) => return Err(error).doing("connect"),
+            connected => return connected.doing("connect"),
         }
     }
+}
+
+/// The same to a program that listens.
+pub(super) fn connect_now(to: SocketAddr, congestion: &str) -> io::Result<TcpStream> {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    sockopt::set_tcp_congestion(&socket, congestion)?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(socket.into())
 }
 
 /// Waits a glance's length at most; tells how many descriptors are ready.
