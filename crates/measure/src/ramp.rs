@@ -77,6 +77,8 @@ pub struct Step {
     pub lost: u64,
     /// `lost` over `sent`.
     pub loss_ratio: f64,
+    /// Frames that came again.
+    pub duplicates: u64,
 }
 
 /// The whole experiment.
@@ -119,6 +121,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
                 ramp.balanced = both_hold(ramp.balanced, flooded.losses.balanced);
                 step.sent += flooded.seen.sender_socket;
                 step.received += flooded.seen.receiver_socket;
+                step.duplicates += flooded.received.duplicates;
                 sum.add(&flooded.sent, &flooded.received);
             }
         }

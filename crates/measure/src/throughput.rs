@@ -80,6 +80,8 @@ pub struct Throughput {
     pub gbps: Option<f64>,
     /// Frames that did not arrive; of a stream, those that the switch lost.
     pub lost: u64,
+    /// Frames that arrived again.
+    pub duplicates: u64,
     /// Segments that were sent again.
     pub retransmits: u64,
     /// Ticks of the time stamp counter inside the switch's turns per frame that arrived, where they can be told.
@@ -100,6 +102,8 @@ struct Carried {
     bytes: u64,
     /// Frames that did not arrive.
     lost: u64,
+    /// Frames that arrived again.
+    duplicates: u64,
     /// Segments that were sent again.
     retransmits: u64,
     /// From the first arrival to the last, in nanoseconds.
@@ -201,6 +205,7 @@ fn udp(bench: &Bench<'_>, switch: SwitchKind, size: u32, config: &Config) -> Res
         frames: received.received,
         bytes: received.received * u64::from(size),
         lost: flooded.seen.sender_socket.saturating_sub(received.received),
+        duplicates: received.duplicates,
         elapsed_ns: received.elapsed_ns,
         balanced: flooded.losses.balanced,
         ..Carried::default()
@@ -253,6 +258,7 @@ impl Carried {
         self.frames += other.frames;
         self.bytes += other.bytes;
         self.lost += other.lost;
+        self.duplicates += other.duplicates;
         self.retransmits += other.retransmits;
         self.elapsed_ns += other.elapsed_ns;
         self.balanced = both_hold(self.balanced, other.balanced);
@@ -271,6 +277,7 @@ impl Carried {
             mfps: per_ns(self.frames).filter(|_| load != Load::Tcp).map(|fpns| fpns * 1e3),
             gbps: per_ns(self.bytes).map(|bytes| bytes * 8.0),
             lost: self.lost,
+            duplicates: self.duplicates,
             retransmits: self.retransmits,
             balanced: self.balanced,
             cycles_per_frame: self.cycles.map(|cycles| cycles as f64 / self.frames.max(1) as f64),

@@ -4,7 +4,7 @@ use crate::loss::{Loss, Report};
 use crate::page::{Axis, Bars, Chart, Unit, count, percent, si};
 use crate::{Environment, is_lossless};
 
-use super::{Readable, Rows, many, unbalanced};
+use super::{Readable, Rows, many, repeated, unbalanced};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -87,10 +87,8 @@ impl Readable for Report {
                     mostly_at(loss)
                 ));
             }
-            if loss.duplicates > 0 {
-                broken.push(format!("{} delivered {} twice.", loss.switch, many(loss.duplicates, "frame")));
-            }
         }
+        broken.extend(self.results.iter().filter_map(|loss| repeated(loss.switch, loss.duplicates)));
         broken.extend(self.results.iter().filter_map(|loss| unbalanced(loss.switch, loss.balanced)));
         broken.extend(
             self.results

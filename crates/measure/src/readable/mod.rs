@@ -8,7 +8,7 @@ mod throughput;
 use comfy_table::{CellAlignment, Table as Text, presets};
 
 use crate::page::{Chart, Page, Table};
-use crate::{Environment, SwitchKind};
+use crate::{Environment, SwitchKind, is_lossless};
 
 /// What was measured, in words, rows and charts.
 pub trait Readable {
@@ -129,6 +129,12 @@ fn unbalanced(switch: SwitchKind, balanced: Option<bool>) -> Option<String> {
     (balanced == Some(false)).then(|| format!("the ledger of {switch} does not balance."))
 }
 
+/// What is said of a lossless switch that delivered frames more than once.
+fn repeated(switch: SwitchKind, duplicates: u64) -> Option<String> {
+    let repeats = is_lossless(switch) && duplicates > 0;
+    repeats.then(|| format!("{switch} delivered {} twice.", many(duplicates, "frame")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +144,12 @@ mod tests {
         let said = |balanced| unbalanced(SwitchKind::ZovnLossy, balanced);
         assert_eq!([None, Some(true)].map(said), [None, None]);
         assert_eq!(said(Some(false)).unwrap(), "the ledger of zovn-lossy does not balance.");
+    }
+
+    #[test]
+    fn a_lossless_switch_delivers_once() {
+        assert_eq!(repeated(SwitchKind::Zovn, 2).unwrap(), "zovn delivered 2 frames twice.");
+        assert_eq!((repeated(SwitchKind::Zovn, 0), repeated(SwitchKind::Bridge, 2)), (None, None));
     }
 
     #[test]

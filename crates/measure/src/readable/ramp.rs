@@ -4,7 +4,7 @@ use crate::page::{Axis, Chart, Lines, Unit, count, percent, si};
 use crate::ramp::{Ramp, Report, Step};
 use crate::{Environment, is_lossless};
 
-use super::{Readable, Rows, many, unbalanced};
+use super::{Readable, Rows, many, repeated, unbalanced};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -72,7 +72,9 @@ impl Readable for Report {
         let idle = self.results.iter().filter(idle);
         let idle =
             idle.map(|ramp| format!("nothing arrived through {}: that is no measurement.", ramp.switch));
-        lossy.chain(unbalanced).chain(idle).collect()
+        let duplicates = |ramp: &Ramp| ramp.steps.iter().map(|step| step.duplicates).sum();
+        let repeated = self.results.iter().filter_map(|ramp| repeated(ramp.switch, duplicates(ramp)));
+        lossy.chain(repeated).chain(unbalanced).chain(idle).collect()
     }
 
     fn environment(&self) -> &Environment {

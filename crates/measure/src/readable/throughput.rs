@@ -4,7 +4,7 @@ use crate::page::{Axis, Bars, Chart, Unit, count, si};
 use crate::throughput::{Load, Ports, Report, Throughput};
 use crate::{Environment, is_lossless};
 
-use super::{Readable, Rows, many, unbalanced};
+use super::{Readable, Rows, many, repeated, unbalanced};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -86,7 +86,8 @@ impl Readable for Report {
         let idle = self.results.iter().filter(|one| one.gbps.is_none());
         let idle = idle.map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
         let unbalanced = self.results.iter().filter_map(|one| unbalanced(one.switch, one.balanced));
-        lossy.chain(idle).chain(unbalanced).collect()
+        let repeated = self.results.iter().filter_map(|one| repeated(one.switch, one.duplicates));
+        lossy.chain(repeated).chain(idle).chain(unbalanced).collect()
     }
 
     fn environment(&self) -> &Environment {
