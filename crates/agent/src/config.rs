@@ -47,12 +47,11 @@ pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
     })
 }
 
-/// The file as `model::HostConfig` has it, with the place of each port kept.
+/// The file as `model::HostConfig` has it, with the place of each part kept.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostFile {
-    #[serde(default)]
-    agent: AgentSettings,
+    agent: Option<Spanned<AgentSettings>>,
     #[serde(default)]
     port: Vec<Spanned<PortSpec>>,
 }
@@ -68,22 +67,25 @@ fn parse(text: &str) -> Result<HostConfig, Mistake> {
         place: error.span().unwrap_or_default(),
         what: error.message().trim_end().replace('\n', ", "),
     })?;
-    let places: Vec<_> = file.port.iter().map(Spanned::span).collect();
+    let agent_place = file.agent.as_ref().map(Spanned::span).unwrap_or_default();
+    let port_places: Vec<_> = file.port.iter().map(Spanned::span).collect();
+    let agent = file.agent.map(Spanned::into_inner).unwrap_or_default();
     let ports = file.port.into_iter().map(Spanned::into_inner).collect();
-    let config = HostConfig { agent: file.agent, ports };
-    config
-        .check()
-        .map_err(|error| Mistake { place: culprit(&config, &error, &places), what: error.to_string() })?;
+    let config = HostConfig { agent, ports };
+    config.check().map_err(|error| {
+        let place = match &error {
+            InvalidConfig::Agent(_) => agent_place,
+            // Of two with one name, the later.
+            InvalidConfig::DuplicatePort(name)
+            | InvalidConfig::DuplicateMac { port: name, .. }
+            | InvalidConfig::Port { port: name, .. } => {
+                let place = config.ports.iter().rposition(|port| port.name == *name);
+                place.and_then(|place| port_places.get(place)).cloned().unwrap_or_default()
+            }
+        };
+        Mistake { place, what: error.to_string() }
+    })?;
     Ok(config)
-}
-
-/// Where the port stands that an error names: of two with one name, the later.
-fn culprit(config: &HostConfig, error: &InvalidConfig, places: &[Range<usize>]) -> Range<usize> {
-    let (InvalidConfig::DuplicatePort(name)
-    | InvalidConfig::DuplicateMac { port: name, .. }
-    | InvalidConfig::Port { port: name, .. }) = error;
-    let place = config.ports.iter().rposition(|port| port.name == *name);
-    place.and_then(|place| places.get(place)).cloned().unwrap_or_default()
 }
 
 /// The number, from 1, and the text of the line that holds the byte at `offset`.
@@ -201,5 +203,16 @@ mod tests {
     fn what_is_no_toml_is_shown_too() {
         let error = complaint("[agent\n");
         assert!(error.starts_with("host.toml:1: `[agent`: "), "{error}");
+    }
+
+    #[test]
+    fn what_would_refuse_or_hold_back_everything_is_refused_itself() {
+        let error = complaint("[agent]\nstall_after = '0s'\n");
+        assert!(
+            error.starts_with("host.toml:1: `[agent]`: agent: every receiver would be stalled"),
+            "{error}"
+        );
+        let error = complaint(&format!("{PORT}ingress = {{ frames = 64, bytes = '0b' }}\n"));
+        assert!(error.contains("raise `bytes` above 0"), "{error}");
     }
 }

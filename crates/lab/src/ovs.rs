@@ -102,11 +102,15 @@ fn command(program: PathBuf, directory: &Path) -> Command {
     command
 }
 
+/// The daemons' priority: what Debian's own scripts give them, and zovn's agent its thread.
+const NICE: i32 = -10;
+
 /// Every frame waits for the daemons: they go first, as zovn's thread does.
 fn daemon(program: PathBuf, directory: &Path) -> Command {
+    let ours = rustix::process::getpriority_process(None).unwrap_or(0);
     let mut daemon = command("nice".into(), directory);
-    // It adds to what we run at: from anywhere this leads to -20.
-    daemon.args(["-n", "-40"]).arg(program);
+    // `nice` adds to what we run at.
+    daemon.arg("-n").arg((NICE - ours).to_string()).arg(program);
     daemon
 }
 

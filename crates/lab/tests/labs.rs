@@ -240,7 +240,7 @@ fn open_vswitch_goes_first_as_zovn_does() {
             let stat = std::fs::read_to_string(thread.unwrap().path().join("stat")).unwrap();
             // Field 19 (proc(5)); field 3 follows the name in parentheses.
             let nice = stat[stat.rfind(')').unwrap() + 1..].split_ascii_whitespace().nth(16);
-            assert_eq!(nice, Some("-20"), "{daemon}: {stat}");
+            assert_eq!(nice, Some("-10"), "{daemon}: {stat}");
         }
     }
 }

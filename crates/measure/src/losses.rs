@@ -95,6 +95,8 @@ fn taken(counters: &Counters) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use model::GateStatus;
+
     use super::*;
     use crate::points::tests::counters;
 
@@ -115,7 +117,8 @@ mod tests {
 
     fn agent(ledger: LedgerStatus, balanced: bool) -> Option<AgentStatus> {
         let (version, ports) = (String::new(), Vec::new());
-        Some(AgentStatus { version, uptime_ns: 0, busy_ns: 0, ports, ledger, balanced })
+        let udp_gate = GateStatus::On;
+        Some(AgentStatus { version, uptime_ns: 0, busy_ns: 0, udp_gate, ports, ledger, balanced })
     }
 
     #[test]

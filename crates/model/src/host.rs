@@ -89,6 +89,9 @@ pub enum InvalidConfig {
         /// The earlier port.
         owner: PortName,
     },
+    /// The agent's settings are wrong by themselves: what is wrong, and what to write instead.
+    #[error("agent: {0}")]
+    Agent(&'static str),
     /// A port is wrong by itself.
     #[error("port `{port}`: {what}")]
     Port {
@@ -104,8 +107,13 @@ impl HostConfig {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] names the first port that cannot.
+    /// [`InvalidConfig`] says what cannot, and of ports the first.
     pub fn check(&self) -> Result<(), InvalidConfig> {
+        if self.agent.stall_after == Span::ZERO {
+            return Err(InvalidConfig::Agent(
+                "every receiver would be stalled at once: raise `stall_after` above 0",
+            ));
+        }
         for (place, port) in self.ports.iter().enumerate() {
             port.check()?;
             self.ports[..place].iter().try_for_each(|earlier| port.check_beside(earlier))?;

@@ -257,6 +257,9 @@ impl PortSpec {
         if self.egress.frames == 0 || self.ingress.frames == 0 {
             return wrong("a queue holds at least one frame: raise `frames` above 0");
         }
+        if self.egress.bytes.0 == 0 || self.ingress.bytes.0 == 0 {
+            return wrong("a queue holds at least a byte: raise `bytes` above 0, or leave it out");
+        }
         if self.quota == Some(0) {
             return wrong("a quota is of at least one frame: raise `quota` above 0");
         }
