@@ -1,7 +1,7 @@
 //! The agent as a whole: the binary, its API, real containers, and signals.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::PathBuf;
@@ -125,7 +125,16 @@ impl World {
 
     fn udp(&self, place: usize) -> UdpSocket {
         let address = format!("10.9.0.{}:7", place + 1);
-        let socket = self.containers[place].run(|| UdpSocket::bind(address)).unwrap().unwrap();
+        let mut socket = None;
+        until(|| {
+            socket = match self.containers[place].run(|| UdpSocket::bind(&address)).unwrap() {
+                // Between fork and exec, a program that another test starts has a copy of a socket that was closed.
+                Err(error) if error.kind() == ErrorKind::AddrInUse => None,
+                bound => Some(bound.unwrap()),
+            };
+            socket.is_some()
+        });
+        let socket = socket.unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         socket
     }
