@@ -502,6 +502,37 @@ fn fragments_of_many_datagrams_find_their_places() {
 }
 
 #[test]
+fn later_fragments_wait_for_their_first_one_only() {
+    let (mut world, ()) = World::new("ug-later", |_| ());
+    let socket = world.bind("10.9.0.2:5000", 20_000);
+    let from = |host| Frame::to(HERE[0], v4(host), Mac::local(2), (7000, 5000), host.into(), 8000);
+    let [one, other] = [from(101), from(102)].map(|whole| whole.fragments(7, 1480));
+    assert!(world.offer(&one[0]));
+    let Verdict::Hold(flow) = world.verdict(&other[0]) else { panic!("there is no room for two") };
+    assert!(matches!(world.verdict(&other[1]), Verdict::Hold(own) if own != flow));
+    for fragment in &one[1..] {
+        assert!(matches!(world.verdict(fragment), Verdict::Go(own) if own != flow));
+        assert!(world.offer(fragment));
+    }
+    assert_eq!(read(&socket), 101);
+    assert!(other.iter().all(|fragment| world.offer(fragment)));
+    assert_eq!((read(&socket), world.lost()), (102, 0));
+}
+
+#[test]
+fn a_tiny_fragment_of_the_largest_datagram_leaves_others_room() {
+    let (mut world, ()) = World::new("ug-tiny", |_| ());
+    let socket = world.bind("10.9.0.2:5000", 0);
+    let whole = Frame::new(0, (7001, 5000), 0, 65_000);
+    assert!(world.offer(&whole.fragments(7, 8)[0]));
+    for number in 0..1000 {
+        assert!(world.offer(&Frame::new(0, (7000, 5000), number, 1400)));
+        assert_eq!(read(&socket), number);
+    }
+    assert_eq!(world.lost(), 0);
+}
+
+#[test]
 fn everybody_who_listens_to_a_group_must_have_room() {
     let (mut world, ()) = World::new("ug-group", |_| ());
     let group = Ipv4Addr::new(239, 1, 2, 3);

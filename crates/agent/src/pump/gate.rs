@@ -78,6 +78,13 @@ impl HostGate {
         }
     }
 
+    /// Does what time asks for.
+    pub(super) fn tick(&mut self) {
+        if let Ok(gate) = &mut self.gate {
+            gate.tick();
+        }
+    }
+
     /// To be called before sleeping: when to ask again although the bell does not ring. A time that has come says that
     /// some flow may go already.
     pub(super) fn arm(&mut self, now: Instant) -> Option<Instant> {

@@ -279,6 +279,7 @@ impl Pump {
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.plane.tick(now);
+            self.plane.gate_mut().tick();
         }
         if now >= self.look_at {
             self.look(now);

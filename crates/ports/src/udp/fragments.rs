@@ -7,8 +7,13 @@
 //! first ─▶ place set aside ─▶ later ─▶ later ─▶ last: the datagram is queued, the place is free again
 //! ```
 //!
-//! Of a datagram whose last fragment never comes, the kernel keeps the rest for 30 s (RFC 8200 §4.5: 60 s at
-//! most; `net.ipv4.ipfrag_time`), and we its place.
+//! First fragments wait for room with everybody else who sends to their socket. The later ones wait for their own first
+//! one only: behind another datagram, that waits until this one is whole, they would wait for ever.
+//!
+//! A datagram whose last fragment does not come keeps its place for [`PATIENCE`] only, since everybody else who
+//! sends to the socket waits meanwhile. The kernel keeps the rest for 30 s (RFC 8200 §4.5: 60 s at most;
+//! `net.ipv4.ipfrag_time`), and for so long its source is set no further place aside: what it sends in fragments
+//! goes, but may find no room.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -17,8 +22,12 @@ use std::time::{Duration, Instant};
 use super::kernel::SLOTS;
 use super::sockets::Mixer;
 
+/// How long a place waits for the last fragment: much less than a held flow waits for its socket, and enough for
+/// 64 KiB at a megabit a second.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long the kernel waits for the last fragment.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REASSEMBLY: Duration = Duration::from_secs(30);
 
 /// How many of the latest datagrams are remembered; each takes some 150 bytes.
 const MOST: usize = 8192;
@@ -39,7 +48,6 @@ pub struct Whole {
 struct Underway {
     /// Tells a datagram from an earlier one with the same identification.
     serial: u64,
-    flow: u64,
     place: Option<Place>,
 }
 
@@ -51,6 +59,14 @@ struct Place {
     since: Instant,
 }
 
+/// What is set aside.
+#[derive(Debug)]
+struct Aside {
+    places: usize,
+    /// Bytes, by slot; behind the slots, for sockets without one.
+    bytes: Vec<u32>,
+}
+
 /// The datagrams under way.
 #[derive(Debug)]
 pub struct Fragments {
@@ -58,8 +74,9 @@ pub struct Fragments {
     /// The latest, oldest first; some have ended.
     latest: VecDeque<(Whole, u64)>,
     serial: u64,
-    /// Bytes set aside, by slot; behind the slots, for sockets without one.
-    aside: Vec<u32>,
+    aside: Aside,
+    /// Sources, each in its namespace, that left a place unused, and since when.
+    lapsed: HashMap<(u32, u128), Instant, BuildHasherDefault<Mixer>>,
 }
 
 impl Fragments {
@@ -68,16 +85,23 @@ impl Fragments {
             underway: HashMap::default(),
             latest: VecDeque::new(),
             serial: 0,
-            aside: vec![0; SLOTS + NOBODYS],
+            aside: Aside { places: 0, bytes: vec![0; SLOTS + NOBODYS] },
+            lapsed: HashMap::default(),
         }
     }
 
+    /// Whether nothing is set aside.
     pub fn is_empty(&self) -> bool {
-        self.underway.is_empty()
+        self.aside.places == 0
+    }
+
+    /// Whether a place may be set aside for a datagram: its source has left none unused lately.
+    pub fn may_begin(&self, whole: Whole) -> bool {
+        self.lapsed.is_empty() || !self.lapsed.contains_key(&(whole.namespace, whole.source))
     }
 
     /// Takes note of a datagram by its first fragment, which may still be held.
-    pub fn note(&mut self, whole: Whole, flow: u64) {
+    pub fn note(&mut self, whole: Whole) {
         if self.underway.contains_key(&whole) {
             return;
         }
@@ -89,48 +113,49 @@ impl Fragments {
         }
         self.serial += 1;
         self.latest.push_back((whole, self.serial));
-        self.underway.insert(whole, Underway { serial: self.serial, flow, place: None });
+        self.underway.insert(whole, Underway { serial: self.serial, place: None });
     }
 
-    /// The flow of the datagram that a fragment is of, if its first fragment was seen.
-    pub fn flow(&self, whole: Whole) -> Option<u64> {
-        self.underway.get(&whole).map(|underway| underway.flow)
+    /// The number of a datagram whose first fragment was seen, and whether that has gone. Of two datagrams, the later
+    /// has the higher number.
+    pub fn find(&self, whole: Whole) -> Option<(u64, bool)> {
+        self.underway.get(&whole).map(|underway| (underway.serial, underway.place.is_some()))
     }
 
     /// A first fragment has gone: sets `bytes` aside at its socket.
     pub fn begin(&mut self, now: Instant, whole: Whole, slot: u32, bytes: u32) {
         if let Some(underway) = self.underway.get_mut(&whole) {
-            let before = underway.place.replace(Place { slot, bytes, since: now });
-            free(&mut self.aside, before);
-            self.aside[slot as usize] = self.aside[slot as usize].saturating_add(bytes);
+            let place = Place { slot, bytes, since: now };
+            self.aside.free(underway.place.replace(place));
+            self.aside.take(place);
         }
     }
 
     /// A last fragment has gone: the datagram is queued.
     pub fn end(&mut self, whole: Whole) {
         if let Some(ended) = self.underway.remove(&whole) {
-            free(&mut self.aside, ended.place);
+            self.aside.free(ended.place);
         }
     }
 
     /// Bytes set aside at a socket.
     #[inline]
     pub fn set_aside(&self, slot: u32) -> u32 {
-        self.aside[slot as usize]
+        self.aside.bytes[slot as usize]
     }
 
-    /// Forgets what the kernel has given up; tells when there will be more to forget.
-    pub fn expire(&mut self, now: Instant) -> Option<Duration> {
-        let age = |place: Place| now.saturating_duration_since(place.since);
-        let aside = &mut self.aside;
-        self.underway.retain(|_, underway| {
-            let young = underway.place.is_none_or(|place| age(place) < PATIENCE);
-            if !young {
-                free(aside, underway.place);
+    /// Frees the places that have waited too long, and pardons the sources that have.
+    pub fn expire(&mut self, now: Instant) {
+        let Self { underway, aside, lapsed, .. } = self;
+        lapsed.retain(|_, since| now.saturating_duration_since(*since) < REASSEMBLY);
+        underway.retain(|whole, underway| {
+            let late = underway.place.filter(|place| now.saturating_duration_since(place.since) >= PATIENCE);
+            aside.free(late);
+            if late.is_some() && lapsed.len() < MOST {
+                lapsed.insert((whole.namespace, whole.source), now);
             }
-            young
+            late.is_none()
         });
-        self.underway.values().filter_map(|underway| underway.place).map(|place| PATIENCE - age(place)).min()
     }
 }
 
@@ -139,10 +164,19 @@ pub fn nobodys(flow: u64) -> u32 {
     (SLOTS + flow as usize % NOBODYS) as u32
 }
 
-fn free(aside: &mut [u32], place: Option<Place>) {
-    if let Some(place) = place {
-        let aside = &mut aside[place.slot as usize];
-        *aside = aside.saturating_sub(place.bytes);
+impl Aside {
+    fn take(&mut self, place: Place) {
+        self.places += 1;
+        let bytes = &mut self.bytes[place.slot as usize];
+        *bytes = bytes.saturating_add(place.bytes);
+    }
+
+    fn free(&mut self, place: Option<Place>) {
+        if let Some(place) = place {
+            self.places -= 1;
+            let bytes = &mut self.bytes[place.slot as usize];
+            *bytes = bytes.saturating_sub(place.bytes);
+        }
     }
 }
 
@@ -157,11 +191,12 @@ mod tests {
     #[test]
     fn a_place_is_set_aside_from_the_first_fragment_to_the_last() {
         let (mut fragments, now) = (Fragments::new(), Instant::now());
-        fragments.note(whole(1), 99);
-        assert_eq!((fragments.flow(whole(1)), fragments.flow(whole(2))), (Some(99), None));
+        fragments.note(whole(1));
+        assert_eq!((fragments.find(whole(1)), fragments.find(whole(2))), (Some((1, false)), None));
         assert_eq!(fragments.set_aside(5), 0, "nothing has gone yet");
         fragments.begin(now, whole(1), 5, 3000);
-        fragments.note(whole(2), 99);
+        assert_eq!(fragments.find(whole(1)), Some((1, true)));
+        fragments.note(whole(2));
         fragments.begin(now, whole(2), 5, 4000);
         assert_eq!((fragments.set_aside(5), fragments.set_aside(6)), (7000, 0));
         fragments.end(whole(1));
@@ -169,19 +204,23 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_is_never_whole_is_forgotten_when_the_kernel_forgets_it() {
+    fn a_place_that_is_not_used_in_time_lapses_and_its_source_gets_no_other_for_a_while() {
         let (mut fragments, now) = (Fragments::new(), Instant::now());
-        fragments.note(whole(1), 99);
+        fragments.note(whole(1));
         fragments.begin(now, whole(1), 5, 3000);
-        assert_eq!(fragments.expire(now + Duration::from_secs(1)), Some(PATIENCE - Duration::from_secs(1)));
-        assert_eq!(fragments.expire(now + PATIENCE), None);
-        assert_eq!(fragments.set_aside(5), 0);
+        fragments.expire(now + PATIENCE / 2);
+        assert_eq!(fragments.set_aside(5), 3000);
+        fragments.expire(now + PATIENCE);
+        assert_eq!((fragments.set_aside(5), fragments.may_begin(whole(2))), (0, false));
+        assert!(fragments.may_begin(Whole { source: 9, ..whole(2) }), "another source");
+        fragments.expire(now + PATIENCE + REASSEMBLY);
+        assert!(fragments.may_begin(whole(2)) && fragments.is_empty());
     }
 
     #[test]
     fn the_oldest_makes_room_for_the_next() {
         let mut fragments = Fragments::new();
-        (0..=MOST as u32).for_each(|identification| fragments.note(whole(identification), 0));
-        assert_eq!((fragments.flow(whole(0)), fragments.flow(whole(1))), (None, Some(0)));
+        (0..=MOST as u32).for_each(|identification| fragments.note(whole(identification)));
+        assert_eq!((fragments.find(whole(0)), fragments.find(whole(1))), (None, Some((2, false))));
     }
 }

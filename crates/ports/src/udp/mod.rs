@@ -26,6 +26,8 @@
 //! - The application shrinks the buffer of a socket that holds something: the next datagram may be lost.
 //! - A frame that stands for many datagrams, or a datagram in fragments, is larger than the whole buffer. It
 //!   waits until the buffer is empty and goes then; the kernel takes what fits.
+//! - A datagram's fragments are far apart in time, or less than sensibly long, or from a source whose others were:
+//!   then others may take its place (see `fragments`).
 //!
 //! # Where it holds more than it must
 //!
@@ -69,7 +71,12 @@ pub struct UdpGate {
     is_full: Vec<bool>,
     /// What the verdict on the last frame rests on, for `passed`.
     last: Option<Passing>,
+    /// When the next round is.
+    round_at: Instant,
 }
+
+/// How often the gate looks at what time has changed.
+const ROUND: Duration = Duration::from_millis(500);
 
 /// The gate's answer for one frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -170,6 +177,7 @@ impl UdpGate {
             full: Vec::new(),
             is_full: vec![false; kernel::SLOTS],
             last: None,
+            round_at: Instant::now(),
         })
     }
 
@@ -208,17 +216,24 @@ impl UdpGate {
         self.last = None;
         let Some(packet) = Packet::of(short(namespace), frame) else { return Verdict::Free };
         let whole = packet.whole;
-        let Some((datagram, need)) = packet.datagram else {
-            let flow = whole.and_then(|whole| self.fragments.flow(whole));
+        let Some((datagram, mut need)) = packet.datagram else {
             self.last = whole.map(|whole| Passing::Later { whole, last: packet.last });
-            return flow.map_or(Verdict::Free, |flow| Verdict::Go(FlowKey(flow)));
+            return match whole.and_then(|whole| self.fragments.find(whole)) {
+                None => Verdict::Free,
+                Some((number, true)) => Verdict::Go(FlowKey(number)),
+                Some((number, false)) => Verdict::Hold(FlowKey(number)),
+            };
         };
+        let begins = whole.is_some_and(|whole| self.fragments.may_begin(whole));
+        if whole.is_some() && !begins {
+            need = 1; // No room but some, so that the bell can ring for it.
+        }
         self.sockets.follow(&self.kernel);
         let tightest = self.tightest(&datagram, need);
         let flow = flow_key(&datagram, tightest.is_some_and(|tightest| tightest.connected));
         let slot = tightest.map_or_else(|| fragments::nobodys(flow.0), |tightest| tightest.slot);
         if let Some(whole) = whole {
-            self.fragments.note(whole, flow.0);
+            self.fragments.note(whole);
             self.last = Some(Passing::First { whole, slot, bytes: need });
         }
         match tightest {
@@ -229,7 +244,7 @@ impl UdpGate {
                 Verdict::Hold(flow)
             }
             // A socket that is not known is empty, but several fragmented datagrams may be too many for it.
-            None if whole.is_some() && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
+            None if begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
             _ => Verdict::Go(flow),
         }
     }
@@ -247,14 +262,24 @@ impl UdpGate {
         }
     }
 
+    /// Does what time asks for; to be called often, also while there is work.
+    pub fn tick(&mut self) {
+        let now = Instant::now();
+        if now >= self.round_at {
+            self.round_at = now + ROUND;
+            self.fragments.expire(now);
+        }
+    }
+
     /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
     ///
     /// Returns how long to sleep at most before asking again: zero if some flow may go already, `None` if the
     /// bell (the gate's file descriptor, readable) will ring in time. After waking, [drain](Self::drain) it.
     pub fn arm(&mut self) -> Option<Duration> {
-        let expiry = if self.fragments.is_empty() { None } else { self.fragments.expire(Instant::now()) };
+        self.tick();
+        let round = (!self.fragments.is_empty()).then(|| self.round_at.duration_since(Instant::now()));
         if self.full.is_empty() {
-            return expiry;
+            return round;
         }
         let (kernel, fragments, is_full) = (&self.kernel, &self.fragments, &mut self.is_full);
         for (index, need) in &self.full {
@@ -269,7 +294,7 @@ impl UdpGate {
             is_full[*index as usize] = full;
             full
         });
-        if self.full.len() < before { Some(Duration::ZERO) } else { expiry }
+        if self.full.len() < before { Some(Duration::ZERO) } else { round }
     }
 
     /// Silences the bell.
@@ -435,7 +460,7 @@ fn identification(frame: &[u8], layout: &Layout) -> Option<(u32, bool)> {
 /// How many bytes of a socket's buffer a frame may take: what the kernel calls truesize.
 ///
 /// A frame that stands for many datagrams is charged as each of them; a fragmented datagram as its fragments,
-/// of which the last is no longer than the first.
+/// of which the last is no longer than the first, and the first no shorter than [`SENSIBLE`].
 #[inline]
 fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
     let len = frame.bytes.len();
@@ -446,10 +471,14 @@ fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
             (payload_len.div_ceil(size).max(1), layout.transport + 8 + size)
         }
         (Fragment::Whole, _) => (1, len),
-        _ => (usize::from(udp_len).div_ceil((layout.end - layout.transport).max(1)).max(1), len),
+        _ => (usize::from(udp_len).div_ceil((layout.end - layout.transport).max(SENSIBLE)).max(1), len),
     };
     u32::try_from(pieces * charge(piece_len)).unwrap_or(u32::MAX)
 }
+
+/// What a fragment carries at least, in bytes, if others follow: every host takes packets of 576 bytes whole
+/// (RFC 791 §3.1). Whoever cuts smaller may lose what is cut; else one fragment could claim any socket for itself.
+const SENSIBLE: usize = 552;
 
 /// What the kernel charges for a frame of `len` bytes, at most.
 ///
