@@ -18,10 +18,10 @@
 //! Only [`TapPort::detach`] removes it. The open port keeps its namespace alive.
 
 mod credit;
+mod cut;
 mod device;
 mod memory;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -29,6 +29,7 @@ use units::Mac;
 use wire::Offload;
 
 use self::credit::{Credit, Kick};
+use self::cut::Cutter;
 use self::device::Device;
 use self::memory::{Memory, Read};
 use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, Prefix, Qdisc, QdiscKind, QdiscStatus};
@@ -127,10 +128,7 @@ pub struct TapPort {
     offload: bool,
     credit: Option<Credit>,
     memory: Memory,
-    /// The rest of a frame that the device stopped taking half-way, in frames of its MTU.
-    rest: VecDeque<Box<[u8]>>,
-    /// Where frames are cut, one piece at a time.
-    scratch: Vec<u8>,
+    cutter: Cutter,
     malformed: u64,
 }
 
@@ -189,8 +187,7 @@ impl TapPort {
             offload: config.offload,
             credit,
             memory: Memory::new(config.small_slots, config.large_slots),
-            rest: VecDeque::new(),
-            scratch: Vec::new(),
+            cutter: Cutter::default(),
             malformed: 0,
         })
     }
@@ -262,37 +259,6 @@ impl TapPort {
         notes
     }
 
-    /// Writes what is left of a frame that was accepted before. Whether all of it is gone.
-    fn write_rest(&mut self) -> Result<bool, PortError> {
-        while let Some(bytes) = self.rest.front() {
-            match self.device.write(bytes, Offload::NONE) {
-                Ok(Taken::Busy) => return Ok(false),
-                Ok(Taken::Yes | Taken::Malformed) => drop(self.rest.pop_front()),
-                Err(error) => return Err(self.error("write to it", error.into())),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Cuts a frame into what a wire would carry and writes that.
-    fn transmit_finished(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
-        let Ok(pieces) = wire::segments(frame.bytes, frame.offload()) else { return Ok(Taken::Malformed) };
-        self.scratch.resize(memory::LARGE, 0);
-        for (place, piece) in pieces.enumerate() {
-            let Some(bytes) = piece.write(&mut self.scratch) else { return Ok(Taken::Malformed) };
-            let taken =
-                if self.rest.is_empty() { self.device.write(bytes, Offload::NONE) } else { Ok(Taken::Busy) };
-            match taken {
-                Ok(Taken::Yes) => {}
-                // The first decides for the frame. Of a frame that was begun the rest is ours to keep.
-                Ok(Taken::Busy) if place > 0 => self.rest.push_back((*bytes).into()),
-                Ok(refused) => return Ok(refused),
-                Err(error) => return Err(self.error("write to it", error.into())),
-            }
-        }
-        Ok(Taken::Yes)
-    }
-
     fn error(&self, operation: &'static str, source: io::Error) -> PortError {
         PortError { device: self.name.clone(), operation, source }
     }
@@ -351,14 +317,14 @@ impl Port for TapPort {
 
     #[inline]
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
-        if !self.rest.is_empty() && !self.write_rest()? {
-            return Ok(Taken::Busy);
-        }
+        let Self { device, cutter, .. } = self;
         let Offload { checksum, segment, .. } = frame.offload();
-        if !self.offload && (checksum.is_some() || segment.is_some()) {
-            return self.transmit_finished(frame);
-        }
-        match self.device.write(frame.bytes, frame.offload()) {
+        let written = if !self.offload && (checksum.is_some() || segment.is_some()) {
+            cutter.write(frame, |bytes| device.write(bytes, Offload::NONE))
+        } else {
+            device.write(frame.bytes, frame.offload())
+        };
+        match written {
             Ok(taken) => Ok(taken),
             Err(error) => Err(self.error("write to it", error.into())),
         }
@@ -366,9 +332,6 @@ impl Port for TapPort {
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
-        if !self.rest.is_empty() {
-            self.write_rest()?;
-        }
         if let Some(credit) = &mut self.credit
             && let Err(source) = credit.settle(&mut self.netlink)
         {
