@@ -48,7 +48,8 @@ pub fn offload(bytes: &[u8]) {
     let Some((header, frame)) = bytes.split_first_chunk() else { return };
     let Ok(offload) = Offload::parse(header, frame) else { return };
     assert_eq!(Offload::parse(&offload.emit(), frame), Ok(offload), "what was checked stays right");
-    assert!(wire::wire_bytes(frame.len(), offload) >= frame.len());
+    let stands_for = wire::wire_bytes(frame.len(), offload);
+    assert!(frame.len() <= stands_for && stands_for <= wire::claimed_bytes(header, frame.len()));
     wire::complete_checksum(&mut frame.to_vec(), offload).expect("it was checked");
     finish(frame, offload);
 }
@@ -61,6 +62,7 @@ pub fn segment(bytes: &[u8]) {
     let at = usize::from(at) % frame.len();
     frame[at] ^= flip;
     if let Ok(offload) = Offload::parse(&header, &frame) {
+        assert!(wire::wire_bytes(frame.len(), offload) <= wire::claimed_bytes(&header, frame.len()));
         finish(&frame, offload);
     }
 }

@@ -73,13 +73,15 @@ pub enum Taken {
     Yes,
     /// It has no room at the moment and kept nothing: offer the frame again later.
     Busy,
-    /// It will never take this frame: the frame is not what its offload header says.
-    Malformed,
+    /// It will never take this frame: one this long or of this kind.
+    Unfit,
 }
 
 /// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
 pub trait Port {
-    /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of each, in order.
+    /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of each, in order. What
+    /// contradicts its own offload header is told of as a frame without bytes: in those lies no Ethernet header, so
+    /// whoever looks for one refuses it as malformed.
     ///
     /// Returns whether the device may hold more; `false` says that it was seen empty, so that its next event is
     /// worth waiting for. When every slot is taken, it returns `true` and lifts nothing.

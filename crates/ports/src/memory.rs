@@ -44,7 +44,7 @@ pub fn pair(config: MemoryConfig) -> Result<(MemoryPort, MemoryEnd), LoanError> 
     let offloads = vec![Offload::NONE; config.slots as usize].into_boxed_slice();
     let mut end = MemoryEnd { tx, rx };
     end.post();
-    Ok((MemoryPort { ingress, egress, offloads, malformed: 0 }, end))
+    Ok((MemoryPort { ingress, egress, offloads }, end))
 }
 
 /// The switch's side.
@@ -53,14 +53,13 @@ pub struct MemoryPort {
     egress: Borrower,
     /// Of the slots that are held and whose descriptors said that there is one.
     offloads: Box<[Offload]>,
-    malformed: u64,
 }
 
 impl MemoryPort {
-    /// How many descriptors the application sent that could not be: of no slot, longer than a slot, of a slot that
-    /// was sent and not completed, or with an offload header that its frame belies.
+    /// How many descriptors the application sent that could not be: of no slot, longer than a slot, or of a slot that
+    /// was sent and not completed.
     pub fn refused(&self) -> u64 {
-        self.ingress.refused() + self.egress.refused() + self.malformed
+        self.ingress.refused() + self.egress.refused()
     }
 }
 
@@ -71,16 +70,17 @@ impl Port for MemoryPort {
         most: usize,
         mut arrived: impl FnMut(Slot, FrameView<'_>),
     ) -> Result<bool, PortError> {
-        let (offloads, malformed) = (&mut self.offloads, &mut self.malformed);
+        let offloads = &mut self.offloads;
         let more = self.ingress.accept(most, |slot, bytes, note| {
             let mut frame = FrameView::plain(bytes);
             if let Some(note) = note {
-                let Some(offload) = read_note(note, bytes) else {
-                    *malformed += 1;
-                    return false;
-                };
-                offloads[slot as usize] = offload;
-                frame.note = Some(&offloads[slot as usize]);
+                match read_note(note, bytes) {
+                    Some(offload) => {
+                        offloads[slot as usize] = offload;
+                        frame.note = Some(&offloads[slot as usize]);
+                    }
+                    None => frame.bytes = &[],
+                }
             }
             arrived(Slot(slot), frame);
             true
@@ -102,7 +102,7 @@ impl Port for MemoryPort {
     #[inline]
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
         if frame.bytes.len() > self.egress.slot_size() {
-            return Ok(Taken::Malformed);
+            return Ok(Taken::Unfit);
         }
         let taken = self.egress.fill(frame.bytes.len(), |bytes, note| write_frame(frame, bytes, note));
         Ok(if taken { Taken::Yes } else { Taken::Busy })

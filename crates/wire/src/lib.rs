@@ -34,7 +34,8 @@ pub mod udp;
 
 pub use ip::Layout;
 pub use offload::{
-    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, complete_checksum, wire_bytes, wire_frames,
+    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, claimed_bytes, complete_checksum,
+    wire_bytes, wire_frames,
 };
 pub use segment::{Piece, Segments, segments};
 pub use udp::{UdpDestination, udp_destination};

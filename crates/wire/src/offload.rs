@@ -248,6 +248,24 @@ pub fn wire_frames(len: usize, offload: Offload) -> usize {
     }
 }
 
+/// How many bytes on a wire a frame of `len` bytes stands for at most, if nothing but its length and its offload header
+/// is believed.
+///
+/// The sender's queueing discipline looks no closer, and counts large frames that nobody can cut as well.
+pub fn claimed_bytes(header: &[u8; Offload::LEN], len: usize) -> usize {
+    /// An Ethernet header with a tag, and an IP header with all its options.
+    const NETWORK: u16 = 18 + 60;
+    /// A TCP header with all its options.
+    const TRANSPORT: u16 = 60;
+    let header: VirtioHeader = transmute!(*header);
+    let size = usize::from(header.gso_size.get());
+    if header.gso_type == GSO_NONE || size == 0 {
+        return len;
+    }
+    let header_len = usize::from(header.csum_start.get().max(NETWORK)) + usize::from(TRANSPORT);
+    len + (len.div_ceil(size).max(1) - 1) * header_len
+}
+
 /// How many bytes on a wire a frame of `len` bytes stands for: every segment repeats the headers.
 ///
 /// Linux's queueing disciplines count the same way (`qdisc_pkt_len_init`), so that a rate means the same to both.

@@ -288,7 +288,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
                             gate.passed();
                             head.delivered()
                         }
-                        Ok(Taken::Malformed) => head.refuse(Refusal::UNFIT),
+                        Ok(Taken::Unfit) => head.refuse(Refusal::UNFIT),
                         Ok(Taken::Busy) => {
                             line.busy = true;
                             break;

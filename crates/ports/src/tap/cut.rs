@@ -24,16 +24,16 @@ impl Cutter {
         mut write: impl FnMut(&[u8]) -> Result<Taken, E>,
     ) -> Result<Taken, E> {
         let Self { scratch, begun, .. } = self;
-        let Ok(pieces) = wire::segments(frame.bytes, frame.offload()) else { return Ok(Taken::Malformed) };
+        let Ok(pieces) = wire::segments(frame.bytes, frame.offload()) else { return Ok(Taken::Unfit) };
         // A frame is known by its bytes: its slot may have another by now.
         let resumed = begun.take_if(|(bytes, _)| **bytes == *frame.bytes);
         let gone = resumed.as_ref().map_or(0, |(_, gone)| *gone);
         scratch.resize(LARGE, 0);
         for (place, piece) in pieces.enumerate().skip(gone) {
-            let Some(bytes) = piece.write(scratch) else { return Ok(Taken::Malformed) };
+            let Some(bytes) = piece.write(scratch) else { return Ok(Taken::Unfit) };
             match write(bytes)? {
                 Taken::Yes => {}
-                Taken::Malformed => return Ok(Taken::Malformed),
+                Taken::Unfit => return Ok(Taken::Unfit),
                 Taken::Busy => {
                     if place > 0 {
                         let bytes = resumed.map_or_else(|| frame.bytes.into(), |(bytes, _)| bytes);

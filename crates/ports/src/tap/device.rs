@@ -64,7 +64,7 @@ impl Device {
             Ok(_) => Ok(Taken::Yes),
             // EIO is the kernel's word for an interface that is down. Whoever set it down may set it up again.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => Ok(Taken::Busy),
-            Err(Errno::INVAL) => Ok(Taken::Malformed),
+            Err(Errno::INVAL) => Ok(Taken::Unfit),
             Err(error) => Err(error),
         }
     }

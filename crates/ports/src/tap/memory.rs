@@ -41,14 +41,18 @@ struct Described {
     offload: Offload,
 }
 
+impl Described {
+    const NONE: Self = Self { len: 0, offload: Offload::NONE };
+}
+
 /// What a read found.
 pub(super) enum Read {
-    /// A frame.
-    Frame(Slot),
-    /// A frame that contradicts its own header: it is forgotten.
-    Malformed {
-        /// Its length in bytes.
-        len: usize,
+    /// A frame; one without bytes if it contradicts its own header.
+    Frame {
+        /// Where it lies.
+        slot: Slot,
+        /// What the token bucket charged for it.
+        charged: usize,
     },
     /// Nothing: the device is empty.
     Empty,
@@ -58,11 +62,10 @@ impl Memory {
     /// Each kind needs one slot at least.
     pub fn new(small: u32, large: u32) -> Self {
         let (small, large) = (small.max(1), large.max(1));
-        let none = Described { len: 0, offload: Offload::NONE };
         Self {
             small: Pool::new(small, SMALL),
             large: Pool::new(large, LARGE),
-            frames: vec![none; (small + large) as usize].into_boxed_slice(),
+            frames: vec![Described::NONE; (small + large) as usize].into_boxed_slice(),
             spare: None,
         }
     }
@@ -104,13 +107,12 @@ impl Memory {
         let Some((header, frame)) = bytes.split_first_chunk() else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
-        match Offload::parse(header, frame) {
-            Ok(offload) => {
-                self.frames[slot as usize] = Described { len: frame.len(), offload };
-                Ok(Read::Frame(Slot(slot)))
-            }
-            Err(_) => Ok(Read::Malformed { len: frame.len() }),
-        }
+        let (described, charged) = match Offload::parse(header, frame) {
+            Ok(offload) => (Described { len: frame.len(), offload }, wire::wire_bytes(frame.len(), offload)),
+            Err(_) => (Described::NONE, wire::claimed_bytes(header, frame.len())),
+        };
+        self.frames[slot as usize] = described;
+        Ok(Read::Frame { slot: Slot(slot), charged })
     }
 
     /// Keeps the frame that was read last until it is released.
@@ -137,6 +139,31 @@ impl Memory {
         match slot.0.checked_sub(self.small.slots() as u32) {
             None => self.small.put(slot.0),
             Some(large) => self.large.put(large),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_that_belies_its_header_lies_in_its_slot_without_its_bytes() {
+        let (device, container) = UnixDatagram::pair().unwrap();
+        let mut memory = Memory::new(2, 1);
+        // A segment size of 1,000 bytes, for a kind that nobody knows.
+        let header = [0, 9, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0];
+        for len in [60, 9000] {
+            container.send(&[&header[..], &vec![1; len]].concat()).unwrap();
+            assert!(memory.has_room());
+            let Ok(Read::Frame { slot, charged }) = memory.read(device.as_fd()) else { panic!("{len}") };
+            assert!(memory.frame(slot).bytes.is_empty());
+            assert!((len..len + 10 * 138).contains(&charged), "{len}: {charged}");
+            memory.keep(slot);
+            memory.release(slot);
         }
     }
 }

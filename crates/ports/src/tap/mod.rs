@@ -113,8 +113,6 @@ pub struct Counters {
     pub dropped_by_queue: u64,
     /// Bytes that wait in the container's own queue now.
     pub queued_bytes: u64,
-    /// Frames that contradicted their own offload header, which the port refused.
-    pub malformed: u64,
 }
 
 /// A container's interface, attached.
@@ -129,7 +127,6 @@ pub struct TapPort {
     credit: Option<Credit>,
     memory: Memory,
     cutter: Cutter,
-    malformed: u64,
 }
 
 impl TapPort {
@@ -188,7 +185,6 @@ impl TapPort {
             credit,
             memory: Memory::new(config.small_slots, config.large_slots),
             cutter: Cutter::default(),
-            malformed: 0,
         })
     }
 
@@ -217,7 +213,6 @@ impl TapPort {
             dropped_by_device: link.tx_dropped,
             dropped_by_queue: queue.map_or(0, |queue| queue.drops.into()),
             queued_bytes: queue.map_or(0, |queue| queue.backlog_bytes.into()),
-            malformed: self.malformed,
         })
     }
 
@@ -276,22 +271,16 @@ impl Port for TapPort {
                 return Ok(true);
             }
             match self.memory.read(self.device.as_fd()) {
-                Ok(Read::Frame(slot)) => {
+                Ok(Read::Frame { slot, charged }) => {
                     let frame = self.memory.frame(slot);
                     if let Some(credit) = &mut self.credit {
-                        credit.read(frame.on_wire().0);
+                        credit.read(charged);
                         if credit.is_kick(frame.bytes) {
                             continue;
                         }
                     }
                     arrived(slot, frame);
                     self.memory.keep(slot);
-                }
-                Ok(Read::Malformed { len }) => {
-                    if let Some(credit) = &mut self.credit {
-                        credit.read(len);
-                    }
-                    self.malformed += 1;
                 }
                 Ok(Read::Empty) => {
                     if let Some(credit) = &mut self.credit {
