@@ -22,6 +22,7 @@
 #define IPPROTO_UDP 17
 
 #define SLOTS 16384
+#define SHARE (SLOTS / 4) // The most slots of one namespace.
 #define JOURNAL 4096
 #define NAMESPACES 4096
 #define BELL_BYTES 4096
@@ -130,9 +131,9 @@ struct {
 	__type(value, __u64);
 } journal SEC(".maps");
 
-enum { CHANGES, TAKEN, UNTRACKED, COUNTERS };
+enum { CHANGES, TAKEN, COUNTERS };
 
-// How many changes the journal has seen, how many slots were ever taken, how many sockets found no slot.
+// How many changes the journal has seen, and how many slots were ever taken.
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -146,12 +147,18 @@ struct {
 	__uint(max_entries, BELL_BYTES);
 } bell SEC(".maps");
 
-// Inode numbers of the namespaces that we serve.
+struct share {
+	__u64 slots; // Taken now.
+	__u64 untracked; // How often a socket found no slot.
+	__u64 lost; // Datagrams that found no room.
+};
+
+// The namespaces that we serve, by inode number.
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, NAMESPACES);
 	__type(key, __u32);
-	__type(value, __u8);
+	__type(value, struct share);
 } namespaces SEC(".maps");
 
 // ---- Between them -------------------------------------------------------------------------------------------------
@@ -183,6 +190,11 @@ static __always_inline __u64 *counter(__u32 which)
 static __always_inline struct slot *slot_at(__u32 index)
 {
 	return bpf_map_lookup_elem(&sockets, &index);
+}
+
+static __always_inline struct share *share_of(__u32 namespace)
+{
+	return bpf_map_lookup_elem(&namespaces, &namespace);
 }
 
 static __always_inline void note_change(__u32 index)
@@ -229,13 +241,17 @@ static __always_inline void read_name(struct sock *sk, struct name *name)
 // A slot for a socket that has none yet; null if there is none left or the socket is not one that we serve.
 static __always_inline struct slot *take_slot(struct sock *sk)
 {
-	__u32 namespace = sk->__sk_common.skc_net.net->ns.inum;
-	if (!bpf_map_lookup_elem(&namespaces, &namespace))
+	struct share *share = share_of(sk->__sk_common.skc_net.net->ns.inum);
+	if (!share)
 		return 0;
 	__u32 *place = bpf_sk_storage_get(&places, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!place || *place == CLOSED)
 		return 0;
 
+	if (share->slots >= SHARE) {
+		__sync_fetch_and_add(&share->untracked, 1);
+		return 0;
+	}
 	__u32 index;
 	if (bpf_map_pop_elem(&vacant, &index)) {
 		__u64 *taken = counter(TAKEN);
@@ -245,11 +261,10 @@ static __always_inline struct slot *take_slot(struct sock *sk)
 	}
 	struct slot *slot = slot_at(index);
 	if (!slot) {
-		__u64 *taken = counter(TAKEN), *untracked = counter(UNTRACKED);
+		__u64 *taken = counter(TAKEN);
 		if (taken)
 			__sync_fetch_and_add(taken, -1);
-		if (untracked)
-			__sync_fetch_and_add(untracked, 1);
+		__sync_fetch_and_add(&share->untracked, 1);
 		return 0;
 	}
 	struct name name = {};
@@ -266,6 +281,7 @@ static __always_inline struct slot *take_slot(struct sock *sk)
 		bpf_map_push_elem(&vacant, &index, 0);
 		return before == CLOSED ? 0 : slot_at(before);
 	}
+	__sync_fetch_and_add(&share->slots, 1);
 	note_change(index);
 	return slot;
 }
@@ -353,6 +369,9 @@ SEC("tp_btf/udp_fail_queue_rcv_skb")
 int udp_lost(__u64 *context)
 {
 	struct sock *sk = (struct sock *)context[1];
+	struct share *share = share_of(sk->__sk_common.skc_net.net->ns.inum);
+	if (share)
+		__sync_fetch_and_add(&share->lost, 1);
 	struct slot *slot = slot_of(sk);
 	if (!slot)
 		return 0;
@@ -390,6 +409,9 @@ int udp_closed(struct bpf_sock *sk)
 	struct slot *slot = slot_at(index);
 	if (index == NO_SLOT || !slot)
 		return 1;
+	struct share *share = share_of(slot->name.namespace);
+	if (share && share->slots) // It may be served anew since the socket took its slot.
+		__sync_fetch_and_add(&share->slots, -1);
 	slot->name.local_port = 0;
 	__sync_lock_test_and_set(&slot->occupied, 0);
 	note_change(index);

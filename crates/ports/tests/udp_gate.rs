@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use ports::netns::Namespace;
 use ports::tap::{TapConfig, TapPort};
-use ports::udp::{SocketState, UdpGate, Verdict};
+use ports::udp::{Share, SocketState, UdpGate, Verdict};
 use ports::{FrameView, Port, Taken};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use units::Mac;
 use wire::checksum::{Sum, pseudo_header};
 use wire::{Offload, PartialChecksum, Segment, SegmentKind};
@@ -444,7 +445,36 @@ fn a_thousand_sockets_are_told_apart() {
         drop(sockets);
         assert!(world.sockets().is_empty());
     }
-    assert_eq!((world.lost(), world.gate.untracked()), (0, 0));
+    let share = world.gate.share(world.inode).unwrap();
+    assert_eq!((world.lost(), share), (0, Share { watched: 0, untracked: 0, lost: 0 }));
+}
+
+#[test]
+fn a_namespace_gets_its_share_of_the_slots_and_no_more() {
+    let mut files = getrlimit(Resource::Nofile);
+    files.current = files.maximum;
+    setrlimit(Resource::Nofile, files).unwrap();
+    let (mut world, sockets) = World::new("ug-share", |namespace| {
+        (0..4100).map(|i| bind(namespace, &format!("10.9.0.2:{}", 10_000 + i), 0)).collect::<Vec<_>>()
+    });
+    let share = world.gate.share(world.inode).unwrap();
+    assert_eq!(share, Share { watched: 4096, untracked: 4, lost: 0 });
+    drop(sockets);
+    assert_eq!(world.gate.share(world.inode).unwrap().watched, 0);
+    let _socket = world.bind("10.9.0.2:5000", 5000);
+    world.fill(|number| Frame::new(0, (7000, 5000), number, 100));
+    assert_eq!(world.lost(), 0);
+}
+
+#[test]
+fn what_a_namespace_loses_is_counted() {
+    let (world, ()) = World::new("ug-lost", |_| ());
+    let _socket = world.bind("10.9.0.2:5000", 5000);
+    let neighbour = world.bind("10.9.0.2:0", 0);
+    (0..100).for_each(|_| assert_eq!(neighbour.send_to(&[0; 100], "10.9.0.2:5000").unwrap(), 100));
+    let lost = world.lost();
+    assert!(lost > 0);
+    assert_eq!(world.gate.share(world.inode).unwrap().lost, lost);
 }
 
 #[test]

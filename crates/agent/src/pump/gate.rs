@@ -78,6 +78,25 @@ impl HostGate {
         }
     }
 
+    /// What a port's operator ought to know, in sentences; nothing if all is well.
+    pub(super) fn notes(&self, port: PortId) -> Vec<String> {
+        let namespace = self.namespaces.get(port.index()).copied().flatten();
+        let share =
+            self.gate.as_ref().ok().zip(namespace).and_then(|(gate, namespace)| gate.share(namespace));
+        let mut notes = Vec::new();
+        let Some(udp::Share { untracked, lost, .. }) = share else { return notes };
+        if untracked > 0 {
+            notes.push(
+                "some of its UDP sockets are not watched, as there are too many, and lose what they are sent when full"
+                    .into(),
+            );
+        }
+        if lost > 0 {
+            notes.push(format!("its UDP sockets had no room for {lost} datagrams, which are lost"));
+        }
+        notes
+    }
+
     /// Does what time asks for.
     pub(super) fn tick(&mut self) {
         if let Ok(gate) = &mut self.gate {

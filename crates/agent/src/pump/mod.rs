@@ -299,6 +299,7 @@ impl Pump {
         self.next_look = (self.next_look + 1) % count.max(1);
         if let Some(port) = self.attached.get_mut(self.next_look) {
             port.seen = self.plane.device_mut(port.id).notes();
+            port.seen.extend(self.plane.gate().notes(port.id));
         }
     }
 

@@ -16,7 +16,7 @@ use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupSock, Iter, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{GateUnavailable, ServeError};
+use super::{GateUnavailable, ServeError, Share};
 use crate::netns::Namespace;
 
 /// As in the C source.
@@ -63,13 +63,12 @@ pub struct Name {
 struct Counters {
     changes: AtomicU64,
     taken: AtomicU64,
-    untracked: AtomicU64,
 }
 
 /// The programs at work. They are detached when this is dropped.
 pub struct Kernel {
     programs: Ebpf,
-    namespaces: HashMap<MapData, u32, u8>,
+    namespaces: HashMap<MapData, u32, [u64; 3]>,
     bell: RingBuf<MapData>,
     counters: Shared<Counters>,
     journal: Shared<AtomicU64>,
@@ -117,9 +116,10 @@ impl Kernel {
         self.counters.get(0).taken.load(Ordering::Acquire).min(SLOTS as u64 - 1)
     }
 
-    /// How many sockets found no slot.
-    pub fn untracked(&self) -> u64 {
-        self.counters.get(0).untracked.load(Ordering::Relaxed)
+    /// How a served namespace fares.
+    pub fn share(&self, namespace: u32) -> Option<Share> {
+        let [watched, untracked, lost] = self.namespaces.get(&namespace, 0).ok()?;
+        Some(Share { watched, untracked, lost })
     }
 
     /// The `number`-th change's entry in the journal: the low half of (number + 1), then a slot's number.
@@ -130,8 +130,11 @@ impl Kernel {
 
     /// Includes or excludes a namespace's sockets.
     pub fn serve(&mut self, namespace: u32, served: bool) -> Result<(), ServeError> {
-        let done =
-            if served { self.namespaces.insert(namespace, 0, 0) } else { self.namespaces.remove(&namespace) };
+        let done = match (served, self.namespaces.get(&namespace, 0)) {
+            (true, Ok(_)) => Ok(()),
+            (true, Err(_)) => self.namespaces.insert(namespace, [0; 3], 0),
+            (false, _) => self.namespaces.remove(&namespace),
+        };
         done.map_err(|source| ServeError::Map { namespace, source })
     }
 

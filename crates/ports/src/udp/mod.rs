@@ -21,6 +21,8 @@
 //!
 //! # What it cannot prevent
 //!
+//! - A namespace has more than 4,096 sockets, or all of them together more than 16,383: what is sent to the others goes
+//!   as if they were empty.
 //! - A neighbour inside the same namespace fills the socket between our look and our write.
 //! - The kernel is short of memory for all of UDP (`net.ipv4.udp_mem`).
 //! - The application shrinks the buffer of a socket that holds something: the next datagram may be lost.
@@ -109,6 +111,17 @@ pub struct SocketState {
     /// Datagrams queued since the gate knows it.
     pub queued: u64,
     /// Datagrams that found no room since then.
+    pub lost: u64,
+}
+
+/// How the sockets of one namespace fare. It counts from when the namespace was served.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Share {
+    /// Sockets under watch: at most a quarter of all that can be.
+    pub watched: u64,
+    /// How often a socket was to be watched and too many were already: it may lose what it is sent.
+    pub untracked: u64,
+    /// Datagrams that found no room, at any of its sockets.
     pub lost: u64,
 }
 
@@ -320,9 +333,9 @@ impl UdpGate {
         })
     }
 
-    /// How many sockets could not be watched because too many were already: they may lose what they are sent.
-    pub fn untracked(&self) -> u64 {
-        self.kernel.untracked()
+    /// How the namespace with this inode number fares; `None` if it is not served.
+    pub fn share(&self, namespace: u64) -> Option<Share> {
+        self.kernel.share(short(namespace))
     }
 
     /// Of the sockets that may get a datagram, the first without room, or else one of them.
