@@ -34,9 +34,8 @@ fn decide(c: &mut Criterion) {
     let bind = |port| namespace.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))).unwrap().unwrap();
     let _sockets: Vec<_> = (10_000..11_000).map(bind).collect();
     let mut gate = UdpGate::load().unwrap();
-    gate.serve(&namespace).unwrap();
+    let inode = gate.serve(namespace).unwrap();
     assert_eq!(gate.sockets().count(), 1000);
-    let inode = namespace.inode().unwrap();
 
     let mut run = |name: &str, frames: Vec<Vec<u8>>| {
         let mut frames = frames.iter().cycle();

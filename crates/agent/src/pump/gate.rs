@@ -50,10 +50,9 @@ impl HostGate {
     /// Watches the sockets behind a port. Returns what its operator ought to know.
     pub(super) fn serve(&mut self, port: PortId, netns: &str) -> Option<String> {
         let gate = self.gate.as_mut().ok()?;
-        let served = Namespace::open(netns).map_err(|error| error.to_string()).and_then(|namespace| {
-            gate.serve(&namespace).map_err(|error| error.to_string())?;
-            namespace.inode().map_err(|error| error.to_string())
-        });
+        let served = Namespace::open(netns)
+            .map_err(|error| error.to_string())
+            .and_then(|namespace| gate.serve(namespace).map_err(|error| error.to_string()));
         if self.namespaces.len() <= port.index() {
             self.namespaces.resize(port.index() + 1, None);
         }

@@ -12,7 +12,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aya::maps::{HashMap, MapData, RingBuf};
-use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupSock, Iter, Program};
+use aya::programs::iter::IterLink;
+use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupSock, Iter, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -138,26 +139,32 @@ impl Kernel {
         done.map_err(|source| ServeError::Map { namespace, source })
     }
 
-    /// Gives the sockets of a namespace their slots, and publishes all of them anew.
-    pub fn survey(&mut self, namespace: &Namespace) -> Result<(), ServeError> {
-        let why = |source: Box<dyn Error + Send + Sync>| ServeError::Survey {
-            namespace: namespace.path().to_owned(),
-            source,
-        };
-        let survey: &mut Iter =
-            program(&mut self.programs, "udp_survey").map_err(|error| why(error.into()))?;
-        let link = survey.attach().and_then(|id| survey.take_link(id)).map_err(|error| why(error.into()))?;
-        // An iterator walks the sockets of the namespace that it is opened in.
-        let read = namespace.run(|| {
-            let mut sockets = link.into_file().map_err(|error| why(error.into()))?;
-            sockets.read_to_end(&mut Vec::new()).map_err(|error| why(error.into()))
-        });
-        read.map_err(|error| why(error.into()))?.map(|_| ())
+    /// A look at all sockets of a namespace.
+    pub fn survey(&mut self) -> Result<Survey, ProgramError> {
+        let survey = self.programs.program_mut("udp_survey").expect("it was attached");
+        let survey: &mut Iter = survey.try_into()?;
+        let link = survey.attach()?;
+        Ok(Survey(survey.take_link(link)?))
     }
 
     /// Takes the bell's strokes off the ring.
     pub fn drain(&mut self) {
         while self.bell.next().is_some() {}
+    }
+}
+
+/// A look to be taken, by whatever thread.
+pub struct Survey(IterLink);
+
+impl Survey {
+    /// Gives the sockets of a namespace their slots, and publishes all of them anew.
+    pub fn take(self, namespace: &Namespace) -> Result<(), Box<dyn Error + Send + Sync>> {
+        // An iterator walks the sockets of the namespace that it is opened in.
+        namespace.run(|| {
+            let mut sockets = self.0.into_file()?;
+            sockets.read_to_end(&mut Vec::new())?;
+            Ok(())
+        })?
     }
 }
 

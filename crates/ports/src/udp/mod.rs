@@ -42,12 +42,15 @@ mod fragments;
 mod kernel;
 mod sockets;
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use wire::SegmentKind;
@@ -69,16 +72,20 @@ pub struct UdpGate {
     fragments: Fragments,
     /// Full sockets that were met, and the bytes that they shall have free.
     full: Vec<(u32, u32)>,
-    /// Whether a slot is in `full`.
-    is_full: Vec<bool>,
+    /// In which round a slot that is in `full` was last asked about; 0: it is not.
+    asked: Vec<u32>,
+    round: u32,
     /// What the verdict on the last frame rests on, for `passed`.
     last: Option<Passing>,
     /// When the next round is.
     round_at: Instant,
+    served: HashMap<u32, Arc<Namespace>>,
+    /// Looks at full sockets.
+    surveyor: Option<JoinHandle<()>>,
 }
 
 /// How often the gate looks at what time has changed.
-const ROUND: Duration = Duration::from_millis(500);
+const ROUND: Duration = Duration::from_secs(1);
 
 /// The gate's answer for one frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -188,37 +195,38 @@ impl UdpGate {
             sockets: Sockets::new(),
             fragments: Fragments::new(),
             full: Vec::new(),
-            is_full: vec![false; kernel::SLOTS],
+            asked: vec![0; kernel::SLOTS],
+            round: 1,
             last: None,
             round_at: Instant::now(),
+            served: HashMap::new(),
+            surveyor: None,
         })
     }
 
-    /// Watches the sockets of a namespace: those that exist and those to come.
-    ///
-    /// Doing it again looks at all of them anew: worth it before a flow that was held for seconds is given
-    /// up, since a reader can free room in ways that nobody tells of (a larger SO_RCVBUF, a bad checksum
-    /// found by `poll`). It takes a thread and a walk over the namespace's sockets.
+    /// Watches the sockets of a namespace, those that exist and those to come, and returns the namespace's inode
+    /// number.
     ///
     /// # Errors
     ///
     /// [`ServeError`]; the namespace is not watched then.
-    pub fn serve(&mut self, namespace: &Namespace) -> Result<(), ServeError> {
-        let inode = namespace.inode().map_err(|error| ServeError::Survey {
-            namespace: namespace.path().to_owned(),
-            source: error.into(),
-        })?;
+    pub fn serve(&mut self, namespace: Namespace) -> Result<u64, ServeError> {
+        let why = |source| ServeError::Survey { namespace: namespace.path().to_owned(), source };
+        let inode = namespace.inode().map_err(|error| why(error.into()))?;
         self.kernel.serve(short(inode), true)?;
-        let surveyed = self.kernel.survey(namespace);
-        if surveyed.is_err() {
+        let survey = self.kernel.survey().map_err(Into::into);
+        if let Err(error) = survey.and_then(|survey| survey.take(&namespace)) {
             self.unserve(inode);
+            return Err(why(error));
         }
-        surveyed
+        self.served.insert(short(inode), Arc::new(namespace));
+        Ok(inode)
     }
 
     /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they are
     /// closed.
     pub fn unserve(&mut self, namespace: u64) {
+        self.served.remove(&short(namespace));
         // An error says that it was not served.
         let _ = self.kernel.serve(short(namespace), false);
     }
@@ -251,7 +259,7 @@ impl UdpGate {
         }
         match tightest {
             Some(tightest) if !tightest.has_room => {
-                if !std::mem::replace(&mut self.is_full[slot as usize], true) {
+                if std::mem::replace(&mut self.asked[slot as usize], self.round) == 0 {
                     self.full.push((slot, need));
                 }
                 Verdict::Hold(flow)
@@ -275,26 +283,68 @@ impl UdpGate {
         }
     }
 
-    /// Does what time asks for; to be called often, also while there is work.
-    pub fn tick(&mut self) {
+    /// Does what time asks for; to be called often, also while there is work. Whether it did something: then held flows
+    /// are to be asked about again.
+    pub fn tick(&mut self) -> bool {
         let now = Instant::now();
-        if now >= self.round_at {
+        let due = now >= self.round_at;
+        if due {
             self.round_at = now + ROUND;
             self.fragments.expire(now);
+            self.look_again();
         }
+        due
+    }
+
+    /// Has the sockets that hold somebody up looked at anew: a reader can free room in ways that nobody tells of (a
+    /// larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell rings.
+    fn look_again(&mut self) {
+        let Self { kernel, fragments, full, asked, round, served, surveyor, .. } = self;
+        full.retain(|(index, need)| {
+            let asked = &mut asked[*index as usize];
+            // In this round or the last: otherwise nobody waits any more.
+            let waits =
+                *asked + 1 >= *round && !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
+            if !waits {
+                *asked = 0;
+            }
+            waits
+        });
+        *round += 1;
+        if surveyor.as_ref().is_some_and(|surveyor| !surveyor.is_finished()) {
+            return;
+        }
+        let mut namespaces: Vec<_> =
+            full.iter().filter_map(|(index, _)| Some(kernel.slot(*index).name()?.namespace)).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        let surveys: Vec<_> = namespaces
+            .iter()
+            .filter_map(|namespace| served.get(namespace))
+            .filter_map(|namespace| Some((kernel.survey().ok()?, Arc::clone(namespace))))
+            .collect();
+        if surveys.is_empty() {
+            return;
+        }
+        // A walk over a namespace's sockets takes long, so it has a thread of its own. What fails is done again in the
+        // next round.
+        let look = || surveys.into_iter().for_each(|(survey, namespace)| drop(survey.take(&namespace)));
+        *surveyor = thread::Builder::new().name("udp-survey".into()).spawn(look).ok();
     }
 
     /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
     ///
-    /// Returns how long to sleep at most before asking again: zero if some flow may go already, `None` if the
-    /// bell (the gate's file descriptor, readable) will ring in time. After waking, [drain](Self::drain) it.
+    /// Returns how long to sleep at most before the next [tick](Self::tick): zero if some flow may go already, `None` if
+    /// nothing is held. The bell (the gate's file descriptor, readable) rings when a held flow may go. After waking,
+    /// [drain](Self::drain) it.
     pub fn arm(&mut self) -> Option<Duration> {
-        self.tick();
-        let round = (!self.fragments.is_empty()).then(|| self.round_at.duration_since(Instant::now()));
-        if self.full.is_empty() {
-            return round;
+        if self.full.is_empty() && self.fragments.is_empty() {
+            return None;
         }
-        let (kernel, fragments, is_full) = (&self.kernel, &self.fragments, &mut self.is_full);
+        if self.tick() {
+            return Some(Duration::ZERO);
+        }
+        let (kernel, fragments, asked) = (&self.kernel, &self.fragments, &mut self.asked);
         for (index, need) in &self.full {
             kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
         }
@@ -304,10 +354,13 @@ impl UdpGate {
         let before = self.full.len();
         self.full.retain(|(index, need)| {
             let full = !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
-            is_full[*index as usize] = full;
+            if !full {
+                asked[*index as usize] = 0;
+            }
             full
         });
-        if self.full.len() < before { Some(Duration::ZERO) } else { round }
+        let may_go = self.full.len() < before;
+        Some(if may_go { Duration::ZERO } else { self.round_at.saturating_duration_since(Instant::now()) })
     }
 
     /// Silences the bell.
