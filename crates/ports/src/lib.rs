@@ -71,7 +71,7 @@ impl<'a> FrameView<'a> {
 pub enum Taken {
     /// It has its own copy now.
     Yes,
-    /// It has no room at the moment and kept nothing: offer the frame again later.
+    /// It has no room at the moment, or not for all of the frame: offer it again later.
     Busy,
     /// It will never take this frame: one this long or of this kind.
     Unfit,
@@ -108,12 +108,13 @@ pub trait Port {
     /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError>;
 
-    /// Ends a burst of `receive`, `release` and `transmit`: publishes indices, grants credit, rings doorbells.
+    /// Ends a burst of `receive`, `release` and `transmit`: publishes indices, grants credit, rings doorbells. Whether
+    /// all of that is done; if not, nothing tells when it can be, and it is worth another try soon.
     ///
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken.
-    fn flush(&mut self) -> Result<(), PortError>;
+    fn flush(&mut self) -> Result<bool, PortError>;
 }
 
 /// Why a port's device cannot go on.

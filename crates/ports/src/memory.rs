@@ -109,11 +109,11 @@ impl Port for MemoryPort {
     }
 
     #[inline]
-    fn flush(&mut self) -> Result<(), PortError> {
+    fn flush(&mut self) -> Result<bool, PortError> {
         self.ingress.flush();
         self.egress.flush();
         match self.ingress.corrupt().or(self.egress.corrupt()) {
-            None => Ok(()),
+            None => Ok(true),
             Some(corrupt) => Err(PortError {
                 device: "memory port".to_owned(),
                 operation: "go on exchanging slots",

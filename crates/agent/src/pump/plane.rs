@@ -59,7 +59,7 @@ struct Line<P> {
     dry: bool,
     /// Its sender is not listened to any more.
     muted: bool,
-    /// Its receiver had no room when it was last offered a frame.
+    /// Its receiver had no room when it was last offered a frame, or the last flush was left undone.
     busy: bool,
     /// Touched since its last flush.
     dirty: bool,
@@ -138,7 +138,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
         &mut self.lines[id.index()].as_mut().expect("the port is attached").device
     }
 
-    /// Whether a receiver's device had no room when it was last offered a frame: nothing tells when it has.
+    /// Whether a device had no room for a frame, or could not end its burst: nothing tells when it can.
     pub fn is_any_busy(&self) -> bool {
         self.lines.iter().flatten().any(|line| line.busy)
     }
@@ -179,8 +179,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
             moved |= self.transmit(now, self.ids[place]);
         }
         for line in self.lines.iter_mut().flatten().filter(|line| line.dirty && line.failed.is_none()) {
-            line.dirty = false;
-            line.failed = line.device.flush().err();
+            match line.device.flush() {
+                Ok(done) => (line.dirty, line.busy) = (!done, line.busy || !done),
+                Err(error) => line.failed = Some(error),
+            }
         }
         moved
     }

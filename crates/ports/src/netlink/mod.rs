@@ -32,6 +32,9 @@ pub(crate) use qdisc::set_request;
 pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
 pub use units::Prefix;
 
+/// The sequence number of requests that are [posted](Netlink::post); no other has it.
+pub(crate) const POSTED: u32 = 0;
+
 /// A connection to the kernel's routing tables in one namespace.
 #[derive(Debug)]
 pub struct Netlink {
@@ -97,7 +100,7 @@ impl Netlink {
         };
         let socket = open().map_err(failed("open", "an rtnetlink socket"))?;
         // The kernel fills a dump's datagrams up to 32 KiB.
-        Ok(Self { socket, sequence: 0, answer: Vec::with_capacity(64 << 10) })
+        Ok(Self { socket, sequence: POSTED, answer: Vec::with_capacity(64 << 10) })
     }
 
     /// Connects in a given namespace.
@@ -135,25 +138,29 @@ impl Netlink {
         self.collect(operation, object, each)
     }
 
-    /// Sends a request made by [`encode`] with sequence 0 and no acknowledgement: done when this returns.
+    /// Sends a request made by [`encode`] with sequence [`POSTED`] and no acknowledgement: done when this returns.
     pub(crate) fn post(&mut self, request: &[u8]) -> io::Result<()> {
         self.socket.send(request, 0)?;
-        self.answer.clear();
-        match self.socket.recv(&mut self.answer, libc::MSG_DONTWAIT) {
-            // Silence is consent: the kernel answers such a request only to refuse it.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) => Err(error),
-            Ok(_) => match NetlinkBuffer::new_checked(&self.answer[..]) {
-                Ok(message) if message.message_type() == NLMSG_ERROR => {
-                    verdict(&message, "post", "a request").map_err(|error| error.source)
-                }
-                _ => Err(io::ErrorKind::InvalidData.into()),
-            },
+        // Silence is consent: the kernel answers such a request only to refuse it.
+        let mut outcome = Ok(());
+        loop {
+            self.answer.clear();
+            match self.socket.recv(&mut self.answer, libc::MSG_DONTWAIT) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return outcome,
+                Err(error) => return Err(error),
+                Ok(_) => {}
+            }
+            // An answer to an earlier request that failed half-way is none of ours.
+            if let Ok(message) = NetlinkBuffer::new_checked(&self.answer[..])
+                && (message.message_type(), message.sequence_number()) == (NLMSG_ERROR, POSTED)
+            {
+                outcome = verdict(&message, "post", "a request").map_err(|error| error.source);
+            }
         }
     }
 
     fn send(&mut self, flags: u16, request: RouteNetlinkMessage) -> io::Result<()> {
-        self.sequence = self.sequence.wrapping_add(1);
+        self.sequence = self.sequence.wrapping_add(1).max(POSTED + 1);
         let request = encode(flags, self.sequence, request);
         self.socket.send(&request, 0).map(drop)
     }
@@ -237,4 +244,32 @@ fn verdict(
 
 fn failed(operation: &'static str, object: &str) -> impl Fn(io::Error) -> NetlinkError {
     move |source| NetlinkError { operation, object: object.into(), said: String::new(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink_packet_route::link::LinkMessage;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_from_what_an_earlier_request_left_unread() {
+        let mut netlink = Netlink::open().unwrap();
+        netlink.send(NLM_F_DUMP, RouteNetlinkMessage::GetLink(LinkMessage::default())).unwrap();
+        let mut nobody = LinkMessage::default();
+        nobody.header.index = u32::MAX >> 1;
+        let request = encode(0, POSTED, RouteNetlinkMessage::DelLink(nobody));
+        assert_eq!(netlink.post(&request).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        netlink.send(NLM_F_DUMP, RouteNetlinkMessage::GetLink(LinkMessage::default())).unwrap();
+        let nothing = encode(0, POSTED, RouteNetlinkMessage::SetLink(loopback()));
+        netlink.post(&nothing).unwrap();
+        assert!(netlink.index("lo").is_ok());
+    }
+
+    /// Asks for no change.
+    fn loopback() -> LinkMessage {
+        let mut message = LinkMessage::default();
+        message.header.index = 1;
+        message
+    }
 }

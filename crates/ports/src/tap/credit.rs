@@ -38,7 +38,9 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use units::Rate;
 
-use crate::netlink::{Handle, Netlink, NetlinkError, Qdisc, QdiscKind, TokenBucket, encode, set_request};
+use crate::netlink::{
+    Handle, Netlink, NetlinkError, POSTED, Qdisc, QdiscKind, TokenBucket, encode, set_request,
+};
 
 /// B, the credit in bytes. A smaller one hides less in the ring, where no socket feels it; a larger one costs fewer
 /// grants of some 20 µs each. With 256 KiB, 512 KiB and 1 MiB a TCP stream ran equally fast.
@@ -102,6 +104,7 @@ pub(super) struct Credit {
     account: Account,
     /// The request that fills the bucket.
     refill: Vec<u8>,
+    refill_due: bool,
     kick: Kick,
     kick_due: bool,
     /// What the kernel said when the bucket was gone.
@@ -113,8 +116,9 @@ impl Credit {
     pub fn install(netlink: &mut Netlink, link: u32, kick: Kick) -> Result<Self, NetlinkError> {
         netlink.set_qdisc(link, bucket())?;
         // Without NLM_F_CREATE: a bucket that somebody took away is missed rather than made again.
-        let refill = encode(0, 0, set_request(link, bucket()));
-        Ok(Self { account: Account::default(), refill, kick, kick_due: false, lost: false })
+        let refill = encode(0, POSTED, set_request(link, bucket()));
+        let account = Account::default();
+        Ok(Self { account, refill, refill_due: false, kick, kick_due: false, lost: false })
     }
 
     /// A packet was read that the bucket had counted as so many bytes.
@@ -140,25 +144,27 @@ impl Credit {
         self.lost
     }
 
-    /// Grants what is due.
+    /// Grants what is due. `false`: the kernel was short of memory; it must be tried again.
     ///
     /// The kernel changes a queueing discipline under a lock that all namespaces share (RTNL): while somebody makes
     /// or deletes devices, this waits.
     #[inline]
-    pub fn settle(&mut self, netlink: &mut Netlink) -> io::Result<()> {
-        if self.account.grant() && !self.lost {
+    pub fn settle(&mut self, netlink: &mut Netlink) -> io::Result<bool> {
+        self.refill_due |= self.account.grant();
+        if self.refill_due && !self.lost {
             match netlink.post(&self.refill) {
-                Ok(()) => self.kick_due = true,
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => {
-                    self.lost = true
-                }
-                Err(error) => return Err(error),
+                Ok(()) => (self.refill_due, self.kick_due) = (false, true),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(false),
+                    Some(libc::ENOENT | libc::EINVAL) => self.lost = true,
+                    _ => return Err(error),
+                },
             }
         }
         if self.kick_due {
             self.kick_due = !self.kick.send()?;
         }
-        Ok(())
+        Ok(!self.kick_due)
     }
 }
 

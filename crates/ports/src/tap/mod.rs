@@ -320,13 +320,9 @@ impl Port for TapPort {
     }
 
     #[inline]
-    fn flush(&mut self) -> Result<(), PortError> {
-        if let Some(credit) = &mut self.credit
-            && let Err(source) = credit.settle(&mut self.netlink)
-        {
-            return Err(self.error("grant credit to it", source));
-        }
-        Ok(())
+    fn flush(&mut self) -> Result<bool, PortError> {
+        let Some(credit) = &mut self.credit else { return Ok(true) };
+        credit.settle(&mut self.netlink).map_err(|source| self.error("grant credit to it", source))
     }
 }
 

@@ -118,7 +118,7 @@ impl Wire {
             }
             sender.flush()?;
         }
-        self.ports.iter_mut().try_for_each(Port::flush)
+        self.ports.iter_mut().try_for_each(|port| port.flush().map(drop))
     }
 
     /// Whether nothing can be done before an event.
