@@ -38,8 +38,21 @@ pub fn parse(bytes: &[u8]) {
         assert!(layout.network < layout.transport && layout.transport <= layout.end);
         assert!(layout.end <= bytes.len());
     }
-    if let Some(found) = wire::udp_destination(bytes, Offload::NONE) {
-        assert_eq!(found.datagrams, 1);
+    if let Some(packet) = udp::Packet::parse(bytes, Offload::NONE) {
+        let layout = Layout::of(bytes).expect("it is a packet");
+        assert_eq!(
+            (packet.part.is_some(), packet.datagram.is_some()),
+            match layout.fragment {
+                Fragment::Whole => (false, true),
+                Fragment::First => (true, true),
+                Fragment::Later => (true, false),
+            }
+        );
+        if let Some(datagram) = packet.datagram {
+            assert!((1..=65_535usize.div_ceil(udp::LEAST_FRAGMENT)).contains(&datagram.pieces));
+            assert!(packet.part.is_some() || datagram.pieces == 1);
+            assert_eq!(datagram.piece_len, bytes.len());
+        }
     }
 }
 
@@ -71,8 +84,11 @@ pub fn segment(bytes: &[u8]) {
 fn finish(frame: &[u8], offload: Offload) {
     let pieces = segments(frame, offload).expect("it was checked");
     assert_eq!(pieces.len(), wire::wire_frames(frame.len(), offload));
-    if let Some(found) = wire::udp_destination(frame, offload) {
-        assert!(found.datagrams as usize <= pieces.len());
+    if let Some(datagram) = udp::Packet::parse(frame, offload).and_then(|packet| packet.datagram)
+        && offload.segment.is_some()
+    {
+        assert_eq!(datagram.pieces, pieces.len());
+        assert!(pieces.clone().all(|piece| piece.len() <= datagram.piece_len));
     }
     let mut total = 0;
     let mut buffer = vec![0; frame.len()];

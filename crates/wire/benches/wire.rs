@@ -21,9 +21,7 @@ fn frame(protocol: u8, transport: &[u8], payload_len: usize) -> Vec<u8> {
 fn every_frame(c: &mut Criterion) {
     let datagram = frame(protocol::UDP, udp::Header::new(1, 2, 18).unwrap().as_bytes(), 18);
     c.bench_function("peek", |b| b.iter(|| ethernet::peek(black_box(&datagram))));
-    c.bench_function("udp destination", |b| {
-        b.iter(|| wire::udp_destination(black_box(&datagram), Offload::NONE));
-    });
+    c.bench_function("udp", |b| b.iter(|| udp::Packet::parse(black_box(&datagram), Offload::NONE)));
     let header = Offload::NONE.emit();
     c.bench_function("offload", |b| b.iter(|| Offload::parse(black_box(&header), &datagram)));
 }

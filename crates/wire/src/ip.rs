@@ -1,7 +1,7 @@
 //! What IPv4 and IPv6 share, and where a packet's parts lie in a frame.
 
 use core::array;
-use core::net::IpAddr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::{self, ethertype};
@@ -44,6 +44,15 @@ impl Fragment {
             _ => Self::Later,
         }
     }
+}
+
+/// Which packet a fragment is a part of, and where there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Part {
+    /// Tells the packet from others between the same two addresses (RFC 791 §3.2, RFC 8200 §4.5).
+    pub identification: u32,
+    /// Nothing of the packet lies behind it.
+    pub last: bool,
 }
 
 /// Where the parts of an IP packet lie, in bytes from the frame's first.
@@ -106,12 +115,28 @@ impl Layout {
         }
     }
 
-    /// To whom the packet goes, in the frame that this layout was found in.
+    /// From whom and to whom the packet goes, in the frame that this layout was found in. An IPv4 address is mapped:
+    /// ::ffff:a.b.c.d.
     #[inline]
-    pub(crate) fn destination(&self, frame: &[u8]) -> IpAddr {
+    pub(crate) fn addresses(&self, frame: &[u8]) -> (Ipv6Addr, Ipv6Addr) {
+        let v4 = |at: usize| {
+            let octets = array::from_fn::<u8, 4, _>(|i| frame[self.network + at + i]);
+            Ipv4Addr::from(octets).to_ipv6_mapped()
+        };
+        let v6 = |at: usize| Ipv6Addr::from(array::from_fn::<u8, 16, _>(|i| frame[self.network + at + i]));
         match self.version {
-            Version::V4 => IpAddr::from(array::from_fn::<u8, 4, _>(|i| frame[self.network + 16 + i])),
-            Version::V6 => IpAddr::from(array::from_fn::<u8, 16, _>(|i| frame[self.network + 24 + i])),
+            Version::V4 => (v4(12), v4(16)),
+            Version::V6 => (v6(8), v6(24)),
+        }
+    }
+
+    /// Which packet a fragment is a part of, in the frame that this layout was found in; see
+    /// [`ipv6::Packet::part`] for when it cannot be told.
+    pub(crate) fn part(&self, frame: &[u8]) -> Option<Part> {
+        let packet = frame.get(self.network..)?;
+        match self.version {
+            Version::V4 => Some(ipv4::Packet::parse(packet)?.header.part()),
+            Version::V6 => ipv6::Packet::parse(packet)?.part(),
         }
     }
 

@@ -6,7 +6,7 @@ use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::checksum::Sum;
-use crate::ip::Fragment;
+use crate::ip::{Fragment, Part};
 
 /// The fixed part of the header: 20 bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -73,6 +73,12 @@ impl Header {
     pub const fn fragment(&self) -> Fragment {
         let bits = self.flags_and_offset.get();
         Fragment::new(bits & 0x1fff, bits & Self::MORE_FRAGMENTS != 0)
+    }
+
+    /// Which packet this is a part of, if it is a fragment.
+    pub fn part(&self) -> Part {
+        let last = self.flags_and_offset.get() & Self::MORE_FRAGMENTS == 0;
+        Part { identification: self.id.get().into(), last }
     }
 }
 

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::ip::Fragment;
+use crate::ip::{Fragment, Part};
 
 /// How many extension headers we walk before we call a packet malformed; each kind belongs there once, destination
 /// options twice (RFC 8200 §4.1).
@@ -92,13 +92,6 @@ impl<'a> Packet<'a> {
     /// The length of the extension header that the payload begins with: `Some(None)` if it begins with none that we
     /// walk, `None` if that header is cut short or routes on. Takes note of a fragment.
     fn extension_len(&mut self) -> Option<Option<usize>> {
-        const HOP_BY_HOP: u8 = 0;
-        const ROUTING: u8 = 43;
-        const FRAGMENT: u8 = 44;
-        const AUTHENTICATION: u8 = 51;
-        const DESTINATION_OPTIONS: u8 = 60;
-        const MOBILITY: u8 = 135;
-
         if self.fragment == Fragment::Later {
             return Some(None); // What follows is the middle of something.
         }
@@ -117,9 +110,35 @@ impl<'a> Packet<'a> {
                 self.fragment = Fragment::new(bits >> 3, bits & 1 != 0);
                 Some(Some(8))
             }
-            AUTHENTICATION => Some(Some((usize::from(len) + 2) * 4)), // RFC 4302 §2.2
-            _ => Some(Some((usize::from(len) + 1) * 8)),
+            kind => Some(Some(extension_len(kind, len))),
         }
+    }
+
+    /// Which packet this is a part of. `None` unless a fragment header is there, and is the last of the extensions: the
+    /// headers behind it are in the first part only, and what the others carry cannot be told.
+    pub fn part(&self) -> Option<Part> {
+        let (mut kind, mut rest) = (self.header.next_header, self.extensions);
+        while kind != FRAGMENT {
+            let [next, len] = *rest.first_chunk()?;
+            (kind, rest) = (next, rest.get(extension_len(kind, len)..)?);
+        }
+        let [_, _, _, flags, id @ ..] = *<&[u8; 8]>::try_from(rest).ok()?;
+        Some(Part { identification: u32::from_be_bytes(id), last: flags & 1 == 0 })
+    }
+}
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION_OPTIONS: u8 = 60;
+const MOBILITY: u8 = 135;
+
+/// The length of an extension header, other than a fragment's, that says `len` of itself.
+fn extension_len(kind: u8, len: u8) -> usize {
+    match kind {
+        AUTHENTICATION => (usize::from(len) + 2) * 4, // RFC 4302 §2.2
+        _ => (usize::from(len) + 1) * 8,
     }
 }
 
@@ -167,6 +186,19 @@ mod tests {
         let bytes = packet(44, &[0, 0, 0x05, 0xa8, 0, 0, 0, 9, 1, 2, 3]);
         let packet = Packet::parse(&bytes).unwrap();
         assert_eq!((packet.fragment, packet.payload), (Fragment::Later, &[1, 2, 3][..]));
+    }
+
+    #[test]
+    fn a_part_is_known_if_its_fragment_header_is_the_last() {
+        let part = |first, behind: &[u8]| Packet::parse(&packet(first, behind)).unwrap().part();
+        let fragment = [17, 0, 0, 1, 0, 0, 0, 9];
+        let options = |next| [next, 0, 0, 0, 0, 0, 0, 7];
+        let known = Some(Part { identification: 9, last: false });
+        assert_eq!(part(44, &fragment), known);
+        assert_eq!(part(60, &[options(44), fragment].concat()), known);
+        assert_eq!(part(44, &[[60, 0, 0, 1, 0, 0, 0, 9], options(17)].concat()), None);
+        assert_eq!(part(44, &[[44, 0, 0, 1, 0, 0, 0, 9], fragment].concat()), None);
+        assert_eq!(part(60, &options(17)), None);
     }
 
     #[test]

@@ -38,4 +38,3 @@ pub use offload::{
     wire_bytes, wire_frames,
 };
 pub use segment::{Piece, Segments, segments};
-pub use udp::{UdpDestination, udp_destination};

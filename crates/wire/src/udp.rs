@@ -1,11 +1,11 @@
 //! UDP (RFC 768), and which socket a frame is for.
 
-use core::net::IpAddr;
+use core::net::Ipv6Addr;
 
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::ip::{Fragment, Layout, protocol};
+use crate::ip::{Fragment, Layout, Part, protocol};
 use crate::{Offload, SegmentKind};
 
 /// The header: 8 bytes.
@@ -44,49 +44,92 @@ impl Header {
     }
 }
 
-/// The socket that a frame's datagrams are for.
+/// A frame that carries UDP, as far as it concerns sockets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct UdpDestination {
-    /// Its address.
-    pub address: IpAddr,
-    /// Its port.
-    pub port: u16,
-    /// How many datagrams the frame stands for: more than one if it is still to be segmented.
-    pub datagrams: u16,
-    /// Payload of all of them together, in bytes; of a first fragment, the whole datagram's.
-    pub payload_len: u16,
+pub struct Packet {
+    /// From whom; an IPv4 address is mapped, ::ffff:a.b.c.d.
+    pub source: Ipv6Addr,
+    /// To whom, likewise.
+    pub destination: Ipv6Addr,
+    /// Of which datagram it is a fragment; `None`: of none.
+    pub part: Option<Part>,
+    /// What its UDP header says; `None` of a later fragment, which has none.
+    pub datagram: Option<Datagram>,
 }
 
-/// Which socket `frame` is for: `None` unless it carries UDP, whole or its first fragment, over IPv4 or IPv6.
-#[inline]
-pub fn udp_destination(frame: &[u8], offload: Offload) -> Option<UdpDestination> {
-    let layout = Layout::of(frame)?;
-    if layout.protocol != protocol::UDP || layout.fragment == Fragment::Later {
-        return None;
-    }
-    let transport = frame.get(layout.transport..layout.end)?;
-    let (header, _) = Header::ref_from_prefix(transport).ok()?;
-    let len = header.len.get();
-    if layout.fragment == Fragment::Whole && usize::from(len) > transport.len() {
-        return None;
-    }
-    let payload_len = len.checked_sub(Header::LEN as u16)?;
-    let datagrams = match offload.segment {
-        Some(segment) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
-            payload_len.div_ceil(segment.size).max(1)
+/// A datagram, several that are still to be cut, or one in fragments: on the wire, some pieces.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Datagram {
+    /// From which port.
+    pub source_port: u16,
+    /// To which port.
+    pub destination_port: u16,
+    /// How many datagrams, or fragments of one, there are in all.
+    pub pieces: usize,
+    /// How long a frame each of them is at most, in bytes.
+    pub piece_len: usize,
+}
+
+/// What a fragment carries at least, in bytes, if others follow: every host takes packets of 576 bytes whole
+/// (RFC 791 §3.1). Of smaller ones a datagram is taken to have fewer than it has, since otherwise a short frame could
+/// stand for as many as it likes.
+pub const LEAST_FRAGMENT: usize = 552;
+
+impl Packet {
+    /// What a frame carries; `None` if that is nothing that a UDP socket could get. It is none either if it is a
+    /// fragment and cannot be told of which datagram.
+    #[inline]
+    pub fn parse(frame: &[u8], offload: Offload) -> Option<Self> {
+        let layout = Layout::of(frame)?;
+        if layout.protocol != protocol::UDP {
+            return None;
         }
-        _ => 1,
-    };
-    let address = layout.destination(frame);
-    Some(UdpDestination { address, port: header.destination.get(), datagrams, payload_len })
+        let (source, destination) = layout.addresses(frame);
+        let mut packet = Self { source, destination, part: None, datagram: None };
+        if layout.fragment != Fragment::Whole {
+            packet.part = Some(layout.part(frame)?);
+        }
+        if layout.fragment != Fragment::Later {
+            packet.datagram = Some(Datagram::parse(frame, &layout, offload)?);
+        }
+        Some(packet)
+    }
+}
+
+impl Datagram {
+    #[inline]
+    fn parse(frame: &[u8], layout: &Layout, offload: Offload) -> Option<Self> {
+        let transport = frame.get(layout.transport..layout.end)?;
+        let (header, _) = Header::ref_from_prefix(transport).ok()?;
+        let len = usize::from(header.len.get());
+        if len < Header::LEN {
+            return None;
+        }
+        let (pieces, piece_len) = match (layout.fragment, offload.segment) {
+            (Fragment::Whole, _) if len > transport.len() => return None,
+            (Fragment::Whole, Some(segment)) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
+                let size = usize::from(segment.size);
+                ((transport.len() - Header::LEN).div_ceil(size), layout.transport + Header::LEN + size)
+            }
+            (Fragment::Whole, _) => (1, frame.len()),
+            _ => (len.div_ceil(transport.len().max(LEAST_FRAGMENT)), frame.len()),
+        };
+        Some(Self {
+            source_port: header.source.get(),
+            destination_port: header.destination.get(),
+            pieces: pieces.max(1),
+            piece_len,
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Segment, ethernet, ipv4, ipv6};
+    use alloc::vec;
     use alloc::vec::Vec;
-    use core::net::{Ipv4Addr, Ipv6Addr};
+    use core::net::Ipv4Addr;
     use proptest::prelude::*;
     use units::Mac;
 
@@ -111,44 +154,108 @@ mod tests {
         ethernet(ethernet::ethertype::IPV4, ip.as_bytes(), payload)
     }
 
+    fn datagram(frame: &[u8], offload: Offload) -> Option<Datagram> {
+        Packet::parse(frame, offload)?.datagram
+    }
+
+    const V6_TO: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+
+    fn v6(first: u8, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
+        let len = extensions.len() + Header::LEN + payload.len();
+        let ip = ipv6::Header::new(Ipv6Addr::LOCALHOST, V6_TO, first, len).unwrap();
+        ethernet(ethernet::ethertype::IPV6, &[ip.as_bytes(), extensions].concat(), payload)
+    }
+
     #[test]
     fn a_datagram_names_its_socket_in_both_versions() {
-        let found = udp_destination(&v4(b"four"), Offload::NONE).unwrap();
-        assert_eq!((found.address, found.port), (IpAddr::from([10, 0, 0, 2]), 2000));
-        assert_eq!((found.datagrams, found.payload_len), (1, 4));
+        let frame = v4(b"four");
+        let found = Packet::parse(&frame, Offload::NONE).unwrap();
+        assert_eq!(found.source, Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        assert_eq!(found.destination, Ipv4Addr::new(10, 0, 0, 2).to_ipv6_mapped());
+        let sockets =
+            Datagram { source_port: 1000, destination_port: 2000, pieces: 1, piece_len: frame.len() };
+        assert_eq!((found.part, found.datagram), (None, Some(sockets)));
 
-        let to = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
-        let ip = ipv6::Header::new(Ipv6Addr::LOCALHOST, to, protocol::UDP, 11).unwrap();
-        let frame = ethernet(ethernet::ethertype::IPV6, ip.as_bytes(), b"six");
-        let found = udp_destination(&frame, Offload::NONE).unwrap();
-        assert_eq!((found.address, found.payload_len), (IpAddr::from(to), 3));
+        let frame = v6(protocol::UDP, &[], b"six");
+        let found = Packet::parse(&frame, Offload::NONE).unwrap();
+        assert_eq!((found.source, found.destination), (Ipv6Addr::LOCALHOST, V6_TO));
+        assert_eq!(
+            (found.part, found.datagram),
+            (None, Some(Datagram { piece_len: frame.len(), ..sockets }))
+        );
     }
 
     #[test]
     fn a_large_frame_counts_as_its_datagrams() {
         let segment = Segment { kind: SegmentKind::Udp, ecn: false, header_len: 42, size: 100 };
         let offload = Offload { segment: Some(segment), ..Offload::NONE };
-        assert_eq!(udp_destination(&v4(&[0; 1001]), offload).unwrap().datagrams, 11);
-        assert_eq!(udp_destination(&v4(&[0; 1000]), offload).unwrap().datagrams, 10);
-        assert_eq!(udp_destination(&v4(&[]), offload).unwrap().datagrams, 1);
+        for (len, pieces) in [(1001, 11), (1000, 10), (0, 1)] {
+            let found = datagram(&v4(&vec![0; len]), offload).unwrap();
+            assert_eq!((found.pieces, found.piece_len), (pieces, 142));
+        }
     }
 
-    #[test]
-    fn only_a_first_fragment_names_a_socket() {
-        let mut frame = v4(&[0; 20]);
-        frame[14 + 6..14 + 8].copy_from_slice(&0x2000u16.to_be_bytes());
+    /// An IPv4 datagram's fragment, whose UDP header speaks of 3,000 bytes.
+    fn fragment(payload_len: usize, flags_and_offset: u16) -> Vec<u8> {
+        let mut frame = v4(&vec![0; payload_len]);
+        frame[14 + 4..14 + 6].copy_from_slice(&7u16.to_be_bytes());
+        frame[14 + 6..14 + 8].copy_from_slice(&flags_and_offset.to_be_bytes());
         frame[34 + 4..34 + 6].copy_from_slice(&3008u16.to_be_bytes());
-        assert_eq!(udp_destination(&frame, Offload::NONE).unwrap().payload_len, 3000);
-        frame[14 + 7] = 3;
-        assert_eq!(udp_destination(&frame, Offload::NONE), None);
+        frame
     }
 
     #[test]
-    fn a_datagram_longer_than_its_packet_names_nobody() {
-        let mut frame = v4(&[0; 20]);
-        frame[34 + 5] = 29;
-        assert_eq!(udp_destination(&frame, Offload::NONE), None);
-        frame[34 + 5] = 7;
-        assert_eq!(udp_destination(&frame, Offload::NONE), None);
+    fn a_first_fragment_names_a_socket_and_a_later_one_its_datagram() {
+        let first = Packet::parse(&fragment(1472, 0x2000), Offload::NONE).unwrap();
+        assert_eq!(first.part, Some(Part { identification: 7, last: false }));
+        assert_eq!(first.datagram.map(|datagram| (datagram.pieces, datagram.piece_len)), Some((3, 1514)));
+        for (flags_and_offset, last) in [(0x2003, false), (0x0003, true)] {
+            let later = Packet::parse(&fragment(1472, flags_and_offset), Offload::NONE).unwrap();
+            assert_eq!(later.part, Some(Part { identification: 7, last }));
+            assert_eq!((later.source, later.datagram), (first.source, None));
+        }
+    }
+
+    #[test]
+    fn a_tiny_fragment_stands_for_no_more_than_a_small_one() {
+        assert_eq!(datagram(&fragment(0, 0x2000), Offload::NONE).unwrap().pieces, 6);
+        assert_eq!(datagram(&fragment(LEAST_FRAGMENT - 8, 0x2000), Offload::NONE).unwrap().pieces, 6);
+    }
+
+    #[test]
+    fn a_fragment_of_nobody_knows_what_is_none() {
+        let header = [17, 0, 0, 1, 0, 0, 0, 9];
+        let known = Packet::parse(&v6(44, &header, b"six"), Offload::NONE).unwrap();
+        assert_eq!(known.part, Some(Part { identification: 9, last: false }));
+        // Destination options behind it, which end like a fragment header.
+        let behind = [[60, 0, 0, 1, 0, 0, 0, 9], header].concat();
+        assert_eq!(Packet::parse(&v6(44, &behind, b"six"), Offload::NONE), None);
+    }
+
+    #[test]
+    fn a_datagram_that_contradicts_its_packet_is_none() {
+        for len in [29, 7] {
+            let mut frame = v4(&[0; 20]);
+            frame[34 + 5] = len;
+            assert_eq!(Packet::parse(&frame, Offload::NONE), None);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ports_and_addresses_are_those_that_were_written(
+            addresses: [[u8; 4]; 2], ports: [u16; 2], payload: Vec<u8>,
+        ) {
+            let [from, to] = addresses.map(Ipv4Addr::from);
+            let ip = ipv4::Header::new(from, to, protocol::UDP, Header::LEN + payload.len()).unwrap();
+            let udp = Header::new(ports[0], ports[1], payload.len()).unwrap();
+            let ethernet =
+                ethernet::Header::new(Mac::local(1), Mac::local(2), ethernet::ethertype::IPV4);
+            let frame = [ethernet.as_bytes(), ip.as_bytes(), udp.as_bytes(), &payload].concat();
+            let found = Packet::parse(&frame, Offload::NONE).unwrap();
+            prop_assert_eq!((found.source, found.destination), (from.to_ipv6_mapped(), to.to_ipv6_mapped()));
+            let found = found.datagram.unwrap();
+            prop_assert_eq!([found.source_port, found.destination_port], ports);
+        }
     }
 }

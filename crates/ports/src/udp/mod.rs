@@ -53,8 +53,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use wire::SegmentKind;
-use wire::ip::{Fragment, Layout, Version, protocol};
+use wire::ip::Part;
+use wire::udp::Packet;
 
 use crate::FrameView;
 use crate::netns::Namespace;
@@ -235,15 +235,28 @@ impl UdpGate {
     #[inline]
     pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
         self.last = None;
-        let Some(packet) = Packet::of(short(namespace), frame) else { return Verdict::Free };
-        let whole = packet.whole;
-        let Some((datagram, mut need)) = packet.datagram else {
-            self.last = whole.map(|whole| Passing::Later { whole, last: packet.last });
+        let namespace = short(namespace);
+        let Some(packet) = Packet::parse(frame.bytes, frame.offload()) else { return Verdict::Free };
+        let (source, destination) = (packet.source.to_bits(), packet.destination.to_bits());
+        let whole_of =
+            |part: Part| Whole { namespace, source, destination, identification: part.identification };
+        let whole = packet.part.map(whole_of);
+        let Some(datagram) = packet.datagram else {
+            self.last = whole.zip(packet.part).map(|(whole, part)| Passing::Later { whole, last: part.last });
             return match whole.and_then(|whole| self.fragments.find(whole)) {
                 None => Verdict::Free,
                 Some((number, true)) => Verdict::Go(FlowKey(number)),
                 Some((number, false)) => Verdict::Hold(FlowKey(number)),
             };
+        };
+        let mut need = need(&datagram);
+        let datagram = Datagram {
+            namespace,
+            source,
+            destination,
+            source_port: datagram.source_port,
+            destination_port: datagram.destination_port,
+            to_all: is_to_all(frame.bytes, destination),
         };
         let begins = whole.is_some_and(|whole| self.fragments.may_begin(whole));
         if whole.is_some() && !begins {
@@ -445,106 +458,11 @@ enum Passing {
     Later { whole: Whole, last: bool },
 }
 
-/// A UDP packet, or a later fragment of anything.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Packet {
-    /// For whom, and how many bytes of buffer it will take at most; `None` of a later fragment.
-    datagram: Option<(Datagram, u32)>,
-    /// Of which datagram it is a fragment.
-    whole: Option<Whole>,
-    /// It is the last fragment.
-    last: bool,
-}
-
-impl Packet {
-    /// `None` if no socket can overflow by this frame.
-    #[inline]
-    fn of(namespace: u32, frame: &FrameView<'_>) -> Option<Self> {
-        let layout = Layout::of(frame.bytes)?;
-        if layout.protocol != protocol::UDP {
-            return None;
-        }
-        let (source, destination) = addresses(frame.bytes, &layout);
-        let mut packet = Self { datagram: None, whole: None, last: false };
-        if layout.fragment != Fragment::Whole {
-            let (identification, last) = identification(frame.bytes, &layout)?;
-            packet.whole = Some(Whole { namespace, source, destination, identification });
-            packet.last = last;
-            if layout.fragment == Fragment::Later {
-                return Some(packet);
-            }
-        }
-        let header = frame.bytes.get(layout.transport..layout.end)?.first_chunk::<6>()?;
-        let [source_port, destination_port, len] =
-            [0, 2, 4].map(|at| u16::from_be_bytes([header[at], header[at + 1]]));
-        // A group address of either layer: bit 0 of a MAC address, 224.0.0.0/4, ff00::/8.
-        let multicast =
-            if is_v4(destination) { destination as u32 >> 28 == 0xe } else { destination >> 120 == 0xff };
-        let to_all = frame.bytes[0] & 1 != 0 || multicast;
-        let need = need(frame, &layout, len);
-        let datagram = Datagram { namespace, source, destination, source_port, destination_port, to_all };
-        packet.datagram = Some((datagram, need));
-        Some(packet)
-    }
-}
-
+/// How many bytes of a socket's buffer a datagram may take: what the kernel calls truesize. Each of its pieces is charged.
 #[inline]
-fn addresses(frame: &[u8], layout: &Layout) -> (u128, u128) {
-    let v4 = |at: usize| {
-        let bytes =
-            *frame[layout.network + at..].first_chunk().expect("the layout's header is inside the frame");
-        0xffff_0000_0000 | u128::from(u32::from_be_bytes(bytes))
-    };
-    let v6 = |at: usize| {
-        let bytes =
-            *frame[layout.network + at..].first_chunk().expect("the layout's header is inside the frame");
-        u128::from_be_bytes(bytes)
-    };
-    match layout.version {
-        Version::V4 => (v4(12), v4(16)),
-        Version::V6 => (v6(8), v6(24)),
-    }
+fn need(datagram: &wire::udp::Datagram) -> u32 {
+    u32::try_from(datagram.pieces * charge(datagram.piece_len)).unwrap_or(u32::MAX)
 }
-
-/// A fragment's identification, and whether it is the last.
-///
-/// `None` if the IPv6 fragment header is not the extension header before the payload; nobody puts others
-/// behind it.
-fn identification(frame: &[u8], layout: &Layout) -> Option<(u32, bool)> {
-    match layout.version {
-        Version::V4 => {
-            let [high, low, flags] = *frame.get(layout.network + 4..)?.first_chunk()?;
-            Some((u32::from(u16::from_be_bytes([high, low])), flags & 0x20 == 0))
-        }
-        Version::V6 => {
-            let [next, _, _, flags, id @ ..] = *frame.get(..layout.transport)?.last_chunk::<8>()?;
-            (next == protocol::UDP).then(|| (u32::from_be_bytes(id), flags & 1 == 0))
-        }
-    }
-}
-
-/// How many bytes of a socket's buffer a frame may take: what the kernel calls truesize.
-///
-/// A frame that stands for many datagrams is charged as each of them; a fragmented datagram as its fragments,
-/// of which the last is no longer than the first, and the first no shorter than [`SENSIBLE`].
-#[inline]
-fn need(frame: &FrameView<'_>, layout: &Layout, udp_len: u16) -> u32 {
-    let len = frame.bytes.len();
-    let (pieces, piece_len) = match (layout.fragment, frame.offload().segment) {
-        (Fragment::Whole, Some(segment)) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
-            let size = usize::from(segment.size);
-            let payload_len = usize::from(udp_len).saturating_sub(8);
-            (payload_len.div_ceil(size).max(1), layout.transport + 8 + size)
-        }
-        (Fragment::Whole, _) => (1, len),
-        _ => (usize::from(udp_len).div_ceil((layout.end - layout.transport).max(SENSIBLE)).max(1), len),
-    };
-    u32::try_from(pieces * charge(piece_len)).unwrap_or(u32::MAX)
-}
-
-/// What a fragment carries at least, in bytes, if others follow: every host takes packets of 576 bytes whole
-/// (RFC 791 §3.1). Whoever cuts smaller may lose what is cut; else one fragment could claim any socket for itself.
-const SENSIBLE: usize = 552;
 
 /// What the kernel charges for a frame of `len` bytes, at most.
 ///
@@ -563,6 +481,14 @@ fn has_room(slot: &Slot, set_aside: u32, need: u32) -> bool {
     let limit = slot.limit.load(Ordering::Relaxed);
     let taken = u64::from(occupied) + u64::from(set_aside);
     taken == 0 || taken + u64::from(need) <= u64::from(limit)
+}
+
+/// Whether a frame has a group address in either layer: bit 0 of a MAC address, 224.0.0.0/4, ff00::/8.
+#[inline]
+fn is_to_all(frame: &[u8], destination: u128) -> bool {
+    let multicast =
+        if is_v4(destination) { destination as u32 >> 28 == 0xe } else { destination >> 120 == 0xff };
+    frame[0] & 1 != 0 || multicast
 }
 
 #[inline]
