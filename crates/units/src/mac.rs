@@ -46,7 +46,10 @@ impl FromStr for Mac {
         let mut octets = [0; 6];
         let mut pieces = text.split(':');
         for octet in &mut octets {
-            let piece = pieces.next().filter(|piece| piece.len() == 2).ok_or_else(wrong)?;
+            // Digits alone: a number may have a sign.
+            let is_octet =
+                |piece: &&str| piece.len() == 2 && piece.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let piece = pieces.next().filter(is_octet).ok_or_else(wrong)?;
             *octet = u8::from_str_radix(piece, 16).map_err(|_| wrong())?;
         }
         if pieces.next().is_some() {
@@ -65,7 +68,14 @@ mod tests {
     fn an_address_prints_as_it_was_read() {
         let text = "02:00:ab:00:00:01";
         assert_eq!(text.parse::<Mac>().unwrap().to_string(), text);
-        for wrong in ["", "02:00:00:00:00", "02:00:00:00:00:01:02", "2:0:0:0:0:1", "02:00:00:00:00:zz"] {
+        for wrong in [
+            "",
+            "02:00:00:00:00",
+            "02:00:00:00:00:01:02",
+            "2:0:0:0:0:1",
+            "02:00:00:00:00:zz",
+            "02:00:00:00:00:+1",
+        ] {
             assert!(wrong.parse::<Mac>().is_err(), "{wrong}");
         }
     }

@@ -29,7 +29,9 @@ impl FromStr for Prefix {
         let parse = || {
             let (address, length) = text.split_once('/')?;
             let address: IpAddr = address.parse().ok()?;
-            let length = length.parse().ok()?;
+            // Digits alone: a number may have a sign.
+            let digits = length.bytes().all(|byte| byte.is_ascii_digit());
+            let length = length.parse().ok().filter(|_| digits)?;
             let most = if address.is_ipv4() { 32 } else { 128 };
             (length <= most).then_some(Self { address, length })
         };
@@ -54,7 +56,16 @@ mod tests {
         for text in ["10.0.0.1/24", "fd00::1/64", "0.0.0.0/0"] {
             assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
         }
-        for wrong in ["", "10.0.0.1", "10.0.0.1/33", "fd00::1/129", "10.0.0/8", "10.0.0.1/-1"] {
+        for wrong in [
+            "",
+            "10.0.0.1",
+            "10.0.0.1/33",
+            "fd00::1/129",
+            "10.0.0/8",
+            "10.0.0.1/-1",
+            "10.0.0.1/+24",
+            "10.0.0.1/",
+        ] {
             assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
         }
     }
