@@ -5,7 +5,7 @@
 
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, arp, ethernet, ipv4, ipv6, segments, tcp, udp};
+use wire::{Layout, Offload, ethernet, ipv4, ipv6, segments, tcp, udp};
 use zerocopy::IntoBytes;
 
 /// Reads `bytes` as every header there is.
@@ -15,9 +15,6 @@ pub fn parse(bytes: &[u8]) {
         let (header, _) = ethernet::Header::parse(bytes).expect("what can be peeked at has a header");
         assert_eq!(header.destination, peek.destination.0);
         assert_eq!(header.source, peek.source.0);
-    }
-    if let Some(packet) = arp::Packet::parse(bytes) {
-        assert_eq!(packet.as_bytes(), &bytes[..28]);
     }
     if let Some(packet) = ipv4::Packet::parse(bytes) {
         let len = ipv4::Header::LEN + packet.options.len() + packet.payload.len();
@@ -63,7 +60,6 @@ pub fn offload(bytes: &[u8]) {
     assert_eq!(Offload::parse(&offload.emit(), frame), Ok(offload), "what was checked stays right");
     let stands_for = wire::wire_bytes(frame.len(), offload);
     assert!(frame.len() <= stands_for && stands_for <= wire::claimed_bytes(header, frame.len()));
-    wire::complete_checksum(&mut frame.to_vec(), offload).expect("it was checked");
     finish(frame, offload);
 }
 

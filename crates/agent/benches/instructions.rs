@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use agent::bench::{ClassKind, Flows, World};
 use lossless::{Arrival, Classes, Limits, PortConfig, PortId, Settings, Switch};
 use units::{Instant, Mac};
-use wire::ethernet::{Peek, ethertype};
+use wire::ethernet::Peek;
 
 /// What is counted, and how many instructions a frame may cost: as many as it did when it was last improved.
 const CASES: [(&str, f64); 6] = [
@@ -113,7 +113,7 @@ impl Core {
         let receiver = attach(0);
         let bursts = (1..=senders).map(|sender| {
             let (source, destination) = (Mac::local(sender), Mac::local(0));
-            let header = Peek { destination, source, tag: None, ethertype: ethertype::IPV4 };
+            let header = Peek { destination, source, tag: None };
             let arrival = |frame| Arrival { frame, header, bytes: 64, frames: 1 };
             (attach(sender), (0..64 / senders).map(arrival).collect())
         });

@@ -20,7 +20,7 @@ fn switch(kind: ClassKind, ports: usize, egress: u32) -> (Switch<u32>, Vec<PortI
 }
 
 fn arrival(from: u32, to: u32, frame: u32) -> Arrival<u32> {
-    let header = Peek { destination: Mac::local(to), source: Mac::local(from), tag: None, ethertype: 0x0800 };
+    let header = Peek { destination: Mac::local(to), source: Mac::local(from), tag: None };
     Arrival { frame, header, bytes: 64, frames: 1 }
 }
 

@@ -1,7 +1,7 @@
 //! How fast frames go through two container ports and the smallest switch between them.
 //!
-//!     cargo run --release -p ports --example forward -- tcp MTU [on|off [lossy]]      offload, and losslessness
-//!     cargo run --release -p ports --example forward -- udp SIZE [on|off [lossy]]
+//!     cargo run --release -p ports --example forward -- tcp MTU [on|off]      offload
+//!     cargo run --release -p ports --example forward -- udp SIZE [on|off]
 //!     cargo run --release -p ports --example forward -- ping|idle
 //!
 //! The switch has the second core to itself; sender and receiver share the first.
@@ -32,7 +32,6 @@ fn main() {
         config.mtu =
             word(1).filter(|_| word(0) == Some("tcp")).map_or(1500, |mtu| mtu.parse().expect("an MTU"));
         config.offload = word(2) != Some("off");
-        config.lossless = word(3) != Some("lossy");
     }
     let ports = configs.map(|config| TapPort::attach(&config).expect("a port"));
     // A thread stays where the one that starts it was: the switch has a core to itself.

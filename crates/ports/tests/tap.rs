@@ -333,19 +333,3 @@ fn an_operator_learns_what_a_container_does_to_its_interface() {
     port.detach().unwrap();
     other.detach().unwrap();
 }
-
-#[test]
-fn a_lossy_port_loses_where_a_lossless_one_holds() {
-    let ([a, b], ports) = pair("lossy", |configs| configs[0].lossless = false);
-    a.knows(2);
-    let target = b.udp("10.9.0.2:9");
-    let mut wire = Wire::new(ports);
-    let sender = a.udp("10.9.0.1:0");
-    sender.connect(target.local_addr().unwrap()).unwrap();
-    for _ in 0..3000 {
-        sender.send(&[0; 1470]).unwrap();
-    }
-    let counters = wire.ports[0].counters().unwrap();
-    assert!(counters.dropped_by_device >= 1000, "{counters:?}");
-    wire.detach();
-}

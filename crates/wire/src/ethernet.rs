@@ -8,14 +8,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub mod ethertype {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
-    /// ARP.
-    pub const ARP: u16 = 0x0806;
     /// A customer VLAN tag follows (802.1Q).
     pub const VLAN: u16 = 0x8100;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
-    /// MAC control: PAUSE and PFC.
-    pub const MAC_CONTROL: u16 = 0x8808;
     /// A service VLAN tag follows (802.1ad).
     pub const SERVICE_VLAN: u16 = 0x88a8;
 }
@@ -88,26 +84,24 @@ pub struct Peek {
     pub source: Mac,
     /// The outermost tag, customer's or service's.
     pub tag: Option<Tag>,
-    /// What follows the header and that tag; of a frame with two tags, the inner tag's.
-    pub ethertype: u16,
 }
 
-/// Reads addresses, outermost tag and EtherType; `None` if they do not all lie in `frame`.
+/// Reads addresses and outermost tag; `None` if they, and the EtherTypes behind both, do not all lie in `frame`.
 ///
 /// It runs for every frame that the switch sees, so it stays a handful of instructions without a loop or a call.
 #[inline]
 pub fn peek(frame: &[u8]) -> Option<Peek> {
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *frame.first_chunk()?;
     let outer = u16::from_be_bytes([t0, t1]);
-    let (tag, ethertype) = if is_tag(outer) {
-        let [c0, c1, t0, t1] = *frame[Header::LEN..].first_chunk()?;
-        (Some(Tag::from_tci(u16::from_be_bytes([c0, c1]))), u16::from_be_bytes([t0, t1]))
+    let tag = if is_tag(outer) {
+        let [c0, c1, _, _] = *frame[Header::LEN..].first_chunk()?;
+        Some(Tag::from_tci(u16::from_be_bytes([c0, c1])))
     } else {
-        (None, outer)
+        None
     };
     let destination = Mac([d0, d1, d2, d3, d4, d5]);
     let source = Mac([s0, s1, s2, s3, s4, s5]);
-    Some(Peek { destination, source, tag, ethertype })
+    Some(Peek { destination, source, tag })
 }
 
 /// The EtherType of what the frame carries and where that begins, behind at most two tags (802.1ad).
@@ -150,13 +144,11 @@ mod tests {
     const TAG: Tag = Tag { class: Class::from_low_bits(5), vlan: 0xabc };
 
     #[test]
-    fn a_tag_gives_the_class_and_moves_the_ethertype() {
+    fn a_tag_gives_the_class() {
         let plain = peek(&frame(&[], ethertype::IPV4)).unwrap();
-        assert_eq!(plain.source, Mac::local(7));
-        assert_eq!((plain.destination, plain.tag, plain.ethertype), (Mac::BROADCAST, None, ethertype::IPV4));
-
-        let tagged = peek(&frame(&[(ethertype::VLAN, TAG)], ethertype::ARP)).unwrap();
-        assert_eq!((tagged.tag, tagged.ethertype), (Some(TAG), ethertype::ARP));
+        assert_eq!(plain, Peek { destination: Mac::BROADCAST, source: Mac::local(7), tag: None });
+        let tagged = peek(&frame(&[(ethertype::VLAN, TAG)], ethertype::IPV6)).unwrap();
+        assert_eq!(tagged.tag, Some(TAG));
     }
 
     #[test]
@@ -164,7 +156,6 @@ mod tests {
         let [service, customer] = [(ethertype::SERVICE_VLAN, TAG), (ethertype::VLAN, TAG)];
         let two = frame(&[service, customer], ethertype::IPV6);
         assert_eq!(payload(&two), Some((ethertype::IPV6, 22)));
-        assert_eq!(peek(&two).unwrap().ethertype, ethertype::VLAN);
 
         let three = frame(&[service, customer, customer], ethertype::IPV6);
         assert_eq!(payload(&three), Some((ethertype::VLAN, 22)));

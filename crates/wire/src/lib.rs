@@ -21,7 +21,6 @@
 #[cfg(test)]
 extern crate alloc;
 
-pub mod arp;
 pub mod checksum;
 pub mod ethernet;
 pub mod ip;
@@ -34,7 +33,6 @@ pub mod udp;
 
 pub use ip::Layout;
 pub use offload::{
-    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, claimed_bytes, complete_checksum,
-    wire_bytes, wire_frames,
+    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, claimed_bytes, wire_bytes, wire_frames,
 };
 pub use segment::{Piece, Segments, segments};

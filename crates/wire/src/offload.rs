@@ -225,18 +225,6 @@ pub(crate) fn locate(
     complete.then_some((layout, layout.transport + header_len))
 }
 
-/// Writes the checksum that `offload` left open into `frame`; with none left open it does nothing.
-///
-/// Of a frame that is still to be segmented this is not the checksum that any segment needs: see
-/// [`segments`](crate::segments).
-pub fn complete_checksum(frame: &mut [u8], offload: Offload) -> Result<(), OffloadError> {
-    if let Some(partial) = offload.checksum {
-        partial.check(frame)?;
-        partial.complete(frame);
-    }
-    Ok(())
-}
-
 /// How many frames on a wire a frame of `len` bytes stands for: one, or as many as it is cut into.
 #[inline]
 pub fn wire_frames(len: usize, offload: Offload) -> usize {

@@ -32,7 +32,7 @@ use self::credit::{Credit, Kick};
 use self::cut::Cutter;
 use self::device::Device;
 use self::memory::{Memory, Read};
-use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, Prefix, Qdisc, QdiscKind, QdiscStatus};
+use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, Prefix, QdiscStatus};
 use crate::netns::{Namespace, NamespaceError};
 use crate::{FrameView, Port, PortError, Slot, Taken};
 
@@ -51,8 +51,6 @@ pub struct TapConfig {
     pub mtu: u32,
     /// Let large packets and unfinished checksums pass as they are.
     pub offload: bool,
-    /// Hold the container's frames back while the switch does not lift them. Otherwise they are dropped.
-    pub lossless: bool,
     /// How many frames of up to 2 KiB the switch may hold; 2 KiB of memory each.
     pub small_slots: u32,
     /// How many larger frames the switch may hold; 66 KiB of memory each.
@@ -60,8 +58,8 @@ pub struct TapConfig {
 }
 
 impl TapConfig {
-    /// An interface without addresses, with an MTU of 1500, offload, losslessness, and room for 1,024 frames, of
-    /// which 64 may be large.
+    /// An interface without addresses, with an MTU of 1500, offload, and room for 1,024 frames, of which 64 may be
+    /// large.
     pub fn new(netns: impl Into<String>, interface: impl Into<String>, mac: Mac) -> Self {
         Self {
             netns: netns.into(),
@@ -70,7 +68,6 @@ impl TapConfig {
             addresses: Vec::new(),
             mtu: 1500,
             offload: true,
-            lossless: true,
             small_slots: 1024,
             large_slots: 64,
         }
@@ -107,7 +104,7 @@ pub struct Counters {
     pub sent: u64,
     /// Frames that the container's end has taken.
     pub received: u64,
-    /// Frames that the device dropped between the container and the switch. A lossless port drops none.
+    /// Frames that the device dropped between the container and the switch: none, unless the container meddled.
     pub dropped_by_device: u64,
     /// Frames that the container's own queue dropped, because it was full.
     pub dropped_by_queue: u64,
@@ -124,7 +121,7 @@ pub struct TapPort {
     interface: String,
     link: u32,
     offload: bool,
-    credit: Option<Credit>,
+    credit: Credit,
     memory: Memory,
     cutter: Cutter,
 }
@@ -152,18 +149,13 @@ impl TapPort {
         let link = netlink.index(interface)?;
 
         // The queue first: the interface may be up already, and is up from here on.
-        let credit = if config.lossless {
-            let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
-            Some(Credit::install(&mut netlink, link, kick)?)
-        } else {
-            netlink.set_qdisc(link, lossy_queue())?;
-            None
-        };
+        let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
+        let credit = Credit::install(&mut netlink, link, kick)?;
         netlink.change_link("lo", LinkChange { up: Some(true), ..LinkChange::default() })?;
         let change = LinkChange {
             mtu: Some(config.mtu),
             mac: Some(config.mac),
-            tx_queue_len: Some(if config.lossless { credit::RING } else { LOSSY_RING }),
+            tx_queue_len: Some(credit::RING),
             gso_max_segs: Some(credit::MOST_SEGMENTS),
             ..LinkChange::default()
         };
@@ -232,11 +224,10 @@ impl TapPort {
         if !link.up {
             notes.push("the interface was set down inside the container: frames for it wait".into());
         }
-        let Some(credit) = &self.credit else { return notes };
         let is_ours = |queue: &QdiscStatus| {
             queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"
         };
-        if credit.is_lost() || !queues.iter().any(is_ours) {
+        if self.credit.is_lost() || !queues.iter().any(is_ours) {
             notes.push(
                 "the interface's queue was replaced inside the container: its frames may be dropped before the \
                  switch sees them; detach the port and attach it again"
@@ -273,19 +264,15 @@ impl Port for TapPort {
             match self.memory.read(self.device.as_fd()) {
                 Ok(Read::Frame { slot, charged }) => {
                     let frame = self.memory.frame(slot);
-                    if let Some(credit) = &mut self.credit {
-                        credit.read(charged);
-                        if credit.is_kick(frame.bytes) {
-                            continue;
-                        }
+                    self.credit.read(charged);
+                    if self.credit.is_kick(frame.bytes) {
+                        continue;
                     }
                     arrived(slot, frame);
                     self.memory.keep(slot);
                 }
                 Ok(Read::Empty) => {
-                    if let Some(credit) = &mut self.credit {
-                        credit.seen_empty();
-                    }
+                    self.credit.seen_empty();
                     return Ok(false);
                 }
                 Err(source) => return Err(self.error("read from it", source)),
@@ -321,8 +308,7 @@ impl Port for TapPort {
 
     #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
-        let Some(credit) = &mut self.credit else { return Ok(true) };
-        credit.settle(&mut self.netlink).map_err(|source| self.error("grant credit to it", source))
+        self.credit.settle(&mut self.netlink).map_err(|source| self.error("grant credit to it", source))
     }
 }
 
@@ -331,15 +317,6 @@ impl AsFd for TapPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()
     }
-}
-
-/// The ring of a TAP device as the kernel makes it.
-const LOSSY_RING: u32 = 1000;
-
-/// What stands in the bucket's place on a port that may lose frames: a queue that the device never lets grow.
-fn lossy_queue() -> Qdisc {
-    let kind = QdiscKind::Fifo { packets: LOSSY_RING };
-    Qdisc { parent: Handle::ROOT, handle: Handle(credit::BUCKET.0 + 1, 0), kind }
 }
 
 fn hint_for(source: &io::Error) -> &'static str {
