@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Everything is drawn from a [`units::Rng`] that the caller seeds and timed by instants that the caller passes:
-//! the programs on real sockets and the simulator share these plans, and a seed replays them.
+//! a seed replays a plan.
 
 #![no_std]
 #![forbid(unsafe_code)]

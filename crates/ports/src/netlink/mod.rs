@@ -3,6 +3,7 @@
 //! ```text
 //!    Netlink ──┬─ link      add, change, delete, list with counters
 //!              ├─ address   addresses, routes, permanent neighbours
+//!              ├─ bridge    addresses in a bridge's table
 //!              └─ qdisc     tbf and pfifo, and what they have dropped
 //! ```
 //!
