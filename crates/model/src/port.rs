@@ -52,7 +52,7 @@ pub struct PortSpec {
     /// How the egress chooses among its classes.
     #[serde(default)]
     pub scheduling: Scheduling,
-    /// Ethernet addresses that are behind this port for good: they neither age nor move.
+    /// Ethernet addresses that are behind this port for good, besides its own: they neither age nor move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<PinnedAddress>,
 }
@@ -303,7 +303,7 @@ impl PortSpec {
     }
 
     /// The Ethernet addresses behind it, as far as they are declared, with their VLANs.
-    fn addresses(&self) -> impl Iterator<Item = (Mac, u16)> {
+    pub fn addresses(&self) -> impl Iterator<Item = (Mac, u16)> {
         let pinned = self.pinned.iter().map(|pinned| (pinned.mac, pinned.vlan));
         core::iter::once((self.mac(), 0)).chain(pinned)
     }

@@ -13,8 +13,8 @@ use lossless::{
     ClassKind, Classes, MAX_PORTS, MacEntry, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
 };
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PinnedAddress, PortChange,
-    PortName, PortSpec, PortStatus,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName,
+    PortSpec, PortStatus,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use rustix::event::epoll;
@@ -182,8 +182,9 @@ impl Pump {
         let device = TapPort::attach(&tap_config(spec))?;
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         let Attachment::Container { netns, .. } = &spec.attach;
-        for PinnedAddress { mac, vlan } in &spec.pinned {
-            self.plane.switch_mut().pin(*mac, *vlan, id);
+        // Its own address too: nobody else can take it, and frames to it are never flooded.
+        for (mac, vlan) in spec.addresses() {
+            self.plane.switch_mut().pin(mac, vlan, id);
         }
         let unwatched = self.plane.gate_mut().serve(id, netns);
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
