@@ -91,12 +91,14 @@ impl World {
 
     /// Sleeps until a held flow may go.
     fn sleep(&mut self) {
-        if self.may_sleep() {
+        // After a tick, held flows are to be asked about again first.
+        if !self.gate.tick() && self.gate.arm() != Some(Duration::ZERO) {
             assert!(self.bell_rings(LONG), "no wake-up: {:?}", self.sockets());
             self.gate.drain();
         }
     }
 
+    /// Whether nothing that is held may go.
     fn may_sleep(&mut self) -> bool {
         self.gate.tick();
         self.gate.arm() != Some(Duration::ZERO)
