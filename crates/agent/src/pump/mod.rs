@@ -386,7 +386,7 @@ const SEGMENTS: u32 = 64;
 fn port_config(spec: &PortSpec) -> PortConfig {
     let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
     let Attachment::Container { mtu, .. } = &spec.attach;
-    let shaping = |rate: Rate| Shaping { rate, burst: burst_bytes(rate, *mtu) };
+    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(*mtu) };
     PortConfig {
         ingress: limits(spec.ingress),
         egress: limits(spec.egress),
@@ -398,11 +398,4 @@ fn port_config(spec: &PortSpec) -> PortConfig {
         quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
         class: spec.class,
     }
-}
-
-/// How deep a rate's bucket is: two full frames, or what the rate carries in 50 µs if that is more, so that a link stays
-/// busy between two looks at the clock.
-fn burst_bytes(rate: Rate, mtu: u32) -> u32 {
-    let slack = u32::try_from(rate.bytes_in(Span::from_micros(50))).unwrap_or(u32::MAX);
-    slack.max(2 * (mtu + 14))
 }

@@ -1,5 +1,6 @@
 //! How an agent looks: the law on top, a line for each port, keys at the bottom.
 
+use measure::page::count;
 use model::{AgentStatus, GateStatus, Ledgers, Limits, PortState, PortStatus};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, HorizontalAlignment, Layout, Rect};
@@ -109,17 +110,17 @@ impl View {
         let ledger = &status.ledger;
         let refused = ledger.refused_total();
         let mut equation = vec![
-            grouped(ledger.accepted).bold(),
+            count(ledger.accepted).bold(),
             " accepted = ".dim(),
-            grouped(ledger.delivered).bold(),
+            count(ledger.delivered).bold(),
             " delivered + ".dim(),
-            grouped(refused).style(if refused > 0 {
+            Span::from(count(refused)).style(if refused > 0 {
                 Style::new().yellow().bold()
             } else {
                 Style::new().bold()
             }),
             " refused + ".dim(),
-            grouped(ledger.held).bold(),
+            count(ledger.held).bold(),
             " held   ".dim(),
         ];
         equation.push(if status.balanced { "✔ balanced".green() } else { "✘ NOT BALANCED".red().bold() });
@@ -335,19 +336,6 @@ fn share(share: f64) -> String {
     }
 }
 
-/// A whole number with its thousands apart.
-fn grouped(number: u64) -> Span<'static> {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text.into()
-}
-
 /// How long, in its two largest units.
 fn duration(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
@@ -378,13 +366,6 @@ mod tests {
         ] {
             assert_eq!(si(value), text);
         }
-    }
-
-    #[test]
-    fn thousands_stand_apart() {
-        assert_eq!(grouped(0).content, "0");
-        assert_eq!(grouped(123).content, "123");
-        assert_eq!(grouped(1_234_567).content, "1,234,567");
     }
 
     #[test]
