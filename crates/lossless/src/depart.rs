@@ -6,7 +6,8 @@ use units::{Class, ClassMap, Instant};
 
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
-use crate::port::{Egress, Parked, Port, PortId};
+use crate::parked::Parked;
+use crate::port::{Egress, Port, PortId};
 use crate::switch::{End, attached};
 use crate::{Load, Refusal, Switch};
 
@@ -104,12 +105,12 @@ impl Egress {
 
     /// Takes the first frame out of a flow that was parked.
     #[cold]
-    fn leave_parked<F: Copy>(&mut self, cells: &mut Cells<F>, now: Instant, flow: Flow) {
+    fn leave_parked<F: Copy>(&mut self, cells: &Cells<F>, now: Instant, flow: Flow) {
         let Entry::Occupied(mut parked) = self.parked.entry(flow) else {
             unreachable!("a parked head has a flow");
         };
-        cells.pop(&mut parked.get_mut().queue);
-        if parked.get().queue.is_empty() {
+        parked.get_mut().pop(cells);
+        if parked.get().is_empty() {
             parked.remove();
         } else {
             parked.get_mut().progress = now;
@@ -149,14 +150,14 @@ impl<'a, F: Copy> Departures<'a, F> {
         Some(self.at(node))
     }
 
-    /// The first frame of a flow that was parked, if the egress's rate allows it.
+    /// The next frame of a flow that was parked, if the egress's rate allows it: its senders take turns.
     pub fn parked_head(&mut self, flow: Flow) -> Option<Head<'_, 'a, F>> {
         self.settle();
         let egress = &self.switch.port(self.to).egress;
         if egress.must_wait(self.now) {
             return None;
         }
-        let node = egress.parked.get(&flow)?.queue.head()?;
+        let node = egress.parked.get(&flow)?.head()?;
         self.source = Source::Parked(flow);
         Some(self.at(node))
     }
@@ -245,7 +246,7 @@ impl<'a, F: Copy> Departures<'a, F> {
                 switch.cells.pop(&mut queue);
                 egress.leave(class, queue, label.load());
             }
-            Source::Parked(flow) => egress.leave_parked(&mut switch.cells, *now, flow),
+            Source::Parked(flow) => egress.leave_parked(&switch.cells, *now, flow),
         }
         let result = end(switch, *now, *to);
         switch.pull(*now, *to, class);
@@ -315,19 +316,20 @@ impl<F: Copy> Head<'_, '_, F> {
             .map(|released| released.frame)
     }
 
-    /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow, so that other flows of the
-    /// same queue pass. It stays held, and keeps using its sender's share.
+    /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow and sender, so that other
+    /// flows of the same queue pass. It stays held, and keeps using its sender's share.
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
+        let ingress = self.ingress();
         let Self { visit, seen: Seen { node, .. } } = self;
         if matches!(visit.source, Source::Parked(_)) {
             return;
         }
         visit.leave(node, |switch, now, to| {
             let parked = &mut attached(&mut switch.ports, to).egress.parked;
-            let parked = parked.entry(flow).or_insert(Parked { queue: Queue::EMPTY, progress: now });
-            switch.cells.push(&mut parked.queue, node);
+            let parked = parked.entry(flow).or_insert_with(|| Parked::new(now, ingress));
+            parked.push(&mut switch.cells, node);
         });
     }
 }

@@ -29,7 +29,7 @@ pub struct Arrival<F> {
 pub struct Full<F>(pub F);
 
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
-const QUANTUM: u32 = 1514;
+pub(crate) const QUANTUM: u32 = 1514;
 
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///

@@ -32,6 +32,7 @@ mod cells;
 mod config;
 mod depart;
 mod forward;
+mod parked;
 mod port;
 mod shaper;
 mod switch;

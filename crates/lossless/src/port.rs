@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use units::{Class, ClassMap, Instant, Span};
 
 use crate::cells::Queue;
+use crate::parked::Parked;
 use crate::shaper::Shaper;
 use crate::table::{Heading, Key};
 use crate::{Account, Flow, Load, PortConfig, Refusal};
@@ -134,14 +135,6 @@ pub(crate) struct Egress {
     pub stalled: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
-}
-
-/// One flow's frames that were set aside.
-#[derive(Debug)]
-pub(crate) struct Parked {
-    pub queue: Queue,
-    /// When the flow last took a frame, or was set aside.
-    pub progress: Instant,
 }
 
 /// What waits for a receiver in one class.

@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use units::{Class, ClassMap, Instant, Mac, Span};
 
 use crate::cells::{Cells, Finished, Label, Node, Queue};
-use crate::port::{Egress, MAX_PORTS, Memory, Parked, Port, Voq};
+use crate::parked::Parked;
+use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
@@ -291,7 +292,7 @@ impl<F: Copy> Switch<F> {
         let mut meant = vec![ClassMap([0; Class::COUNT]); self.ports.len()];
         for (index, port) in self.present() {
             let switched = port.egress.classes.0.iter().map(|class| &class.queue);
-            let parked = port.egress.parked.values().map(|flow| &flow.queue);
+            let parked = port.egress.parked.values().flat_map(Parked::queues);
             let waiting =
                 Class::all().flat_map(|class| self.waiting(port, index, class)).map(|voq| &voq.queue);
             for node in switched.chain(parked).chain(waiting).flat_map(|queue| self.cells.iter(queue)) {
@@ -383,7 +384,7 @@ impl<F: Copy> Switch<F> {
     fn empty_egress(&mut self, now: Instant, egress: PortId, released: &mut impl FnMut(Released<F>)) {
         self.refuse_waiting(now, egress, Refusal::DETACHED, released);
         let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
-        queues.extend(self.port(egress).egress.parked.values().map(|flow| flow.queue));
+        queues.extend(self.port(egress).egress.parked.values().flat_map(Parked::queues));
         for mut queue in queues {
             self.refuse_queue(now, egress, &mut queue, Refusal::DETACHED, released);
         }
@@ -420,17 +421,12 @@ impl<F: Copy> Switch<F> {
             self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
             self.pull(now, egress, class);
         }
-        let flows: Vec<_> = self.port(egress).egress.parked.keys().copied().collect();
-        for flow in flows {
-            let mut queue = self.port(egress).egress.parked[&flow].queue;
-            let mut gone = self.cells.extract(&mut queue, |frame| frame.stamp.ingress() == ingress.0);
-            let parked = &mut self.port_mut(egress).egress.parked;
-            if queue.is_empty() {
-                parked.remove(&flow);
-            } else if let Some(parked) = parked.get_mut(&flow) {
-                parked.queue = queue;
-            }
-            self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
+        let Self { ports, cells, .. } = self;
+        let parked = &mut attached(ports, egress).egress.parked;
+        let gone: Vec<_> = parked.values_mut().map(|flow| flow.remove(ingress, cells)).collect();
+        parked.retain(|_, flow| !flow.is_empty());
+        for mut queue in gone {
+            self.refuse_queue(now, egress, &mut queue, Refusal::DETACHED, released);
         }
     }
 
@@ -466,8 +462,10 @@ impl<F: Copy> Switch<F> {
         let flows: Vec<_> =
             egress.parked.iter().filter(|(_, flow)| dead(flow)).map(|(key, _)| *key).collect();
         for flow in flows {
-            let Some(mut parked) = self.port_mut(id).egress.parked.remove(&flow) else { continue };
-            self.refuse_queue(now, id, &mut parked.queue, Refusal::STALLED, released);
+            let Some(parked) = self.port_mut(id).egress.parked.remove(&flow) else { continue };
+            for mut queue in parked.queues().copied() {
+                self.refuse_queue(now, id, &mut queue, Refusal::STALLED, released);
+            }
         }
     }
 

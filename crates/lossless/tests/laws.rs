@@ -612,6 +612,64 @@ mod examples {
         assert_eq!(switch.total().held, 0);
     }
 
+    /// Sets aside all that waits for a receiver.
+    fn park_all(switch: &mut Switch<Frame>, id: PortId) {
+        let mut visit = switch.departures(NOW, id);
+        while let Some(head) = visit.head() {
+            head.park(Flow(0));
+        }
+    }
+
+    #[test]
+    fn senders_take_turns_in_a_flow_that_was_set_aside() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(64, 64); 4]);
+        // The first has set aside a whole window before the others come.
+        for (from, frames) in [(0, 40), (2, 20), (3, 20)] {
+            for number in 0..frames {
+                offer(&mut switch, &ids, number, from, Some(1), 0);
+            }
+            park_all(&mut switch, ids[1]);
+        }
+        let mut shares = [0; 4];
+        let mut visit = switch.departures(NOW, ids[1]);
+        for _ in 0..60 {
+            let head = visit.parked_head(Flow(0)).unwrap();
+            let frame = head.frame();
+            assert_eq!(frame.number, shares[frame.from], "in its sender's order");
+            shares[frame.from] += 1;
+            assert!(head.delivered().is_some());
+            let [first, _, second, third] = shares;
+            assert!(first.abs_diff(second).max(second.abs_diff(third)) <= 1, "{shares:?}");
+        }
+        drop(visit);
+        assert_eq!(shares, [20, 0, 20, 20]);
+        switch.close(ids[0]);
+        switch.detach(NOW, ids[0], |released| assert_eq!(released.port, ids[0]));
+        switch.audit().unwrap();
+        assert_eq!(switch.total().held, 0);
+        assert_eq!(switch.parked_flows(ids[1]).len(), 0);
+    }
+
+    #[test]
+    fn turns_in_a_flow_that_was_set_aside_are_counted_in_bytes() {
+        let (mut switch, ids) = switch(Settings::default(), &[small(1024, 1024); 3]);
+        for (from, frames, bytes) in [(2, 900, 100), (0, 90, 1000)] {
+            for number in 0..frames {
+                let frame = arrival(Frame { number, from, flow: 0 }, Some(1), Class::default(), bytes);
+                assert_eq!(switch.arrivals(NOW, ids[from]).offer(frame).unwrap(), None);
+            }
+        }
+        park_all(&mut switch, ids[1]);
+        let mut bytes = [0u32; 3];
+        let mut visit = switch.departures(NOW, ids[1]);
+        while bytes.iter().sum::<u32>() < 100_000 {
+            let head = visit.parked_head(Flow(0)).unwrap();
+            bytes[head.frame().from] += head.bytes();
+            head.delivered();
+        }
+        assert!(bytes[0].abs_diff(bytes[2]) <= 2 * 1514, "{bytes:?}");
+    }
+
     #[test]
     fn a_lossy_class_refuses_what_a_lossless_one_holds() {
         let classes = Classes(ClassMap::from_fn(|class| match class.pcp() {
