@@ -258,6 +258,7 @@ impl<F: Copy> Drop for Departures<'_, F> {
     #[inline]
     fn drop(&mut self) {
         self.settle();
+        self.switch.rest(self.to);
     }
 }
 

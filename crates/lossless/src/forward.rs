@@ -163,6 +163,7 @@ impl<F: Copy> Switch<F> {
             egress.progress = now;
         }
         egress.ready |= 1 << class.pcp();
+        self.pending.insert(to);
         let side = &mut egress.classes[class];
         side.account.accept(frames);
         side.load.add(load);
@@ -241,6 +242,7 @@ impl<F: Copy> Switch<F> {
             side.load.add(label.load());
             self.cells.push(&mut side.queue, node);
             receiver.egress.ready |= 1 << class.pcp();
+            self.pending.insert(to);
             if last {
                 self.leave(to, class);
             }

@@ -34,6 +34,7 @@ mod depart;
 mod forward;
 mod parked;
 mod port;
+mod set;
 mod shaper;
 mod switch;
 mod table;
@@ -43,5 +44,6 @@ pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling,
 pub use depart::{Departures, Flow, Head};
 pub use forward::{Arrival, Arrivals, Full};
 pub use port::{MAX_PORTS, PortId};
+pub use set::PortSet;
 pub use switch::{Defect, Released, Switch, TooManyPorts};
 pub use table::MacEntry;

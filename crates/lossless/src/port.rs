@@ -197,6 +197,12 @@ impl Egress {
         self.classes.0.iter().map(|class| &class.account)
     }
 
+    /// Whether nothing is switched and nothing set aside. Nothing waits for room then either.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ready == 0 && self.parked.is_empty()
+    }
+
     /// Since when a receiver that took its last frame at `progress` could have taken another: time in which the bucket
     /// was in debt is the rate's.
     pub(crate) fn idle_since(&self, progress: Instant) -> Instant {

@@ -11,7 +11,7 @@ use crate::parked::Parked;
 use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
-use crate::{Account, Load, MacEntry, PortConfig, PortId, Refusal, Settings};
+use crate::{Account, Load, MacEntry, PortConfig, PortId, PortSet, Refusal, Settings};
 
 /// A switch over frames that it knows by a handle `F`.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Switch<F> {
     pub(crate) settings: Settings,
     /// By number; `None` where a port was detached.
     pub(crate) ports: Vec<Option<Box<Port>>>,
+    /// Those whose egress holds something, in its queue or set aside; now and then one more.
+    pub(crate) pending: PortSet,
     pub(crate) cells: Cells<F>,
     pub(crate) table: MacTable,
     /// The ingress accounts of ports that were detached.
@@ -64,6 +66,12 @@ pub enum Defect {
         /// The class.
         class: Class,
     },
+    /// A frame waits for a receiver that nobody would visit.
+    #[error("port {port}: frames wait for its receiver, which is not known to be visited")]
+    Forgotten {
+        /// The egress's number.
+        port: usize,
+    },
 }
 
 /// How a frame's stay at one egress ended.
@@ -85,6 +93,7 @@ impl<F: Copy> Switch<F> {
         Self {
             settings,
             ports: Vec::new(),
+            pending: PortSet::default(),
             cells: Cells::new(),
             table: MacTable::new(settings.mac_limit, settings.mac_age),
             retired: Account::default(),
@@ -157,6 +166,7 @@ impl<F: Copy> Switch<F> {
             self.retired.merge(account);
         }
         self.table.forget_port(port.0);
+        self.pending.remove(port);
     }
 
     /// The ports that are attached, by number.
@@ -249,13 +259,17 @@ impl<F: Copy> Switch<F> {
         self.table.entries()
     }
 
+    /// The ports whose receivers may have something to take; the others have nothing, and need no visit.
+    #[inline]
+    pub fn pending(&self) -> PortSet {
+        self.pending
+    }
+
     /// Does what time asks for: declares receivers stalled and refuses what waits for them, ages addresses.
     pub fn tick(&mut self, now: Instant, mut released: impl FnMut(Released<F>)) {
         self.table.sweep(now);
-        for index in 0..self.ports.len() {
-            if self.ports[index].is_some() {
-                self.watch(now, PortId(index as u16), &mut released);
-            }
+        for port in self.pending.iter() {
+            self.watch(now, port, &mut released);
         }
     }
 
@@ -266,15 +280,14 @@ impl<F: Copy> Switch<F> {
         let verdict = self.settings.stall_after;
         let of_port = |port: &Port| {
             let egress = &port.egress;
-            let waits = egress.ready != 0 || !egress.parked.is_empty();
-            let shaped = egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| waits && *at > now);
+            let shaped = egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| !egress.is_idle() && *at > now);
             let stall =
                 (egress.ready != 0 && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
             let flows = egress.parked.values().map(|flow| egress.idle_since(flow.progress) + verdict).min();
             [shaped, stall, flows].into_iter().flatten().min()
         };
         let sweep = self.table.sweep_at();
-        let ports = self.ports.iter().flatten().filter_map(|port| of_port(port)).min();
+        let ports = self.pending.iter().filter_map(|port| of_port(self.port(port))).min();
         [ports, (sweep > now).then_some(sweep)].into_iter().flatten().min()
     }
 
@@ -300,6 +313,9 @@ impl<F: Copy> Switch<F> {
             }
         }
         for (index, port) in self.present() {
+            if !port.egress.is_idle() && !self.pending.contains(PortId(index as u16)) {
+                return Err(Defect::Forgotten { port: index });
+            }
             for class in Class::all() {
                 let sides = [
                     ("ingress", port.ingress.classes[class].account, came[index][class]),
@@ -466,6 +482,18 @@ impl<F: Copy> Switch<F> {
             for mut queue in parked.queues().copied() {
                 self.refuse_queue(now, id, &mut queue, Refusal::STALLED, released);
             }
+        }
+        self.rest(id);
+    }
+
+    /// Has a port's receiver left in peace if it has nothing to take.
+    #[inline]
+    pub(crate) fn rest(&mut self, id: PortId) {
+        let Self { ports, pending, .. } = self;
+        let egress = &mut attached(ports, id).egress;
+        if egress.is_idle() {
+            egress.stalled = false;
+            pending.remove(id);
         }
     }
 

@@ -7,11 +7,12 @@
 //!             └──────────────────── release ◀──────────────────────────┘
 //! ```
 //!
-//! A turn visits every port twice: it lifts what its sender has, as far as the switch has room for that sender, and
-//! hands out what its receiver may have, as far as the receiver takes it. The plane is told the time and never
+//! A turn lifts what each sender has, as far as the switch has room for that sender, and hands out what each receiver
+//! may have, as far as the receiver takes it. It visits only ports that may have something, so that idle ones cost
+//! nothing. The plane is told the time and never
 //! sleeps.
 
-use lossless::{Arrival, Flow, PortConfig, PortId, Refusal, Released, Settings, Switch, TooManyPorts};
+use lossless::{Arrival, Flow, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts};
 use ports::{FrameView, Port, PortError, Slot, Taken};
 use units::Instant;
 
@@ -54,15 +55,10 @@ impl Gate for Open {
 
 /// A device at its port.
 struct Line<P> {
+    id: PortId,
     device: P,
-    /// It was seen empty: its next event is worth waiting for.
-    dry: bool,
     /// Its sender is not listened to any more.
     muted: bool,
-    /// Its receiver had no room when it was last offered a frame, or the last flush was left undone.
-    busy: bool,
-    /// Touched since its last flush.
-    dirty: bool,
     failed: Option<PortError>,
 }
 
@@ -71,7 +67,12 @@ pub struct Plane<P, G> {
     switch: Switch<Slot>,
     /// By port number.
     lines: Vec<Option<Box<Line<P>>>>,
-    ids: Vec<PortId>,
+    /// Those whose senders may have something; the others were seen empty, and their next event is worth waiting for.
+    wet: PortSet,
+    /// Those touched since their last flush.
+    dirty: PortSet,
+    /// Those that had no room when they were last offered a frame, or could not end their last flush.
+    busy: PortSet,
     gate: G,
     /// Refused in this visit, to be released after it.
     refused: Vec<Slot>,
@@ -83,7 +84,9 @@ impl<P: Port, G: Gate> Plane<P, G> {
         Self {
             switch: Switch::new(settings),
             lines: Vec::new(),
-            ids: Vec::new(),
+            wet: PortSet::default(),
+            dirty: PortSet::default(),
+            busy: PortSet::default(),
             gate,
             refused: Vec::with_capacity(BURST as usize),
         }
@@ -99,17 +102,19 @@ impl<P: Port, G: Gate> Plane<P, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        let line = Line { device, dry: false, muted: false, busy: false, dirty: true, failed: None };
-        self.lines[id.index()] = Some(Box::new(line));
-        self.ids.push(id);
+        self.lines[id.index()] = Some(Box::new(Line { id, device, muted: false, failed: None }));
+        self.wet.insert(id);
+        self.dirty.insert(id);
         Ok(id)
     }
 
     /// Takes a device away. What is still held from it or for it is refused, and its memory with it.
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
-        let lines = &mut self.lines;
-        self.switch.detach(now, id, |released| release(lines, released));
-        self.ids.retain(|other| *other != id);
+        let Self { switch, lines, wet, dirty, busy, .. } = self;
+        switch.detach(now, id, |released| release(lines, dirty, released));
+        for set in [wet, dirty, busy] {
+            set.remove(id);
+        }
         self.lines[id.index()].take().expect("a port is detached once").device
     }
 
@@ -140,7 +145,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
 
     /// Whether a device had no room for a frame, or could not end its burst: nothing tells when it can.
     pub fn is_any_busy(&self) -> bool {
-        self.lines.iter().flatten().any(|line| line.busy)
+        !self.busy.is_empty()
     }
 
     /// Why a port's device no longer works, if so.
@@ -157,40 +162,36 @@ impl<P: Port, G: Gate> Plane<P, G> {
 
     /// The device of the port with this number, if there is one, may have something again.
     pub fn stir(&mut self, port: usize) {
-        if let Some(Some(line)) = self.lines.get_mut(port) {
-            line.dry = false;
+        if let Some(Some(line)) = self.lines.get(port) {
+            self.wet.insert(line.id);
         }
     }
 
     /// Every device may have something again.
     pub fn stir_all(&mut self) {
-        for line in self.lines.iter_mut().flatten() {
-            line.dry = false;
-        }
+        self.lines.iter().flatten().for_each(|line| self.wet.insert(line.id));
     }
 
-    /// One visit to every port. Whether a frame moved.
+    /// One visit to every port that may have something. Whether a frame moved.
     pub fn turn(&mut self, now: Instant) -> bool {
         let mut moved = false;
-        for place in 0..self.ids.len() {
-            moved |= self.receive(now, self.ids[place]);
+        self.busy = PortSet::default();
+        for id in self.wet.iter() {
+            moved |= self.receive(now, id);
         }
-        for place in 0..self.ids.len() {
-            moved |= self.transmit(now, self.ids[place]);
+        for id in self.switch.pending().iter() {
+            moved |= self.transmit(now, id);
         }
-        for line in self.lines.iter_mut().flatten().filter(|line| line.dirty && line.failed.is_none()) {
-            match line.device.flush() {
-                Ok(done) => (line.dirty, line.busy) = (!done, line.busy || !done),
-                Err(error) => line.failed = Some(error),
-            }
+        for id in self.dirty.iter() {
+            self.flush(id);
         }
         moved
     }
 
     /// Does what time asks for: see [`Switch::tick`].
     pub fn tick(&mut self, now: Instant) {
-        let Self { switch, lines, .. } = self;
-        switch.tick(now, |released| release(lines, released));
+        let Self { switch, lines, dirty, .. } = self;
+        switch.tick(now, |released| release(lines, dirty, released));
     }
 
     fn line(&self, id: PortId) -> &Line<P> {
@@ -201,9 +202,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
     #[inline(never)]
     fn receive(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, refused, .. } = self;
+        let Self { switch, lines, wet, dirty, refused, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
-        if line.dry || line.muted || line.failed.is_some() {
+        if line.muted || line.failed.is_some() {
+            wet.remove(id);
             return false;
         }
         let most = switch.room(now, id).min(BURST);
@@ -229,18 +231,17 @@ impl<P: Port, G: Gate> Plane<P, G> {
         let received = line.device.receive(most as usize, arrived);
         drop(visit);
         match received {
-            Ok(more) => {
-                line.dry = !more;
-                if more && !lifted {
-                    switch.pause(now, id);
-                }
-            }
+            Ok(true) if !lifted => switch.pause(now, id),
+            Ok(true) => {}
+            Ok(false) => wet.remove(id),
             Err(error) => line.failed = Some(error),
         }
         for slot in refused.drain(..) {
             line.device.release(slot);
         }
-        line.dirty |= lifted;
+        if lifted {
+            dirty.insert(id);
+        }
         lifted
     }
 
@@ -249,7 +250,6 @@ impl<P: Port, G: Gate> Plane<P, G> {
     fn transmit(&mut self, now: Instant, id: PortId) -> bool {
         // For the visit, the receiver's line leaves its place: so every sender's can be borrowed beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
-        line.busy = false;
         let mut moved = false;
         if self.switch.parked_flows(id).len() > 0 {
             let flows: Vec<_> = self.switch.parked_flows(id).collect();
@@ -265,7 +265,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
     /// Hands out the frames of one flow that was set aside, or those of the queue.
     #[inline(always)]
     fn drain(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
-        let Self { switch, lines, gate, .. } = self;
+        let Self { switch, lines, dirty, busy, gate, .. } = self;
         if line.failed.is_some() {
             return false;
         }
@@ -277,7 +277,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 Some(flow) => visit.parked_head(flow),
             };
             let Some(head) = head else { break };
-            let source = lines[head.ingress().index()].as_deref_mut();
+            let ingress = head.ingress();
+            let source = lines[ingress.index()].as_deref_mut();
             let source = source.expect("a frame leaves by another port than it came, which is attached");
             let frame = source.device.frame(head.frame());
             match gate.ask(id, &frame) {
@@ -292,7 +293,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
                         }
                         Ok(Taken::Unfit) => head.refuse(Refusal::UNFIT),
                         Ok(Taken::Busy) => {
-                            line.busy = true;
+                            busy.insert(id);
                             break;
                         }
                         Err(error) => {
@@ -301,27 +302,41 @@ impl<P: Port, G: Gate> Plane<P, G> {
                         }
                     };
                     if let Some(slot) = released {
-                        source.release(slot);
+                        source.device.release(slot);
+                        dirty.insert(ingress);
                     }
                 }
             }
             handed += 1;
         }
-        line.dirty |= handed > 0;
+        if handed > 0 {
+            dirty.insert(id);
+        }
         handed > 0
     }
-}
 
-impl<P: Port> Line<P> {
-    /// Gives a frame's memory back to its sender.
-    #[inline]
-    fn release(&mut self, slot: Slot) {
-        self.device.release(slot);
-        self.dirty = true;
+    /// Ends a device's burst.
+    fn flush(&mut self, id: PortId) {
+        let line = self.lines[id.index()].as_mut().expect("the port is attached");
+        self.dirty.remove(id);
+        if line.failed.is_some() {
+            return;
+        }
+        match line.device.flush() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.dirty.insert(id);
+                self.busy.insert(id);
+            }
+            Err(error) => line.failed = Some(error),
+        }
     }
 }
 
-fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], released: Released<Slot>) {
-    let line = lines[released.port.index()].as_mut().expect("frames of detached ports were released before");
-    line.release(released.frame);
+/// Gives a frame's memory back to its sender.
+fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], dirty: &mut PortSet, released: Released<Slot>) {
+    let Released { port, frame } = released;
+    let line = lines[port.index()].as_mut().expect("frames of detached ports were released before");
+    line.device.release(frame);
+    dirty.insert(port);
 }

@@ -1,0 +1,72 @@
+//! A set of ports, so that nobody has to visit those that have nothing.
+
+use crate::PortId;
+use crate::port::MAX_PORTS;
+
+const WORD: usize = u64::BITS as usize;
+
+/// A set of one switch's ports.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PortSet {
+    words: [u64; MAX_PORTS / WORD],
+}
+
+impl PortSet {
+    /// Puts a port in.
+    #[inline]
+    pub fn insert(&mut self, PortId(port): PortId) {
+        let port = usize::from(port);
+        self.words[port / WORD] |= 1 << (port % WORD);
+    }
+
+    /// Takes a port out.
+    #[inline]
+    pub fn remove(&mut self, PortId(port): PortId) {
+        let port = usize::from(port);
+        self.words[port / WORD] &= !(1 << (port % WORD));
+    }
+
+    /// Whether a port is in it.
+    #[inline]
+    pub fn contains(&self, PortId(port): PortId) -> bool {
+        let port = usize::from(port);
+        self.words[port / WORD] & 1 << (port % WORD) != 0
+    }
+
+    /// Whether there is nobody in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// The ports, by number.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = PortId> + use<> {
+        let bases = (0u16..).step_by(WORD);
+        self.words.into_iter().zip(bases).flat_map(|(mut word, base)| {
+            core::iter::from_fn(move || {
+                let port = (word != 0).then(|| base + word.trailing_zeros() as u16)?;
+                word &= word - 1;
+                Some(PortId(port))
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_holds_what_was_put_in_and_not_taken_out() {
+        let mut set = PortSet::default();
+        assert!(set.is_empty());
+        for port in [1023, 0, 64, 63, 64] {
+            set.insert(PortId(port));
+        }
+        assert_eq!(set.iter().map(PortId::index).collect::<alloc::vec::Vec<_>>(), [0, 63, 64, 1023]);
+        [0, 63, 5].into_iter().for_each(|port| set.remove(PortId(port)));
+        assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(64), PortId(1023)]);
+        assert!(!set.is_empty() && set.contains(PortId(64)) && !set.contains(PortId(0)));
+    }
+}
