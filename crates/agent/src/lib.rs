@@ -4,10 +4,12 @@
 //!   host.toml ──▶ serve ──┬── main thread: API, metrics, signals, systemd
 //!                         │      │ orders ▲ answers
 //!                         └── switch thread: Worker ─▶ Pump ─▶ ports
+//!                                                       └── watch thread: the ports' interfaces
 //! ```
 //!
-//! Two threads. One moves frames and nothing else; the other talks to people and programs, and asks the first for
-//! whatever it needs to know. [`serve`] runs both until a signal ends them.
+//! One thread moves frames and nothing else. The main thread talks to people and programs, and asks the first for
+//! whatever it needs to know. A third looks after what containers do to their interfaces. [`serve`] runs them until a
+//! signal ends them.
 
 #![forbid(unsafe_code)]
 

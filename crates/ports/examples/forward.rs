@@ -53,9 +53,10 @@ fn main() {
     println!("the switch: {frames} frames, {:.0} ns each", before.as_nanos() as f64 / frames.max(1) as f64);
     thread::sleep(Duration::from_secs(2));
     println!("idle: {:.3} % of a core", (forwarder.processor_time() - before).as_secs_f64() / 2.0 * 100.0);
-    let mut wire = forwarder.stop();
-    for port in &mut wire.ports {
-        println!("{:?} {:?}", port.counters().expect("counters"), port.notes());
+    let wire = forwarder.stop();
+    for port in &wire.ports {
+        let mut inspector = port.inspector().expect("an inspector");
+        println!("{:?} {:?}", inspector.counters().expect("counters"), inspector.notes());
     }
     wire.detach();
 }

@@ -142,6 +142,16 @@ impl Namespace {
         .map_err(because("enter", &self.path))
     }
 
+    /// A further hold on the same namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`NamespaceError`] if no descriptor is left.
+    pub fn try_clone(&self) -> Result<Self, NamespaceError> {
+        let file = self.file.try_clone().map_err(because("hold", &self.path))?;
+        Ok(Self { file, path: self.path.clone() })
+    }
+
     /// The namespace's number: unique on this host while the namespace lives, and what BPF calls `netns cookie`'s
     /// elder, `ns.inum`.
     ///

@@ -39,9 +39,9 @@ fn greet(from: &UdpSocket, to: &UdpSocket) {
 }
 
 fn assert_nothing_dropped(port: &mut TapPort) {
-    let Counters { dropped_by_device, dropped_by_queue, .. } = port.counters().unwrap();
+    let Counters { dropped_by_device, dropped_by_queue, .. } = port.inspector().unwrap().counters().unwrap();
     assert_eq!((dropped_by_device, dropped_by_queue), (0, 0));
-    assert_eq!(port.notes(), [""; 0]);
+    assert_eq!(port.inspector().unwrap().notes(), [""; 0]);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn ports_come_and_go_under_load() {
                 assert!(begun.elapsed() < Duration::from_secs(60), "only {forwarded} frames");
                 wire.turn(32, |_, len| forwarded += usize::from(len > 1000)).unwrap();
             }
-            assert_eq!(wire.ports[0].counters().unwrap().dropped_by_device, 0);
+            assert_eq!(wire.ports[0].inspector().unwrap().counters().unwrap().dropped_by_device, 0);
             wire.detach();
         }
         stop.store(true, Relaxed);
@@ -298,10 +298,10 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
     child.wait().unwrap();
     assert_eq!(netlink.index("eth0").unwrap(), link, "the container keeps its interface");
 
-    let mut ports = [attach(&config(&a, 1)), attach(&config(&b, 2))];
+    let ports = [attach(&config(&a, 1)), attach(&config(&b, 2))];
     assert_eq!(netlink.index("eth0").unwrap(), link);
     // IPv6 speaks by itself, to nobody while nobody has the device open.
-    let into_the_void = ports[0].counters().unwrap().dropped_by_device;
+    let into_the_void = ports[0].inspector().unwrap().counters().unwrap().dropped_by_device;
     let forwarder = Forwarder::start(Wire::new(ports), 0);
     greet(&a.udp("10.9.0.1:0"), &b.udp("10.9.0.2:7"));
     // The route was the container's own, and is still there.
@@ -309,7 +309,7 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
     far.connect("192.0.2.1:9").unwrap();
     assert_eq!(far.local_addr().unwrap().ip().to_string(), "10.9.0.1");
     let mut wire = forwarder.stop();
-    assert_eq!(wire.ports[0].counters().unwrap().dropped_by_device, into_the_void);
+    assert_eq!(wire.ports[0].inspector().unwrap().counters().unwrap().dropped_by_device, into_the_void);
     assert_nothing_dropped(&mut wire.ports[1]);
     wire.detach();
     assert!(netlink.index("eth0").unwrap_err().is_not_found(), "detaching removes the interface");
@@ -317,8 +317,8 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
 
 #[test]
 fn an_operator_learns_what_a_container_does_to_its_interface() {
-    let ([a, _b], [mut port, other]) = pair("notes", |_| {});
-    assert_eq!(port.notes(), [""; 0]);
+    let ([a, _b], [port, other]) = pair("notes", |_| {});
+    assert_eq!(port.inspector().unwrap().notes(), [""; 0]);
     let mut netlink = Netlink::open_in(&a.namespace).unwrap();
     let link = netlink.index("eth0").unwrap();
     let queue = Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::Fifo { packets: 10 } };
@@ -326,7 +326,7 @@ fn an_operator_learns_what_a_container_does_to_its_interface() {
     netlink.change_link("eth0", LinkChange { tx_queue_len: Some(10), ..LinkChange::default() }).unwrap();
     netlink.change_link("eth0", LinkChange { up: Some(false), ..LinkChange::default() }).unwrap();
     Namespace::delete(&a.name).unwrap();
-    let notes = port.notes().join("\n");
+    let notes = port.inspector().unwrap().notes().join("\n");
     for what in ["was deleted", "set down", "queue was replaced", "txqueuelen was lowered to 10"] {
         assert!(notes.contains(what), "{what}: {notes}");
     }

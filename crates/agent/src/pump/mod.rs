@@ -3,6 +3,7 @@
 mod gate;
 mod plane;
 mod report;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,14 +24,10 @@ use units::{ClassMap, Instant, Rate, Span};
 use crate::clock;
 use gate::HostGate;
 pub use plane::{Gate, Open, Plane, Verdict};
+use watch::{Sight, Watcher};
 
 /// How often the switch looks at its clock for verdicts and ageing.
 const TICK: Span = Span::from_millis(1);
-
-/// How often the kernel is asked about each port, and how long it is left in peace between two: it answers under a lock
-/// that others wait for.
-const LOOK: Span = Span::from_secs(1);
-const LOOK_PAUSE: Span = Span::from_millis(50);
 
 /// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
 const RETRY: Span = Span::from_micros(500);
@@ -44,20 +41,18 @@ pub struct Pump {
     plane: Plane<TapPort, HostGate>,
     /// By name.
     attached: Vec<Attached>,
+    watcher: Watcher,
     epoll: OwnedFd,
     /// The time of the last turn.
     turned_at: Instant,
     tick_at: Instant,
-    /// When to ask the kernel about a port, and which one: its place among those that are attached.
-    look_at: Instant,
-    next_look: usize,
     /// When to ask the gate again.
     gate_due: Option<Instant>,
     /// When to offer a frame again to a device that had no room.
     retry_at: Option<Instant>,
 }
 
-/// A port as its operator declared it.
+/// A port as its operator declared it, and as its container leaves it.
 #[derive(Debug)]
 struct Attached {
     id: PortId,
@@ -66,13 +61,14 @@ struct Attached {
     slots: u32,
     /// Why its UDP sockets are not watched, if that failed.
     unwatched: Option<String>,
-    /// What the last look found.
-    seen: Vec<String>,
+    sight: Sight,
 }
 
 /// Why the switch cannot start.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot make an event queue: raise the limit on open files")]
+#[error(
+    "cannot make an event queue and a thread that watches interfaces: raise the limits on open files and threads"
+)]
 pub struct PumpError(#[from] io::Error);
 
 /// Why a port cannot be attached.
@@ -87,6 +83,9 @@ pub enum AttachError {
     /// Its interface cannot be made.
     #[error(transparent)]
     Interface(#[from] tap::AttachError),
+    /// Its interface cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] ports::netlink::OpenError),
     /// The switch is full.
     #[error(transparent)]
     TooMany(#[from] TooManyPorts),
@@ -132,7 +131,7 @@ impl Pump {
     ///
     /// # Errors
     ///
-    /// [`PumpError`] if the kernel gives no event queue.
+    /// [`PumpError`] if the kernel gives no event queue, or no thread.
     pub fn new(settings: &AgentSettings) -> Result<Self, PumpError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let gate = HostGate::new(settings.udp_gate);
@@ -154,11 +153,10 @@ impl Pump {
         Ok(Self {
             plane: Plane::new(switch, gate),
             attached: Vec::new(),
+            watcher: Watcher::start()?,
             epoll,
             turned_at: Instant::ZERO,
             tick_at: Instant::ZERO,
-            look_at: Instant::ZERO,
-            next_look: 0,
             gate_due: None,
             retry_at: None,
         })
@@ -180,6 +178,14 @@ impl Pump {
             return Err(TooManyPorts.into());
         }
         let device = TapPort::attach(&tap_config(spec))?;
+        let inspector = match device.inspector() {
+            Ok(inspector) => inspector,
+            Err(error) => {
+                // The device's own error, if any, would only hide this one.
+                let _ = device.detach();
+                return Err(error.into());
+            }
+        };
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         let Attachment::Container { netns, .. } = &spec.attach;
         // Its own address too: nobody else can take it, and frames to it are never flooded.
@@ -190,10 +196,9 @@ impl Pump {
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        self.attached.insert(
-            place,
-            Attached { id, spec: spec.clone(), slots: spec.ingress.frames, unwatched, seen: Vec::new() },
-        );
+        let sight = self.watcher.watch(inspector);
+        self.attached
+            .insert(place, Attached { id, spec: spec.clone(), slots: spec.ingress.frames, unwatched, sight });
         if let Err(error) = added {
             // The device's own error, if any, would only hide this one.
             let _ = self.detach_now(place);
@@ -282,9 +287,6 @@ impl Pump {
             self.plane.tick(now);
             self.plane.gate_mut().tick();
         }
-        if now >= self.look_at {
-            self.look(now);
-        }
         if self.plane.turn(now) {
             return true;
         }
@@ -293,22 +295,11 @@ impl Pump {
         self.gate_due.is_some_and(|due| due <= now)
     }
 
-    /// Asks the kernel about one port; each has its turn.
-    fn look(&mut self, now: Instant) {
-        let count = self.attached.len();
-        self.look_at = now + Span::from_nanos(LOOK.as_nanos() / count.max(1) as u64).max(LOOK_PAUSE);
-        self.next_look = (self.next_look + 1) % count.max(1);
-        if let Some(port) = self.attached.get_mut(self.next_look) {
-            port.seen = self.plane.device_mut(port.id).notes();
-            port.seen.extend(self.plane.gate().notes(port.id));
-        }
-    }
-
-    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about, a look.
+    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
-        [switch, self.gate_due, self.retry_at, Some(self.look_at)].into_iter().flatten().min()
+        [switch, self.gate_due, self.retry_at].into_iter().flatten().min()
     }
 
     /// Readable when a port has something, or a held flow may go.

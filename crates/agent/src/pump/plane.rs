@@ -12,7 +12,9 @@
 //! nothing. The plane is told the time and never
 //! sleeps.
 
-use lossless::{Arrival, Flow, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts};
+use lossless::{
+    Arrival, Flow, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
+};
 use ports::{FrameView, Port, PortError, Slot, Taken};
 use units::Instant;
 

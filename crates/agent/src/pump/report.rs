@@ -22,9 +22,10 @@ pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now
 }
 
 pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
-    let Attached { id, spec, unwatched, seen, .. } = attached;
+    let Attached { id, spec, unwatched, sight, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
-    let notes = unwatched.iter().chain(seen).cloned().chain(failure).collect();
+    let seen = sight.notes().into_iter().chain(plane.gate().notes(*id));
+    let notes = unwatched.iter().cloned().chain(seen).chain(failure).collect();
     let switch = plane.switch();
     let ingress = |class| switch.ingress_account(*id, class);
     let egress = |class| switch.egress_account(*id, class);

@@ -107,8 +107,6 @@ pub(super) struct Credit {
     refill_due: bool,
     kick: Kick,
     kick_due: bool,
-    /// What the kernel said when the bucket was gone.
-    lost: bool,
 }
 
 impl Credit {
@@ -118,7 +116,7 @@ impl Credit {
         // Without NLM_F_CREATE: a bucket that somebody took away is missed rather than made again.
         let refill = encode(0, POSTED, set_request(link, bucket()));
         let account = Account::default();
-        Ok(Self { account, refill, refill_due: false, kick, kick_due: false, lost: false })
+        Ok(Self { account, refill, refill_due: false, kick, kick_due: false })
     }
 
     /// A packet was read that the bucket had counted as so many bytes.
@@ -139,11 +137,6 @@ impl Credit {
         frame == self.kick.frame
     }
 
-    /// Whether the bucket was found gone.
-    pub fn is_lost(&self) -> bool {
-        self.lost
-    }
-
     /// Grants what is due. `false`: the kernel was short of memory; it must be tried again.
     ///
     /// The kernel changes a queueing discipline under a lock that all namespaces share (RTNL): while somebody makes
@@ -151,12 +144,13 @@ impl Credit {
     #[inline]
     pub fn settle(&mut self, netlink: &mut Netlink) -> io::Result<bool> {
         self.refill_due |= self.account.grant();
-        if self.refill_due && !self.lost {
+        if self.refill_due {
             match netlink.post(&self.refill) {
                 Ok(()) => (self.refill_due, self.kick_due) = (false, true),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(false),
-                    Some(libc::ENOENT | libc::EINVAL) => self.lost = true,
+                    // Somebody took the bucket away: nothing is held back, until it is there again.
+                    Some(libc::ENOENT | libc::EINVAL) => self.refill_due = false,
                     _ => return Err(error),
                 },
             }

@@ -20,6 +20,7 @@
 mod credit;
 mod cut;
 mod device;
+mod inspect;
 mod memory;
 
 use std::io;
@@ -31,8 +32,9 @@ use wire::Offload;
 use self::credit::{Credit, Kick};
 use self::cut::Cutter;
 use self::device::Device;
+pub use self::inspect::{Counters, Inspector};
 use self::memory::{Memory, Read};
-use crate::netlink::{Handle, LinkChange, Netlink, NetlinkError, Prefix, QdiscStatus};
+use crate::netlink::{LinkChange, Netlink, NetlinkError, Prefix};
 use crate::netns::{Namespace, NamespaceError};
 use crate::{FrameView, Port, PortError, Slot, Taken};
 
@@ -95,21 +97,6 @@ pub enum AttachError {
         /// What to do about it, with a separator before it.
         hint: &'static str,
     },
-}
-
-/// What happened to a port's frames outside the switch's sight. It counts from the interface's making.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counters {
-    /// Frames that the container's end has handed over.
-    pub sent: u64,
-    /// Frames that the container's end has taken.
-    pub received: u64,
-    /// Frames that the device dropped between the container and the switch: none, unless the container meddled.
-    pub dropped_by_device: u64,
-    /// Frames that the container's own queue dropped, because it was full.
-    pub dropped_by_queue: u64,
-    /// Bytes that wait in the container's own queue now.
-    pub queued_bytes: u64,
 }
 
 /// A container's interface, attached.
@@ -188,61 +175,6 @@ impl TapPort {
     pub fn detach(self) -> Result<(), PortError> {
         // A device that does not persist goes with its last user, which is this.
         self.device.persist(false).map_err(|source| self.error("remove it", source))
-    }
-
-    /// What happened outside the switch's sight.
-    ///
-    /// # Errors
-    ///
-    /// [`NetlinkError`] if the interface is gone.
-    pub fn counters(&mut self) -> Result<Counters, NetlinkError> {
-        let link = self.netlink.link(&self.interface)?.counters;
-        let queues = self.netlink.qdiscs(self.link)?;
-        let queue = queues.iter().find(|queue| queue.parent == Handle::ROOT);
-        Ok(Counters {
-            sent: link.tx_packets,
-            received: link.rx_packets,
-            dropped_by_device: link.tx_dropped,
-            dropped_by_queue: queue.map_or(0, |queue| queue.drops.into()),
-            queued_bytes: queue.map_or(0, |queue| queue.backlog_bytes.into()),
-        })
-    }
-
-    /// What the operator ought to know, in sentences; nothing if all is well.
-    pub fn notes(&mut self) -> Vec<String> {
-        let mut notes = Vec::new();
-        if !self.namespace.is_reachable() {
-            notes.push("the container's namespace was deleted: detach the port".into());
-        }
-        let (link, queues) = match (self.netlink.link(&self.interface), self.netlink.qdiscs(self.link)) {
-            (Ok(link), Ok(queues)) => (link, queues),
-            (Err(error), _) | (_, Err(error)) => {
-                notes.push(format!("the interface cannot be looked at: {error}"));
-                return notes;
-            }
-        };
-        if !link.up {
-            notes.push("the interface was set down inside the container: frames for it wait".into());
-        }
-        let is_ours = |queue: &QdiscStatus| {
-            queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"
-        };
-        if self.credit.is_lost() || !queues.iter().any(is_ours) {
-            notes.push(
-                "the interface's queue was replaced inside the container: its frames may be dropped before the \
-                 switch sees them; detach the port and attach it again"
-                    .into(),
-            );
-        }
-        if link.tx_queue_len < credit::RING {
-            notes.push(format!(
-                "the interface's txqueuelen was lowered to {} inside the container: its frames may be dropped \
-                 before the switch sees them; set it to {}",
-                link.tx_queue_len,
-                credit::RING
-            ));
-        }
-        notes
     }
 
     fn error(&self, operation: &'static str, source: io::Error) -> PortError {
