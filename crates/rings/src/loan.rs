@@ -14,8 +14,8 @@
 //! With each slot travel a length and, where there is something to say, a [`Note`]: what its next user must know
 //! about the bytes.
 //!
-//! Neither side believes the other's numbers. A slot that does not exist, a length that does not fit, or a slot
-//! that is lent while it is still out, is counted as refused and not touched.
+//! Neither side believes the other's numbers. A slot that does not exist, a length that does not fit, a slot that
+//! is lent while it is still out, or one that is given back while it is not, is counted as refused and not touched.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -106,6 +106,8 @@ pub struct Lender {
     /// The first `free_len` are the slots that are neither lent nor on their way back, the one freed last on top.
     free: Box<[u32]>,
     free_len: usize,
+    /// Of each slot, whether it is lent or on its way back.
+    out: Box<[bool]>,
     lent: Producer<Descriptor>,
     back: Consumer<Descriptor>,
     refused: u64,
@@ -140,7 +142,8 @@ impl Lender {
         };
         let free: Box<[u32]> = (0..shape.slots).rev().collect();
         let (slots, free_len) = (Slots::over(parts.slots, shape), free.len());
-        Ok(Self { slots, free, free_len, lent, back, refused: 0 })
+        let out = vec![false; free_len].into();
+        Ok(Self { slots, free, free_len, out, lent, back, refused: 0 })
     }
 
     /// How many of `wanted` slots can be lent now.
@@ -165,41 +168,42 @@ impl Lender {
         mut fill: impl FnMut(&mut [u8], &mut Note) -> (usize, bool),
     ) -> usize {
         let count = self.free(most);
-        let slots = self.slots;
+        let (slots, out) = (self.slots, &mut *self.out);
         let (rest, all) = (self.free_len - count, self.free_len);
         self.free_len = rest;
-        self.lent.extend(self.free[rest..all].iter().rev().map(|slot| {
+        self.lent.extend(self.free[rest..all].iter().rev().map(|&slot| {
+            out[slot as usize] = true;
             // SAFETY: a free slot exists and is the lender's alone: it is neither lent nor on its way back.
-            let (bytes, note) = unsafe { slots.get_mut(*slot, slots.slot_size as usize) };
+            let (bytes, note) = unsafe { slots.get_mut(slot, slots.slot_size as usize) };
             let (len, noted) = fill(bytes, note);
             assert!(len <= slots.slot_size as usize, "{len} bytes in a slot of {}", slots.slot_size);
-            Descriptor::new(*slot, len as u32, noted)
+            Descriptor::new(slot, len as u32, noted)
         }))
     }
 
     /// Takes back at most `most` slots in the order they were given back, showing each; afterwards they are free.
     ///
-    /// Returns how many came.
+    /// Returns how many it took. Those refused are not among them, but count towards `most`.
     #[inline]
     pub fn collect(&mut self, most: usize, mut show: impl FnMut(&[u8], Option<&Note>)) -> usize {
-        let (slots, free) = (self.slots, &mut *self.free);
-        let returned = self.back.drain(most);
-        let came = returned.len();
-        for descriptor in returned {
-            // It has a place, unless one came back twice.
-            match free.get_mut(self.free_len) {
-                Some(place) if slots.fits(descriptor) => *place = descriptor.slot(),
+        let (slots, free, out) = (self.slots, &mut *self.free, &mut *self.out);
+        let before = self.free_len;
+        for descriptor in self.back.drain(most) {
+            let slot = descriptor.slot();
+            match out.get_mut(slot as usize) {
+                Some(out) if *out && descriptor.len() <= slots.slot_size => *out = false,
                 _ => {
                     self.refused += 1;
                     continue;
                 }
             }
+            free[self.free_len] = slot;
             self.free_len += 1;
-            // SAFETY: it fits, and it was given back, so it is ours alone again.
+            // SAFETY: it fits, it was out, and it was given back, so it is ours alone again.
             let (bytes, note) = unsafe { slots.get(descriptor) };
             show(bytes, note);
         }
-        came
+        self.free_len - before
     }
 
     /// Shows the borrower all that was lent.
@@ -213,7 +217,7 @@ impl Lender {
         self.slots.slot_size as usize
     }
 
-    /// How many slots were given back that could not be.
+    /// How many descriptors were refused: of no slot, too long, or not out.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -463,7 +467,6 @@ fn stride(slot_size: u32) -> usize {
 #[derive(Clone, Copy)]
 struct Slots {
     base: NonNull<u8>,
-    count: u32,
     slot_size: u32,
     stride: usize,
 }
@@ -474,13 +477,7 @@ unsafe impl Send for Slots {}
 
 impl Slots {
     fn over(base: NonNull<u8>, shape: Shape) -> Self {
-        Self { base, count: shape.slots, slot_size: shape.slot_size, stride: stride(shape.slot_size) }
-    }
-
-    /// Whether there is such a slot and what lies in it is not longer.
-    #[inline(always)]
-    fn fits(&self, descriptor: Descriptor) -> bool {
-        descriptor.slot() < self.count && descriptor.len() <= self.slot_size
+        Self { base, slot_size: shape.slot_size, stride: stride(shape.slot_size) }
     }
 
     /// # Safety
@@ -489,7 +486,7 @@ impl Slots {
     #[inline(always)]
     #[allow(clippy::mut_from_ref, reason = "a slot is borrowed from the other side, not from this struct")]
     unsafe fn get_mut(&self, slot: u32, len: usize) -> (&mut [u8], &mut Note) {
-        // SAFETY: `Plan` made room for `count` strides, each for a slot and a note behind it; formatted memory
+        // SAFETY: `Plan` made room for a stride a slot, each for its bytes and a note behind them; formatted memory
         // is initialised.
         unsafe {
             let first = self.base.add(slot as usize * self.stride);

@@ -9,6 +9,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::thread;
 
 use proptest::prelude::*;
@@ -141,6 +142,37 @@ fn exposed() -> Shared {
     shared
 }
 
+#[test]
+fn a_slot_that_is_given_back_twice_is_not_lent_twice() {
+    let exposed = exposed();
+    let mut lender = unsafe { Lender::join(exposed.region(), SHAPE).unwrap() };
+    let mut taken = unsafe { Consumer::<u64>::join(exposed.part(0, RING_LEN)).unwrap() };
+    let mut hostile = unsafe { Producer::<u64>::join(exposed.part(RING_LEN, RING_LEN)).unwrap() };
+    let mut lend = |lender: &mut Lender| {
+        lender.lend(9, |_, _| (0, false));
+        lender.flush();
+        taken.drain(9).collect::<Vec<_>>()
+    };
+    assert_eq!(lend(&mut lender), [0, 1, 2, 3]);
+    hostile.push_slice(&[1, 1, 4, 1]);
+    hostile.publish();
+    assert_eq!(lender.collect(9, |_, _| ()), 1);
+    assert_eq!(lender.refused(), 3);
+    assert_eq!(lend(&mut lender), [1]);
+}
+
+#[test]
+fn a_slot_that_was_never_lent_cannot_be_given_back() {
+    let exposed = exposed();
+    let mut lender = unsafe { Lender::join(exposed.region(), SHAPE).unwrap() };
+    let mut hostile = unsafe { Producer::<u64>::join(exposed.part(RING_LEN, RING_LEN)).unwrap() };
+    lender.lend(2, |_, _| (0, false));
+    hostile.push_slice(&[2, 3]);
+    hostile.publish();
+    assert_eq!(lender.collect(9, |_, _| panic!("was not lent")), 0);
+    assert_eq!((lender.refused(), lender.free(9)), (2, 2));
+}
+
 fn descriptor() -> impl Strategy<Value = u64> {
     let plausible = (0u64..6, 0u64..130, any::<bool>())
         .prop_map(|(slot, len, noted)| slot | len << 32 | u64::from(noted) << 63);
@@ -185,20 +217,34 @@ proptest! {
 
     #[test]
     fn a_hostile_borrower_gets_refusals_and_nothing_else(
-        batches in prop::collection::vec(prop::collection::vec(descriptor(), 0..5), 0..40),
+        batches in prop::collection::vec((0usize..5, prop::collection::vec(descriptor(), 0..5)), 0..40),
     ) {
         let exposed = exposed();
         let mut lender = unsafe { Lender::join(exposed.region(), SHAPE).unwrap() };
         let mut hostile = unsafe { Producer::<u64>::join(exposed.part(RING_LEN, RING_LEN)).unwrap() };
         let mut taken = unsafe { Consumer::<u64>::join(exposed.part(0, RING_LEN)).unwrap() };
-        for batch in batches {
-            lender.lend(2, |bytes, _| { bytes.fill(1); (bytes.len(), false) });
+        let (mut out, mut refused) = (BTreeSet::new(), 0);
+        for (lends, batch) in batches {
+            let lent = lender.lend(lends, |bytes, _| { bytes.fill(1); (bytes.len(), false) });
+            prop_assert_eq!(lent, lends.min(SHAPE.slots as usize - out.len()));
             lender.flush();
-            taken.drain(usize::MAX).for_each(drop);
-            hostile.push_slice(&batch);
+            for descriptor in taken.drain(usize::MAX) {
+                let slot = descriptor as u32;
+                prop_assert!(slot < SHAPE.slots && out.insert(slot), "slot {slot} is lent twice");
+            }
+            prop_assert_eq!(hostile.push_slice(&batch), batch.len());
             hostile.publish();
-            lender.collect(usize::MAX, |bytes, _| assert!(bytes.len() <= 100));
-            prop_assert!(lender.free(usize::MAX) <= SHAPE.slots as usize);
+            let good = batch.iter().filter(|given| len(**given) <= 100 && out.remove(&(**given as u32))).count();
+            refused += (batch.len() - good) as u64;
+            let came = lender.collect(usize::MAX, |bytes, _| assert!(bytes.len() <= 100));
+            prop_assert_eq!((came, lender.refused()), (good, refused));
         }
+        prop_assert_eq!(lender.free(usize::MAX), SHAPE.slots as usize - out.len());
+        prop_assert_eq!(lender.corrupt(), None);
     }
+}
+
+/// The length that a descriptor tells of.
+fn len(descriptor: u64) -> u64 {
+    descriptor << 1 >> 33
 }
