@@ -241,9 +241,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
         for slot in refused.drain(..) {
             line.device.release(slot);
         }
-        if lifted {
-            dirty.insert(id);
-        }
+        // Even if it lifted nothing: that it was seen empty may be what a grant was waiting for.
+        dirty.insert(id);
         lifted
     }
 
@@ -341,4 +340,65 @@ fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], dirty: &mut PortSet, rel
     let line = lines[port.index()].as_mut().expect("frames of detached ports were released before");
     line.device.release(frame);
     dirty.insert(port);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container port does.
+    #[derive(Default)]
+    struct Granting {
+        frames: u32,
+        seen_empty: bool,
+        grants: u32,
+    }
+
+    const FRAME: [u8; 60] = [2; 60];
+
+    impl Port for Granting {
+        fn receive(
+            &mut self,
+            most: usize,
+            mut arrived: impl FnMut(Slot, FrameView<'_>),
+        ) -> Result<bool, PortError> {
+            for _ in 0..most {
+                if self.frames == 0 {
+                    self.seen_empty = true;
+                    return Ok(false);
+                }
+                self.frames -= 1;
+                arrived(Slot(self.frames), self.frame(Slot(self.frames)));
+            }
+            Ok(true)
+        }
+
+        fn frame(&self, _: Slot) -> FrameView<'_> {
+            FrameView { bytes: &FRAME, note: None }
+        }
+
+        fn release(&mut self, _: Slot) {}
+
+        fn transmit(&mut self, _: FrameView<'_>) -> Result<Taken, PortError> {
+            Ok(Taken::Yes)
+        }
+
+        fn flush(&mut self) -> Result<bool, PortError> {
+            self.grants += u32::from(std::mem::take(&mut self.seen_empty));
+            Ok(true)
+        }
+    }
+
+    #[test]
+    fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {
+        let now = Instant::ZERO;
+        let mut plane = Plane::new(Settings::default(), Open);
+        let sender = Granting { frames: BURST, ..Granting::default() };
+        let sender = plane.attach(now, sender, PortConfig::default()).unwrap();
+        plane.attach(now, Granting::default(), PortConfig::default()).unwrap();
+        assert!(plane.turn(now), "a burst moves");
+        let before = plane.device_mut(sender).grants;
+        assert!(!plane.turn(now), "nothing is left");
+        assert_eq!(plane.device_mut(sender).grants, before + 1);
+    }
 }
