@@ -7,9 +7,9 @@
 //!                                                       └── watch thread: the ports' interfaces
 //! ```
 //!
-//! One thread moves frames and nothing else. The main thread talks to people and programs, and asks the first for
-//! whatever it needs to know. A third looks after what containers do to their interfaces. [`serve`] runs them until a
-//! signal ends them.
+//! One thread owns the ports and the switch: it moves frames, and attaches, detaches and counts when it is asked to. The
+//! main thread talks to people and programs, and asks the first for whatever it needs to know. A third watches what
+//! containers do to their interfaces. [`serve`] runs them until a signal ends them.
 
 #![forbid(unsafe_code)]
 

@@ -324,7 +324,7 @@ impl Switch {
                 self.busy += turn_ended.since(turn_began);
                 last_work = turn_ended;
             }
-            self.see_off(turn_ended);
+            let refused = self.see_off(turn_ended);
             if self.is_done(turn_ended) {
                 return self.end();
             }
@@ -332,7 +332,7 @@ impl Switch {
             if worked && turn_ended.since(last_look) < LOOK_AROUND {
                 continue;
             }
-            if !worked && !self.spins(turn_ended, last_work) {
+            if !worked && !refused && !self.spins(turn_ended, last_work) {
                 self.sleep(turn_ended);
                 turn_began = now();
             }
@@ -443,15 +443,18 @@ impl Switch {
         self.pump.port(name).expect("its attachment or change has just succeeded")
     }
 
-    /// Detaches the ports that are to go and hold nothing more, or had their time.
-    fn see_off(&mut self, now: Instant) {
+    /// Detaches the ports that are to go and hold nothing more, or had their time. Whether there were any: what was for
+    /// them is refused, so their senders may go on, and no event would tell.
+    fn see_off(&mut self, now: Instant) -> bool {
         let Self { pump, leaving, .. } = self;
+        let before = leaving.len();
         while let Some(place) =
             leaving.iter().position(|leaving| now >= leaving.until || pump.is_empty(&leaving.name))
         {
             let Leaving { name, reply, .. } = leaving.remove(place);
             let _ = reply.send(pump.detach(&name));
         }
+        leaving.len() < before
     }
 
     /// Whether a stop has nothing left to wait for.

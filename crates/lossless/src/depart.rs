@@ -287,7 +287,7 @@ impl<F: Copy> Head<'_, '_, F> {
         self.seen.label.bytes
     }
 
-    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
+    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind its sender's.
     #[inline]
     pub fn is_parked(&self, flow: Flow) -> bool {
         let parked = &self.visit.switch.port(self.visit.to).egress.parked;
@@ -322,14 +322,13 @@ impl<F: Copy> Head<'_, '_, F> {
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
-        let ingress = self.ingress();
         let Self { visit, seen: Seen { node, .. } } = self;
         if matches!(visit.source, Source::Parked(_)) {
             return;
         }
         visit.leave(node, |switch, now, to| {
             let parked = &mut attached(&mut switch.ports, to).egress.parked;
-            let parked = parked.entry(flow).or_insert_with(|| Parked::new(now, ingress));
+            let parked = parked.entry(flow).or_insert_with(|| Parked::new(now));
             parked.push(&mut switch.cells, node);
         });
     }

@@ -242,7 +242,6 @@ impl<F: Copy> Switch<F> {
             side.load.add(label.load());
             self.cells.push(&mut side.queue, node);
             receiver.egress.ready |= 1 << class.pcp();
-            self.pending.insert(to);
             if last {
                 self.leave(to, class);
             }

@@ -66,7 +66,7 @@ pub enum Defect {
         /// The class.
         class: Class,
     },
-    /// A frame waits for a receiver that nobody would visit.
+    /// A frame waits for a receiver that nobody would visit, or in a flow that would not be served.
     #[error("port {port}: frames wait for its receiver, which is not known to be visited")]
     Forgotten {
         /// The egress's number.
@@ -314,7 +314,9 @@ impl<F: Copy> Switch<F> {
             }
         }
         for (index, port) in self.present() {
-            if !port.egress.is_idle() && !self.pending.contains(PortId(index as u16)) {
+            let leads_nowhere = |parked: &Parked| parked.head().is_none();
+            let unvisited = !port.egress.is_idle() && !self.pending.contains(PortId(index as u16));
+            if unvisited || port.egress.parked.values().any(leads_nowhere) {
                 return Err(Defect::Forgotten { port: index });
             }
             for class in Class::all() {
@@ -487,7 +489,7 @@ impl<F: Copy> Switch<F> {
         self.rest(id);
     }
 
-    /// Has a port's receiver left in peace if it has nothing to take.
+    /// Has a port's receiver left in peace if it has nothing to take: it is not stalled then.
     #[inline]
     pub(crate) fn rest(&mut self, id: PortId) {
         let Self { ports, pending, .. } = self;

@@ -222,10 +222,11 @@ fn because(operation: &'static str, path: &Path) -> impl Fn(io::Error) -> Namesp
     move |source| NamespaceError {
         operation,
         namespace: path.display().to_string(),
-        hint: match source.kind() {
-            io::ErrorKind::PermissionDenied => "; run as root",
-            io::ErrorKind::NotFound => "; create it first",
-            io::ErrorKind::AlreadyExists => "; choose another name or delete it first",
+        hint: match (source.raw_os_error(), source.kind()) {
+            (Some(libc::EMFILE | libc::ENFILE), _) => "; raise the limit on open files",
+            (_, io::ErrorKind::PermissionDenied) => "; run as root",
+            (_, io::ErrorKind::NotFound) => "; create it first",
+            (_, io::ErrorKind::AlreadyExists) => "; choose another name or delete it first",
             _ => "",
         },
         source,

@@ -261,6 +261,25 @@ fn a_port_that_is_slow_to_go_keeps_nobody_waiting() {
 }
 
 #[test]
+fn a_sender_goes_on_when_the_port_that_held_it_back_is_gone() {
+    let mut world = World::new(3);
+    let client = world.start(3);
+    world.greet(0, 1);
+    world.greet(0, 2);
+    client.change(&name(1), &rate("1kbit")).unwrap();
+    let (slow, other) = (world.udp(1), world.udp(2));
+    let from = world.udp(0);
+    from.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    while from.send_to(&[0; 1000], slow.local_addr().unwrap()).is_ok() {}
+    // Behind all that, in the container's queue. Nobody talks to the switch from here on.
+    let sender = world.containers[0].run(|| UdpSocket::bind("10.9.0.1:0")).unwrap().unwrap();
+    sender.send_to(b"there", other.local_addr().unwrap()).unwrap();
+    let last = client.detach(&name(1)).unwrap();
+    assert!(last.egress.total.held > 0, "{last:?}");
+    assert_eq!(other.recv(&mut [0; 16]).unwrap(), 5);
+}
+
+#[test]
 fn a_port_that_others_keep_sending_to_leaves_once_it_has_what_it_was_meant_to_have() {
     let mut world = World::new(2);
     let client = world.start(2);
@@ -418,11 +437,29 @@ fn an_interface_that_was_set_down_is_noticed() {
     let mut world = World::new(2);
     let client = world.start(2);
     let notes = |place| client.port(&name(place)).unwrap().notes;
-    assert!(notes(0).is_empty(), "{:?}", notes(0));
     let down = LinkChange { up: Some(false), ..LinkChange::default() };
     Netlink::open_in(&world.containers[0]).unwrap().change_link("eth0", down).unwrap();
     until(|| notes(0).iter().any(|note| note.contains("set down inside the container")));
-    assert!(notes(1).is_empty(), "{:?}", notes(1));
+    let up = LinkChange { up: Some(true), ..LinkChange::default() };
+    Netlink::open_in(&world.containers[0]).unwrap().change_link("eth0", up).unwrap();
+    until(|| notes(0).is_empty());
+    assert!(notes(1).is_empty(), "the other was looked at in between: {:?}", notes(1));
+}
+
+#[test]
+fn a_detached_port_leaves_no_descriptor_behind() {
+    let mut world = World::new(2);
+    let client = world.start(1);
+    let agent = world.agent.as_ref().unwrap().id();
+    let open = || fs::read_dir(format!("/proc/{agent}/fd")).unwrap().count();
+    let before = open();
+    for _ in 0..3 {
+        client.attach(&world.port(1)).unwrap();
+        assert!(open() > before);
+        client.detach(&name(1)).unwrap();
+    }
+    // The last to let go is the thread that looks at interfaces.
+    until(|| open() <= before);
 }
 
 #[test]

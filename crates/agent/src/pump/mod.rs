@@ -59,15 +59,15 @@ struct Attached {
     spec: PortSpec,
     /// How many frames its memory was made for.
     slots: u32,
-    /// Why its UDP sockets are not watched, if that failed.
-    unwatched: Option<String>,
-    sight: Sight,
+    /// What it has to do without, in sentences.
+    lacks: Vec<String>,
+    sight: Option<Sight>,
 }
 
 /// Why the switch cannot start.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot make an event queue and a thread that watches interfaces: raise the limits on open files and threads"
+    "cannot make an event queue, or a thread that looks at interfaces: {0}; raise the limits on open files and threads"
 )]
 pub struct PumpError(#[from] io::Error);
 
@@ -83,9 +83,6 @@ pub enum AttachError {
     /// Its interface cannot be made.
     #[error(transparent)]
     Interface(#[from] tap::AttachError),
-    /// Its interface cannot be watched.
-    #[error(transparent)]
-    Watch(#[from] ports::netlink::OpenError),
     /// The switch is full.
     #[error(transparent)]
     TooMany(#[from] TooManyPorts),
@@ -178,27 +175,21 @@ impl Pump {
             return Err(TooManyPorts.into());
         }
         let device = TapPort::attach(&tap_config(spec))?;
-        let inspector = match device.inspector() {
-            Ok(inspector) => inspector,
-            Err(error) => {
-                // The device's own error, if any, would only hide this one.
-                let _ = device.detach();
-                return Err(error.into());
-            }
-        };
+        let inspector = device.inspector();
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         let Attachment::Container { netns, .. } = &spec.attach;
         // Its own address too: nobody else can take it, and frames to it are never flooded.
         for (mac, vlan) in spec.addresses() {
             self.plane.switch_mut().pin(mac, vlan, id);
         }
-        let unwatched = self.plane.gate_mut().serve(id, netns);
+        let mut lacks: Vec<_> = self.plane.gate_mut().serve(id, netns).into_iter().collect();
+        let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
+        let sight = inspector.map_err(blind).ok().map(|inspector| self.watcher.watch(inspector));
         let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        let sight = self.watcher.watch(inspector);
         self.attached
-            .insert(place, Attached { id, spec: spec.clone(), slots: spec.ingress.frames, unwatched, sight });
+            .insert(place, Attached { id, spec: spec.clone(), slots: spec.ingress.frames, lacks, sight });
         if let Err(error) = added {
             // The device's own error, if any, would only hide this one.
             let _ = self.detach_now(place);
@@ -279,7 +270,7 @@ impl Pump {
         self.plane.switch().addresses().into_iter().map(status).collect()
     }
 
-    /// One visit to every port. Whether it did something; if not, it is time to sleep.
+    /// One visit to every port that may have something. Whether it did something; if not, it is time to sleep.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.turned_at = now;
         if now >= self.tick_at {

@@ -9,8 +9,7 @@
 //!
 //! A turn lifts what each sender has, as far as the switch has room for that sender, and hands out what each receiver
 //! may have, as far as the receiver takes it. It visits only ports that may have something, so that idle ones cost
-//! nothing. The plane is told the time and never
-//! sleeps.
+//! nothing. The plane is told the time and never sleeps.
 
 use lossless::{
     Arrival, Flow, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
@@ -352,9 +351,15 @@ mod tests {
         frames: u32,
         seen_empty: bool,
         grants: u32,
+        taken: u32,
     }
 
-    const FRAME: [u8; 60] = [2; 60];
+    /// From and to nobody who is known.
+    const FRAME: [u8; 60] = {
+        let mut frame = [2; 60];
+        frame[11] = 4;
+        frame
+    };
 
     impl Port for Granting {
         fn receive(
@@ -380,6 +385,7 @@ mod tests {
         fn release(&mut self, _: Slot) {}
 
         fn transmit(&mut self, _: FrameView<'_>) -> Result<Taken, PortError> {
+            self.taken += 1;
             Ok(Taken::Yes)
         }
 
@@ -395,8 +401,9 @@ mod tests {
         let mut plane = Plane::new(Settings::default(), Open);
         let sender = Granting { frames: BURST, ..Granting::default() };
         let sender = plane.attach(now, sender, PortConfig::default()).unwrap();
-        plane.attach(now, Granting::default(), PortConfig::default()).unwrap();
+        let receiver = plane.attach(now, Granting::default(), PortConfig::default()).unwrap();
         assert!(plane.turn(now), "a burst moves");
+        assert_eq!(plane.device_mut(receiver).taken, BURST);
         let before = plane.device_mut(sender).grants;
         assert!(!plane.turn(now), "nothing is left");
         assert_eq!(plane.device_mut(sender).grants, before + 1);

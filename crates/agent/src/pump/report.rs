@@ -8,6 +8,7 @@ use units::{Class, Instant};
 use super::Attached;
 use super::gate::HostGate;
 use super::plane::Plane;
+use super::watch::Sight;
 
 pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now: Instant) -> AgentStatus {
     AgentStatus {
@@ -22,10 +23,10 @@ pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now
 }
 
 pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
-    let Attached { id, spec, unwatched, sight, .. } = attached;
+    let Attached { id, spec, lacks, sight, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
-    let seen = sight.notes().into_iter().chain(plane.gate().notes(*id));
-    let notes = unwatched.iter().cloned().chain(seen).chain(failure).collect();
+    let seen = sight.iter().flat_map(Sight::notes);
+    let notes = lacks.iter().cloned().chain(seen).chain(plane.gate().notes(*id)).chain(failure).collect();
     let switch = plane.switch();
     let ingress = |class| switch.ingress_account(*id, class);
     let egress = |class| switch.egress_account(*id, class);

@@ -1,16 +1,17 @@
 //! What containers do to their interfaces, found out on a thread of its own: the kernel answers under a lock that others
 //! may hold for long, and no frame is to wait for that.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ports::tap::Inspector;
 
-/// How often the kernel is asked about each port, and how long it is left in peace between two: others wait for its lock
-/// as well.
+/// How long a round through all ports takes at least, and how long the kernel is left in peace between two ports: others
+/// wait for its lock as well.
 const ROUND: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -20,7 +21,8 @@ pub(super) struct Watcher {
     orders: Sender<Order>,
 }
 
-/// A port under watch, until this is dropped.
+/// A port under watch until this is dropped, and until the thread, which may be waiting for the kernel, hears of it: so
+/// long it keeps the port's namespace.
 #[derive(Debug)]
 pub(super) struct Sight {
     notes: Notes,
@@ -56,6 +58,10 @@ impl Watcher {
 impl Sight {
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self) -> Vec<String> {
+        // Either the thread has the other, or it is in an order on its way there.
+        if Arc::strong_count(&self.notes) == 1 {
+            return vec!["the interface is not looked at any more: restart the agent when it suits".into()];
+        }
         lock(&self.notes).clone()
     }
 }
@@ -69,21 +75,27 @@ impl Drop for Sight {
 
 /// Looks at one port after the other, and takes orders in between.
 fn watch(orders: &Receiver<Order>) {
-    let mut watched: Vec<(Inspector, Notes)> = Vec::new();
-    let mut next = 0;
+    // The one that was looked at last is the last.
+    let mut watched: VecDeque<(Inspector, Notes)> = VecDeque::new();
+    let mut looked_at = Instant::now();
     loop {
         let order = match watched.len() {
             0 => orders.recv().map_err(RecvTimeoutError::from),
-            count => orders.recv_timeout((ROUND / count as u32).max(PAUSE)),
+            count => {
+                let pause = (ROUND / count as u32).max(PAUSE);
+                orders.recv_timeout(pause.saturating_sub(looked_at.elapsed()))
+            }
         };
         match order {
-            Ok(Order::Watch(inspector, notes)) => watched.push((inspector, notes)),
+            Ok(Order::Watch(inspector, notes)) => watched.push_back((inspector, notes)),
             Ok(Order::Forget(notes)) => watched.retain(|(_, others)| !Arc::ptr_eq(others, &notes)),
             Err(RecvTimeoutError::Timeout) => {
-                next = (next + 1) % watched.len();
-                let (inspector, notes) = &mut watched[next];
+                watched.rotate_left(1);
+                let (inspector, notes) =
+                    watched.back_mut().expect("with nobody to look at, there is no timeout");
                 let seen = inspector.notes();
                 *lock(notes) = seen;
+                looked_at = Instant::now();
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }

@@ -98,7 +98,7 @@ pub enum Verdict {
     Hold(FlowKey),
 }
 
-/// Frames that share a fate and must stay in order: those for one socket.
+/// Frames that share a fate: those for one socket. Those of one sender among them must stay in order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FlowKey(pub u64);
 
