@@ -11,7 +11,7 @@ use measure::{MeasureError, Readable, readable};
 use crate::{Outcome, signals};
 
 /// What a command says that was asked for what cannot be.
-const USAGE: u8 = 2;
+pub const USAGE: u8 = 2;
 
 /// Where a report page will be written. It is opened before anything is measured: what cannot be written is known then.
 pub struct PageFile {

@@ -19,6 +19,7 @@ mod lab;
 mod measure;
 mod progress;
 mod signals;
+mod sim;
 mod top;
 
 use std::error::Error;
@@ -42,6 +43,7 @@ enum Command {
     Top(top::Args),
     Lab(lab::Args),
     Measure(measure::Args),
+    Sim(sim::Args),
     Demo(demo::Args),
     /// A program inside a lab's namespace, driven by its parent.
     #[command(hide = true)]
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Measure(args) => measure::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Endpoint(args) => endpoint::run(args),
     };

@@ -21,6 +21,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("api", 4),
     ("agent", 5),
     ("lab", 5),
+    ("sim", 5),
     ("measure", 6),
     ("zovn", 7),
 ];

@@ -1,0 +1,338 @@
+//! Rules of the physical and the virtual network.
+
+use super::*;
+use crate::scenario::{Buffer, Fabric, Layer, Tier};
+use units::{Bytes, Rate};
+
+/// A virtual switch has so many ports, of which one is its uplink.
+const MOST_VMS_PER_SERVER: u64 = 1023;
+
+impl Check<'_> {
+    pub(super) fn classes(&mut self) {
+        let classes = &self.scenario.classes;
+        self.ensure(
+            (1..=8).contains(&classes.len()),
+            "class",
+            "there are 1 to 8 classes: 802.1p has no more priorities",
+        );
+        for (place, (name, class)) in classes.iter().enumerate() {
+            let path = |field| format!("class.{name}.{field}");
+            if let Some((other, _)) =
+                classes.iter().take(place).find(|(_, other)| other.priority == class.priority)
+            {
+                let what = format!(
+                    "class `{other}` has priority {} already: give each class its own",
+                    class.priority
+                );
+                self.complain(&path("priority"), what);
+            }
+            self.ensure((1..=1000).contains(&class.weight), &path("weight"), "a weight lies in 1 to 1000");
+            self.ensure(
+                class.ecn != Some(Bytes(0)),
+                &path("ecn"),
+                "every frame would be marked: raise it, or leave it out",
+            );
+        }
+    }
+
+    pub(super) fn topology(&mut self) {
+        let topology = self.scenario.topology;
+        let counts: &[(&str, u32)] = match &topology {
+            Topology::FatTree(it) => &[
+                ("racks", it.racks),
+                ("chassis", it.chassis),
+                ("servers", it.servers),
+                ("tors", it.tors),
+                ("cores", it.cores),
+            ],
+            Topology::LeafSpine(it) => {
+                &[("leaves", it.leaves), ("spines", it.spines), ("servers", it.servers)]
+            }
+            Topology::KAry(it) => &[("k", it.k)],
+            Topology::Dumbbell(it) => &[("left", it.left), ("right", it.right)],
+            Topology::Star(it) => &[("servers", it.servers)],
+            Topology::Ring(it) => &[("switches", it.switches), ("servers", it.servers)],
+        };
+        for (field, count) in counts {
+            self.ensure(*count > 0, &format!("topology.{field}"), "there is at least one: raise it above 0");
+        }
+        match topology {
+            Topology::FatTree(it) => self.ensure(
+                it.tors == 0 || it.cores % it.tors == 0,
+                "topology.cores",
+                format!(
+                    "core switches are shared out among the {} `tors` of a rack: write a multiple of that",
+                    it.tors
+                ),
+            ),
+            Topology::KAry(it) => self.ensure(
+                it.k % 2 == 0,
+                "topology.k",
+                "half of a switch's ports lead up: write an even number",
+            ),
+            Topology::Ring(it) => {
+                self.ensure(it.switches >= 3, "topology.switches", "a ring has at least 3 switches")
+            }
+            Topology::LeafSpine(_) | Topology::Dumbbell(_) | Topology::Star(_) => {}
+        }
+        let nodes = |tier| topology.count(tier);
+        let ends = nodes(Tier::Server).saturating_add(nodes(Tier::Client));
+        if ends > MOST_SERVERS {
+            let what =
+                format!("that makes {ends} servers and clients: at most {MOST_SERVERS} can be simulated");
+            self.complain("topology", what);
+        }
+        let cables = topology
+            .layers(self.scenario.link)
+            .iter()
+            .fold(0u64, |sum, layer| sum.saturating_add(layer.cables));
+        if cables > MOST_CABLES {
+            self.complain(
+                "topology",
+                format!("that makes {cables} links: at most {MOST_CABLES} can be simulated"),
+            );
+        }
+    }
+
+    pub(super) fn links(&mut self) {
+        let it = self.scenario;
+        let layers = it.topology.layers(it.link);
+        let (fastest, slowest) = (Rate::from_gbit(10_000), Rate::from_bits_per_sec(1000));
+        let changed = layers.iter().map(|layer| (format!("topology.{}", layer.name), layer.link));
+        for (path, link) in std::iter::once(("link".to_owned(), it.link)).chain(changed) {
+            // What a layer does not change is complained about once, for all.
+            let is_own = |differs: bool| differs || path == "link";
+            if is_own(link.delay != it.link.delay) {
+                let what = "a link's delay is at most 1s: lower it";
+                self.ensure(link.delay <= Span::from_secs(1), &format!("{path}.delay"), what);
+            }
+            if is_own(link.rate != it.link.rate) {
+                let what = "a link's rate lies in 1kbit to 10tbit";
+                self.ensure(
+                    Some(link.rate) >= slowest && link.rate <= fastest,
+                    &format!("{path}.rate"),
+                    what,
+                );
+            }
+        }
+        self.ensure(
+            it.link.overhead.0 <= 10_000,
+            "link.overhead",
+            "a frame costs at most 10kb besides its bytes: lower it",
+        );
+    }
+
+    pub(super) fn virtual_network(&mut self) {
+        let it = &self.scenario.virtual_network;
+        self.ensure((256..=65_521).contains(&it.mtu), "virtual.mtu", "`mtu` lies in 256 to 65521");
+        self.ensure(
+            it.encapsulation.0 <= 1000,
+            "virtual.encapsulation",
+            "at most 1000b are put around a packet: lower it",
+        );
+        let per_server = it.vms_per_server();
+        for (role, count) in &it.vms {
+            let path = format!("virtual.vms.{role}");
+            self.ensure(*count > 0, &path, "a role has at least one machine: raise it, or take the role out");
+            self.ensure(
+                role != super::super::words::ANY,
+                &path,
+                "`any` means every machine: give the role another name",
+            );
+        }
+        self.ensure(
+            !it.vms.is_empty(),
+            "virtual.vms",
+            "a server has at least one machine: write `vms = { vm = 1 }`",
+        );
+        if per_server > MOST_VMS_PER_SERVER {
+            let what =
+                format!("a virtual switch has ports for {MOST_VMS_PER_SERVER} machines, not {per_server}");
+            self.complain("virtual.vms", what);
+        } else if per_server.saturating_mul(self.scenario.topology.servers()) > MOST_VMS {
+            self.complain(
+                "virtual.vms",
+                format!("at most {MOST_VMS} machines can be simulated: lower their number, or the servers'"),
+            );
+        }
+        self.ensure(
+            it.switch || per_server == 1,
+            "virtual.switch",
+            "without a virtual switch a server has one machine: write `vms = { vm = 1 }`",
+        );
+        self.holds_a_frame("virtual.ingress", it.ingress);
+        self.holds_a_frame("virtual.egress", it.egress);
+        self.ensure(
+            it.quota != Some(0),
+            "virtual.quota",
+            "a quota is of at least one frame: raise it, or leave it out",
+        );
+        self.ensure(
+            it.stack_delay <= Span::from_secs(1),
+            "virtual.stack_delay",
+            "a stack takes at most 1s: lower it",
+        );
+        self.ensure(
+            it.stall_after > Span::ZERO,
+            "virtual.stall_after",
+            "every receiver would be stalled at once: raise it",
+        );
+    }
+
+    pub(super) fn fabric(&mut self) {
+        let it = self.scenario;
+        let Fabric { buffer, nic_queue, pfc, .. } = it.fabric;
+        let (Buffer::PrivateInput { bytes } | Buffer::PerOutput { bytes } | Buffer::Shared { bytes, .. }) =
+            buffer;
+        self.holds_a_frame("fabric.nic_queue", nic_queue);
+        self.holds_a_frame("fabric.buffer.bytes", bytes);
+        if let Buffer::Shared { alpha, .. } = buffer {
+            self.ensure(
+                (1e-3..=1e3).contains(&alpha),
+                "fabric.buffer.alpha",
+                "`alpha` lies in 0.001 to 1000",
+            );
+            for (field, given) in [("xoff", pfc.xoff), ("xon", pfc.xon)] {
+                let what = "in a shared memory `alpha` moves the thresholds: leave it out";
+                self.ensure(given.is_none(), &format!("fabric.pfc.{field}"), what);
+            }
+        }
+        self.ensure(
+            pfc.response.0 <= 1_000_000,
+            "fabric.pfc.response",
+            "a paused sender obeys within 1mb: lower it",
+        );
+        self.ensure(
+            pfc.expiry != Some(Span::ZERO),
+            "fabric.pfc.expiry",
+            "a pause would be over at once: raise it",
+        );
+        self.ensure(
+            pfc.xoff.is_none_or(|xoff| pfc.xon.is_none_or(|xon| xon < xoff)),
+            "fabric.pfc.xon",
+            "a pause would end at once: write less than `xoff`",
+        );
+        let lossless = it.classes.keys().filter(|name| it.physical_kind(name) == ClassKind::Lossless).count();
+        if lossless == 0 || !self.found.is_empty() {
+            return;
+        }
+        match buffer {
+            Buffer::PrivateInput { bytes } | Buffer::PerOutput { bytes } => self.thresholds(bytes),
+            Buffer::Shared { bytes, .. } => self.headroom(bytes, lossless as u64),
+        }
+    }
+
+    /// Every input has room for PFC's thresholds of a class.
+    fn thresholds(&mut self, room: Bytes) {
+        let it = self.scenario;
+        let (frame, pfc) = (it.longest_frame(), it.fabric.pfc);
+        let layers = it.topology.layers(it.link);
+        if pfc.xoff.is_some_and(|xoff| xoff.0 < 2 * frame) {
+            let what =
+                format!("a sender is not paused before two frames have come: write at least {}b", 2 * frame);
+            self.complain("fabric.pfc.xoff", what);
+            return;
+        }
+        let Some(layer) = layers.iter().find(|layer| pfc.thresholds(layer.link, frame, room.0).is_none())
+        else {
+            return;
+        };
+        let headroom = pfc.headroom(layer.link, frame);
+        let lowest = pfc.xon.map_or(0, |xon| xon.0.saturating_add(1)).max(2 * frame);
+        let xoff = pfc.xoff.map_or(lowest, |xoff| xoff.0);
+        let what = format!(
+            "a lossless class holds {xoff}b until its sender is paused and {headroom}b of headroom, for the links from \
+             {} to {}: write at least {}b, or `flow_control.physical = \"lossy\"`",
+            layer.lower,
+            layer.upper,
+            xoff.saturating_add(headroom),
+        );
+        self.complain("fabric.buffer.bytes", what);
+    }
+
+    /// A queue has room for the longest frame.
+    fn holds_a_frame(&mut self, path: &str, room: Bytes) {
+        let least = self.scenario.longest_frame();
+        let what = format!("it holds not even one frame: write at least {least}b");
+        self.ensure(room.0 >= least, path, what);
+        self.ensure(room.0 <= MOST_BYTES, path, "no queue is larger than 1024gib: lower it");
+    }
+
+    /// Every switch's shared memory is larger than the headroom that is set aside in it.
+    fn headroom(&mut self, room: Bytes, lossless: u64) {
+        let it = self.scenario;
+        let (frame, pfc) = (it.longest_frame(), it.fabric.pfc);
+        let layers = it.topology.layers(it.link);
+        let needs = |tier: Tier| {
+            let of = |layer: &Layer| {
+                let up = if layer.lower == tier { layer.ups } else { 0 };
+                let down = if layer.upper == tier { layer.downs } else { 0 };
+                up.saturating_add(down).saturating_mul(pfc.headroom(layer.link, frame))
+            };
+            layers.iter().fold(0u64, |sum, layer| sum.saturating_add(of(layer)))
+        };
+        let tiers =
+            it.topology.switches().into_iter().map(|(tier, _)| (needs(tier).saturating_mul(lossless), tier));
+        let Some((needed, tier)) = tiers.max() else { return };
+        let least = needed.saturating_add(2 * frame);
+        if room.0 < least {
+            let what = format!(
+                "the headroom of all ports of {tier}0 is {needed}b: write at least {least}b, or \
+                 `flow_control.physical = \"lossy\"`"
+            );
+            self.complain("fabric.buffer.bytes", what);
+        }
+    }
+
+    pub(super) fn tcp(&mut self) {
+        let it = self.scenario;
+        let tcp = it.tcp;
+        let segment = u64::from(it.virtual_network.mtu);
+        self.ensure(
+            tcp.rto_min.is_none_or(|least| least > Span::ZERO && least <= Span::from_secs(60)),
+            "tcp.rto_min",
+            "a retransmission timeout lies above 0 and at most at 60s",
+        );
+        self.ensure(
+            tcp.rto_initial.is_none_or(|first| first > Span::ZERO && first <= Span::from_secs(60)),
+            "tcp.rto_initial",
+            "a retransmission timeout lies above 0 and at most at 60s",
+        );
+        self.ensure(
+            tcp.initial_window.is_none_or(|window| (1..=10_000).contains(&window)),
+            "tcp.initial_window",
+            "an initial window has 1 to 10000 segments",
+        );
+        self.ensure(
+            tcp.delayed_ack.is_none_or(|delay| delay <= Span::from_millis(500)),
+            "tcp.delayed_ack",
+            "an acknowledgement waits at most 500ms (RFC 9293 §3.8.6.3): lower it",
+        );
+        // RFC 7323 §2.3: a window has 30 bits.
+        self.ensure(
+            tcp.receive_buffer.is_none_or(|bytes| (2 * segment..=1 << 30).contains(&bytes.0)),
+            "tcp.receive_buffer",
+            "a receive buffer has at least two packets of the MTU and at most 1gib",
+        );
+        if tcp.control != Control::Dctcp {
+            return;
+        }
+        self.ensure(
+            tcp.ecn != Some(false),
+            "tcp.ecn",
+            "DCTCP lives on marks: leave it out, or take another `control`",
+        );
+        let unmarked = it
+            .workloads
+            .values()
+            .filter(|workload| workload.kind.transport() == Transport::Tcp)
+            .find(|workload| it.classes.get(&workload.class).is_some_and(|class| class.ecn.is_none()));
+        if let Some(workload) = unmarked {
+            let class = &workload.class;
+            self.complain(
+                "tcp.control",
+                format!("DCTCP lives on marks: add `ecn = \"65kb\"` to [class.{class}]"),
+            );
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A plan at a glance: how large it is, and how much it offers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Flows, PartitionAggregate, Plan, Scenario, Stream, Transport, WorkloadKind};
+
+/// A plan at a glance. What a sweep varies is that of the first cell, but for what is offered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// What people call it.
+    pub name: String,
+    /// What it shows, and what to expect.
+    pub description: String,
+    /// The first cell's [`Scenario::digest`], in hexadecimal.
+    pub digest: String,
+    /// Servers.
+    pub servers: u64,
+    /// External clients.
+    pub clients: u32,
+    /// Switches, tier by tier from the servers up.
+    pub switches: Vec<SwitchCount>,
+    /// Links, of servers and clients too.
+    pub links: u64,
+    /// Virtual machines.
+    pub vms: u64,
+    /// How many machines of each role a server has.
+    pub vms_per_server: BTreeMap<String, u32>,
+    /// What the servers' links carry together, in bits per second.
+    pub access_bps: f64,
+    /// The workloads, by name.
+    pub workloads: Vec<WorkloadSummary>,
+    /// Each axis of the sweep with the labels of its values.
+    pub axes: Vec<(String, Vec<String>)>,
+    /// How often each combination runs.
+    pub repeat: u32,
+    /// How many runs there are.
+    pub cells: u64,
+}
+
+/// How many switches a tier has.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SwitchCount {
+    /// The tier, as nodes are called.
+    pub tier: &'static str,
+    /// How many.
+    pub count: u64,
+}
+
+/// A workload at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkloadSummary {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub kind: &'static str,
+    /// The class of its frames.
+    pub class: String,
+    /// What carries it.
+    pub transport: Transport,
+    /// The payload that it offers in bits per second, the least and the most of all cells; absent if it offers as much
+    /// as finds its way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offered_bps: Option<[f64; 2]>,
+}
+
+impl Plan {
+    /// The plan at a glance. Takes as long as reading it.
+    pub fn summary(&self) -> Summary {
+        let it = self.first();
+        let network = &it.virtual_network;
+        let servers = it.topology.servers();
+        let mut offered: BTreeMap<String, [f64; 2]> = BTreeMap::new();
+        for index in (0..self.len()).step_by(self.repeat() as usize) {
+            for (name, bps) in offers(&self.cell(index).scenario) {
+                let [least, most] = offered.entry(name).or_insert([bps, bps]);
+                (*least, *most) = (least.min(bps), most.max(bps));
+            }
+        }
+        let workloads = it.workloads.iter().map(|(name, workload)| WorkloadSummary {
+            name: name.clone(),
+            kind: workload.kind.name(),
+            class: workload.class.clone(),
+            transport: workload.kind.transport(),
+            offered_bps: offered.get(name).copied(),
+        });
+        let labels = |axis: &super::Axis| axis.choices.iter().map(|choice| choice.label.clone()).collect();
+        let tiers = it.topology.switches().into_iter();
+        Summary {
+            name: it.name.clone(),
+            description: it.description.clone(),
+            digest: format!("{:016x}", it.digest()),
+            servers,
+            clients: it.topology.clients(),
+            switches: tiers.map(|(tier, count)| SwitchCount { tier: tier.name(), count }).collect(),
+            links: it.topology.layers(it.link).iter().map(|layer| layer.cables).sum(),
+            vms: network.vms_per_server() * servers,
+            vms_per_server: network.vms.clone(),
+            access_bps: it.topology.access(it.link).rate.bits_per_sec() as f64 * servers as f64,
+            workloads: workloads.collect(),
+            axes: self.axes().iter().map(|axis| (axis.name.clone(), labels(axis))).collect(),
+            repeat: self.repeat(),
+            cells: self.len(),
+        }
+    }
+}
+
+/// What each workload offers, in bits of payload per second, where it does not depend on what finds its way.
+fn offers(scenario: &Scenario) -> impl Iterator<Item = (String, f64)> {
+    let offer = |kind: &WorkloadKind| match kind {
+        WorkloadKind::PartitionAggregate(it) if !it.closed => {
+            Some(8e9 * query_bytes(it, scenario) / it.gaps(scenario)?.mean())
+        }
+        WorkloadKind::Flows(it) if !it.closed => flows(it, scenario),
+        WorkloadKind::Stream(Stream { rate: Some(rate), source, .. }) => {
+            Some(rate.bits_per_sec() as f64 * count(source, scenario))
+        }
+        _ => None,
+    };
+    scenario.workloads.iter().filter_map(move |(name, it)| Some((name.clone(), offer(&it.kind)?)))
+}
+
+fn flows(it: &Flows, scenario: &Scenario) -> Option<f64> {
+    let Some(gaps) = it.gaps(scenario) else { return Some(0.0) };
+    Some(8e9 * it.sizes(scenario)?.mean() * count(&it.sources, scenario) / gaps.mean())
+}
+
+/// The bytes of all messages of a query, on average.
+fn query_bytes(it: &PartitionAggregate, scenario: &Scenario) -> f64 {
+    let pair = (it.request.0 + it.reply.0) as f64;
+    let workers = count(&it.workers, scenario);
+    let Some(mids) = &it.mids else {
+        return it.query.0 as f64 + pair * it.fan_out.map_or(workers, f64::from);
+    };
+    let network = &scenario.virtual_network;
+    let mut groups = scenario.topology.groups();
+    groups.retain(|servers| mids.count_on(network, servers.clone()) > 0);
+    let asked = it.fan_out.map_or(groups.len() as f64, f64::from);
+    let workers: u64 = groups.iter().map(|servers| it.workers.count_on(network, servers.clone())).sum();
+    let per_group = workers as f64 / groups.len() as f64;
+    it.query.0 as f64 + pair * asked * (1.0 + per_group)
+}
+
+fn count(vms: &super::Vms, scenario: &Scenario) -> f64 {
+    vms.count(&scenario.virtual_network, scenario.topology.servers()) as f64
+}

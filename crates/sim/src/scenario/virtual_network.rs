@@ -1,0 +1,66 @@
+//! The virtual switches, and the machines behind them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Rate, Span};
+
+use super::Scheduling;
+
+/// The virtual network of every server, all alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct VirtualNetwork {
+    /// Whether servers have virtual switches. Without, a server's one machine sits at its NIC.
+    pub switch: bool,
+    /// How many virtual machines of each role a server has. A role is a name of the author's choice that workloads
+    /// refer to.
+    pub vms: BTreeMap<String, u32>,
+    /// The largest packet that a machine sends, in bytes.
+    pub mtu: u32,
+    /// What a frame on a physical link has around that packet. The paper's 54: outer Ethernet 18, IP 20, UDP 8,
+    /// VXLAN 8, and no inner header.
+    pub encapsulation: Bytes,
+    /// How much of a machine's frames the virtual switch holds for each class.
+    pub ingress: Bytes,
+    /// How much waits for a machine in each class, once switched.
+    pub egress: Bytes,
+    /// How many of a machine's frames may wait for one receiver in one class, before the machine is held back; as many
+    /// as `ingress` allows if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u32>,
+    /// The rate of a machine's virtual NIC, both ways; unlimited if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// How an egress chooses among its classes.
+    pub scheduling: Scheduling,
+    /// What a machine's stack adds to each segment that it sends or receives.
+    pub stack_delay: Span,
+    /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
+    pub stall_after: Span,
+}
+
+impl Default for VirtualNetwork {
+    fn default() -> Self {
+        Self {
+            switch: true,
+            vms: BTreeMap::from([("vm".to_owned(), 1)]),
+            mtu: 1446,
+            encapsulation: Bytes(54),
+            ingress: Bytes(256_000),
+            egress: Bytes(256_000),
+            quota: None,
+            rate: None,
+            scheduling: Scheduling::Strict,
+            stack_delay: Span::from_micros(5),
+            stall_after: Span::from_secs(10),
+        }
+    }
+}
+
+impl VirtualNetwork {
+    /// How many machines a server has.
+    pub fn vms_per_server(&self) -> u64 {
+        self.vms.values().map(|count| u64::from(*count)).sum()
+    }
+}

@@ -1,0 +1,179 @@
+//! `zovn sim`: simulated datacenters.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use comfy_table::{Table, presets};
+use serde::Serialize;
+use sim::scenario::{Fault, Plan, ScenarioError, Summary};
+
+use crate::Outcome;
+use crate::ending::{USAGE, print_json};
+
+const EXAMPLES: &str = "\
+Examples:
+  zovn sim check scenarios/zovn-fig12.toml               what it is, and whether it can be simulated
+  zovn sim check scenarios/incast.toml --json
+
+docs/scenarios.md shows every field of a scenario.";
+
+/// Simulate datacenters, packet by packet, with the very switch that runs on hosts.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Tell what a scenario is, and all that is wrong with it.
+    ///
+    /// Exit code 0 if it can be simulated, 2 if not, 1 if its file cannot be read.
+    Check {
+        /// The scenario's file (TOML; docs/scenarios.md shows every field).
+        file: PathBuf,
+        /// Tell it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Does what was asked.
+pub fn run(args: Args) -> Outcome {
+    match args.command {
+        Command::Check { file, json } => match Plan::read(&file) {
+            Ok(plan) if json => {
+                print_json(&Verdict { summary: Some(plan.summary()), faults: &[] })?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Ok(plan) => {
+                print(&plan)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(ScenarioError::Faults { faults, .. }) if json => {
+                print_json(&Verdict { summary: None, faults: &faults })?;
+                Ok(ExitCode::from(USAGE))
+            }
+            Err(ScenarioError::Faults { path, faults }) => {
+                for fault in faults {
+                    eprintln!("zovn: {}, {fault}", path.display());
+                }
+                Ok(ExitCode::from(USAGE))
+            }
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+/// What `check --json` says.
+#[derive(Serialize)]
+struct Verdict<'a> {
+    /// The scenario at a glance; none if it cannot be simulated.
+    summary: Option<Summary>,
+    /// Why it cannot.
+    faults: &'a [Fault],
+}
+
+fn print(plan: &Plan) -> io::Result<()> {
+    let summary = plan.summary();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", summary.name)?;
+    if !summary.description.is_empty() {
+        writeln!(out, "{}", summary.description)?;
+    }
+    writeln!(out)?;
+    let mut facts = bare();
+    for (name, value) in facts_of(plan, &summary) {
+        facts.add_row([name, &value]);
+    }
+    writeln!(out, "{}\n", text(facts))?;
+    let mut workloads = bare();
+    workloads.set_header(["workload", "kind", "class", "transport", "offered"]);
+    for workload in &summary.workloads {
+        let offered = match workload.offered_bps {
+            None => "as much as finds its way".to_owned(),
+            Some([least, most]) if least == most => bits(least),
+            Some([least, most]) => format!("{} to {}", bits(least), bits(most)),
+        };
+        let transport = workload.transport.name();
+        workloads.add_row([&workload.name, workload.kind, &workload.class, transport, &offered]);
+    }
+    writeln!(out, "{}", text(workloads))?;
+    if summary.cells > 1 {
+        let mut axes = bare();
+        axes.set_header(["sweep", "values"]);
+        for (name, labels) in &summary.axes {
+            axes.add_row([name, &labels.join(", ")]);
+        }
+        if summary.repeat > 1 {
+            axes.add_row(["seed", &format!("{} of them", summary.repeat)]);
+        }
+        writeln!(out, "\n{}", text(axes))?;
+    }
+    Ok(())
+}
+
+/// How large it is, a line each.
+fn facts_of(plan: &Plan, summary: &Summary) -> Vec<(&'static str, String)> {
+    let it = plan.first();
+    let switches: Vec<_> =
+        summary.switches.iter().map(|tier| format!("{} {}", tier.count, tier.tier)).collect();
+    let roles: Vec<_> =
+        summary.vms_per_server.iter().map(|(role, count)| format!("{count} {role}")).collect();
+    let mut ends: Vec<String> = it.run.duration.iter().map(|time| format!("after {time}")).collect();
+    ends.extend(it.run.queries.iter().map(|count| format!("after {count} queries")));
+    if ends.is_empty() {
+        ends.push("when all workloads are done".to_owned());
+    }
+    let capacity = format!("{} servers, {} together", summary.servers, bits(summary.access_bps));
+    let mut facts = vec![
+        ("servers", capacity),
+        ("machines", format!("{}: {} on each server", summary.vms, roles.join(", "))),
+        ("switches", switches.join(", ")),
+        ("links", summary.links.to_string()),
+        ("ends", ends.join(", or ")),
+        ("cells", summary.cells.to_string()),
+    ];
+    if summary.clients > 0 {
+        facts.insert(1, ("clients", summary.clients.to_string()));
+    }
+    facts
+}
+
+/// Bits per second as people say them.
+fn bits(bps: f64) -> String {
+    if bps == 0.0 {
+        return "nothing".to_owned();
+    }
+    let units = [(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| bps >= *scale).unwrap_or((1.0, "b/s"));
+    format!("{:.3} {unit}", bps / scale)
+}
+
+fn bare() -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table
+}
+
+fn text(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_told_in_their_unit() {
+        assert_eq!(bits(2.56e12), "2.560 Tb/s");
+        assert_eq!(bits(1.5e7), "15.000 Mb/s");
+        assert_eq!(bits(0.0), "nothing");
+    }
+}

@@ -1,0 +1,51 @@
+//! `zovn sim` as a user meets it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sim(arguments: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_zovn")).arg("sim").args(arguments).current_dir(root).output().unwrap()
+}
+
+#[test]
+fn a_shipped_scenario_is_told_at_a_glance() {
+    let output = sim(&["check", "scenarios/zovn-fig12.toml"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    for fact in ["zovn-fig12", "256 servers", "768: 1 hla, 1 mla, 1 worker", "16 tor", "36", "LL, LZ, ZL, ZZ"]
+    {
+        assert!(said.contains(fact), "{fact} is missing in\n{said}");
+    }
+    let output = sim(&["check", "scenarios/zovn-fig12.toml", "--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (object["summary"]["cells"].as_u64(), object["summary"]["vms"].as_u64()),
+        (Some(36), Some(768))
+    );
+    assert_eq!(object["faults"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_mistake_has_a_place_and_exit_code_2_and_a_missing_file_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wrong.toml");
+    std::fs::write(&file, "version = 1\nname = \"wrong\"\n[topology]\nkind = \"star\"\nserver = 3\n")
+        .unwrap();
+    let file = file.to_str().unwrap();
+    let output = sim(&["check", file]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("wrong.toml, line 5, column 1: `topology.server`"), "{said}");
+    assert!(said.contains("did you mean `servers`?"), "{said}");
+    let output = sim(&["check", file, "--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((object["faults"][0]["line"].as_u64(), output.status.code()), (Some(5), Some(2)));
+
+    let output = sim(&["check", "/nowhere.toml"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot read /nowhere.toml"), "{said}");
+}
