@@ -94,12 +94,14 @@ fn print(plan: &Plan) -> io::Result<()> {
     workloads.set_header(["workload", "kind", "class", "transport", "offered"]);
     for workload in &summary.workloads {
         let offered = match workload.offered_bps {
-            None => "as much as finds its way".to_owned(),
+            None => "as much as gets through".to_owned(),
             Some([least, most]) if least == most => bits(least),
             Some([least, most]) => format!("{} to {}", bits(least), bits(most)),
         };
         let transport = workload.transport.name();
-        workloads.add_row([&workload.name, workload.kind, &workload.class, transport, &offered]);
+        let classes: Vec<&str> = workload.classes.iter().map(String::as_str).collect();
+        let classes = classes.join(", ");
+        workloads.add_row([&workload.name, workload.kind, &classes, transport, &offered]);
     }
     writeln!(out, "{}", text(workloads))?;
     if summary.cells > 1 {
@@ -128,7 +130,7 @@ fn facts_of(plan: &Plan, summary: &Summary) -> Vec<(&'static str, String)> {
     if ends.is_empty() {
         ends.push("when all workloads are done".to_owned());
     }
-    let capacity = format!("{} servers, {} together", summary.servers, bits(summary.access_bps));
+    let capacity = format!("{}, with links of {} together", summary.servers, bits(summary.access_bps));
     let mut facts = vec![
         ("servers", capacity),
         ("machines", format!("{}: {} on each server", summary.vms, roles.join(", "))),

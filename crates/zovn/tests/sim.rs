@@ -1,6 +1,6 @@
 //! `zovn sim` as a user meets it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -10,13 +10,34 @@ fn sim(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_zovn")).arg("sim").args(arguments).current_dir(root).output().unwrap()
 }
 
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)
+}
+
+#[test]
+fn every_shipped_scenario_can_be_simulated() {
+    for entry in std::fs::read_dir(shipped("")).unwrap() {
+        let path = entry.unwrap().path();
+        let output = sim(&["check", path.to_str().unwrap()]);
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{path:?}");
+        assert!(said.starts_with(path.file_stem().unwrap().to_str().unwrap()), "{said}");
+    }
+}
+
 #[test]
 fn a_shipped_scenario_is_told_at_a_glance() {
     let output = sim(&["check", "scenarios/zovn-fig12.toml"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0));
-    for fact in ["zovn-fig12", "256 servers", "768: 1 hla, 1 mla, 1 worker", "16 tor", "36", "LL, LZ, ZL, ZZ"]
-    {
+    for fact in [
+        "zovn-fig12",
+        "256, with links of 2.560 Tb/s",
+        "768: 1 hla, 1 mla, 1 worker",
+        "16 tor",
+        "36",
+        "LL, LZ, ZL, ZZ",
+    ] {
         assert!(said.contains(fact), "{fact} is missing in\n{said}");
     }
     let output = sim(&["check", "scenarios/zovn-fig12.toml", "--json"]);
@@ -44,8 +65,22 @@ fn a_mistake_has_a_place_and_exit_code_2_and_a_missing_file_1() {
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((object["faults"][0]["line"].as_u64(), output.status.code()), (Some(5), Some(2)));
 
-    let output = sim(&["check", "/nowhere.toml"]);
+    for arguments in [&["check", "/nowhere.toml"][..], &["check", "/nowhere.toml", "--json"]] {
+        let output = sim(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+        assert!(said.starts_with("zovn: cannot read /nowhere.toml: "), "{said}");
+    }
+}
+
+#[test]
+fn each_mistake_has_a_line_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("wrong.toml");
+    let right = std::fs::read_to_string(shipped("incast.toml")).unwrap();
+    std::fs::write(&file, right.replace("servers = 33", "servers = 0").replace("60s", "0s")).unwrap();
+    let output = sim(&["check", file.to_str().unwrap()]);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot read /nowhere.toml"), "{said}");
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 2), "{said}");
+    assert!(said.lines().all(|line| line.starts_with(&format!("zovn: {}, line ", file.display()))), "{said}");
 }

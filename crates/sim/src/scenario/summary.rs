@@ -1,12 +1,12 @@
 //! A plan at a glance: how large it is, and how much it offers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::{Flows, PartitionAggregate, Plan, Scenario, Stream, Transport, WorkloadKind};
 
-/// A plan at a glance. What a sweep varies is that of the first cell, but for what is offered.
+/// A plan at a glance. What a sweep varies is that of the first cell, but for the workloads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
     /// What people call it.
@@ -29,7 +29,7 @@ pub struct Summary {
     pub vms_per_server: BTreeMap<String, u32>,
     /// What the servers' links carry together, in bits per second.
     pub access_bps: f64,
-    /// The workloads, by name.
+    /// The workloads of all cells, by name.
     pub workloads: Vec<WorkloadSummary>,
     /// Each axis of the sweep with the labels of its values.
     pub axes: Vec<(String, Vec<String>)>,
@@ -48,19 +48,19 @@ pub struct SwitchCount {
     pub count: u64,
 }
 
-/// A workload at a glance.
+/// A workload at a glance, in all cells that have one of its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorkloadSummary {
     /// What it is called.
     pub name: String,
-    /// What it is.
+    /// What it is, in the first cell that has it.
     pub kind: &'static str,
-    /// The class of its frames.
-    pub class: String,
-    /// What carries it.
+    /// The classes of its frames: several if a sweep varies it.
+    pub classes: BTreeSet<String>,
+    /// What carries it, in the first cell that has it.
     pub transport: Transport,
     /// The payload that it offers in bits per second, the least and the most of all cells; absent if it offers as much
-    /// as finds its way.
+    /// as gets through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_bps: Option<[f64; 2]>,
 }
@@ -71,20 +71,6 @@ impl Plan {
         let it = self.first();
         let network = &it.virtual_network;
         let servers = it.topology.servers();
-        let mut offered: BTreeMap<String, [f64; 2]> = BTreeMap::new();
-        for index in (0..self.len()).step_by(self.repeat() as usize) {
-            for (name, bps) in offers(&self.cell(index).scenario) {
-                let [least, most] = offered.entry(name).or_insert([bps, bps]);
-                (*least, *most) = (least.min(bps), most.max(bps));
-            }
-        }
-        let workloads = it.workloads.iter().map(|(name, workload)| WorkloadSummary {
-            name: name.clone(),
-            kind: workload.kind.name(),
-            class: workload.class.clone(),
-            transport: workload.kind.transport(),
-            offered_bps: offered.get(name).copied(),
-        });
         let labels = |axis: &super::Axis| axis.choices.iter().map(|choice| choice.label.clone()).collect();
         let tiers = it.topology.switches().into_iter();
         Summary {
@@ -98,17 +84,46 @@ impl Plan {
             vms: network.vms_per_server() * servers,
             vms_per_server: network.vms.clone(),
             access_bps: it.topology.access(it.link).rate.bits_per_sec() as f64 * servers as f64,
-            workloads: workloads.collect(),
+            workloads: self.workloads(),
             axes: self.axes().iter().map(|axis| (axis.name.clone(), labels(axis))).collect(),
             repeat: self.repeat(),
             cells: self.len(),
         }
     }
+
+    /// The workloads of all cells. Repetitions do not differ in them.
+    fn workloads(&self) -> Vec<WorkloadSummary> {
+        let mut all: BTreeMap<String, WorkloadSummary> = BTreeMap::new();
+        let mut cells: BTreeMap<String, u64> = BTreeMap::new();
+        for index in (0..self.len()).step_by(self.repeat() as usize) {
+            let scenario = self.cell(index).scenario;
+            for (name, it) in &scenario.workloads {
+                let bps = offer(&it.kind, &scenario);
+                let summary = all.entry(name.clone()).or_insert_with(|| WorkloadSummary {
+                    name: name.clone(),
+                    kind: it.kind.name(),
+                    classes: BTreeSet::new(),
+                    transport: it.kind.transport(),
+                    offered_bps: bps.map(|bps| [bps, bps]),
+                });
+                summary.classes.insert(it.class.clone());
+                let both = summary.offered_bps.zip(bps);
+                summary.offered_bps = both.map(|([least, most], bps)| [least.min(bps), most.max(bps)]);
+                *cells.entry(name.clone()).or_default() += 1;
+            }
+        }
+        // Where it is missing it offers nothing.
+        let combinations = self.len() / u64::from(self.repeat());
+        for summary in all.values_mut().filter(|summary| cells[&summary.name] < combinations) {
+            summary.offered_bps = summary.offered_bps.map(|[_, most]| [0.0, most]);
+        }
+        all.into_values().collect()
+    }
 }
 
-/// What each workload offers, in bits of payload per second, where it does not depend on what finds its way.
-fn offers(scenario: &Scenario) -> impl Iterator<Item = (String, f64)> {
-    let offer = |kind: &WorkloadKind| match kind {
+/// What a workload offers, in bits of payload per second; `None` if that depends on what gets through.
+fn offer(kind: &WorkloadKind, scenario: &Scenario) -> Option<f64> {
+    match kind {
         WorkloadKind::PartitionAggregate(it) if !it.closed => {
             Some(8e9 * query_bytes(it, scenario) / it.gaps(scenario)?.mean())
         }
@@ -117,8 +132,7 @@ fn offers(scenario: &Scenario) -> impl Iterator<Item = (String, f64)> {
             Some(rate.bits_per_sec() as f64 * count(source, scenario))
         }
         _ => None,
-    };
-    scenario.workloads.iter().filter_map(move |(name, it)| Some((name.clone(), offer(&it.kind)?)))
+    }
 }
 
 fn flows(it: &Flows, scenario: &Scenario) -> Option<f64> {
