@@ -15,6 +15,7 @@
 mod check;
 mod fabric;
 mod fault;
+mod node;
 mod plan;
 mod summary;
 mod sweep;
@@ -33,13 +34,13 @@ use units::{Class, Span};
 
 pub use fabric::{Buffer, ClassSpec, Fabric, Pfc, Scheduling, Thresholds};
 pub use fault::{Fault, ScenarioError};
+pub use node::{LinkName, Node, Tier};
 pub use plan::{Cell, Plan};
 pub use summary::{Summary, SwitchCount, WorkloadSummary};
 pub use sweep::{Axis, Choice, ParseShardError, Setting, Shard};
 pub use tcp::{Control, Profile, Tcp};
 pub use topology::{
-    Cable, Dumbbell, FatTree, KAry, Layer, LeafSpine, Link, LinkChange, LinkName, Node, Ring, RingRouting,
-    Star, Tier, Topology,
+    Cable, Dumbbell, FatTree, KAry, Layer, LeafSpine, Link, LinkChange, Ring, RingRouting, Star, Topology,
 };
 pub use virtual_network::VirtualNetwork;
 pub use words::{Arrivals, ParseWordError, Sizes, Vm, Vms};
