@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use model::ClassKind;
 use proptest::prelude::*;
-use sim::scenario::{Cell, Control, Plan, Scenario, Shard, Topology, Transport, WorkloadKind};
+use sim::scenario::{Buffer, Cell, Control, Plan, Scenario, Shard, Topology, Transport, WorkloadKind};
 use units::{Bytes, Span};
 
 /// The smallest scenario there is.
@@ -123,9 +123,10 @@ fn axes_count_like_digits_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_scenario_is_the_same_again_from_toml_and_json() {
+fn a_scenario_can_be_run_and_is_the_same_again_from_toml_and_json() {
     for entry in std::fs::read_dir(shipped("")).unwrap() {
         for cell in Plan::read(&entry.unwrap().path()).unwrap().cells() {
+            can_be_run(&cell.scenario).unwrap();
             written_and_read(&cell.scenario).unwrap();
         }
     }
@@ -360,11 +361,41 @@ fn written_and_read(scenario: &Scenario) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Whoever runs a checked scenario need not ask again.
+fn can_be_run(it: &Scenario) -> Result<(), TestCaseError> {
+    for class in it.classes.keys().filter(|class| it.physical_kind(class) == ClassKind::Lossless) {
+        for layer in it.topology.layers(it.link) {
+            if let Buffer::PrivateInput { bytes } | Buffer::PerOutput { bytes } = it.fabric.buffer {
+                let thresholds = it.fabric.pfc.thresholds(layer.link, it.longest_frame(), bytes.0);
+                prop_assert!(thresholds.is_some(), "{} {}", class, layer.name);
+            }
+        }
+    }
+    let servers = it.topology.servers() as u32;
+    for (name, workload) in &it.workloads {
+        prop_assert!(it.classes.contains_key(&workload.class));
+        for (field, vms) in workload.kind.vms() {
+            prop_assert!(vms.iter(&it.virtual_network, servers).next().is_some(), "{}.{}", name, field);
+        }
+        match &workload.kind {
+            WorkloadKind::PartitionAggregate(queries) => prop_assert!(queries.gaps(it).is_some()),
+            WorkloadKind::Flows(flows) => {
+                prop_assert!(flows.sizes(it).is_some());
+                prop_assert!(flows.gaps(it).is_some() || flows.load == Some(0.0), "{:?}", flows);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// What must hold of any text: it is refused with sentences that have a place in it, or all of it can be had.
 fn attack(text: &str) -> Result<(), TestCaseError> {
     match Plan::parse(text) {
         Ok(plan) => {
-            written_and_read(&plan.cell(plan.len() - 1).scenario)?;
+            let last = plan.cell(plan.len() - 1).scenario;
+            can_be_run(&last)?;
+            written_and_read(&last)?;
             prop_assert_eq!(plan.summary().cells, plan.len());
         }
         Err(faults) => {
@@ -412,6 +443,7 @@ proptest! {
             SMALL.replace("\"1s\"", &format!("\"{ns}ns\"\nseed = {seed}")),
             points.join(", "),
         );
+        can_be_run(parse(&text).first())?;
         written_and_read(parse(&text).first())?;
     }
 

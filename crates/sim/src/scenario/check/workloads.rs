@@ -46,6 +46,10 @@ impl Check<'_> {
                 WorkloadKind::Flows(it) => self.flows(&of, it),
                 WorkloadKind::Stream(it) => self.stream(&of, it),
             }
+            if self.found.len() == before {
+                let what = "its gaps are too short or too long to be counted: write another mean, or other `arrivals`";
+                self.ensure(self.has_gaps(workload), &of.path, what);
+            }
         }
     }
 
@@ -274,9 +278,15 @@ impl Check<'_> {
         }
         let what = "everything would come at once: raise it above 0, or write `closed = true`";
         self.ensure(closed || gap != Some(Span::ZERO), &of.field("gap"), what);
-        let what = "it would come at every moment: raise it above 0, or write `arrivals = \"fixed\"`";
-        let named = matches!(arrivals, Arrivals::Named(_));
-        self.ensure(!(closed && named && gap == Some(Span::ZERO)), &of.field("gap"), what);
+    }
+
+    /// What comes again and again has gaps that a clock can count.
+    fn has_gaps(&self, workload: &Workload) -> bool {
+        match &workload.kind {
+            WorkloadKind::PartitionAggregate(it) => it.gaps(self.scenario).is_some(),
+            WorkloadKind::Flows(it) => it.load == Some(0.0) || it.gaps(self.scenario).is_some(),
+            _ => true,
+        }
     }
 
     /// There is a distribution of this name, of sizes or of gaps.
