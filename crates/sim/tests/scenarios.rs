@@ -161,7 +161,8 @@ fn too_much_is_refused_before_it_is_made() {
     let faults = Plan::parse(
         &SMALL.replace("kind = \"star\"", &huge).replace("servers = 4", &format!("servers = {many}")),
     );
-    assert!(faults.unwrap_err()[0].what.contains("at most 100000 can be simulated"));
+    let faults = faults.unwrap_err();
+    assert!(faults[0].what.contains("at most 100000 can be simulated"), "{faults:?}");
     let values: Vec<String> = (1..=100).map(|n| n.to_string()).collect();
     let axis = |field: &str| format!("{field} = [{}]\n", values.join(", "));
     let sweep = [axis("tcp.initial_window"), axis("run.seed"), axis("workload.burst.rounds")].concat();

@@ -19,6 +19,9 @@ Examples:
 
 docs/scenarios.md shows every field of a scenario.";
 
+/// How many mistakes are told to people, who will look for one cause of all of them. JSON has the rest.
+const MOST_FAULTS: usize = 20;
+
 /// Simulate datacenters, packet by packet, with the very switch that runs on hosts.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -58,8 +61,11 @@ pub fn run(args: Args) -> Outcome {
                 Ok(ExitCode::from(USAGE))
             }
             Err(ScenarioError::Faults { path, faults }) => {
-                for fault in faults {
+                for fault in faults.iter().take(MOST_FAULTS) {
                     eprintln!("zovn: {}, {fault}", path.display());
+                }
+                if let more @ 1.. = faults.len().saturating_sub(MOST_FAULTS) {
+                    eprintln!("zovn: {}, and {more} more", path.display());
                 }
                 Ok(ExitCode::from(USAGE))
             }

@@ -70,7 +70,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// What cannot be simulated, at least one thing.
+    /// What cannot be simulated, at least one thing, in the order of the text.
     pub fn parse(text: &str) -> Result<Self, Vec<Fault>> {
         Self::parse_with(text, |_| Err(io::Error::other("this text has no folder to look in")))
     }
@@ -99,11 +99,11 @@ impl Plan {
         };
         let mut first = None;
         for index in 0..sweep.combinations() {
-            let scenario = scenario(&tree, &sweep, index).map_err(|faults| {
+            let scenario = scenario(&tree, &sweep, index).map_err(|complaints| {
+                let place = |complaint| place(&source, &sweep, index, complaint);
+                let mut faults: Vec<_> = complaints.into_iter().map(place).collect();
+                faults.sort_by_key(|fault| (fault.line, fault.column));
                 faults
-                    .into_iter()
-                    .map(|complaint| place(&source, &sweep, index, complaint))
-                    .collect::<Vec<_>>()
             })?;
             first.get_or_insert(scenario);
         }

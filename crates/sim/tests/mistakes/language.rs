@@ -262,9 +262,9 @@ fn a_mistake_in_a_sweep_is_found_where_it_is_written() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
     let text = SMALL.replace("\"1s\"", "\"0s\"").replace("servers = 4", "servers = 0");
-    let faults = Plan::parse(&format!("{text}[link]\ndelay = \"2s\"\n")).unwrap_err();
+    let faults = Plan::parse(&text.replace("[run]", "[link]\ndelay = \"2s\"\n[run]")).unwrap_err();
     let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
-    assert_eq!(fields, ["run.duration", "topology.servers", "link.delay"]);
+    assert_eq!(fields, ["link.delay", "run.duration", "topology.servers"]);
 }

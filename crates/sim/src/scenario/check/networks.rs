@@ -149,7 +149,7 @@ impl Check<'_> {
             let what =
                 format!("a virtual switch has ports for {MOST_VMS_PER_SERVER} machines, not {per_server}");
             self.complain("virtual.vms", what);
-        } else if per_server.saturating_mul(self.scenario.topology.servers()) > MOST_VMS {
+        } else if per_server.saturating_mul(self.scenario.topology.servers().min(MOST_SERVERS)) > MOST_VMS {
             self.complain(
                 "virtual.vms",
                 format!("at most {MOST_VMS} machines can be simulated: lower their number, or the servers'"),

@@ -239,15 +239,10 @@ impl Check<'_> {
         );
         self.ensure(destinations == sources || destinations == 1, &of.field("destination"), what);
         if self.found.is_empty() {
-            let it_sends_to_itself = if destinations == 1 {
-                self.overlap(&it.source, &it.destination)
-            } else {
-                let (network, servers) = (&self.scenario.virtual_network, self.servers());
-                it.source
-                    .iter(network, servers)
-                    .zip(it.destination.iter(network, servers))
-                    .any(|(a, b)| a == b)
-            };
+            let (network, servers) = (&self.scenario.virtual_network, self.servers());
+            let mut pairs = it.source.iter(network, servers).zip(it.destination.iter(network, servers));
+            let overlap = self.overlap(&it.source, &it.destination);
+            let it_sends_to_itself = overlap && (destinations == 1 || pairs.any(|(a, b)| a == b));
             let what = "a source would send to itself: choose others";
             self.ensure(!it_sends_to_itself, &of.field("destination"), what);
         }
