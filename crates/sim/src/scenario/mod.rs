@@ -212,7 +212,7 @@ impl Scenario {
     }
 
     /// A number for this scenario: the same on every machine, another one if anything that is simulated differs.
-    /// FNV-1a, 64 bits (RFC 9923 §5), of its JSON without the name, the description and what is written down.
+    /// FNV-1a, 64 bits (RFC 9923), of its JSON without the name, the description and what is written down.
     pub fn digest(&self) -> u64 {
         let bare = Self {
             name: String::new(),
