@@ -1,0 +1,61 @@
+//! A TCP endpoint, without a network.
+//!
+//! An [`Endpoint`] is one side of one connection. It owns no clock, no socket and no bytes: payload is counted, not
+//! carried, and a [`Segment`] says which stretch of the stream it stands for. Its owner tells it what the application
+//! writes and reads, what arrives and what time it is, and takes out what is to be sent:
+//!
+//! ```text
+//!                write, read, close                      poll_transmit ─▶ Segment
+//!  application ─────────────────────▶ ┌──────────────┐ ──────────────────────────▶ network
+//!              ◀───────────────────── │   Endpoint   │ ◀──────────────────────────
+//!              delivered, peer_closed └──────────────┘  handle(Segment, marked)
+//!                                        ▲        │
+//!                        handle_deadline │        ▼ next_deadline
+//!                                          clock
+//! ```
+//!
+//! After every call that may have changed something, call [`Endpoint::poll_transmit`] until it has no more, then ask for
+//! [`Endpoint::next_deadline`].
+//!
+//! Inside are two halves. The receiver puts the stream together, owes acknowledgements and opens its window. The sender
+//! keeps a record of every segment in flight (the scoreboard), estimates the round trip, decides what is lost and how much
+//! may be in flight. Windows are counted in segments, as Linux counts them, not in bytes.
+//!
+//! | subject | source | where |
+//! |---|---|---|
+//! | connections, windows, silly windows, probes | RFC 9293, 5961, 1337 | `endpoint`, `send`, `receive` |
+//! | window scale, timestamps, PAWS | RFC 7323 | `endpoint`, `receive` |
+//! | SACK, DSACK | RFC 2018, 2883 | `receive`, `scoreboard` |
+//! | timeouts | RFC 6298 | `rtt` |
+//! | fast recovery | RFC 6675 with SACK, 6582 without; 3042, 6937 | `recovery` |
+//! | time-based loss detection, tail loss probes | RFC 8985 | `rack` |
+//! | undoing what was not needed | RFC 3522, 4015, 3708 | `recovery` |
+//! | congestion control | RFC 5681, 9438, 8257, 3168; Vegas as in Linux | `control` |
+//!
+//! Not here: HyStart, F-RTO, pacing, buffers that tune themselves, urgent data, keep-alives, giving up. A sender tries for
+//! ever; its owner may [`Endpoint::abort`] it.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod config;
+mod control;
+mod endpoint;
+mod rack;
+mod receive;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod segment;
+mod send;
+
+pub use config::{Config, Control, Nagle, Profile, Rto, UnknownName};
+pub use endpoint::{Endpoint, State, Stats};
+pub use segment::{Flags, SackBlocks, Segment, SynOptions, Timestamps};
+
+use units::Instant;
+
+/// The deadline of a timer that is not running.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);

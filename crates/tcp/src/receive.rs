@@ -1,0 +1,365 @@
+//! The receiving half: puts the stream together, opens the window, owes acknowledgements.
+//!
+//! ```text
+//!        read          next                          edge
+//!  ───────┴─────────────┴────────[ range ]──[ range ]──┴──────
+//!   gone    in order      missing   out of order          not offered
+//! ```
+
+use alloc::vec::Vec;
+
+use units::{Instant, Span};
+
+use crate::segment::{SackBlocks, first};
+use crate::{Config, NEVER};
+
+/// A stretch of the stream: its first position and the one behind its last.
+type Range = (u64, u64);
+
+/// What is owed to the sender.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Owed {
+    /// Nothing.
+    Nothing,
+    /// An acknowledgement by this time.
+    By(Instant),
+    /// One at once.
+    Now,
+}
+
+/// How congestion marks are echoed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Echo {
+    /// They are not.
+    Off,
+    /// From the first mark until the sender says it has heard (RFC 3168 §6.1.3).
+    Latched,
+    /// Mark by mark (RFC 8257 §3.2).
+    Exact,
+}
+
+/// The receiving half.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    /// The position of the stream's first byte.
+    start: u64,
+    /// The next position that is expected, RCV.NXT.
+    pub next: u64,
+    /// Up to where it was offered. It never moves back.
+    edge: u64,
+    /// Up to where the application has read.
+    read: u64,
+    /// Up to where it was acknowledged.
+    acked: u64,
+    /// Where the stream ends, once that is known.
+    end: u64,
+    /// What lies beyond a gap, the most recent last.
+    ranges: Vec<Range>,
+    /// What arrived twice and is to be reported.
+    duplicate: Option<Range>,
+    owed: Owed,
+    /// An acknowledgement of what was there before the marks changed, and whether it says so.
+    before: Option<(u64, bool)>,
+    heard_at: Instant,
+    buffer: u32,
+    delay: Span,
+    /// Payload in a full segment.
+    pub mss: u16,
+    /// How many segments are still acknowledged at once.
+    quick: u8,
+    most_quick: u8,
+    /// Whether the application answers what it receives, so that acknowledgements travel with its data.
+    interactive: bool,
+    auto_read: bool,
+    /// By how many bits the windows it offers are shifted.
+    pub shift: u8,
+    pub sack: bool,
+    pub echo: Echo,
+    marked: bool,
+    /// The timestamp to echo, TS.Recent.
+    pub stamp: u32,
+}
+
+impl Receiver {
+    /// Nothing is known of the other side yet.
+    pub(crate) fn new(config: &Config) -> Self {
+        // RFC 7323 §2.3: as little as makes the window fit, 14 at most.
+        let bits = u32::BITS - config.receive_buffer.leading_zeros();
+        Self {
+            start: 0,
+            next: 0,
+            edge: 0,
+            read: 0,
+            acked: 0,
+            end: u64::MAX,
+            ranges: Vec::new(),
+            duplicate: None,
+            owed: Owed::Nothing,
+            before: None,
+            heard_at: Instant::ZERO,
+            buffer: config.receive_buffer.min(1 << 30),
+            delay: config.delayed_ack,
+            mss: config.mss,
+            quick: config.quick_acks,
+            most_quick: config.quick_acks,
+            interactive: false,
+            auto_read: config.auto_read,
+            shift: bits.saturating_sub(16).min(14) as u8,
+            sack: config.sack,
+            echo: Echo::Off,
+            marked: false,
+            stamp: 0,
+        }
+    }
+
+    /// The other side's SYN has this number.
+    pub(crate) fn open(&mut self, syn: u32) {
+        self.start = first(syn) + 1;
+        self.next = self.start;
+        self.read = self.start;
+        self.edge = self.start;
+        // The SYN itself is not.
+        self.acked = self.start - 1;
+        self.owed = Owed::Now;
+    }
+
+    /// Bytes that arrived in order.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.next.min(self.end) - self.start
+    }
+
+    /// Whether everything has arrived, and the end.
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.next > self.end
+    }
+
+    /// Whether a segment may be looked at (RFC 9293 §3.10.7.4): it lies in the window, or repeats what was not
+    /// acknowledged yet, as those do that were overtaken.
+    #[inline]
+    pub(crate) fn is_acceptable(&self, seq: u64, len: u32) -> bool {
+        seq + u64::from(len) >= self.acked && seq <= self.edge.max(self.next)
+    }
+
+    /// Whether `seq` lies in the window.
+    pub(crate) fn is_in_window(&self, seq: u64) -> bool {
+        self.next <= seq && seq <= self.edge.max(self.next)
+    }
+
+    /// Takes in payload, and the end of the stream behind it.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Instant, timeout: Span, seq: u64, len: u16, fin: bool) {
+        let end = seq + u64::from(len);
+        if fin && end <= self.edge {
+            self.end = end;
+        }
+        if now.since(self.heard_at) > timeout {
+            self.quick = self.most_quick;
+        }
+        self.heard_at = now;
+        let kept = end.min(self.edge);
+        if seq <= self.next && kept > self.next && self.ranges.is_empty() {
+            self.next = kept;
+            self.delay_ack(now);
+        } else {
+            self.place(seq, kept);
+        }
+        if self.next == self.end {
+            self.next += 1;
+            self.owed = Owed::Now;
+        }
+        if self.auto_read {
+            self.read = self.next.min(self.end);
+        }
+    }
+
+    /// Payload that is not simply the next.
+    fn place(&mut self, seq: u64, end: u64) {
+        // RFC 5681 §4.2: out of order, filling a gap and twice are all told at once.
+        self.owed = Owed::Now;
+        if end <= seq {
+            return;
+        }
+        self.quick = self.most_quick;
+        self.interactive = false;
+        let before = self.next.min(end);
+        if seq < before {
+            // RFC 2883 §4.1
+            self.duplicate = Some((seq, before));
+        }
+        if end <= self.next {
+            return;
+        }
+        let mut whole = (seq.max(self.next), end);
+        self.ranges.retain(|&(start, end)| {
+            let apart = end < whole.0 || whole.1 < start;
+            if !apart {
+                let twice = (start.max(whole.0), end.min(whole.1));
+                if twice.0 < twice.1 && self.duplicate.is_none() {
+                    self.duplicate = Some(twice);
+                }
+                whole = (start.min(whole.0), end.max(whole.1));
+            }
+            apart
+        });
+        if whole.0 <= self.next {
+            self.next = whole.1;
+        } else {
+            self.ranges.push(whole);
+        }
+    }
+
+    #[inline]
+    fn delay_ack(&mut self, now: Instant) {
+        // RFC 9293 §3.8.6.3: at least for every second full segment.
+        if self.is_quick() || self.next - self.acked > u64::from(self.mss) {
+            self.owed = Owed::Now;
+        } else if self.owed == Owed::Nothing {
+            self.owed = Owed::By(now + self.delay);
+        }
+    }
+
+    fn is_quick(&self) -> bool {
+        self.quick > 0 && !self.interactive
+    }
+
+    /// Data is sent. Soon after some was received, it is taken for an answer.
+    #[inline]
+    pub(crate) fn answered(&mut self, now: Instant) {
+        if self.next > self.start && now.since(self.heard_at) < self.delay {
+            self.interactive = true;
+        }
+    }
+
+    /// A segment with payload came with this mark, and CWR if its sender has reduced its window. To be told before the
+    /// payload.
+    #[inline]
+    pub(crate) fn observe(&mut self, marked: bool, reduced: bool) {
+        match self.echo {
+            Echo::Off => {}
+            Echo::Latched => self.marked = marked || self.marked && !reduced,
+            Echo::Exact if marked != self.marked => {
+                // What waits was received under the old mark, and has to say so.
+                if matches!(self.owed, Owed::By(_)) {
+                    self.before = Some((self.next, self.marked));
+                }
+                self.marked = marked;
+                self.owed = Owed::Now;
+            }
+            Echo::Exact => {}
+        }
+    }
+
+    /// Whether an acknowledgement says that congestion was marked.
+    #[inline]
+    pub(crate) fn echoes(&self) -> bool {
+        self.marked
+    }
+
+    /// The application has read `bytes`.
+    pub(crate) fn consume(&mut self, bytes: u64) {
+        self.read = (self.read + bytes).min(self.next.min(self.end));
+        // As Linux does: when the window that is left has doubled, and by no less than a segment would fill (RFC 9293
+        // §3.8.6.2.2).
+        let left = self.edge.saturating_sub(self.next);
+        if !self.is_finished() && self.best_edge() > self.edge && self.best_edge() - self.next >= 2 * left {
+            self.owed = Owed::Now;
+        }
+    }
+
+    /// Bytes that arrived in order and wait for the application.
+    pub(crate) fn unread(&self) -> u64 {
+        self.next.min(self.end) - self.read
+    }
+
+    /// How far the window could reach, moved by no less than silly window avoidance asks for (RFC 9293 §3.8.6.2.2).
+    #[inline]
+    fn best_edge(&self) -> u64 {
+        let edge = self.read + u64::from(self.buffer);
+        if edge >= self.edge + u64::from(self.mss).min(u64::from(self.buffer / 2)) { edge } else { self.edge }
+    }
+
+    /// The window to offer now, shifted unless it is a SYN's.
+    #[inline]
+    pub(crate) fn offer(&mut self, shift: u8) -> u16 {
+        self.edge = self.best_edge();
+        let window = (self.edge.saturating_sub(self.next) >> shift).min(u64::from(u16::MAX));
+        // What does not fit the field is not offered.
+        self.edge = self.edge.min(self.next + (window << shift) + (1 << shift) - 1);
+        window as u16
+    }
+
+    /// An acknowledgement goes out with a segment.
+    #[inline]
+    pub(crate) fn told(&mut self) {
+        if self.is_quick() {
+            let segments = (self.next - self.acked).div_ceil(u64::from(self.mss)).max(1);
+            self.quick = self.quick.saturating_sub(segments.min(255) as u8);
+        }
+        self.owed = Owed::Nothing;
+        self.acked = self.next;
+    }
+
+    /// Up to where it was acknowledged, Last.ACK.sent.
+    #[inline]
+    pub(crate) fn acked(&self) -> u64 {
+        self.acked
+    }
+
+    /// Nothing is owed any more.
+    pub(crate) fn settle(&mut self) {
+        self.owed = Owed::Nothing;
+        self.before = None;
+    }
+
+    /// Asks for an acknowledgement at once.
+    pub(crate) fn owe(&mut self) {
+        self.owed = Owed::Now;
+    }
+
+    /// Whether an acknowledgement is due.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        match self.owed {
+            Owed::Nothing => false,
+            Owed::By(at) => at <= now,
+            Owed::Now => true,
+        }
+    }
+
+    /// Whether one is due that says more than where the stream stands. Such a one travels alone, so that segments with
+    /// payload keep their size.
+    #[inline]
+    pub(crate) fn is_report_due(&self) -> bool {
+        self.owed == Owed::Now && self.sack && (!self.ranges.is_empty() || self.duplicate.is_some())
+    }
+
+    /// The acknowledgement of what was there before marks changed.
+    #[inline]
+    pub(crate) fn take_before(&mut self) -> Option<(u64, bool)> {
+        self.before.take()
+    }
+
+    /// When an acknowledgement is due.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Instant {
+        match self.owed {
+            Owed::By(at) => at,
+            Owed::Nothing | Owed::Now => NEVER,
+        }
+    }
+
+    /// What lies beyond gaps, the most recent first (RFC 2018 §4), after what came twice (RFC 2883 §4).
+    pub(crate) fn sack_blocks(&mut self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        if self.sack {
+            let duplicate = self.duplicate.take();
+            for (start, end) in duplicate.into_iter().chain(self.ranges.iter().rev().copied()) {
+                if !blocks.push(start as u32, end as u32) {
+                    break;
+                }
+            }
+        }
+        blocks
+    }
+}

@@ -1,0 +1,378 @@
+//! What to do about losses: when to believe in one, how far the window falls, what is sent again, and how all that is
+//! taken back.
+//!
+//! ```text
+//!            marked             lost                    lost
+//!     Open ─────────▶ Cwr ──────────────▶ Recovery ◀──────────── Open
+//!      ▲               │                     │  │
+//!      │  high is acknowledged, or it was    │  │ timeout
+//!      └──────────── not needed ─────────────┘  ▼
+//!      └─────────────────────────────────────  Loss ◀── timeout, anywhere
+//! ```
+
+use units::Instant;
+
+use crate::rtt::ticks;
+use crate::scoreboard::{Delivery, Fate};
+use crate::send::{Ack, Sender};
+use crate::{Config, NEVER};
+
+/// Duplicate acknowledgements that stand for a loss (RFC 5681 §3.2).
+const DUPLICATES: u32 = 3;
+
+/// What the sender is busy with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Phase {
+    /// Nothing is known to be wrong.
+    Open,
+    /// The window falls because of a mark (RFC 3168 §6.1.2).
+    Cwr,
+    /// The window falls because of a loss, and what is lost is sent again.
+    Recovery,
+    /// A timeout: the window begins anew from one segment.
+    Loss,
+}
+
+impl Phase {
+    /// Whether the window is falling.
+    #[inline]
+    pub(crate) fn is_reducing(self) -> bool {
+        matches!(self, Self::Cwr | Self::Recovery)
+    }
+}
+
+/// Proportional rate reduction (RFC 6937 §3): the window falls by what is delivered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Prr {
+    delivered: u32,
+    out: u32,
+    /// The window before.
+    size: u32,
+}
+
+/// What it takes to undo a reduction.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undo {
+    /// Where the stream stood when it began.
+    from: u64,
+    /// The window and threshold before.
+    size: u32,
+    threshold: u32,
+    /// The clock when a segment was first sent again.
+    stamp: u32,
+    /// Segments that were sent again and not reported as duplicates.
+    pending: u32,
+    /// Whether one was sent again.
+    resent: bool,
+    is_possible: bool,
+}
+
+/// The state of repair.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovery {
+    pub phase: Phase,
+    /// A phase is over when this is acknowledged: SND.NXT when it began.
+    high: u64,
+    /// Duplicate acknowledgements, if there is no SACK.
+    pub duplicates: u32,
+    /// Timeouts without progress.
+    pub retries: u32,
+    prr: Prr,
+    undo: Undo,
+    /// Whether a lost segment is sent whatever the window says (RFC 6675 §5, step 4.3).
+    pub force: bool,
+    /// Whether the one rescue retransmission of this recovery is used up.
+    rescued: bool,
+}
+
+impl Recovery {
+    pub(crate) fn new(first: u64) -> Self {
+        Self {
+            phase: Phase::Open,
+            high: first,
+            duplicates: 0,
+            retries: 0,
+            prr: Prr::default(),
+            undo: Undo::default(),
+            force: false,
+            rescued: false,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_sent(&mut self) {
+        self.prr.out = self.prr.out.saturating_add(1);
+    }
+
+    pub(crate) fn note_resent(&mut self, config: &Config, now: Instant) {
+        if !self.undo.resent {
+            self.undo.resent = true;
+            self.undo.stamp = config.timestamps.map_or(0, |tick| ticks(now, tick));
+        }
+        self.undo.pending += 1;
+    }
+
+    fn begin(&mut self, phase: Phase, next: u64) {
+        self.phase = phase;
+        self.high = next;
+        self.rescued = false;
+    }
+
+    /// A segment arrived twice: one that was sent again was not needed (RFC 3708 §2).
+    fn note_duplicate(&mut self, start: u64, segments: u32) {
+        if start >= self.undo.from {
+            self.undo.pending = self.undo.pending.saturating_sub(segments);
+        }
+    }
+
+    /// Whether nothing of what was sent again had been lost.
+    fn is_spurious(&self, echo: Option<u32>, advanced: bool) -> bool {
+        let undo = &self.undo;
+        // RFC 3522 §3.2, step 5: what is acknowledged was sent before anything was sent again.
+        let original = echo.is_some_and(|echo| (echo.wrapping_sub(undo.stamp) as i32) < 0);
+        undo.is_possible && undo.resent && (undo.pending == 0 || advanced && original)
+    }
+}
+
+impl Sender {
+    /// Counts duplicate acknowledgements where there is no SACK (RFC 5681 §2), each for one segment that has arrived.
+    pub(crate) fn count_duplicates(
+        &mut self,
+        ack: &Ack<'_>,
+        advanced: bool,
+        moved: bool,
+        news: &mut Delivery,
+    ) {
+        let recovery = &mut self.recovery;
+        if advanced {
+            news.segments = news.acked.saturating_sub(recovery.duplicates).max(1);
+            recovery.duplicates = match recovery.phase {
+                // One of them filled the gap, the others had been counted.
+                Phase::Recovery => recovery.duplicates.saturating_sub(news.acked.saturating_sub(1)),
+                _ => 0,
+            };
+            return;
+        }
+        // After a timeout everything is sent again, and what had arrived makes duplicates: they tell of no arrival.
+        let tells = recovery.phase != Phase::Loss || self.next > recovery.high;
+        if tells && ack.bare && !moved && recovery.duplicates < self.scoreboard.in_flight() {
+            recovery.duplicates += 1;
+            news.segments += 1;
+        }
+    }
+
+    /// Draws the conclusions from an acknowledgement: is a phase over, was it needed, what is lost? Returns how many are.
+    #[inline]
+    pub(crate) fn repair(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        ack: &Ack<'_>,
+        advanced: bool,
+        duplicate: Option<(u64, u64)>,
+        news: &Delivery,
+    ) -> u32 {
+        let racks = config.rack_tlp && self.sack;
+        if racks {
+            self.rack.update(now, news);
+            self.settle_probe(advanced, duplicate, news);
+        }
+        if let Some((start, end)) = duplicate {
+            let segments = end.saturating_sub(start).div_ceil(u64::from(self.mss));
+            self.recovery.note_duplicate(start, segments as u32);
+            self.rack.on_duplicate(self.una, self.next);
+        }
+        let is_calm = self.recovery.phase == Phase::Open
+            && self.scoreboard.in_flight() == self.scoreboard.len()
+            && self.recovery.duplicates == 0;
+        if is_calm && !ack.marked && duplicate.is_none() {
+            self.reorder_at = NEVER;
+            return 0;
+        }
+
+        if (advanced || duplicate.is_some()) && self.recovery.is_spurious(ack.echo, advanced) && config.undo {
+            self.undo();
+        } else if self.recovery.phase != Phase::Open && self.una >= self.recovery.high {
+            self.finish();
+        }
+        let newly_lost = if racks {
+            self.detect_by_time(config, now)
+        } else if self.sack {
+            self.scoreboard.mark_by_count()
+        } else {
+            self.detect_by_duplicates(advanced)
+        };
+        let is_undisturbed = matches!(self.recovery.phase, Phase::Open | Phase::Cwr);
+        if is_undisturbed && self.scoreboard.lost() > 0 {
+            self.enter_recovery(config);
+        } else if self.recovery.phase == Phase::Open && ack.marked && self.ecn {
+            self.enter_cwr(config);
+        }
+        newly_lost
+    }
+
+    /// NewReno (RFC 6582 §3.2): the third duplicate, or an acknowledgement that stops within a recovery, is about the first
+    /// segment that is missing.
+    fn detect_by_duplicates(&mut self, advanced: bool) -> u32 {
+        let recovery = &mut self.recovery;
+        let is_lost = match recovery.phase {
+            // Step 1: duplicates about what was sent before the last phase began tell nothing new.
+            Phase::Open | Phase::Cwr => recovery.duplicates >= DUPLICATES && self.una > recovery.high,
+            // Step 3, of which no more than the first is due at once.
+            Phase::Recovery => advanced,
+            Phase::Loss => false,
+        };
+        if is_lost && !self.scoreboard.is_empty() {
+            recovery.force = true;
+            u32::from(self.scoreboard.mark_lost(0))
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn enter_recovery(&mut self, config: &Config) {
+        self.counters.recoveries += 1;
+        if self.recovery.phase != Phase::Cwr {
+            self.prepare_undo();
+            let threshold = self.algorithm.on_loss(&self.window);
+            self.fall_to(config, threshold);
+        }
+        self.recovery.begin(Phase::Recovery, self.next);
+        self.recovery.force = true;
+    }
+
+    fn enter_cwr(&mut self, config: &Config) {
+        self.recovery.undo.is_possible = false;
+        let threshold = self.algorithm.on_mark(&self.window);
+        self.fall_to(config, threshold);
+        self.recovery.begin(Phase::Cwr, self.next);
+    }
+
+    /// The window begins to fall.
+    fn fall_to(&mut self, config: &Config, threshold: u32) {
+        self.recovery.prr = Prr { size: self.window.size, ..Prr::default() };
+        self.window.threshold = threshold;
+        self.window.forget_credit();
+        if !config.prr {
+            self.window.size = threshold;
+        }
+        self.reduced = true;
+        self.algorithm.on_calm(false, self.next);
+    }
+
+    fn prepare_undo(&mut self) {
+        self.recovery.undo = Undo {
+            from: self.una,
+            size: self.window.size,
+            threshold: self.window.threshold,
+            is_possible: true,
+            ..Undo::default()
+        };
+    }
+
+    /// What was lost has been repaired.
+    fn finish(&mut self) {
+        match self.recovery.phase {
+            Phase::Open => {}
+            Phase::Cwr | Phase::Recovery => self.window.size = self.window.threshold,
+            // Slow start goes on.
+            Phase::Loss => {}
+        }
+        if self.recovery.phase == Phase::Recovery {
+            self.rack.on_recovered();
+        }
+        self.calm_down();
+    }
+
+    fn calm_down(&mut self) {
+        self.recovery.phase = Phase::Open;
+        self.recovery.duplicates = 0;
+        self.recovery.force = false;
+        self.algorithm.on_calm(true, self.next);
+    }
+
+    /// Nothing had been lost: the window is what it was (RFC 4015 §3.2).
+    fn undo(&mut self) {
+        self.counters.spurious += 1;
+        self.scoreboard.unmark_lost();
+        self.window.size = self.window.size.max(self.recovery.undo.size);
+        self.window.threshold = self.window.threshold.max(self.recovery.undo.threshold);
+        self.recovery.undo.is_possible = false;
+        self.calm_down();
+    }
+
+    /// Lets the window fall by what was delivered (RFC 6937 §3, with the slow start bound while nothing more is lost).
+    pub(crate) fn reduce(&mut self, config: &Config, delivered: u32, newly_lost: u32, advanced: bool) {
+        if !config.prr || delivered == 0 {
+            return;
+        }
+        let (in_flight, threshold) = (self.pipe(), self.window.threshold);
+        let prr = &mut self.recovery.prr;
+        prr.delivered += delivered;
+        let allowed = if in_flight > threshold {
+            let share = u64::from(threshold) * u64::from(prr.delivered);
+            (share.div_ceil(u64::from(prr.size)) as u32).saturating_sub(prr.out)
+        } else {
+            let grown = u32::from(advanced && newly_lost == 0);
+            let bound = prr.delivered.saturating_sub(prr.out).max(delivered) + grown;
+            bound.min(threshold - in_flight)
+        };
+        // The first retransmission is never late.
+        let least = u32::from(prr.out == 0);
+        self.window.size = in_flight + allowed.max(least);
+    }
+
+    /// The timer ran out (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
+    pub(crate) fn on_timeout(&mut self, config: &Config, now: Instant) {
+        self.counters.timeouts += 1;
+        if self.scoreboard.get(0).fate == Fate::Sacked {
+            self.scoreboard.forget_sacks();
+        }
+        let recovery = &mut self.recovery;
+        let is_first = match recovery.phase {
+            Phase::Open => true,
+            Phase::Loss => recovery.retries == 0,
+            Phase::Cwr | Phase::Recovery => self.una >= recovery.high,
+        };
+        recovery.retries += 1;
+        recovery.duplicates = 0;
+        if is_first {
+            self.prepare_undo();
+            self.window.threshold = self.algorithm.on_loss(&self.window);
+        }
+        if config.rack_tlp && self.sack {
+            // RFC 8985 §6.3: what was sent just now is not given up with the rest.
+            let patience = self.patience();
+            self.scoreboard.mark_where(|index, sent| index == 0 || sent.sent_at + patience <= now);
+        } else {
+            self.scoreboard.mark_where(|_, _| true);
+        }
+        self.window.size = self.pipe() + 1;
+        self.window.forget_credit();
+        self.algorithm.on_timeout();
+        self.recovery.begin(Phase::Loss, self.next);
+        self.recovery.force = true;
+        self.reduced = true;
+        self.probe.forget();
+        self.probe_at = NEVER;
+        self.reorder_at = NEVER;
+        self.rtt.back_off();
+        self.timeout_at = now + self.rtt.timeout();
+    }
+
+    /// What may be sent although nobody says it is lost, when there is nothing better to send (RFC 6675 §4, NextSeg, rules 3
+    /// and 4).
+    pub(crate) fn doubtful(&mut self, config: &Config) -> Option<usize> {
+        if self.recovery.phase != Phase::Recovery || !self.sack || config.rack_tlp {
+            return None;
+        }
+        if let Some(index) = self.scoreboard.first_doubtful() {
+            return Some(index);
+        }
+        if self.recovery.rescued {
+            return None;
+        }
+        self.recovery.rescued = true;
+        self.scoreboard.last_missing().filter(|index| !self.scoreboard.get(*index).again)
+    }
+}

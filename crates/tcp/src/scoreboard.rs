@@ -1,0 +1,422 @@
+//! The scoreboard: a record of every segment in flight, and what has become of it (RFC 6675 §3).
+//!
+//! Records lie in the order of the stream and cover it without gaps from the first unacknowledged byte to the next one to
+//! be sent. A segment that is sent again keeps its record, and its bounds.
+//!
+//! ```text
+//!   acknowledged │ Lost │ Sacked │ InFlight, twice │ Sacked │ InFlight │ not sent yet
+//!               una                                                   next
+//! ```
+
+use alloc::collections::VecDeque;
+
+use units::{Instant, Span};
+
+/// What has become of a segment.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fate {
+    /// Sent, and not heard of.
+    InFlight,
+    /// It has arrived, beyond a gap.
+    Sacked,
+    /// Given up; to be sent again.
+    Lost,
+}
+
+/// A segment that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// Where it begins.
+    pub seq: u64,
+    /// When it was last sent.
+    pub sent_at: Instant,
+    /// Bytes of payload.
+    pub len: u16,
+    /// Whether it ends the stream.
+    pub fin: bool,
+    /// Whether it was sent more than once.
+    pub again: bool,
+    pub fate: Fate,
+}
+
+impl Sent {
+    /// The position behind it.
+    #[inline]
+    pub(crate) fn end(&self) -> u64 {
+        self.seq + u64::from(self.len) + u64::from(self.fin)
+    }
+}
+
+/// What one acknowledgement says has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    now: Instant,
+    min_rtt: Span,
+    /// Segments that had not been known to be delivered.
+    pub segments: u32,
+    /// Segments that left the scoreboard.
+    pub acked: u32,
+    /// When the earliest of the newly delivered was sent, if it was sent once.
+    pub oldest: Option<Instant>,
+    /// The one sent last, by time and position. A copy that came back sooner than any round trip is its original.
+    pub latest: Option<(Instant, u64)>,
+    /// Whether one of the newly acknowledged was sent more than once: no sample can be taken from its time (Karn).
+    pub ambiguous: bool,
+    /// The lowest and highest end among the newly delivered; the lowest only of those sent once.
+    pub lowest_end: u64,
+    pub highest_end: u64,
+}
+
+impl Delivery {
+    #[inline]
+    pub(crate) fn new(now: Instant, min_rtt: Span) -> Self {
+        Self {
+            now,
+            min_rtt,
+            segments: 0,
+            acked: 0,
+            oldest: None,
+            latest: None,
+            ambiguous: false,
+            lowest_end: u64::MAX,
+            highest_end: 0,
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, sent: &Sent) {
+        self.segments += 1;
+        let end = sent.end();
+        self.highest_end = self.highest_end.max(end);
+        if sent.again {
+            self.ambiguous = true;
+            // RFC 8985 §6.2, step 2
+            if self.now.since(sent.sent_at) < self.min_rtt {
+                return;
+            }
+        } else {
+            self.lowest_end = self.lowest_end.min(end);
+            let oldest = self.oldest.get_or_insert(sent.sent_at);
+            *oldest = sent.sent_at.min(*oldest);
+        }
+        self.latest = self.latest.max(Some((sent.sent_at, end)));
+    }
+}
+
+/// The records.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scoreboard {
+    sent: VecDeque<Sent>,
+    in_flight: u32,
+    lost: u32,
+    /// The end of the highest that was sacked.
+    highest_sacked: u64,
+    /// Everything below was judged by the rule of three (`mark_by_count`).
+    judged: u64,
+    /// No lost record begins below.
+    lost_from: u64,
+}
+
+impl Scoreboard {
+    /// Segments from the first unacknowledged one on.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.sent.len() as u32
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.is_empty()
+    }
+
+    /// Segments believed to be in the network.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Segments to be sent again.
+    #[inline]
+    pub(crate) fn lost(&self) -> u32 {
+        self.lost
+    }
+
+    /// Segments that arrived beyond a gap.
+    #[inline]
+    pub(crate) fn sacked(&self) -> u32 {
+        self.len() - self.in_flight - self.lost
+    }
+
+    pub(crate) fn get(&self, index: usize) -> &Sent {
+        &self.sent[index]
+    }
+
+    /// A new segment leaves.
+    #[inline]
+    pub(crate) fn push(&mut self, sent: Sent) {
+        self.in_flight += 1;
+        self.sent.push_back(sent);
+    }
+
+    /// Everything below `una` has arrived.
+    #[inline]
+    pub(crate) fn acknowledge(&mut self, una: u64, news: &mut Delivery) {
+        while let Some(first) = self.sent.front_mut() {
+            if first.end() > una {
+                if first.seq < una {
+                    // Its front was taken, its rest not.
+                    first.len -= (una - first.seq) as u16;
+                    first.seq = una;
+                }
+                break;
+            }
+            match first.fate {
+                Fate::InFlight => self.in_flight -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::Sacked => {}
+            }
+            if first.fate != Fate::Sacked {
+                news.note(first);
+            }
+            news.acked += 1;
+            self.sent.pop_front();
+        }
+    }
+
+    /// The segments within `start..end` have arrived (RFC 2018 §4). What is covered in part has not.
+    pub(crate) fn sack(&mut self, start: u64, end: u64, news: &mut Delivery) {
+        let from = self.sent.partition_point(|sent| sent.seq < start);
+        for sent in self.sent.range_mut(from..) {
+            if sent.end() > end {
+                break;
+            }
+            match sent.fate {
+                Fate::InFlight => self.in_flight -= 1,
+                Fate::Lost => self.lost -= 1,
+                Fate::Sacked => continue,
+            }
+            sent.fate = Fate::Sacked;
+            news.note(sent);
+            self.highest_sacked = self.highest_sacked.max(sent.end());
+        }
+    }
+
+    /// Gives a segment up, if it is in flight.
+    pub(crate) fn mark_lost(&mut self, index: usize) -> bool {
+        let sent = &mut self.sent[index];
+        if sent.fate != Fate::InFlight {
+            return false;
+        }
+        sent.fate = Fate::Lost;
+        self.in_flight -= 1;
+        self.lost += 1;
+        self.lost_from = self.lost_from.min(sent.seq);
+        true
+    }
+
+    /// Gives up every segment above which three have arrived (RFC 6675 §4, IsLost), unless it was sent again already.
+    /// Returns how many.
+    pub(crate) fn mark_by_count(&mut self) -> u32 {
+        let mut index = self.sent.partition_point(|sent| sent.seq < self.highest_sacked);
+        let mut above = 0;
+        while above < 3 {
+            if index == 0 {
+                return 0;
+            }
+            index -= 1;
+            above += u32::from(self.sent[index].fate == Fate::Sacked);
+        }
+        let judged = self.sent[index].seq;
+        let mut newly = 0;
+        while index > 0 && self.sent[index - 1].seq >= self.judged {
+            index -= 1;
+            newly += u32::from(!self.sent[index].again && self.mark_lost(index));
+        }
+        self.judged = self.judged.max(judged);
+        newly
+    }
+
+    /// Gives up every segment that was sent before `latest`, which has arrived, and at least `patience` ago (RFC 8985 §6.2,
+    /// step 5). Returns how many, and when the patience with all others ends.
+    pub(crate) fn mark_by_time(
+        &mut self,
+        latest: (Instant, u64),
+        patience: Span,
+        now: Instant,
+    ) -> (u32, Option<Instant>) {
+        let (mut newly, mut wake) = (0, None);
+        for index in 0..self.sent.len() {
+            let sent = &self.sent[index];
+            if sent.fate != Fate::InFlight {
+                continue;
+            }
+            if (sent.sent_at, sent.end()) >= latest {
+                if sent.again {
+                    continue;
+                }
+                // Nor was anything behind it sent earlier.
+                break;
+            }
+            let due = sent.sent_at + patience;
+            if due <= now {
+                newly += u32::from(self.mark_lost(index));
+            } else {
+                wake = wake.max(Some(due));
+            }
+        }
+        (newly, wake)
+    }
+
+    /// Gives up everything that `holds` of, after a timeout.
+    pub(crate) fn mark_where(&mut self, mut holds: impl FnMut(usize, &Sent) -> bool) {
+        for index in 0..self.sent.len() {
+            if holds(index, &self.sent[index]) {
+                self.mark_lost(index);
+            }
+        }
+    }
+
+    /// Nothing was lost after all.
+    pub(crate) fn unmark_lost(&mut self) {
+        for sent in &mut self.sent {
+            if sent.fate == Fate::Lost {
+                sent.fate = Fate::InFlight;
+            }
+        }
+        self.in_flight += self.lost;
+        self.lost = 0;
+    }
+
+    /// The other side has thrown away what it had out of order (RFC 2018 §8).
+    pub(crate) fn forget_sacks(&mut self) {
+        for sent in &mut self.sent {
+            if sent.fate == Fate::Sacked {
+                sent.fate = Fate::InFlight;
+                self.in_flight += 1;
+            }
+        }
+    }
+
+    /// The first lost segment.
+    pub(crate) fn first_lost(&mut self) -> Option<usize> {
+        if self.lost == 0 {
+            return None;
+        }
+        let from = self.sent.partition_point(|sent| sent.seq < self.lost_from);
+        let ahead = self.sent.range(from..).position(|sent| sent.fate == Fate::Lost);
+        let index = from + ahead.expect("lost segments are counted, and none begins below `lost_from`");
+        self.lost_from = self.sent[index].seq;
+        Some(index)
+    }
+
+    /// The first segment that has not arrived, was sent once, and begins below the highest that has arrived (RFC 6675 §4,
+    /// NextSeg, rule 3).
+    pub(crate) fn first_doubtful(&self) -> Option<usize> {
+        let from = self.sent.partition_point(|sent| sent.seq < self.judged);
+        let doubtful = |sent: &Sent| sent.fate == Fate::InFlight && !sent.again;
+        let index = from + self.sent.range(from..).position(doubtful)?;
+        (self.sent[index].seq < self.highest_sacked).then_some(index)
+    }
+
+    /// The last segment that has not arrived.
+    pub(crate) fn last_missing(&self) -> Option<usize> {
+        self.sent.iter().rposition(|sent| sent.fate != Fate::Sacked)
+    }
+
+    /// A segment leaves once more.
+    pub(crate) fn resend(&mut self, index: usize, now: Instant) -> Sent {
+        let sent = &mut self.sent[index];
+        if sent.fate == Fate::Lost {
+            self.lost -= 1;
+            self.in_flight += 1;
+            sent.fate = Fate::InFlight;
+        }
+        sent.sent_at = now;
+        sent.again = true;
+        *sent
+    }
+
+    /// Recounts, and compares with what is kept.
+    #[cfg(test)]
+    pub(crate) fn audit(&self) {
+        let count = |fate| self.sent.iter().filter(|sent| sent.fate == fate).count() as u32;
+        assert_eq!((count(Fate::InFlight), count(Fate::Lost)), (self.in_flight, self.lost));
+        assert!(self.sent.iter().zip(self.sent.iter().skip(1)).all(|(a, b)| a.end() == b.seq));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten segments of 100 bytes, sent a nanosecond apart.
+    fn ten() -> Scoreboard {
+        let mut scoreboard = Scoreboard::default();
+        for n in 0..10 {
+            scoreboard.push(Sent {
+                seq: 1000 + 100 * n,
+                sent_at: Instant::from_nanos(n),
+                len: 100,
+                fin: false,
+                again: false,
+                fate: Fate::InFlight,
+            });
+        }
+        scoreboard
+    }
+
+    fn news() -> Delivery {
+        Delivery::new(Instant::from_nanos(1000), Span::from_nanos(500))
+    }
+
+    #[test]
+    fn three_above_make_a_segment_lost() {
+        let mut scoreboard = ten();
+        let mut news = news();
+        scoreboard.sack(1200, 1300, &mut news);
+        scoreboard.sack(1400, 1500, &mut news);
+        assert_eq!(scoreboard.mark_by_count(), 0);
+        scoreboard.sack(1700, 1800, &mut news);
+        assert_eq!(scoreboard.mark_by_count(), 2);
+        scoreboard.audit();
+        assert_eq!((news.segments, scoreboard.sacked(), scoreboard.lost()), (3, 3, 2));
+        // What was sent again is not judged again; what lies between is, once there are three above it.
+        assert_eq!(scoreboard.first_lost(), Some(0));
+        scoreboard.resend(0, Instant::from_nanos(50));
+        scoreboard.sack(1800, 2000, &mut news);
+        assert_eq!(scoreboard.mark_by_count(), 3);
+        assert_eq!(scoreboard.first_lost(), Some(1));
+        scoreboard.audit();
+    }
+
+    #[test]
+    fn an_acknowledgement_tells_only_what_is_new() {
+        let mut scoreboard = ten();
+        scoreboard.sack(1300, 1500, &mut news());
+        scoreboard.resend(1, Instant::from_nanos(900));
+        let mut told = news();
+        scoreboard.acknowledge(1650, &mut told);
+        scoreboard.audit();
+        // Of 1000, 1100 (twice), 1200, 1300 and 1400 (known) and 1500; the first half of 1600.
+        assert_eq!((told.acked, told.segments, told.ambiguous), (6, 4, true));
+        assert_eq!(told.oldest, Some(Instant::ZERO));
+        // The copy came back after 100 ns, and no round trip is below 500.
+        assert_eq!(told.latest, Some((Instant::from_nanos(5), 1600)));
+        assert_eq!((scoreboard.get(0).seq, scoreboard.get(0).len), (1650, 50));
+    }
+
+    #[test]
+    fn what_was_given_up_can_be_taken_back() {
+        let mut scoreboard = ten();
+        scoreboard.sack(1800, 2000, &mut news());
+        scoreboard.mark_where(|index, _| index < 5);
+        assert_eq!((scoreboard.lost(), scoreboard.in_flight(), scoreboard.sacked()), (5, 3, 2));
+        assert_eq!(scoreboard.last_missing(), Some(7));
+        scoreboard.unmark_lost();
+        scoreboard.audit();
+        assert_eq!((scoreboard.lost(), scoreboard.in_flight()), (0, 8));
+        scoreboard.forget_sacks();
+        scoreboard.audit();
+        assert_eq!(scoreboard.in_flight(), 10);
+    }
+}
