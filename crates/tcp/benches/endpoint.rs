@@ -92,7 +92,7 @@ fn count(pair: &mut Pair, bytes: u64) -> u64 {
 }
 
 fn transfers(c: &mut Criterion) {
-    println!("Endpoint {} bytes, Segment {} bytes", size_of::<Endpoint>(), size_of::<Segment>());
+    eprintln!("Endpoint {} bytes, Segment {} bytes", size_of::<Endpoint>(), size_of::<Segment>());
     let bulk = Config { receive_buffer: 128 * 1448, ..Config::default() };
     for (name, bytes) in [("bulk", 1448 * 20_000), ("message", 20_000)] {
         let mut group = c.benchmark_group(name);

@@ -31,7 +31,8 @@ pub enum Nagle {
     Minshall,
 }
 
-/// The retransmission timeout, RFC 6298 §2: `clamp(SRTT + max(granularity, 4 RTTVAR), min, max)`, and `slop` on top.
+/// The retransmission timeout, RFC 6298 §2: `max(SRTT + max(granularity, 4 RTTVAR), min)`, doubled by each timeout, and
+/// `slop` on top; `max` at most.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rto {
     /// Before there is a sample.
@@ -42,7 +43,7 @@ pub struct Rto {
     pub max: Span,
     /// The least that is added to the round trip: a clock's granularity; Linux keeps its minimum here as well.
     pub granularity: Span,
-    /// Added in any case (FreeBSD's `rexmit_slop`).
+    /// Added once there is a sample, however often the rest was doubled (FreeBSD's `rexmit_slop`).
     pub slop: Span,
 }
 

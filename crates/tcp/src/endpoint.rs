@@ -188,7 +188,7 @@ impl Endpoint {
         if self.is_outdated(segment) {
             // RFC 7323 §5.3. One that carries nothing was overtaken, and has no news.
             if segment.sequence_len() > 0 && !flags.contains(Flags::RST) {
-                self.receive.owe();
+                self.receive.repeated(seq, segment.sequence_len());
             }
             return;
         }
@@ -196,7 +196,7 @@ impl Endpoint {
             return;
         }
         if !self.receive.is_acceptable(seq, segment.sequence_len()) {
-            self.receive.owe();
+            self.receive.repeated(seq, segment.sequence_len());
             return;
         }
         if let Some(stamps) = segment.timestamps
@@ -307,7 +307,7 @@ impl Endpoint {
         }
         if self.receive.is_finished() {
             // Again: our acknowledgement was lost.
-            self.receive.owe();
+            self.receive.repeated(seq, segment.sequence_len());
             if self.state == State::TimeWait {
                 self.wait(now);
             }
@@ -429,7 +429,11 @@ impl Endpoint {
         if let Some(outgoing) = self.send.poll(&self.config, now) {
             return Some(self.data(now, outgoing));
         }
-        if self.receive.is_due(now) { Some(self.report(now)) } else { None }
+        if !self.receive.is_due(now) {
+            return None;
+        }
+        self.receive.note_waited();
+        Some(self.report(now))
     }
 
     /// When to call [`Endpoint::handle_deadline`], if nothing happens before.
@@ -536,7 +540,9 @@ impl Endpoint {
     #[inline]
     fn blank(&self, now: Instant) -> Segment {
         let timestamps = match self.config.timestamps {
-            Some(tick) if self.stamped => Some(Timestamps { value: ticks(now, tick), echo: self.receive.stamp }),
+            Some(tick) if self.stamped => {
+                Some(Timestamps { value: ticks(now, tick), echo: self.receive.stamp })
+            }
             _ => None,
         };
         Segment { ack: self.receive.next as u32, timestamps, ..Segment::BLANK }

@@ -62,9 +62,10 @@ impl Rack {
         self.forward = self.forward.max(news.highest_end);
     }
 
-    /// A segment was sent again for nothing: more patience (§6.2, step 4).
+    /// A segment was sent again for nothing: more patience (§6.2, step 4). As in Linux, only where segments were seen to
+    /// overtake each other.
     pub(crate) fn on_duplicate(&mut self, una: u64, next: u64) {
-        if una >= self.round {
+        if self.reordering && una >= self.round {
             self.round = next;
             self.quarters = self.quarters.saturating_add(1);
             self.persistence = PERSISTENCE;
@@ -92,6 +93,11 @@ pub(crate) struct TailProbe {
 }
 
 impl TailProbe {
+    /// Whether what ends here is the copy that was sent: a timer's doing, not RACK's.
+    pub(crate) fn is_copy_until(&self, end: u64) -> bool {
+        self.copy && self.end == end
+    }
+
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -126,8 +132,6 @@ impl Sender {
         }
         if matches!(self.recovery.phase, Phase::Open | Phase::Cwr) {
             self.enter_recovery(config);
-        }
-        if self.recovery.phase == Phase::Recovery {
             // As Linux does: the timer stands for one delivery, so that something may be sent.
             self.reduce(config, 1, newly_lost, false);
         }
@@ -177,12 +181,7 @@ impl Sender {
 
     /// What has become of the probe (§7.4)?
     #[inline]
-    pub(crate) fn settle_probe(
-        &mut self,
-        advanced: bool,
-        duplicate: Option<(u64, u64)>,
-        news: &Delivery,
-    ) {
+    pub(crate) fn settle_probe(&mut self, advanced: bool, duplicate: Option<(u64, u64)>, news: &Delivery) {
         let end = self.probe.end;
         if end == 0 || self.una < end {
             return;

@@ -150,22 +150,22 @@ impl Receiver {
     #[inline]
     pub(crate) fn take(&mut self, now: Instant, timeout: Span, seq: u64, len: u16, fin: bool) {
         let end = seq + u64::from(len);
-        if fin && end <= self.edge {
+        let mut kept = end.min(self.edge);
+        if fin && kept == end {
             self.end = end;
+            kept += 1;
         }
         if now.since(self.heard_at) > timeout {
             self.quick = self.most_quick;
         }
         self.heard_at = now;
-        let kept = end.min(self.edge);
-        if seq <= self.next && kept > self.next && self.ranges.is_empty() {
+        if seq == self.next && kept > seq && self.ranges.is_empty() {
             self.next = kept;
             self.delay_ack(now);
         } else {
             self.place(seq, kept);
         }
-        if self.next == self.end {
-            self.next += 1;
+        if self.is_finished() {
             self.owed = Owed::Now;
         }
         if self.auto_read {
@@ -182,11 +182,7 @@ impl Receiver {
         }
         self.quick = self.most_quick;
         self.interactive = false;
-        let before = self.next.min(end);
-        if seq < before {
-            // RFC 2883 §4.1
-            self.duplicate = Some((seq, before));
-        }
+        self.note_repeated(seq, end);
         if end <= self.next {
             return;
         }
@@ -206,6 +202,20 @@ impl Receiver {
             self.next = whole.1;
         } else {
             self.ranges.push(whole);
+        }
+    }
+
+    /// A segment has come that says nothing new; an acknowledgement is owed, and tells what came twice (RFC 2883 §4.1).
+    pub(crate) fn repeated(&mut self, seq: u64, len: u32) {
+        self.owed = Owed::Now;
+        self.note_repeated(seq, seq + u64::from(len));
+    }
+
+    fn note_repeated(&mut self, seq: u64, end: u64) {
+        let end = end.min(self.next);
+        if seq < end {
+            self.quick = self.most_quick;
+            self.duplicate = Some((seq, end));
         }
     }
 
@@ -338,6 +348,14 @@ impl Receiver {
     #[inline]
     pub(crate) fn take_before(&mut self) -> Option<(u64, bool)> {
         self.before.take()
+    }
+
+    /// No answer carried the acknowledgement that waited for one: those that follow wait for none (Linux's leaving of its
+    /// ping-pong mode).
+    pub(crate) fn note_waited(&mut self) {
+        if matches!(self.owed, Owed::By(_)) {
+            self.interactive = false;
+        }
     }
 
     /// When an acknowledgement is due.

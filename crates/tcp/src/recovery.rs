@@ -173,14 +173,16 @@ impl Sender {
         news: &Delivery,
     ) -> u32 {
         let racks = config.rack_tlp && self.sack;
-        if racks {
-            self.rack.update(now, news);
-            self.settle_probe(advanced, duplicate, news);
-        }
         if let Some((start, end)) = duplicate {
             let segments = end.saturating_sub(start).div_ceil(u64::from(self.mss));
             self.recovery.note_duplicate(start, segments as u32);
-            self.rack.on_duplicate(self.una, self.next);
+            if !self.probe.is_copy_until(end) {
+                self.rack.on_duplicate(self.una, self.next);
+            }
+        }
+        if racks {
+            self.rack.update(now, news);
+            self.settle_probe(advanced, duplicate, news);
         }
         let is_calm = self.recovery.phase == Phase::Open
             && self.scoreboard.in_flight() == self.scoreboard.len()
@@ -188,6 +190,10 @@ impl Sender {
         if is_calm && !ack.marked && duplicate.is_none() {
             self.reorder_at = NEVER;
             return 0;
+        }
+        if self.scoreboard.in_flight() < self.scoreboard.len() {
+            // RFC 8985 §7.2: where something is known to have arrived, time tells the rest.
+            self.probe_at = NEVER;
         }
 
         if (advanced || duplicate.is_some()) && self.recovery.is_spurious(ack.echo, advanced) && config.undo {
@@ -265,8 +271,11 @@ impl Sender {
             from: self.una,
             size: self.window.size,
             threshold: self.window.threshold,
+            stamp: 0,
+            // Copies that are out already may still be reported as duplicates.
+            pending: self.scoreboard.copies(),
+            resent: false,
             is_possible: true,
-            ..Undo::default()
         };
     }
 
@@ -278,7 +287,7 @@ impl Sender {
             // Slow start goes on.
             Phase::Loss => {}
         }
-        if self.recovery.phase == Phase::Recovery {
+        if matches!(self.recovery.phase, Phase::Recovery | Phase::Loss) {
             self.rack.on_recovered();
         }
         self.calm_down();

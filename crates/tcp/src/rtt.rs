@@ -14,8 +14,9 @@ pub(crate) struct Rtt {
     variation_ns: u64,
     /// The shortest ever; u64::MAX before the first.
     min_ns: u64,
-    /// The timeout before it is backed off.
+    /// The timeout before it is backed off, and what is added then; nothing before the first sample.
     base_ns: u64,
+    slop_ns: u64,
     max_ns: u64,
     backoff: u8,
 }
@@ -27,6 +28,7 @@ impl Rtt {
             variation_ns: 0,
             min_ns: u64::MAX,
             base_ns: rto.initial.as_nanos(),
+            slop_ns: 0,
             max_ns: rto.max.as_nanos(),
             backoff: 0,
         }
@@ -49,8 +51,8 @@ impl Rtt {
             self.smoothed_ns = (7 * self.smoothed_ns + sample) / 8;
         }
         let margin = rto.granularity.as_nanos().max(4 * self.variation_ns);
-        let timeout = (self.smoothed_ns + margin).max(rto.min.as_nanos()) + rto.slop.as_nanos();
-        self.base_ns = timeout.min(self.max_ns);
+        self.base_ns = (self.smoothed_ns + margin).max(rto.min.as_nanos()).min(self.max_ns);
+        self.slop_ns = rto.slop.as_nanos();
         self.backoff = 0;
     }
 
@@ -65,7 +67,7 @@ impl Rtt {
     /// The timeout.
     #[inline]
     pub(crate) fn timeout(&self) -> Span {
-        Span::from_nanos((self.base_ns << self.backoff).min(self.max_ns))
+        Span::from_nanos(((self.base_ns << self.backoff) + self.slop_ns).min(self.max_ns))
     }
 
     /// The timer ran out (§5.5).
@@ -150,6 +152,10 @@ mod tests {
                 rtt.sample(&rto, Span::from_micros(100));
             }
             assert_eq!(rtt.timeout(), Span::from_micros(us), "{profile}");
+            // FreeBSD's slop is not doubled with the rest.
+            rtt.back_off();
+            let doubled = 2 * us - rto.slop.as_nanos() / 1000;
+            assert_eq!(rtt.timeout(), Span::from_micros(doubled), "{profile}");
         }
     }
 

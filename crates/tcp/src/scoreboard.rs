@@ -147,6 +147,12 @@ impl Scoreboard {
         self.len() - self.in_flight - self.lost
     }
 
+    /// Segments in flight that were sent more than once.
+    pub(crate) fn copies(&self) -> u32 {
+        let is_copy = |sent: &&Sent| sent.again && sent.fate == Fate::InFlight;
+        self.sent.iter().filter(is_copy).count() as u32
+    }
+
     pub(crate) fn get(&self, index: usize) -> &Sent {
         &self.sent[index]
     }

@@ -12,7 +12,7 @@ use units::Instant;
 
 use crate::control::{Algorithm, Progress, Window};
 use crate::rack::{Rack, TailProbe};
-use crate::recovery::Recovery;
+use crate::recovery::{Phase, Recovery};
 use crate::rtt::{Rtt, told};
 use crate::scoreboard::{Delivery, Fate, Scoreboard, Sent};
 use crate::segment::{first, unwrap};
@@ -267,6 +267,7 @@ impl Sender {
         if self.scoreboard.is_empty() {
             self.timeout_at = NEVER;
             self.probe_at = NEVER;
+            self.probe.due = false;
             self.reorder_at = NEVER;
         } else if advanced {
             // RFC 6298 §5.3
@@ -430,7 +431,7 @@ impl Sender {
         self.sent_at = now;
         self.recovery.note_sent();
         self.window.note_use(now, self.una, self.next, self.scoreboard.len(), self.pipe());
-        if config.slow_start_after_idle {
+        if config.slow_start_after_idle && self.recovery.phase == Phase::Open {
             self.window.decay(now, self.rtt.timeout(), u32::from(config.initial_window));
         }
         self.arm_probe(config, now);
@@ -453,11 +454,11 @@ impl Sender {
         self.counters.retransmitted += 1;
         self.recovery.note_sent();
         self.recovery.note_resent(config, now);
-        if self.timeout_at == NEVER {
+        if index == 0 {
+            // As Linux and FreeBSD do: its acknowledgement gets its own time.
             self.timeout_at = now + self.rtt.timeout();
         }
         let last = sent.end() >= self.end;
         Outgoing { seq: sent.seq, len: sent.len, fin: sent.fin, new: false, last }
     }
-
 }

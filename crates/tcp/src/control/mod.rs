@@ -228,7 +228,7 @@ impl Algorithm {
     pub(crate) fn on_timeout(&mut self) {
         match self {
             Self::Reno | Self::Dctcp(_) => {}
-            Self::Cubic(cubic) => *cubic = Cubic::new(),
+            Self::Cubic(cubic) => cubic.on_timeout(),
             Self::Vegas(vegas) => vegas.pause(),
         }
     }

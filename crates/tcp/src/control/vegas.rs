@@ -61,7 +61,7 @@ impl Vegas {
 
     pub(crate) fn grow(&mut self, window: &mut Window, progress: &Progress) {
         if !self.on {
-            window.grow_as_reno(progress.delivered);
+            grow_as_reno(window, progress);
             return;
         }
         if progress.una <= self.window_end {
@@ -72,7 +72,7 @@ impl Vegas {
         }
         // Two samples may both be of delayed acknowledgements.
         if self.samples <= 2 {
-            window.grow_as_reno(progress.delivered);
+            grow_as_reno(window, progress);
         } else {
             self.adjust(window, progress.delivered);
         }
@@ -100,6 +100,12 @@ impl Vegas {
             window.size += 1;
         }
         window.threshold = window.remembered();
+    }
+}
+
+fn grow_as_reno(window: &mut Window, progress: &Progress) {
+    if window.is_limiting() {
+        window.grow_as_reno(progress.delivered);
     }
 }
 

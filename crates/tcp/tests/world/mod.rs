@@ -32,7 +32,7 @@ pub type Passage = Vec<(Span, bool)>;
 pub type Channel = Box<dyn FnMut(&Departure) -> Passage>;
 
 /// What a referee remembers of one side.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Watch {
     /// Its SYN's number.
     isn: u32,
@@ -43,6 +43,32 @@ struct Watch {
     /// How far it has sent.
     next: u64,
     numbered: usize,
+    /// How many tail loss probes it has sent, which no window holds back.
+    probes: u32,
+    /// The stretches of the other side's stream that have arrived, by offset.
+    heard: BTreeMap<u64, u64>,
+}
+
+impl Watch {
+    /// The position in this side's stream that a number means: the offset of its byte.
+    fn offset(&self, number: u32) -> u64 {
+        let offset = number.wrapping_sub(self.isn.wrapping_add(1));
+        self.next.wrapping_add_signed(i64::from(offset.wrapping_sub(self.next as u32) as i32))
+    }
+
+    /// Books what arrives; returns how much of the stream is there without a gap.
+    fn hear(&mut self, start: u64, end: u64) -> u64 {
+        let mut whole = (start, end);
+        self.heard.retain(|&start, &mut end| {
+            let apart = end < whole.0 || whole.1 < start;
+            if !apart {
+                whole = (whole.0.min(start), whole.1.max(end));
+            }
+            apart
+        });
+        self.heard.insert(whole.0, whole.1);
+        self.heard.get(&0).copied().unwrap_or(0)
+    }
 }
 
 pub struct World {
@@ -94,7 +120,7 @@ impl World {
             flying: BTreeMap::new(),
             flown: 0,
             log: Vec::new(),
-            watches: [Watch::default(); 2],
+            watches: [Watch::default(), Watch::default()],
             read_every: None,
             read_at: Instant::ZERO,
             most_payload: client.mss.min(server.mss),
@@ -170,31 +196,29 @@ impl World {
         if segment.sequence_len() == 0 {
             return;
         }
-        let near = watch.next as u32;
-        let offset = segment.seq.wrapping_sub(watch.isn.wrapping_add(1));
-        let seq = watch.next.wrapping_add_signed(i64::from(offset.wrapping_sub(near) as i32));
+        let seq = watch.offset(segment.seq);
         let end = seq + u64::from(segment.sequence_len());
         assert!(end <= watch.edge, "{from:?} sends up to {end}, beyond the window's edge {}", watch.edge);
         if end > watch.next {
             assert_eq!(seq, watch.next, "new data begins where the last ended");
             watch.next = end;
-            // One more may be a probe.
-            assert!(stats.in_flight <= stats.cwnd + 1, "{stats:?}");
+            let probes = stats.tail_probes > watch.probes;
+            assert!(stats.in_flight <= stats.cwnd || probes, "{stats:?}");
         }
+        watch.probes = stats.tail_probes;
     }
 
     fn arrive(&mut self, to: Side, segment: Segment, marked: bool) {
         let now = self.now;
-        let isn = self.watches[to as usize].isn;
+        let from = if to == Side::Client { Side::Server } else { Side::Client };
+        let heard = self.watches[from as usize].offset(segment.seq);
         let watch = &mut self.watches[to as usize];
         let is_syn = segment.flags.contains(Flags::SYN);
         if let Some(options) = segment.syn {
             watch.shift = options.window_scale.unwrap_or(0);
         }
         if segment.flags.contains(Flags::ACK) && !segment.flags.contains(Flags::RST) {
-            let near = watch.next as u32;
-            let offset = segment.ack.wrapping_sub(isn.wrapping_add(1));
-            let acked = watch.next.wrapping_add_signed(i64::from(offset.wrapping_sub(near) as i32));
+            let acked = watch.offset(segment.ack);
             let shift = if is_syn { 0 } else { watch.shift };
             watch.edge = watch.edge.max(acked + (u64::from(segment.window) << shift));
         }
@@ -206,6 +230,20 @@ impl World {
                     *empty = Some(Endpoint::accept(&self.server_config, self.server_isn, &segment));
                 }
             }
+        }
+        self.judge(to, heard, heard + u64::from(segment.len));
+    }
+
+    /// Nothing is delivered that has not arrived, nor acknowledged that was not delivered.
+    fn judge(&mut self, to: Side, start: u64, end: u64) {
+        if start < end {
+            let whole = self.watches[to as usize].hear(start, end);
+            let delivered = self.end(to).expect("it has received something").delivered();
+            assert!(delivered <= whole, "{to:?} delivers {delivered} of {whole} bytes");
+        }
+        if let Some(server) = &self.server {
+            assert!(self.client.acknowledged() <= server.delivered());
+            assert!(server.acknowledged() <= self.client.delivered());
         }
     }
 
