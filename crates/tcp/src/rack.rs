@@ -72,6 +72,11 @@ impl Rack {
         }
     }
 
+    /// What seemed lost had been overtaken.
+    pub(crate) fn on_overtaken(&mut self) {
+        self.reordering = true;
+    }
+
     /// A recovery went by; after some of them patience is as it was.
     pub(crate) fn on_recovered(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);

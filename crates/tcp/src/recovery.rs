@@ -198,7 +198,7 @@ impl Sender {
 
         if (advanced || duplicate.is_some()) && self.recovery.is_spurious(ack.echo, advanced) && config.undo {
             self.undo();
-        } else if self.recovery.phase != Phase::Open && self.una >= self.recovery.high {
+        } else if self.is_over() {
             self.finish();
         }
         let newly_lost = if racks {
@@ -279,8 +279,19 @@ impl Sender {
         };
     }
 
-    /// What was lost has been repaired.
-    fn finish(&mut self) {
+    /// Whether what a phase began with is acknowledged. After a mark something more has to be, since the other side echoes
+    /// it until CWR has arrived.
+    fn is_over(&self) -> bool {
+        let Recovery { phase, high, .. } = self.recovery;
+        match phase {
+            Phase::Open => false,
+            Phase::Cwr => self.una > high,
+            Phase::Recovery | Phase::Loss => self.una >= high,
+        }
+    }
+
+    /// What was lost has been repaired, or the window has fallen.
+    pub(crate) fn finish(&mut self) {
         match self.recovery.phase {
             Phase::Open => {}
             Phase::Cwr | Phase::Recovery => self.window.size = self.window.threshold,
@@ -303,6 +314,9 @@ impl Sender {
     /// Nothing had been lost: the window is what it was (RFC 4015 §3.2).
     fn undo(&mut self) {
         self.counters.spurious += 1;
+        if self.recovery.phase == Phase::Recovery {
+            self.rack.on_overtaken();
+        }
         self.scoreboard.unmark_lost();
         self.window.size = self.window.size.max(self.recovery.undo.size);
         self.window.threshold = self.window.threshold.max(self.recovery.undo.threshold);

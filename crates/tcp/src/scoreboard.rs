@@ -12,6 +12,8 @@ use alloc::collections::VecDeque;
 
 use units::{Instant, Span};
 
+use crate::rtt::ticks;
+
 /// What has become of a segment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fate {
@@ -52,6 +54,8 @@ impl Sent {
 pub(crate) struct Delivery {
     now: Instant,
     min_rtt: Span,
+    /// The timestamp that is echoed, and its clock's tick.
+    echo: Option<(u32, Span)>,
     /// Segments that had not been known to be delivered.
     pub segments: u32,
     /// Segments that left the scoreboard.
@@ -69,10 +73,11 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     #[inline]
-    pub(crate) fn new(now: Instant, min_rtt: Span) -> Self {
+    pub(crate) fn new(now: Instant, min_rtt: Span, echo: Option<(u32, Span)>) -> Self {
         Self {
             now,
             min_rtt,
+            echo,
             segments: 0,
             acked: 0,
             oldest: None,
@@ -83,15 +88,17 @@ impl Delivery {
         }
     }
 
+    /// A segment is delivered. Of one that was acknowledged in its turn, the echo tells which transmission it was.
     #[inline]
-    fn note(&mut self, sent: &Sent) {
+    fn note(&mut self, sent: &Sent, in_turn: bool) {
         self.segments += 1;
         let end = sent.end();
         self.highest_end = self.highest_end.max(end);
         if sent.again {
             self.ambiguous = true;
             // RFC 8985 §6.2, step 2
-            if self.now.since(sent.sent_at) < self.min_rtt {
+            let is_before = |(echo, tick)| (ticks(sent.sent_at, tick).wrapping_sub(echo) as i32) > 0;
+            if self.now.since(sent.sent_at) < self.min_rtt || in_turn && self.echo.is_some_and(is_before) {
                 return;
             }
         } else {
@@ -182,7 +189,7 @@ impl Scoreboard {
                 Fate::Sacked => {}
             }
             if first.fate != Fate::Sacked {
-                news.note(first);
+                news.note(first, true);
             }
             news.acked += 1;
             self.sent.pop_front();
@@ -202,7 +209,7 @@ impl Scoreboard {
                 Fate::Sacked => continue,
             }
             sent.fate = Fate::Sacked;
-            news.note(sent);
+            news.note(sent, false);
             self.highest_sacked = self.highest_sacked.max(sent.end());
         }
     }
@@ -372,7 +379,7 @@ mod tests {
     }
 
     fn news() -> Delivery {
-        Delivery::new(Instant::from_nanos(1000), Span::from_nanos(500))
+        Delivery::new(Instant::from_nanos(1000), Span::from_nanos(500), None)
     }
 
     #[test]

@@ -235,7 +235,7 @@ impl Sender {
     pub(crate) fn on_ack(&mut self, config: &Config, now: Instant, ack: &Ack<'_>) {
         let advanced = ack.number > self.una;
         let moved = self.update_window(ack);
-        let mut news = Delivery::new(now, self.rtt.min());
+        let mut news = Delivery::new(now, self.rtt.min(), ack.echo.zip(config.timestamps));
         let duplicate = if ack.blocks.is_empty() { None } else { self.on_sack(ack, &mut news) };
         if advanced {
             self.una = ack.number;
@@ -440,6 +440,9 @@ impl Sender {
 
     /// Nothing is in flight, and something is about to be.
     fn start_flight(&mut self, config: &Config, now: Instant) {
+        if self.recovery.phase == Phase::Cwr {
+            self.finish();
+        }
         let (pause, timeout) = (now.since(self.sent_at), self.rtt.timeout());
         if config.slow_start_after_idle && pause > timeout {
             self.window.restart(now, pause, timeout, u32::from(config.initial_window));

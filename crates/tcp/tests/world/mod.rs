@@ -88,17 +88,27 @@ pub struct World {
     most_payload: u16,
 }
 
-/// A fixed delay for everybody.
+/// A link with this delay each way, on which what the client sends takes 10 µs and everything else no time.
 pub fn steady(delay: Span) -> Channel {
-    Box::new(move |_| vec![(delay, false)])
+    choosy(delay, |_| true)
 }
 
-/// Drops the client's segments of these numbers, counted over all its transmissions with payload or FIN.
+/// The same, but it drops the client's segments of these numbers, counted over all its transmissions with payload or FIN.
 pub fn dropping(delay: Span, numbers: &[usize]) -> Channel {
     let numbers = numbers.to_vec();
+    choosy(delay, move |departure| departure.from == Side::Server || !numbers.contains(&departure.number))
+}
+
+/// The same, but it drops what `passes` does not hold of.
+pub fn choosy(delay: Span, mut passes: impl FnMut(&Departure) -> bool + 'static) -> Channel {
+    let mut busy = Instant::ZERO;
     Box::new(move |departure| {
-        let drops = departure.from == Side::Client && numbers.contains(&departure.number);
-        if drops { vec![] } else { vec![(delay, false)] }
+        let mut ready = departure.at;
+        if departure.from == Side::Client && departure.segment.len > 0 {
+            busy = busy.max(departure.at) + Span::from_micros(10);
+            ready = busy;
+        }
+        if passes(departure) { vec![(ready.since(departure.at) + delay, false)] } else { vec![] }
     })
 }
 
@@ -320,6 +330,11 @@ impl World {
             }
             self.step();
         }
+    }
+
+    /// What one side has sent.
+    pub fn sent_by(&self, side: Side) -> impl Iterator<Item = &Departure> {
+        self.log.iter().filter(move |departure| departure.from == side)
     }
 
     /// The client's segments with payload as `<ms since `start`>:<number of its thousand bytes>`, `+` behind those that are
