@@ -2,6 +2,7 @@
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 
@@ -117,6 +118,12 @@ impl Profile {
 impl From<Profile> for Config {
     fn from(profile: Profile) -> Self {
         profile.config()
+    }
+}
+
+impl From<&Config> for Arc<Config> {
+    fn from(config: &Config) -> Self {
+        Self::new(*config)
     }
 }
 

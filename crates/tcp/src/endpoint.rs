@@ -1,9 +1,11 @@
 //! One side of a connection: opening, closing, and who gets to see what arrives (RFC 9293 §3.10).
 
+use alloc::sync::Arc;
+
 use units::{Instant, Span};
 
 use crate::receive::{Echo, Receiver};
-use crate::rtt::{ticks, told};
+use crate::rtt::{StampClock, told};
 use crate::segment::{SynOptions, unwrap};
 use crate::send::{Ack, Outgoing, Sender};
 use crate::{Config, Flags, NEVER, Segment, Timestamps};
@@ -77,15 +79,17 @@ pub struct Endpoint {
     reset: Option<(u32, Option<u32>)>,
     sent: u64,
     received: u64,
+    clock: StampClock,
     send: Sender,
     receive: Receiver,
-    config: Config,
+    config: Arc<Config>,
 }
 
 impl Endpoint {
-    /// Opens a connection, with this initial sequence number.
-    pub fn connect(config: &Config, isn: u32) -> Self {
-        Self::new(config, isn, State::SynSent)
+    /// Opens a connection, with this initial sequence number. Many endpoints may share one `Arc<Config>`; a `&Config` is
+    /// copied.
+    pub fn connect(config: impl Into<Arc<Config>>, isn: u32) -> Self {
+        Self::new(config.into(), isn, State::SynSent)
     }
 
     /// Answers `syn`, with this initial sequence number.
@@ -93,7 +97,11 @@ impl Endpoint {
     /// # Panics
     ///
     /// If it is no SYN, or acknowledges something: there is no connection to accept then ([`Segment::refusal`]).
-    pub fn accept(config: &Config, isn: u32, syn: &Segment) -> Self {
+    pub fn accept(config: impl Into<Arc<Config>>, isn: u32, syn: &Segment) -> Self {
+        Self::answer(config.into(), isn, syn)
+    }
+
+    fn answer(config: Arc<Config>, isn: u32, syn: &Segment) -> Self {
         let is_syn = syn.flags.contains(Flags::SYN) && !syn.flags.contains(Flags::ACK);
         assert!(is_syn, "a connection begins with a SYN: {syn:?}");
         let mut endpoint = Self::new(config, isn, State::SynReceived);
@@ -102,7 +110,7 @@ impl Endpoint {
         endpoint
     }
 
-    fn new(config: &Config, isn: u32, state: State) -> Self {
+    fn new(config: Arc<Config>, isn: u32, state: State) -> Self {
         Self {
             state,
             stamped: config.timestamps.is_some(),
@@ -112,9 +120,10 @@ impl Endpoint {
             reset: None,
             sent: 0,
             received: 0,
-            send: Sender::new(config, isn),
-            receive: Receiver::new(config),
-            config: *config,
+            clock: StampClock::default(),
+            send: Sender::new(&config, isn),
+            receive: Receiver::new(&config),
+            config,
         }
     }
 
@@ -314,7 +323,7 @@ impl Endpoint {
             return;
         }
         self.receive.observe(congestion_experienced, segment.flags.contains(Flags::CWR));
-        self.receive.take(now, self.send.rtt.timeout(), seq, segment.len, fin);
+        self.receive.take(now, self.send.rtt.timeout(&self.config.rto), seq, segment.len, fin);
         if self.receive.is_finished() {
             match self.state {
                 State::Established => self.state = State::CloseWait,
@@ -367,7 +376,7 @@ impl Endpoint {
             (Some(stamps), Some(tick)) if self.stamped => {
                 self.send.rtt.sample(rto, told(now, tick, stamps.echo));
             }
-            _ => self.send.rtt.assume_slow(),
+            _ => self.send.rtt.assume_slow(rto),
         }
         if self.syns > 2 {
             // RFC 6928 §2: a SYN that was lost more than once.
@@ -468,7 +477,7 @@ impl Endpoint {
         let first = self.send.una;
         self.send.next = first + 1;
         self.send.sent_at = now;
-        self.send.timeout_at = now + self.send.rtt.timeout();
+        self.send.timeout_at = now + self.send.rtt.timeout(&self.config.rto);
         self.send.counters.retransmitted += u32::from(self.syns > 0);
         self.syns = self.syns.saturating_add(1);
         let mut syn = Segment { seq: first as u32, flags: Flags::SYN, ..self.blank(now) };
@@ -538,10 +547,10 @@ impl Endpoint {
     }
 
     #[inline]
-    fn blank(&self, now: Instant) -> Segment {
+    fn blank(&mut self, now: Instant) -> Segment {
         let timestamps = match self.config.timestamps {
             Some(tick) if self.stamped => {
-                Some(Timestamps { value: ticks(now, tick), echo: self.receive.stamp })
+                Some(Timestamps { value: self.clock.read(now, tick), echo: self.receive.stamp })
             }
             _ => None,
         };
@@ -618,7 +627,7 @@ impl Endpoint {
             ssthresh: (threshold != crate::control::UNKNOWN).then_some(threshold),
             in_flight: self.send.pipe(),
             srtt: (smoothed > Span::ZERO).then_some(smoothed),
-            rto: self.send.rtt.timeout(),
+            rto: self.send.rtt.timeout(&self.config.rto),
         }
     }
 }

@@ -50,10 +50,9 @@ impl Rack {
     /// §6.2, steps 1 to 3.
     #[inline]
     pub(crate) fn update(&mut self, now: Instant, news: &Delivery) {
-        if let Some(latest) = news.latest
-            && latest > (self.sent_at, self.end)
-        {
-            (self.sent_at, self.end) = latest;
+        if news.latest > self.sent_at || news.latest == self.sent_at && news.latest_end > self.end {
+            self.sent_at = news.latest;
+            self.end = news.latest_end;
             self.round_trip = now.since(self.sent_at);
         }
         if news.lowest_end < self.forward {
@@ -163,9 +162,9 @@ impl Sender {
         self.probe_at = (now + wait).min(self.timeout_at);
     }
 
-    pub(crate) fn on_probe_timer(&mut self, now: Instant) {
+    pub(crate) fn on_probe_timer(&mut self, config: &Config, now: Instant) {
         self.probe.due = !self.scoreboard.is_empty();
-        self.timeout_at = now + self.rtt.timeout();
+        self.timeout_at = now + self.rtt.timeout(&config.rto);
     }
 
     /// Sends something new, if there is any, or else the last segment again (§7.3).

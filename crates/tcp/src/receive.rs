@@ -303,7 +303,8 @@ impl Receiver {
     #[inline]
     pub(crate) fn told(&mut self) {
         if self.is_quick() {
-            let segments = (self.next - self.acked).div_ceil(u64::from(self.mss)).max(1);
+            let (bytes, mss) = (self.next - self.acked, u64::from(self.mss));
+            let segments = if bytes <= mss { 1 } else { bytes.div_ceil(mss) };
             self.quick = self.quick.saturating_sub(segments.min(255) as u8);
         }
         self.owed = Owed::Nothing;

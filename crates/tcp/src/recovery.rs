@@ -380,13 +380,13 @@ impl Sender {
         self.probe_at = NEVER;
         self.reorder_at = NEVER;
         self.rtt.back_off();
-        self.timeout_at = now + self.rtt.timeout();
+        self.timeout_at = now + self.rtt.timeout(&config.rto);
     }
 
-    /// What may be sent although nobody says it is lost, when there is nothing better to send (RFC 6675 §4, NextSeg, rules 3
+    /// What may be sent in a recovery although nobody says it is lost, when there is nothing better to send (RFC 6675 §4, NextSeg, rules 3
     /// and 4).
     pub(crate) fn doubtful(&mut self, config: &Config) -> Option<usize> {
-        if self.recovery.phase != Phase::Recovery || !self.sack || config.rack_tlp {
+        if !self.sack || config.rack_tlp {
             return None;
         }
         if let Some(index) = self.scoreboard.first_doubtful() {

@@ -14,10 +14,8 @@ pub(crate) struct Rtt {
     variation_ns: u64,
     /// The shortest ever; u64::MAX before the first.
     min_ns: u64,
-    /// The timeout before it is backed off, and what is added then; nothing before the first sample.
+    /// The timeout before it is backed off and slop is added.
     base_ns: u64,
-    slop_ns: u64,
-    max_ns: u64,
     backoff: u8,
 }
 
@@ -28,8 +26,6 @@ impl Rtt {
             variation_ns: 0,
             min_ns: u64::MAX,
             base_ns: rto.initial.as_nanos(),
-            slop_ns: 0,
-            max_ns: rto.max.as_nanos(),
             backoff: 0,
         }
     }
@@ -51,23 +47,23 @@ impl Rtt {
             self.smoothed_ns = (7 * self.smoothed_ns + sample) / 8;
         }
         let margin = rto.granularity.as_nanos().max(4 * self.variation_ns);
-        self.base_ns = (self.smoothed_ns + margin).max(rto.min.as_nanos()).min(self.max_ns);
-        self.slop_ns = rto.slop.as_nanos();
+        self.base_ns = (self.smoothed_ns + margin).max(rto.min.as_nanos()).min(rto.max.as_nanos());
         self.backoff = 0;
     }
 
     /// The handshake was retransmitted and told nothing about the round trip (§5.7).
-    pub(crate) fn assume_slow(&mut self) {
+    pub(crate) fn assume_slow(&mut self, rto: &Rto) {
         if self.smoothed_ns == 0 {
-            self.base_ns = self.base_ns.max(3_000_000_000).min(self.max_ns);
+            self.base_ns = self.base_ns.max(3_000_000_000).min(rto.max.as_nanos());
             self.backoff = 0;
         }
     }
 
     /// The timeout.
     #[inline]
-    pub(crate) fn timeout(&self) -> Span {
-        Span::from_nanos(((self.base_ns << self.backoff) + self.slop_ns).min(self.max_ns))
+    pub(crate) fn timeout(&self, rto: &Rto) -> Span {
+        let slop = if self.smoothed_ns > 0 { rto.slop.as_nanos() } else { 0 };
+        Span::from_nanos(((self.base_ns << self.backoff) + slop).min(rto.max.as_nanos()))
     }
 
     /// The timer ran out (§5.5).
@@ -99,6 +95,31 @@ pub(crate) fn ticks(now: Instant, tick: Span) -> u32 {
     (now.as_nanos() / tick.as_nanos().max(1)) as u32
 }
 
+/// That clock, which seldom ticks between two segments.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StampClock {
+    value: u32,
+    /// When it ticks next.
+    until: Instant,
+}
+
+impl StampClock {
+    #[inline]
+    pub(crate) fn read(&mut self, now: Instant, tick: Span) -> u32 {
+        if now >= self.until {
+            self.tick(now, tick);
+        }
+        self.value
+    }
+
+    #[inline(never)]
+    fn tick(&mut self, now: Instant, tick: Span) {
+        self.value = ticks(now, tick);
+        let into = now.as_nanos() % tick.as_nanos().max(1);
+        self.until = now + Span::from_nanos(tick.as_nanos().max(1) - into);
+    }
+}
+
 /// The round trip that an echoed timestamp tells, no finer than its tick (RFC 7323 §4.1).
 pub(crate) fn told(now: Instant, tick: Span, echo: u32) -> Span {
     let passed = ticks(now, tick).wrapping_sub(echo).max(1);
@@ -121,25 +142,25 @@ mod tests {
     #[test]
     fn the_timeout_is_the_formula_s() {
         let mut rtt = Rtt::new(&RFC);
-        assert_eq!(rtt.timeout(), Span::from_secs(1));
+        assert_eq!(rtt.timeout(&RFC), Span::from_secs(1));
         // SRTT 400, RTTVAR 200: 400 + 800.
         rtt.sample(&RFC, Span::from_millis(400));
-        assert_eq!(rtt.timeout(), Span::from_millis(1200));
+        assert_eq!(rtt.timeout(&RFC), Span::from_millis(1200));
         // RTTVAR (3 * 200 + 240) / 4 = 210, SRTT (7 * 400 + 640) / 8 = 430: 430 + 840.
         rtt.sample(&RFC, Span::from_millis(640));
-        assert_eq!(rtt.timeout(), Span::from_millis(1270));
+        assert_eq!(rtt.timeout(&RFC), Span::from_millis(1270));
         rtt.back_off();
         rtt.back_off();
-        assert_eq!(rtt.timeout(), Span::from_millis(4 * 1270));
+        assert_eq!(rtt.timeout(&RFC), Span::from_millis(4 * 1270));
         for _ in 0..100 {
             rtt.back_off();
         }
-        assert_eq!(rtt.timeout(), Span::from_secs(60));
+        assert_eq!(rtt.timeout(&RFC), Span::from_secs(60));
         // Always the same: the variation decays, the granularity and the minimum stay.
         for _ in 0..200 {
             rtt.sample(&RFC, Span::from_millis(950));
         }
-        assert!(rtt.timeout().as_nanos().abs_diff(1_050_000_000) < 1_000, "{}", rtt.timeout());
+        assert!(rtt.timeout(&RFC).as_nanos().abs_diff(1_050_000_000) < 1_000, "{}", rtt.timeout(&RFC));
         assert_eq!(rtt.min(), Span::from_millis(400));
     }
 
@@ -151,11 +172,11 @@ mod tests {
             for _ in 0..50 {
                 rtt.sample(&rto, Span::from_micros(100));
             }
-            assert_eq!(rtt.timeout(), Span::from_micros(us), "{profile}");
+            assert_eq!(rtt.timeout(&rto), Span::from_micros(us), "{profile}");
             // FreeBSD's slop is not doubled with the rest.
             rtt.back_off();
             let doubled = 2 * us - rto.slop.as_nanos() / 1000;
-            assert_eq!(rtt.timeout(), Span::from_micros(doubled), "{profile}");
+            assert_eq!(rtt.timeout(&rto), Span::from_micros(doubled), "{profile}");
         }
     }
 
@@ -163,10 +184,10 @@ mod tests {
     fn a_slow_handshake_is_remembered_until_there_is_a_sample() {
         let mut rtt = Rtt::new(&RFC);
         rtt.back_off();
-        rtt.assume_slow();
-        assert_eq!(rtt.timeout(), Span::from_secs(3));
+        rtt.assume_slow(&RFC);
+        assert_eq!(rtt.timeout(&RFC), Span::from_secs(3));
         rtt.sample(&RFC, Span::from_millis(100));
-        rtt.assume_slow();
-        assert_eq!(rtt.timeout(), Span::from_secs(1));
+        rtt.assume_slow(&RFC);
+        assert_eq!(rtt.timeout(&RFC), Span::from_secs(1));
     }
 }

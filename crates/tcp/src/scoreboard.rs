@@ -12,6 +12,7 @@ use alloc::collections::VecDeque;
 
 use units::{Instant, Span};
 
+use crate::NEVER;
 use crate::rtt::ticks;
 
 /// What has become of a segment.
@@ -60,10 +61,12 @@ pub(crate) struct Delivery {
     pub segments: u32,
     /// Segments that left the scoreboard.
     pub acked: u32,
-    /// When the earliest of the newly delivered was sent, if it was sent once.
-    pub oldest: Option<Instant>,
-    /// The one sent last, by time and position. A copy that came back sooner than any round trip is its original.
-    pub latest: Option<(Instant, u64)>,
+    /// When the earliest of the newly delivered that were sent once was sent; never if there is none.
+    pub oldest: Instant,
+    /// When the latest was sent, and its end; zero if there is none. A copy that came back sooner than any round trip is
+    /// its original.
+    pub latest: Instant,
+    pub latest_end: u64,
     /// Whether one of the newly acknowledged was sent more than once: no sample can be taken from its time (Karn).
     pub ambiguous: bool,
     /// The lowest and highest end among the newly delivered; the lowest only of those sent once.
@@ -80,8 +83,9 @@ impl Delivery {
             echo,
             segments: 0,
             acked: 0,
-            oldest: None,
-            latest: None,
+            oldest: NEVER,
+            latest: Instant::ZERO,
+            latest_end: 0,
             ambiguous: false,
             lowest_end: u64::MAX,
             highest_end: 0,
@@ -103,10 +107,12 @@ impl Delivery {
             }
         } else {
             self.lowest_end = self.lowest_end.min(end);
-            let oldest = self.oldest.get_or_insert(sent.sent_at);
-            *oldest = sent.sent_at.min(*oldest);
+            self.oldest = self.oldest.min(sent.sent_at);
         }
-        self.latest = self.latest.max(Some((sent.sent_at, end)));
+        if sent.sent_at > self.latest || sent.sent_at == self.latest && end > self.latest_end {
+            self.latest = sent.sent_at;
+            self.latest_end = end;
+        }
     }
 }
 
@@ -311,15 +317,17 @@ impl Scoreboard {
     }
 
     /// The first lost segment.
+    #[inline]
     pub(crate) fn first_lost(&mut self) -> Option<usize> {
-        if self.lost == 0 {
-            return None;
-        }
+        if self.lost == 0 { None } else { Some(self.find_lost()) }
+    }
+
+    fn find_lost(&mut self) -> usize {
         let from = self.sent.partition_point(|sent| sent.seq < self.lost_from);
         let ahead = self.sent.range(from..).position(|sent| sent.fate == Fate::Lost);
         let index = from + ahead.expect("lost segments are counted, and none begins below `lost_from`");
         self.lost_from = self.sent[index].seq;
-        Some(index)
+        index
     }
 
     /// The first segment that has not arrived, was sent once, and begins below the highest that has arrived (RFC 6675 §4,
@@ -412,9 +420,9 @@ mod tests {
         scoreboard.audit();
         // Of 1000, 1100 (twice), 1200, 1300 and 1400 (known) and 1500; the first half of 1600.
         assert_eq!((told.acked, told.segments, told.ambiguous), (6, 4, true));
-        assert_eq!(told.oldest, Some(Instant::ZERO));
+        assert_eq!(told.oldest, Instant::ZERO);
         // The copy came back after 100 ns, and no round trip is below 500.
-        assert_eq!(told.latest, Some((Instant::from_nanos(5), 1600)));
+        assert_eq!((told.latest, told.latest_end), (Instant::from_nanos(5), 1600));
         assert_eq!((scoreboard.get(0).seq, scoreboard.get(0).len), (1650, 50));
     }
 

@@ -216,14 +216,14 @@ impl Sender {
         }
         if self.probe_at <= now {
             self.probe_at = NEVER;
-            self.on_probe_timer(now);
+            self.on_probe_timer(config, now);
         }
         if self.timeout_at <= now {
             if self.scoreboard.is_empty() {
                 // RFC 9293 §3.8.6.1
                 self.window_probe = true;
                 self.rtt.back_off();
-                self.timeout_at = now + self.rtt.timeout();
+                self.timeout_at = now + self.rtt.timeout(&config.rto);
             } else {
                 self.on_timeout(config, now);
             }
@@ -235,6 +235,11 @@ impl Sender {
     pub(crate) fn on_ack(&mut self, config: &Config, now: Instant, ack: &Ack<'_>) {
         let advanced = ack.number > self.una;
         let moved = self.update_window(ack);
+        if !advanced && ack.blocks.is_empty() && self.scoreboard.is_empty() {
+            // The other side talks and we listen. If its window is closed, the next probe waits from now on.
+            self.timeout_at = NEVER;
+            return;
+        }
         let mut news = Delivery::new(now, self.rtt.min(), ack.echo.zip(config.timestamps));
         let duplicate = if ack.blocks.is_empty() { None } else { self.on_sack(ack, &mut news) };
         if advanced {
@@ -250,7 +255,7 @@ impl Sender {
         let progress = Progress {
             now,
             delivered: news.segments,
-            round_trip: news.latest.map(|(sent_at, _)| now.since(sent_at)),
+            round_trip: (news.latest_end > 0).then(|| now.since(news.latest)),
             smoothed: self.rtt.smoothed(),
             una: self.una,
             next: self.next,
@@ -271,7 +276,7 @@ impl Sender {
             self.reorder_at = NEVER;
         } else if advanced {
             // RFC 6298 §5.3
-            self.timeout_at = now + self.rtt.timeout();
+            self.timeout_at = now + self.rtt.timeout(&config.rto);
             self.arm_probe(config, now);
         }
     }
@@ -321,18 +326,23 @@ impl Sender {
     /// Takes a round trip from an acknowledgement, if it is sure of which transmission (RFC 6298 §3).
     #[inline]
     fn sample(&mut self, config: &Config, now: Instant, ack: &Ack<'_>, advanced: bool, news: &Delivery) {
-        match (news.oldest, ack.echo, config.timestamps) {
-            (Some(oldest), _, _) if !news.ambiguous => self.rtt.sample(&config.rto, now.since(oldest)),
-            (_, Some(echo), Some(tick)) if advanced && news.segments > 0 => {
-                self.rtt.sample(&config.rto, told(now, tick, echo));
-            }
-            _ => {}
+        if news.oldest != NEVER && !news.ambiguous {
+            self.rtt.sample(&config.rto, now.since(news.oldest));
+        } else if let (Some(echo), Some(tick)) = (ack.echo, config.timestamps)
+            && advanced
+            && news.segments > 0
+        {
+            self.rtt.sample(&config.rto, told(now, tick, echo));
         }
     }
 
     /// The next segment, if one may leave now.
     #[inline]
     pub(crate) fn poll(&mut self, config: &Config, now: Instant) -> Option<Outgoing> {
+        let is_idle = self.unsent() == 0 && self.fin != Fin::Queued && self.scoreboard.lost() == 0;
+        if is_idle && !self.probe.due && self.recovery.phase != Phase::Recovery {
+            return None;
+        }
         let in_flight = self.pipe();
         let room = in_flight < self.window.size;
         if self.probe.due {
@@ -349,7 +359,9 @@ impl Sender {
             if let Some((len, fin)) = self.sendable(config) {
                 return Some(self.send_new(config, now, len, fin));
             }
-            if let Some(index) = self.doubtful(config) {
+            if self.recovery.phase == Phase::Recovery
+                && let Some(index) = self.doubtful(config)
+            {
                 return Some(self.send_again(config, now, index));
             }
         }
@@ -365,7 +377,7 @@ impl Sender {
         }
         if !self.window_probe {
             if self.timeout_at == NEVER {
-                self.timeout_at = now + self.rtt.timeout();
+                self.timeout_at = now + self.rtt.timeout(&config.rto);
             }
             return None;
         }
@@ -432,7 +444,7 @@ impl Sender {
         self.recovery.note_sent();
         self.window.note_use(now, self.una, self.next, self.scoreboard.len(), self.pipe());
         if config.slow_start_after_idle && self.recovery.phase == Phase::Open {
-            self.window.decay(now, self.rtt.timeout(), u32::from(config.initial_window));
+            self.window.decay(now, self.rtt.timeout(&config.rto), u32::from(config.initial_window));
         }
         self.arm_probe(config, now);
         Outgoing { seq, len, fin, new: true, last: self.unsent() == 0 }
@@ -443,7 +455,7 @@ impl Sender {
         if self.recovery.phase == Phase::Cwr {
             self.finish();
         }
-        let (pause, timeout) = (now.since(self.sent_at), self.rtt.timeout());
+        let (pause, timeout) = (now.since(self.sent_at), self.rtt.timeout(&config.rto));
         if config.slow_start_after_idle && pause > timeout {
             self.window.restart(now, pause, timeout, u32::from(config.initial_window));
         }
@@ -459,7 +471,7 @@ impl Sender {
         self.recovery.note_resent(config, now);
         if index == 0 {
             // As Linux and FreeBSD do: its acknowledgement gets its own time.
-            self.timeout_at = now + self.rtt.timeout();
+            self.timeout_at = now + self.rtt.timeout(&config.rto);
         }
         let last = sent.end() >= self.end;
         Outgoing { seq: sent.seq, len: sent.len, fin: sent.fin, new: false, last }

@@ -26,7 +26,7 @@ pub(crate) struct Cubic {
     /// When it gets there: K.
     top_after: f64,
     /// What the window was before it was reduced: cwnd_prior.
-    prior: f64,
+    prior: u32,
     /// What Reno's would be: W_est.
     reno: f64,
     /// What is due to the window, less than a segment.
@@ -35,7 +35,7 @@ pub(crate) struct Cubic {
 
 impl Cubic {
     pub(crate) fn new() -> Self {
-        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0.0, reno: 0.0, credit: 0.0 }
+        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0, reno: 0.0, credit: 0.0 }
     }
 
     pub(crate) fn grow(&mut self, window: &mut Window, progress: &Progress) {
@@ -54,7 +54,7 @@ impl Cubic {
         let age = progress.now.since(self.epoch).as_secs_f64();
 
         // §4.3: once Reno would have caught up with where the window was, it grows as Reno does.
-        let alpha = if self.reno < self.prior { ALPHA } else { 1.0 };
+        let alpha = if self.reno < f64::from(self.prior) { ALPHA } else { 1.0 };
         self.reno += alpha * acked / size;
         if self.at(age) < self.reno {
             if self.reno >= size + 1.0 {
@@ -91,7 +91,7 @@ impl Cubic {
         let size = f64::from(window.size);
         // §4.7, fast convergence: who could not get back makes room.
         self.top = if size < self.top { size * (1.0 + BETA) / 2.0 } else { size };
-        self.prior = size;
+        self.prior = window.size;
         self.epoch = NEVER;
         ((size * BETA) as u32).max(LEAST)
     }
