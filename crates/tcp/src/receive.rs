@@ -56,7 +56,7 @@ pub(crate) struct Receiver {
     /// What lies beyond a gap, the most recent last.
     ranges: Vec<Range>,
     /// What arrived twice and is to be reported.
-    duplicate: Option<Range>,
+    duplicate: Option<(u32, u32)>,
     owed: Owed,
     /// An acknowledgement of what was there before the marks changed, and whether it says so.
     before: Option<(u64, bool)>,
@@ -192,7 +192,7 @@ impl Receiver {
             if !apart {
                 let twice = (start.max(whole.0), end.min(whole.1));
                 if twice.0 < twice.1 && self.duplicate.is_none() {
-                    self.duplicate = Some(twice);
+                    self.duplicate = Some((twice.0 as u32, twice.1 as u32));
                 }
                 whole = (start.min(whole.0), end.max(whole.1));
             }
@@ -215,7 +215,7 @@ impl Receiver {
         let end = end.min(self.next);
         if seq < end {
             self.quick = self.most_quick;
-            self.duplicate = Some((seq, end));
+            self.duplicate = Some((seq as u32, end as u32));
         }
     }
 
@@ -372,9 +372,9 @@ impl Receiver {
     pub(crate) fn sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         if self.sack {
-            let duplicate = self.duplicate.take();
-            for (start, end) in duplicate.into_iter().chain(self.ranges.iter().rev().copied()) {
-                if !blocks.push(start as u32, end as u32) {
+            let ranges = self.ranges.iter().rev().map(|&(start, end)| (start as u32, end as u32));
+            for (start, end) in self.duplicate.take().into_iter().chain(ranges) {
+                if !blocks.push(start, end) {
                     break;
                 }
             }

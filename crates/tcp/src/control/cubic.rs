@@ -30,7 +30,7 @@ pub(crate) struct Cubic {
     /// What Reno's would be: W_est.
     reno: f64,
     /// What is due to the window, less than a segment.
-    credit: f64,
+    credit: f32,
 }
 
 impl Cubic {
@@ -65,11 +65,11 @@ impl Cubic {
         }
         // §4.4, §4.5: towards where the curve will be in a round trip, by no more than half.
         let target = self.at(age + progress.smoothed.as_secs_f64()).clamp(size, 1.5 * size);
-        self.credit += acked * (target - size) / size;
+        self.credit += (acked * (target - size) / size) as f32;
         if self.credit >= 1.0 {
             let whole = self.credit as u32;
             window.size += whole;
-            self.credit -= f64::from(whole);
+            self.credit -= whole as f32;
         }
     }
 
