@@ -2,7 +2,6 @@
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::fmt;
 use core::str::FromStr;
 
@@ -118,12 +117,6 @@ impl Profile {
 impl From<Profile> for Config {
     fn from(profile: Profile) -> Self {
         profile.config()
-    }
-}
-
-impl From<&Config> for Arc<Config> {
-    fn from(config: &Config) -> Self {
-        Self::new(*config)
     }
 }
 

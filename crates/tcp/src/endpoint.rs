@@ -86,10 +86,14 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Opens a connection, with this initial sequence number. Many endpoints may share one `Arc<Config>`; a `&Config` is
-    /// copied.
-    pub fn connect(config: impl Into<Arc<Config>>, isn: u32) -> Self {
-        Self::new(config.into(), isn, State::SynSent)
+    /// Opens a connection, with this initial sequence number.
+    pub fn connect(config: &Config, isn: u32) -> Self {
+        Self::connect_shared(Arc::new(*config), isn)
+    }
+
+    /// The same, with a configuration that many endpoints share, so that it stays in cache.
+    pub fn connect_shared(config: Arc<Config>, isn: u32) -> Self {
+        Self::new(config, isn, State::SynSent)
     }
 
     /// Answers `syn`, with this initial sequence number.
@@ -97,11 +101,16 @@ impl Endpoint {
     /// # Panics
     ///
     /// If it is no SYN, or acknowledges something: there is no connection to accept then ([`Segment::refusal`]).
-    pub fn accept(config: impl Into<Arc<Config>>, isn: u32, syn: &Segment) -> Self {
-        Self::answer(config.into(), isn, syn)
+    pub fn accept(config: &Config, isn: u32, syn: &Segment) -> Self {
+        Self::accept_shared(Arc::new(*config), isn, syn)
     }
 
-    fn answer(config: Arc<Config>, isn: u32, syn: &Segment) -> Self {
+    /// The same, with a configuration that many endpoints share.
+    ///
+    /// # Panics
+    ///
+    /// As [`Endpoint::accept`] does.
+    pub fn accept_shared(config: Arc<Config>, isn: u32, syn: &Segment) -> Self {
         let is_syn = syn.flags.contains(Flags::SYN) && !syn.flags.contains(Flags::ACK);
         assert!(is_syn, "a connection begins with a SYN: {syn:?}");
         let mut endpoint = Self::new(config, isn, State::SynReceived);

@@ -205,3 +205,39 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    #[test]
+    fn patience_is_a_quarter_of_the_shortest_round_trip_and_grows_with_duplicates() {
+        let config = Profile::Linux.config();
+        let mut sender = Sender::new(&config, 1);
+        sender.rtt.sample(&config.rto, Span::from_millis(8));
+        sender.rack.round_trip = Span::from_millis(10);
+        let patience = |sender: &Sender| sender.patience().as_nanos() / 1_000_000;
+        assert_eq!(patience(&sender), 12);
+        // Where nothing was ever overtaken, a recovery has none.
+        sender.recovery.phase = Phase::Recovery;
+        assert_eq!(patience(&sender), 10);
+        sender.rack.on_duplicate(0, 100);
+        assert_eq!(patience(&sender), 10);
+        sender.rack.on_overtaken();
+        assert_eq!(patience(&sender), 12);
+        // Once a round.
+        sender.rack.on_duplicate(0, 100);
+        sender.rack.on_duplicate(50, 100);
+        assert_eq!(patience(&sender), 14);
+        // No more than the smoothed round trip.
+        for round in 1..9 {
+            sender.rack.on_duplicate(100 * round, 100 * (round + 1));
+        }
+        assert_eq!(patience(&sender), 18);
+        for _ in 0..PERSISTENCE {
+            sender.rack.on_recovered();
+        }
+        assert_eq!(patience(&sender), 12);
+    }
+}

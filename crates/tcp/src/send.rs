@@ -467,6 +467,7 @@ impl Sender {
     pub(crate) fn send_again(&mut self, config: &Config, now: Instant, index: usize) -> Outgoing {
         let sent = self.scoreboard.resend(index, now);
         self.counters.retransmitted += 1;
+        self.sent_at = now;
         self.recovery.note_sent();
         self.recovery.note_resent(config, now);
         if index == 0 {

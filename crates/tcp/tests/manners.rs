@@ -230,6 +230,31 @@ fn a_closed_window_is_probed_until_it_opens() {
 }
 
 #[test]
+fn a_sliver_of_a_window_is_used_only_when_nothing_better_comes() {
+    let config = Config { receive_buffer: 2_500, auto_read: false, ..config() };
+    let mut world = World::established(&config, steady(DELAY));
+    let start = world.now;
+    world.client.write(5_000);
+    world.run_for(Span::from_millis(300));
+    assert_eq!(story(&world, Side::Client, start), "0:1000 0:1000 220:500");
+}
+
+#[test]
+fn what_is_beyond_the_window_is_not_taken() {
+    let config = Config { receive_buffer: 3_000, auto_read: false, ..config() };
+    let mut world = World::established(&config, steady(DELAY));
+    world.client.write(2_000);
+    world.settle();
+    let (now, last) = (world.now, world.sent_by(Side::Client).last().unwrap().segment);
+    let bold = Segment { seq: last.seq.wrapping_add(1000), len: 5_000, ..last };
+    world.server().handle(now, &bold, false);
+    assert_eq!(world.server().delivered(), 3_000);
+    world.server().handle(now, &Segment { seq: bold.seq.wrapping_add(5_000), ..bold }, false);
+    assert_eq!(world.server().poll_transmit(now).unwrap().sack.as_slice(), []);
+    assert_eq!(world.server().delivered(), 3_000);
+}
+
+#[test]
 fn a_window_opens_by_no_slivers() {
     let config = Config { receive_buffer: 3_000, auto_read: false, ..config() };
     let mut world = World::established(&config, steady(DELAY));

@@ -111,6 +111,21 @@ fn a_probe_finds_a_lost_tail_in_two_round_trips_and_two_ticks() {
 }
 
 #[test]
+fn a_probe_that_repairs_a_loss_halves_the_window_and_one_that_is_lost_leaves_it_to_the_timeout() {
+    let (mut world, _) = send(&config(Profile::Linux), 10, &[10]);
+    // What is acknowledged beyond the probe tells that nothing came twice (RFC 8985 §7.4). Of twenty, half of what was not
+    // used for a timeout had gone before.
+    world.client.write(1000);
+    world.settle();
+    let stats = world.client.stats();
+    assert_eq!((stats.cwnd, stats.ssthresh, stats.fast_recoveries), (7, Some(7), 0), "{stats:?}");
+
+    let (world, data) = send(&config(Profile::Linux), 10, &[8, 9, 10, 11]);
+    assert!(data.ends_with(" 0:9! 38:9+! 248:7+ 258:8+ 258:9+"), "{data}");
+    assert_eq!((world.client.stats().tail_probes, world.client.stats().timeouts), (1, 1));
+}
+
+#[test]
 fn without_probes_a_lost_tail_takes_a_timeout() {
     let (world, data) = send(&config(Profile::Linux2013), 10, &[8, 9, 10]);
     assert_eq!(data, "0:0 0:1 0:2 10:3 10:4 10:5 10:6 10:7! 10:8! 20:9! 230:7+ 240:8+ 240:9+");
@@ -220,21 +235,25 @@ fn late(first: usize, last: usize, extra: Span) -> Channel {
     })
 }
 
+/// What the client sends arrives, but not before this.
+fn stalled_until(open: Instant) -> Channel {
+    let mut inner = steady(DELAY);
+    Box::new(move |departure| {
+        let mut passage = inner(departure);
+        if departure.from == Side::Client {
+            passage[0].0 = passage[0].0.max(open.since(departure.at));
+        }
+        passage
+    })
+}
+
 #[test]
 fn a_timeout_that_was_not_needed_is_taken_back() {
     // Nothing arrives for 290 ms, and then everything.
     for (profile, undo) in [(Profile::Linux, true), (Profile::Linux2013, true), (Profile::Linux2013, false)] {
         let config = Config { undo, ..config(profile) };
         let mut world = World::established(&config, steady(DELAY));
-        let open = world.now + Span::from_millis(290);
-        let mut inner = steady(DELAY);
-        world.set_channel(Box::new(move |departure| {
-            let mut passage = inner(departure);
-            if departure.from == Side::Client {
-                passage[0].0 = passage[0].0.max(open.since(departure.at));
-            }
-            passage
-        }));
+        world.set_channel(stalled_until(world.now + Span::from_millis(290)));
         let initial = u32::from(config.initial_window);
         world.client.write(1000 * u64::from(initial));
         world.settle();
@@ -284,4 +303,17 @@ fn a_duplicate_is_reported_and_forgiven_without_timestamps() {
         blocks.first().is_some_and(|block| block.1.wrapping_sub(it.segment.ack) as i32 <= 0)
     });
     assert_eq!(reports.count(), 1);
+}
+
+#[test]
+fn duplicates_of_what_was_sent_before_a_timeout_start_no_recovery() {
+    // RFC 6582 §3.2, step 1. Nothing arrives for 290 ms, so that much is sent twice, and nobody can tell.
+    let config = Config { mss: 1000, timestamps: None, initial_window: 10, ..config(Profile::Linux2013) };
+    let mut world = World::established(&config, steady(DELAY));
+    world.set_channel(stalled_until(world.now + Span::from_millis(290)));
+    world.client.write(40_000);
+    world.settle();
+    let stats = world.client.stats();
+    assert_eq!((stats.timeouts, stats.fast_recoveries), (1, 0), "{stats:?}");
+    assert!(stats.retransmitted > 3, "{stats:?}");
 }

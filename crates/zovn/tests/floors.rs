@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("model", 1),
     ("rings", 1),
     ("lossless", 2),
+    ("tcp", 3),
     ("traffic", 3),
     ("ports", 4),
     ("api", 4),
