@@ -7,7 +7,7 @@
 mod world;
 
 use proptest::prelude::*;
-use tcp::{Config, Control, Nagle, Profile, State};
+use tcp::{Config, Control, Flags, Nagle, Profile, SackBlocks, Segment, State, Timestamps};
 use units::{Rng, Span};
 
 use world::{Channel, Side, World};
@@ -196,6 +196,73 @@ proptest! {
             prop_assert_eq!(stats.retransmitted, stats.tail_probes);
         }
         prop_assert_eq!(world.client.state(), State::Established);
+    }
+}
+
+/// A segment that makes some sense where the connection stands.
+fn nonsense(rng: &mut Rng, seen: &[Segment]) -> Segment {
+    let mut segment = seen[rng.below(seen.len() as u64) as usize];
+    let mut near = |number: u32| match rng.below(4) {
+        0 => number,
+        1 => number.wrapping_add(rng.below(10_000) as u32).wrapping_sub(5_000),
+        2 => number.wrapping_add(rng.below(3) as u32).wrapping_sub(1),
+        _ => rng.next_u64() as u32 >> rng.below(32),
+    };
+    segment.seq = near(segment.seq);
+    segment.ack = near(segment.ack);
+    let mut sack = SackBlocks::default();
+    for _ in 0..3 {
+        let start = near(segment.ack);
+        sack.push(start, near(start));
+    }
+    segment.timestamps =
+        segment.timestamps.map(|it| Timestamps { value: near(it.value), echo: near(it.echo) });
+    if rng.below(2) == 0 {
+        segment.sack = sack;
+    }
+    match rng.below(8) {
+        0 => segment.len = rng.below(65_536) as u16,
+        1 => segment.window = rng.below(65_536) as u16,
+        2 => segment.flags = Flags(rng.next_u64() as u8 & !Flags::RST.0),
+        3 => segment.timestamps = None,
+        4 => segment.syn = None,
+        _ => {}
+    }
+    segment
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nonsense_is_survived(config in config(), seed in any::<u64>()) {
+        let mut world = World::established(&config, world::steady(world::DELAY));
+        world.read_every = Some(Span::from_millis(1));
+        world.client.write(5_000);
+        world.settle();
+        let mut seen: Vec<Segment> = world.log.iter().map(|departure| departure.segment).collect();
+        let (mut end, mut now) = (world.client, world.now);
+        let mut rng = Rng::new(seed);
+        for _ in 0..300 {
+            match rng.below(8) {
+                0 => drop(end.write(rng.below(20_000))),
+                1 => end.read(rng.below(5_000)),
+                2 => now += Span::from_nanos(rng.next_u64() >> (30 + rng.below(30))),
+                3 => now = end.next_deadline().unwrap_or(now).max(now),
+                4 if rng.below(20) == 0 => end.close(),
+                _ => end.handle(now, &nonsense(&mut rng, &seen), rng.below(4) == 0),
+            }
+            end.handle_deadline(now);
+            let mut count = 0;
+            while let Some(segment) = end.poll_transmit(now) {
+                seen.push(segment);
+                count += 1;
+                prop_assert!(count < 100_000);
+            }
+            let stats = end.stats();
+            prop_assert!(stats.cwnd > 0);
+            prop_assert!(end.acknowledged() + end.unacknowledged() <= 5_000 + 300 * 20_000);
+        }
     }
 }
 
