@@ -57,6 +57,8 @@ pub struct Config {
     pub initial_window: u16,
     /// Congestion control.
     pub control: Control,
+    /// Whether CUBIC looks for signs that slow start is about to overflow a queue, as it does in Linux.
+    pub hystart: bool,
     /// The retransmission timeout.
     pub rto: Rto,
     /// What the kernel's tick adds to its short timers, tail loss probes and RACK's: two jiffies in Linux.
@@ -130,6 +132,7 @@ const LINUX: Config = Config {
     mss: 1460,
     initial_window: 10,
     control: Control::Cubic,
+    hystart: true,
     rto: Rto {
         initial: Span::from_secs(1),
         min: Span::from_millis(200),
@@ -159,6 +162,7 @@ const FREEBSD_9: Config = Config {
     // RFC 3390: min(4 MSS, max(2 MSS, 4380 bytes)).
     initial_window: 3,
     control: Control::Reno,
+    hystart: false,
     rto: Rto {
         initial: Span::from_secs(3),
         min: Span::from_millis(30),

@@ -30,9 +30,9 @@
 //! | fast recovery | RFC 6675 with SACK, 6582 without; 3042, 6937 | `recovery` |
 //! | time-based loss detection, tail loss probes | RFC 8985 | `rack` |
 //! | undoing what was not needed | RFC 3522, 4015, 3708 | `recovery` |
-//! | congestion control | RFC 5681, 9438, 8257, 3168; Vegas as in Linux | `control` |
+//! | congestion control | RFC 5681, 9438, 8257, 3168; Vegas and HyStart as in Linux | `control` |
 //!
-//! Not here: HyStart, F-RTO, pacing, buffers that tune themselves, urgent data, keep-alives, giving up. A sender tries for
+//! Not here: F-RTO, pacing, buffers that tune themselves, urgent data, keep-alives, giving up. A sender tries for
 //! ever; its owner may [`Endpoint::abort`] it.
 
 #![no_std]

@@ -127,7 +127,7 @@ impl Sender {
             scoreboard: Scoreboard::default(),
             window: Window::new(u32::from(config.initial_window).max(1)),
             rtt: Rtt::new(&config.rto),
-            algorithm: Algorithm::new(config.control),
+            algorithm: Algorithm::new(config.control, config.hystart),
             recovery: Recovery::new(first),
             rack: Rack::default(),
             probe: TailProbe::default(),
@@ -257,11 +257,13 @@ impl Sender {
             delivered: news.segments,
             round_trip: (news.latest_end > 0).then(|| now.since(news.latest)),
             smoothed: self.rtt.smoothed(),
+            shortest: self.rtt.min(),
+            mss: self.mss,
             una: self.una,
             next: self.next,
             marked: ack.marked && self.ecn,
         };
-        self.algorithm.observe(&progress);
+        self.algorithm.observe(&mut self.window, &progress);
         let newly_lost = self.repair(config, now, ack, advanced, duplicate, &news);
         if self.recovery.phase.is_reducing() {
             self.reduce(config, progress.delivered, newly_lost, advanced);

@@ -31,14 +31,18 @@ fn bottleneck() -> Channel {
     })
 }
 
+fn linux(control: Control) -> Config {
+    Config { control, ..Profile::Linux.config() }
+}
+
 /// Milliseconds until so many bytes have arrived, segments sent again, and goodput in Mb/s.
-fn transfer(profile: Profile, control: Control, bytes: u64) -> (f64, u32, f64) {
-    let mut world = World::established(&Config { control, ..profile.config() }, bottleneck());
+fn transfer(config: &Config, bytes: u64) -> (f64, u32, f64) {
+    let mut world = World::established(config, bottleneck());
     let start = world.now;
     world.client.write(bytes);
     world.run_until(|world| world.server().delivered() == bytes);
     let (seconds, stats) = (world.now.since(start).as_secs_f64(), world.client.stats());
-    assert_eq!(stats.timeouts, 0, "{profile} {control} {bytes}: {stats:?}");
+    assert_eq!(stats.timeouts, 0, "{bytes} bytes: {stats:?}");
     let dropped = world.sent_by(Side::Client).filter(|departure| departure.dropped).count();
     assert_eq!(stats.retransmitted as usize, dropped, "what was not lost is not sent again");
     (1e3 * seconds, stats.retransmitted, 8e-6 * bytes as f64 / seconds)
@@ -46,19 +50,29 @@ fn transfer(profile: Profile, control: Control, bytes: u64) -> (f64, u32, f64) {
 
 #[test]
 fn reno_does_what_linux_does() {
-    // Linux 6.18 over such a link: 31.8 ms; 225 to 231 ms with 176 segments sent again; 47.2 Mb/s with 214.
-    let (ms, again, _) = transfer(Profile::Linux, Control::Reno, 20_000);
-    assert!((31.0..32.0).contains(&ms) && again == 0, "{ms}");
-    let (ms, again, _) = transfer(Profile::Linux, Control::Reno, 1_000_000);
-    assert!((215.0..235.0).contains(&ms) && (155..190).contains(&again), "{ms} {again}");
-    let (_, again, goodput) = transfer(Profile::Linux, Control::Reno, 180_000_000);
+    // Linux 6.18 over such a link: 31.8 ms, 72.4 ms, and 225 to 231 ms with 176 segments sent again.
+    for (kib, least, most, again) in
+        [(20, 31.0, 32.0, 0..=0), (100, 70.0, 73.0, 0..=0), (1024, 225.0, 235.0, 165..=195)]
+    {
+        let (ms, resent, _) = transfer(&linux(Control::Reno), kib << 10);
+        assert!((least..most).contains(&ms) && again.contains(&resent), "{kib} KiB: {ms} ms, {resent} again");
+    }
+    // In 30 s 47.2 Mb/s, with 214.
+    let (_, again, goodput) = transfer(&linux(Control::Reno), 180_000_000);
     assert!((47.0..48.0).contains(&goodput) && (190..240).contains(&again), "{goodput} {again}");
+}
+
+#[test]
+fn hystart_ends_slow_start_before_the_queue_overflows() {
+    assert_eq!(transfer(&linux(Control::Cubic), 1 << 20).1, 0);
+    let blind = Config { hystart: false, ..linux(Control::Cubic) };
+    assert!(transfer(&blind, 1 << 20).1 > 100);
 }
 
 #[test]
 fn everybody_fills_the_link() {
     for control in [Control::Reno, Control::Cubic, Control::Vegas] {
-        let (_, _, goodput) = transfer(Profile::Linux, control, 30_000_000);
+        let (_, _, goodput) = transfer(&linux(control), 30_000_000);
         assert!(goodput > 45.0, "{control}: {goodput}");
     }
 }
@@ -66,5 +80,6 @@ fn everybody_fills_the_link() {
 #[test]
 fn vegas_keeps_the_queue_short() {
     // Three segments initially: slow start ends before the queue overflows.
-    assert_eq!(transfer(Profile::Linux2013, Control::Vegas, 30_000_000).1, 0);
+    let config = Config { control: Control::Vegas, ..Profile::Linux2013.config() };
+    assert_eq!(transfer(&config, 30_000_000).1, 0);
 }

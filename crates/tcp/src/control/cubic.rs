@@ -6,6 +6,7 @@
 
 use units::{Instant, Span};
 
+use super::hystart::Hystart;
 use super::{LEAST, Progress, Window};
 use crate::NEVER;
 
@@ -31,11 +32,21 @@ pub(crate) struct Cubic {
     reno: f64,
     /// What is due to the window, less than a segment.
     credit: f32,
+    /// What ends slow start before something is lost, if anything does.
+    hystart: Option<Hystart>,
 }
 
 impl Cubic {
-    pub(crate) fn new() -> Self {
-        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0, reno: 0.0, credit: 0.0 }
+    pub(crate) fn new(hystart: bool) -> Self {
+        let hystart = hystart.then(Hystart::new);
+        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0, reno: 0.0, credit: 0.0, hystart }
+    }
+
+    /// Sees every acknowledgement in slow start.
+    pub(crate) fn observe(&mut self, window: &mut Window, progress: &Progress) {
+        if let Some(hystart) = &mut self.hystart {
+            hystart.observe(window, progress);
+        }
     }
 
     pub(crate) fn grow(&mut self, window: &mut Window, progress: &Progress) {
@@ -98,7 +109,7 @@ impl Cubic {
 
     /// A timeout: the next curve begins at its top, wherever the window will be then (§4.8).
     pub(crate) fn on_timeout(&mut self) {
-        *self = Self { prior: self.prior, ..Self::new() };
+        *self = Self { prior: self.prior, ..Self::new(self.hystart.is_some()) };
     }
 
     /// Nothing was sent for so long: the curve waits (§5.8).
@@ -129,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_the_curve() {
-        let mut cubic = Cubic::new();
+        let mut cubic = Cubic::new(false);
         let mut window = full(1000, 500);
         window.size = cubic.on_loss(&window);
         window.threshold = window.size;
@@ -148,7 +159,7 @@ mod tests {
     #[test]
     fn short_round_trips_grow_as_reno_does() {
         // 10 segments at 10 ms: Reno gets back long before the curve, which needs cbrt(3 / 0.4) = 2 s.
-        let mut cubic = Cubic::new();
+        let mut cubic = Cubic::new(false);
         let mut window = full(10, 5);
         window.size = cubic.on_loss(&window);
         window.threshold = window.size;
@@ -164,7 +175,7 @@ mod tests {
 
     #[test]
     fn who_could_not_get_back_makes_room() {
-        let mut cubic = Cubic::new();
+        let mut cubic = Cubic::new(false);
         assert_eq!(cubic.on_loss(&full(100, 1)), 70);
         assert_eq!(cubic.top, 100.0);
         assert_eq!(cubic.on_loss(&full(80, 1)), 56);
@@ -174,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_pause_does_not_count() {
-        let (mut idle, mut busy) = (Cubic::new(), Cubic::new());
+        let (mut idle, mut busy) = (Cubic::new(false), Cubic::new(false));
         let mut windows = [full(1000, 500), full(1000, 500)];
         for (cubic, window) in [&mut idle, &mut busy].into_iter().zip(&mut windows) {
             window.size = cubic.on_loss(window);

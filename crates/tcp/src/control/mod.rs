@@ -6,6 +6,7 @@
 
 mod cubic;
 mod dctcp;
+mod hystart;
 mod vegas;
 
 use units::{Instant, Span};
@@ -158,8 +159,11 @@ pub(crate) struct Progress {
     pub delivered: u32,
     /// How long the last of them was under way.
     pub round_trip: Option<Span>,
-    /// The smoothed round trip.
+    /// The smoothed round trip, and the shortest ever.
     pub smoothed: Span,
+    pub shortest: Span,
+    /// Payload in a full segment.
+    pub mss: u16,
     /// SND.UNA and SND.NXT.
     pub una: u64,
     pub next: u64,
@@ -177,10 +181,10 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
-    pub(crate) fn new(control: Control) -> Self {
+    pub(crate) fn new(control: Control, hystart: bool) -> Self {
         match control {
             Control::Reno => Self::Reno,
-            Control::Cubic => Self::Cubic(Cubic::new()),
+            Control::Cubic => Self::Cubic(Cubic::new(hystart)),
             Control::Vegas => Self::Vegas(Vegas::new()),
             Control::Dctcp => Self::Dctcp(Dctcp::new()),
         }
@@ -188,9 +192,14 @@ impl Algorithm {
 
     /// Sees every acknowledgement that delivers something.
     #[inline]
-    pub(crate) fn observe(&mut self, progress: &Progress) {
+    pub(crate) fn observe(&mut self, window: &mut Window, progress: &Progress) {
         match self {
-            Self::Reno | Self::Cubic(_) => {}
+            Self::Reno => {}
+            Self::Cubic(cubic) => {
+                if window.is_slow_start() {
+                    cubic.observe(window, progress);
+                }
+            }
             Self::Vegas(vegas) => vegas.observe(progress),
             Self::Dctcp(dctcp) => dctcp.observe(progress),
         }
@@ -267,6 +276,8 @@ pub(crate) fn progress(now: Instant, delivered: u32) -> Progress {
         delivered,
         round_trip: Some(round_trip),
         smoothed: round_trip,
+        shortest: round_trip,
+        mss: 1448,
         una: 0,
         next: 0,
         marked: false,
@@ -327,9 +338,9 @@ mod tests {
     #[test]
     fn losses_halve_or_take_three_tenths() {
         let window = full(100, 50);
-        assert_eq!(Algorithm::new(Control::Reno).on_loss(&window), 50);
-        assert_eq!(Algorithm::new(Control::Dctcp).on_loss(&window), 50);
-        assert_eq!(Algorithm::new(Control::Cubic).on_loss(&window), 70);
-        assert_eq!(Algorithm::new(Control::Reno).on_loss(&full(3, 2)), 2);
+        assert_eq!(Algorithm::new(Control::Reno, false).on_loss(&window), 50);
+        assert_eq!(Algorithm::new(Control::Dctcp, false).on_loss(&window), 50);
+        assert_eq!(Algorithm::new(Control::Cubic, false).on_loss(&window), 70);
+        assert_eq!(Algorithm::new(Control::Reno, false).on_loss(&full(3, 2)), 2);
     }
 }
