@@ -32,6 +32,19 @@
 //! | undoing what was not needed | RFC 3522, 4015, 3708 | `recovery` |
 //! | congestion control | RFC 5681, 9438, 8257, 3168; Vegas and HyStart as in Linux | `control` |
 //!
+//! Where RFCs and Linux part, it goes with Linux:
+//!
+//! - What is halved is the window, not what is in flight (RFC 5681 §3.1), and what is delivered grows it, however few
+//!   acknowledgements say so (RFC 3465 allows two segments for each).
+//! - A copy that is lost is sent again, but does not shrink the window once more (RFC 5681 §4.3).
+//! - RACK grows more patient by duplicates only where segments were seen to overtake each other (RFC 8985 §6.2), and the
+//!   probe of a single segment takes the place of the timeout.
+//! - What is undone is the window; CUBIC's curve begins anew (RFC 9438 §4.9).
+//! - The variation of round trips does not fall below the minimum timeout, so that this comes on top of the round trip.
+//!
+//! It goes with the RFCs where Linux is only older: CUBIC's growth below its curve (RFC 9438 §4.3), the rescue
+//! retransmission (RFC 6675 §4) in stacks without RACK, and the echo that tells RACK which copy has arrived (RFC 8985 §6.2).
+//!
 //! Not here: F-RTO, pacing, buffers that tune themselves, urgent data, keep-alives, giving up. A sender tries for
 //! ever; its owner may [`Endpoint::abort`] it.
 

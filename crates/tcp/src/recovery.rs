@@ -222,8 +222,10 @@ impl Sender {
     fn detect_by_duplicates(&mut self, advanced: bool) -> u32 {
         let recovery = &mut self.recovery;
         let is_lost = match recovery.phase {
-            // Step 1: duplicates about what was sent before the last phase began tell nothing new.
-            Phase::Open | Phase::Cwr => recovery.duplicates >= DUPLICATES && self.una > recovery.high,
+            // Step 1: duplicates about what was sent before the last recovery began tell nothing new.
+            Phase::Open => recovery.duplicates >= DUPLICATES && self.una > recovery.high,
+            // Then `high` is no recovery's.
+            Phase::Cwr => recovery.duplicates >= DUPLICATES,
             // Step 3, of which no more than the first is due at once.
             Phase::Recovery => advanced,
             Phase::Loss => false,

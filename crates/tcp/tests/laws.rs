@@ -196,6 +196,8 @@ proptest! {
             prop_assert_eq!(stats.retransmitted, stats.tail_probes);
         }
         prop_assert_eq!(world.client.state(), State::Established);
+        // At rest no timer runs.
+        prop_assert_eq!((world.client.next_deadline(), world.server().next_deadline()), (None, None));
     }
 }
 
@@ -261,6 +263,7 @@ proptest! {
             }
             let stats = end.stats();
             prop_assert!(stats.cwnd > 0);
+            prop_assert!(end.next_deadline().is_none_or(|at| at > now), "{:?} at {now:?}", end.next_deadline());
             prop_assert!(end.acknowledged() + end.unacknowledged() <= 5_000 + 300 * 20_000);
         }
     }

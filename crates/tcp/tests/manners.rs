@@ -301,6 +301,23 @@ fn a_mark_is_echoed_until_it_was_heard_and_halves_the_window_once() {
 }
 
 #[test]
+fn a_loss_behind_a_mark_is_repaired_all_the_same() {
+    for profile in [Profile::Linux, Profile::Linux2013, Profile::FreeBsd9] {
+        let config = Config { ecn: true, mss: 1012, initial_window: 10, ..profile.config() };
+        let mut world = World::established(&config, steady(DELAY));
+        let mut inner = marking(&[2]);
+        world.set_channel(Box::new(move |it| if it.number == 6 { vec![] } else { inner(it) }));
+        world.client.write(20_000);
+        world.settle();
+        let stats = world.client.stats();
+        assert_eq!((stats.timeouts, stats.fast_recoveries), (0, 1), "{profile}: {stats:?}");
+        // One reduction for both.
+        let least = if config.control == Control::Cubic { 7 } else { 5 };
+        assert_eq!(stats.ssthresh, Some(least), "{profile}: {stats:?}");
+    }
+}
+
+#[test]
 fn dctcp_echoes_mark_by_mark_and_falls_by_their_share() {
     let config = Config { control: Control::Dctcp, quick_acks: 0, ..config() };
     let mut world = World::established(&config, marking(&[3, 4, 5, 8]));
