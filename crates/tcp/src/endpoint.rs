@@ -66,7 +66,14 @@ pub struct Stats {
 
 /// One side of one connection.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Endpoint {
+    config: Arc<Config>,
+    clock: StampClock,
+    sent: u64,
+    received: u64,
+    /// A reset to send: its number, and what it acknowledges.
+    reset: Option<(u32, Option<u32>)>,
     state: State,
     /// Whether both sides send timestamps.
     stamped: bool,
@@ -75,14 +82,8 @@ pub struct Endpoint {
     /// How often it was.
     syns: u8,
     was_reset: bool,
-    /// A reset to send: its number, and what it acknowledges.
-    reset: Option<(u32, Option<u32>)>,
-    sent: u64,
-    received: u64,
-    clock: StampClock,
-    send: Sender,
     receive: Receiver,
-    config: Arc<Config>,
+    send: Sender,
 }
 
 impl Endpoint {

@@ -67,8 +67,9 @@ pub(crate) struct Counters {
     pub spurious: u32,
 }
 
-/// The sending half.
+/// The sending half. What every segment looks at comes first: there are many endpoints, and few of them in cache.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Sender {
     /// The first position that is not acknowledged, SND.UNA.
     pub una: u64,
@@ -76,33 +77,13 @@ pub(crate) struct Sender {
     pub next: u64,
     /// Up to where the application has written.
     end: u64,
-    /// The position of the stream's first byte.
-    start: u64,
     /// Up to where the other side takes what is sent, and by which of its segments it last said so (SND.WL1).
     edge: u64,
     edge_seq: u64,
-    /// The largest window it ever offered.
-    max_window: u64,
-    /// The end of the last segment that was not full.
-    small_end: u64,
-    pub scoreboard: Scoreboard,
-    pub window: Window,
-    pub rtt: Rtt,
-    pub algorithm: Algorithm,
-    pub recovery: Recovery,
-    pub rack: Rack,
-    pub probe: TailProbe,
-    /// When data was last sent.
-    pub sent_at: Instant,
     /// When to give up what is in flight, or, if nothing is, to probe a closed window.
     pub timeout_at: Instant,
     pub probe_at: Instant,
     pub reorder_at: Instant,
-    pub counters: Counters,
-    /// Payload in a full segment.
-    pub mss: u16,
-    /// By how many bits the other side's windows are shifted.
-    pub shift: u8,
     fin: Fin,
     pub sack: bool,
     pub ecn: bool,
@@ -110,6 +91,26 @@ pub(crate) struct Sender {
     pub reduced: bool,
     /// Whether to see what a closed window says.
     window_probe: bool,
+    /// By how many bits the other side's windows are shifted.
+    pub shift: u8,
+    /// Payload in a full segment.
+    pub mss: u16,
+    pub rtt: Rtt,
+    pub scoreboard: Scoreboard,
+    pub probe: TailProbe,
+    pub window: Window,
+    pub recovery: Recovery,
+    pub rack: Rack,
+    /// When data was last sent.
+    pub sent_at: Instant,
+    /// The end of the last segment that was not full.
+    small_end: u64,
+    /// The largest window it ever offered.
+    max_window: u64,
+    pub algorithm: Algorithm,
+    /// The position of the stream's first byte.
+    start: u64,
+    pub counters: Counters,
 }
 
 impl Sender {
