@@ -191,6 +191,39 @@ fn who_answers_lets_acknowledgements_travel_along() {
 }
 
 #[test]
+fn who_stops_answering_acknowledges_at_once_again() {
+    let mut world = World::established(&config(), steady(DELAY));
+    world.client.write(100);
+    world.run_until(|world| world.server().delivered() == 100);
+    world.server().write(100);
+    world.run_for(Span::from_millis(100));
+    world.log.clear();
+    let start = world.now;
+    for _ in 0..2 {
+        world.client.write(100);
+        world.run_for(Span::from_millis(100));
+    }
+    assert_eq!(story(&world, Side::Server, start), "45:0 105:0");
+}
+
+#[test]
+fn the_stamp_that_is_echoed_is_of_what_was_acknowledged() {
+    // RFC 7323 §4.3: what lies beyond a gap does not count.
+    let mut world = World::established(&config(), steady(DELAY));
+    world.client.write(1000);
+    world.settle();
+    let (now, last) = (world.now, world.sent_by(Side::Client).last().unwrap().segment);
+    let stamps = |value| last.timestamps.map(|it| tcp::Timestamps { value, ..it });
+    let value = last.timestamps.unwrap().value;
+    let beyond = Segment { seq: last.seq.wrapping_add(2000), timestamps: stamps(value + 7), ..last };
+    world.server().handle(now, &beyond, false);
+    assert_eq!(world.server().poll_transmit(now).unwrap().timestamps.unwrap().echo, value);
+    let next = Segment { seq: last.seq.wrapping_add(1000), timestamps: stamps(value + 9), ..last };
+    world.server().handle(now, &next, false);
+    assert_eq!(world.server().poll_transmit(now).unwrap().timestamps.unwrap().echo, value + 9);
+}
+
+#[test]
 fn small_writes_wait_as_nagle_says() {
     let sent = |nagle| {
         let config = Config { nagle, quick_acks: 0, rack_tlp: false, ..config() };
@@ -311,6 +344,11 @@ fn a_loss_behind_a_mark_is_repaired_all_the_same() {
         world.settle();
         let stats = world.client.stats();
         assert_eq!((stats.timeouts, stats.fast_recoveries), (0, 1), "{profile}: {stats:?}");
+        // What is sent again, and what only acknowledges, is not to be marked (RFC 3168 §6.1.4, §6.1.5).
+        let again = world.sent_by(Side::Client).filter(|it| it.segment.len > 0).skip(10);
+        let again: Vec<_> = again.filter(|it| !it.segment.ecn_capable).collect();
+        assert_eq!(again.len(), 1);
+        assert!(world.sent_by(Side::Server).all(|it| !it.segment.ecn_capable));
         // One reduction for both.
         let least = if config.control == Control::Cubic { 7 } else { 5 };
         assert_eq!(stats.ssthresh, Some(least), "{profile}: {stats:?}");

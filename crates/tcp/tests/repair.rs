@@ -126,6 +126,26 @@ fn a_probe_that_repairs_a_loss_halves_the_window_and_one_that_is_lost_leaves_it_
 }
 
 #[test]
+fn too_few_duplicates_are_enough_after_a_while() {
+    // A round trip, a quarter of one for reordering, and two ticks. No probe is sent then.
+    let (world, data) = send(&config(Profile::Linux), 3, &[1]);
+    assert_eq!(data, "0:0! 0:1 0:2 20:0+");
+    let stats = world.client.stats();
+    assert_eq!((stats.fast_recoveries, stats.tail_probes, stats.timeouts), (1, 0, 0));
+    // Without RACK only the timeout helps.
+    assert_eq!(send(&config(Profile::Linux2013), 3, &[1]).1, "0:0! 0:1 0:2 210:0+");
+}
+
+#[test]
+fn a_copy_tells_nothing_about_the_round_trip() {
+    // Karn: what waited behind the gap took no 20 ms, but nobody knows.
+    let config = Config { mss: 1000, timestamps: None, quick_acks: 255, ..config(Profile::Linux2013) };
+    let (world, _) = send(&config, 20, &[4]);
+    let srtt = world.client.stats().srtt.unwrap();
+    assert!(srtt < Span::from_micros(10_200), "{srtt}");
+}
+
+#[test]
 fn without_probes_a_lost_tail_takes_a_timeout() {
     let (world, data) = send(&config(Profile::Linux2013), 10, &[8, 9, 10]);
     assert_eq!(data, "0:0 0:1 0:2 10:3 10:4 10:5 10:6 10:7! 10:8! 20:9! 230:7+ 240:8+ 240:9+");
