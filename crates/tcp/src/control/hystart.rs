@@ -60,9 +60,9 @@ impl Hystart {
         }
         self.last = now;
         // How long four pieces take at twice the window a round trip, which is how Linux would pace in slow start.
-        let pieces = 4 * PIECE_BYTES * progress.smoothed.as_nanos();
+        let pieces = progress.smoothed.as_nanos().saturating_mul(4 * PIECE_BYTES);
         let stretch = pieces / (2 * u64::from(size) * u64::from(progress.mss));
-        let full = (progress.shortest.as_nanos() + stretch.min(1_000_000)) / 2;
+        let full = progress.shortest.as_nanos() / 2 + stretch.min(1_000_000) / 2;
         now.since(self.from).as_nanos() > full
     }
 
@@ -104,6 +104,16 @@ mod tests {
         assert_eq!(window_after(20, 100, 40, 207), (20, true));
         assert!(!window_after(20, 3000, 40, 300).1);
         assert!(!window_after(15, 100, 40, 300).1);
+    }
+
+    #[test]
+    fn a_forged_stamp_may_tell_of_any_round_trip() {
+        let mut hystart = Hystart::new();
+        let now = Instant::from_nanos(1);
+        let smoothed = Span::from_nanos(1 << 52);
+        let seen = Progress { una: 1, smoothed, shortest: smoothed, ..progress(now, 1) };
+        hystart.observe(&mut full(20, super::super::UNKNOWN), &seen);
+        assert!(!hystart.found);
     }
 
     #[test]

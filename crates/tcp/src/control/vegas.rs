@@ -83,11 +83,11 @@ impl Vegas {
     fn adjust(&self, window: &mut Window, delivered: u32) {
         let (base, shortest) = (self.base.as_nanos(), self.shortest.as_nanos());
         let size = u64::from(window.size);
-        let queued = size * (shortest - base) / base;
+        let queued = size.saturating_mul(shortest - base) / base;
         if window.is_slow_start() {
             if queued > GAMMA {
                 // What the path carries without queues.
-                let carried = (size * base / shortest) as u32;
+                let carried = (size.saturating_mul(base) / shortest) as u32;
                 window.size = window.size.min(carried + 1).max(LEAST);
                 window.threshold = window.threshold.min(window.size - 1);
             } else {
