@@ -7,7 +7,7 @@ use units::{Class, ClassMap, Instant};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::parked::Parked;
-use crate::port::{Egress, Port, PortId};
+use crate::port::{Egress, NOBODY, Port, PortId};
 use crate::switch::{End, attached};
 use crate::{Load, Refusal, Switch};
 
@@ -82,9 +82,16 @@ impl Egress {
         self.shaper.as_ref().is_some_and(|shaper| shaper.ready_at() > now)
     }
 
+    /// Whether a frame that comes now would be the next to be handed out, now.
+    #[inline]
+    pub(crate) fn is_free(&self, now: Instant, class: Class) -> bool {
+        let nobody = self.is_idle() && self.classes[class].waiting == NOBODY;
+        nobody && !self.stalled && !self.closed && !self.must_wait(now)
+    }
+
     /// The receiver took so many bytes.
     #[inline]
-    fn progressed(&mut self, now: Instant, bytes: u64) {
+    pub(crate) fn progressed(&mut self, now: Instant, bytes: u64) {
         self.progress = now;
         self.stalled = false;
         if let Some(shaper) = &mut self.shaper {
@@ -287,7 +294,7 @@ impl<F: Copy> Head<'_, '_, F> {
         self.seen.label.bytes
     }
 
-    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind its sender's.
+    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
     #[inline]
     pub fn is_parked(&self, flow: Flow) -> bool {
         let parked = &self.visit.switch.port(self.visit.to).egress.parked;
@@ -322,13 +329,14 @@ impl<F: Copy> Head<'_, '_, F> {
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
+        let ingress = self.ingress();
         let Self { visit, seen: Seen { node, .. } } = self;
         if matches!(visit.source, Source::Parked(_)) {
             return;
         }
         visit.leave(node, |switch, now, to| {
             let parked = &mut attached(&mut switch.ports, to).egress.parked;
-            let parked = parked.entry(flow).or_insert_with(|| Parked::new(now));
+            let parked = parked.entry(flow).or_insert_with(|| Parked::new(now, ingress));
             parked.push(&mut switch.cells, node);
         });
     }

@@ -31,6 +31,17 @@ pub struct Full<F>(pub F);
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
 pub(crate) const QUANTUM: u32 = 1514;
 
+/// What became of a frame that could have gone straight to its receiver.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Passed<F> {
+    /// The receiver at this port has it.
+    Through(PortId),
+    /// It is held.
+    Held,
+    /// It was refused at once; here is its handle back.
+    Refused(F),
+}
+
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///
 /// Frames with one heading go one way. So the first of a run finds the way and how much room there is, the others
@@ -89,6 +100,39 @@ impl<F: Copy> Switch<F> {
     #[inline]
     pub fn arrivals(&mut self, now: Instant, from: PortId) -> Arrivals<'_, F> {
         Arrivals { switch: self, now, from, run: Run::NONE }
+    }
+
+    /// Takes a frame over from the sender at `from`, as [`Arrivals::offer`] does, and hands it straight to its receiver if
+    /// that would be handed it next, and `takes` says of the receiver's port that it has room now. The books are the same
+    /// as if the receiver had been visited.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`], as [`Arrivals::offer`].
+    #[inline]
+    pub fn pass(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        arrival: Arrival<F>,
+        takes: impl FnOnce(PortId) -> bool,
+    ) -> Result<Passed<F>, Full<F>> {
+        let Self { ports, table, settings, .. } = self;
+        let port = attached(ports, from);
+        port.heed(table, &settings.priorities, now, from, Heading::of(&arrival.header));
+        let Memory { class, egress: to, .. } = port.ingress.memory;
+        if let Ok([Some(sender), Some(receiver)]) = ports.get_disjoint_mut([from.index(), usize::from(to)])
+            && sender.ingress.classes[class].held.frames < sender.config.ingress.frames
+            && receiver.egress.is_free(now, class)
+            && takes(PortId(to))
+        {
+            sender.ingress.classes[class].account.pass(arrival.bytes);
+            receiver.egress.classes[class].account.pass(arrival.bytes);
+            receiver.egress.progressed(now, arrival.bytes.into());
+            return Ok(Passed::Through(PortId(to)));
+        }
+        let back = self.arrivals(now, from).offer(arrival)?;
+        Ok(back.map_or(Passed::Held, Passed::Refused))
     }
 
     /// A frame to nobody, to everybody, or back to where it came from.
@@ -242,6 +286,7 @@ impl<F: Copy> Switch<F> {
             side.load.add(label.load());
             self.cells.push(&mut side.queue, node);
             receiver.egress.ready |= 1 << class.pcp();
+            self.pending.insert(to);
             if last {
                 self.leave(to, class);
             }
@@ -330,9 +375,7 @@ impl<F: Copy> Arrivals<'_, F> {
         let Self { switch, now, from, .. } = self;
         let (now, from) = (*now, *from);
         let port = attached(&mut switch.ports, from);
-        if !port.ingress.memory.holds(now, switch.table.generation(), heading) {
-            port.consult(&mut switch.table, &switch.settings.priorities, now, from, heading);
-        }
+        port.heed(&mut switch.table, &switch.settings.priorities, now, from, heading);
         let Port { config, ingress, .. } = port;
         let Memory { class, egress: to, .. } = ingress.memory;
         let side = &mut ingress.classes[class];
@@ -400,6 +443,21 @@ impl<F: Copy> Drop for Arrivals<'_, F> {
 }
 
 impl Port {
+    /// Has what the table says of this heading in the sender's memory.
+    #[inline]
+    fn heed(
+        &mut self,
+        table: &mut MacTable,
+        priorities: &ClassMap<Class>,
+        now: Instant,
+        id: PortId,
+        heading: Heading,
+    ) {
+        if !self.ingress.memory.holds(now, table.generation(), heading) {
+            self.consult(table, priorities, now, id, heading);
+        }
+    }
+
     /// Asks the table where a frame goes, tells it where the frame came from if that is news, and remembers the
     /// answer.
     #[inline(never)]

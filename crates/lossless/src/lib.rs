@@ -42,7 +42,7 @@ mod table;
 pub use account::{Account, Load, Reason, Refusal};
 pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
 pub use depart::{Departures, Flow, Head};
-pub use forward::{Arrival, Arrivals, Full};
+pub use forward::{Arrival, Arrivals, Full, Passed};
 pub use port::{MAX_PORTS, PortId};
 pub use set::PortSet;
 pub use switch::{Defect, Released, Switch, TooManyPorts};

@@ -8,7 +8,6 @@ use units::Instant;
 use crate::PortId;
 use crate::cells::{Cells, Node, Queue};
 use crate::forward::QUANTUM;
-use crate::port::NOBODY;
 
 /// One flow's frames that were set aside because it cannot be delivered now, by deficit round robin among senders:
 /// nobody waits behind all that another had set aside before.
@@ -16,7 +15,7 @@ use crate::port::NOBODY;
 pub(crate) struct Parked {
     /// By ingress; none is empty.
     lanes: BTreeMap<PortId, Lane>,
-    /// Whose turn it is, unless there is no lane: its first frame is the flow's next.
+    /// Whose turn it is: its first frame is the flow's next.
     turn: PortId,
     /// When the flow last took a frame, or was set aside.
     pub progress: Instant,
@@ -31,9 +30,9 @@ struct Lane {
 }
 
 impl Parked {
-    /// A flow of which nothing is set aside yet.
-    pub(crate) fn new(now: Instant) -> Self {
-        Self { lanes: BTreeMap::new(), turn: PortId(NOBODY), progress: now }
+    /// A flow of which nothing is set aside yet; the first frame is to come from `ingress`.
+    pub(crate) fn new(now: Instant, ingress: PortId) -> Self {
+        Self { lanes: BTreeMap::new(), turn: ingress, progress: now }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -52,23 +51,21 @@ impl Parked {
     /// Sets a frame aside behind others of its sender.
     pub(crate) fn push<F: Copy>(&mut self, cells: &mut Cells<F>, node: Node) {
         let ingress = PortId(cells.label(node).stamp.ingress());
-        if self.lanes.is_empty() {
-            self.turn = ingress;
-        }
         let lane = self.lanes.entry(ingress).or_insert(Lane { queue: Queue::EMPTY, deficit: 0 });
         cells.push(&mut lane.queue, node);
     }
 
     /// Takes out the frame that is next.
-    pub(crate) fn pop<F: Copy>(&mut self, cells: &Cells<F>) {
-        let Some(lane) = self.lanes.get_mut(&self.turn) else { return };
-        let Some(node) = cells.pop(&mut lane.queue) else { return };
+    pub(crate) fn pop<F: Copy>(&mut self, cells: &Cells<F>) -> Option<Node> {
+        let lane = self.lanes.get_mut(&self.turn)?;
+        let node = cells.pop(&mut lane.queue)?;
         lane.deficit = lane.deficit.saturating_sub(cells.label(node).bytes);
         match lane.queue.head() {
             None => drop(self.remove(self.turn, cells)),
             Some(next) if lane.deficit < cells.label(next).bytes => self.pass_on(cells),
             Some(_) => {}
         }
+        Some(node)
     }
 
     /// Takes out everything from one sender.
@@ -82,14 +79,13 @@ impl Parked {
 
     /// The turn goes to the next one whose share covers its first frame; who is passed over saves it up.
     fn pass_on<F: Copy>(&mut self, cells: &Cells<F>) {
-        let alone = self.lanes.len() == 1;
         loop {
             let later = self.lanes.range((Bound::Excluded(self.turn), Bound::Unbounded)).next();
             let Some((next, _)) = later.or_else(|| self.lanes.first_key_value()) else { return };
             self.turn = *next;
             let lane = self.lanes.get_mut(&self.turn).expect("it was found just now");
             lane.deficit += QUANTUM;
-            if alone || lane.queue.head().is_some_and(|first| lane.deficit >= cells.label(first).bytes) {
+            if lane.queue.head().is_some_and(|first| lane.deficit >= cells.label(first).bytes) {
                 return;
             }
         }

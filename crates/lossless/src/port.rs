@@ -214,17 +214,18 @@ impl Ingress {
     /// How many more frames the sender may have held, whatever their class; 0 while a VOQ is at its quota.
     #[inline]
     pub(crate) fn room(&self, config: &PortConfig) -> u32 {
-        if self.at_quota > 0 {
-            return 0;
+        Class::all().map(|class| self.room_in(config, class)).min().unwrap_or(0)
+    }
+
+    /// How many more frames of one class the sender may have held; 0 while a VOQ is at its quota.
+    #[inline]
+    pub(crate) fn room_in(&self, config: &PortConfig, class: Class) -> u32 {
+        let held = self.classes[class].held;
+        if self.at_quota > 0 || held.bytes >= config.ingress.bytes {
+            0
+        } else {
+            config.ingress.frames.max(1).saturating_sub(held.frames)
         }
-        let room = |class: &IngressClass| {
-            if class.held.bytes >= config.ingress.bytes {
-                0
-            } else {
-                config.ingress.frames.max(1).saturating_sub(class.held.frames)
-            }
-        };
-        self.classes.0.iter().map(room).min().unwrap_or(0)
     }
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {

@@ -9,7 +9,11 @@ const WORD: usize = u64::BITS as usize;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PortSet {
     words: [u64; MAX_PORTS / WORD],
+    /// The words that are not zero, a bit each.
+    used: u16,
 }
+
+const _: () = assert!(MAX_PORTS / WORD <= u16::BITS as usize, "each word has a bit");
 
 impl PortSet {
     /// Puts a port in.
@@ -17,6 +21,7 @@ impl PortSet {
     pub fn insert(&mut self, PortId(port): PortId) {
         let port = usize::from(port);
         self.words[port / WORD] |= 1 << (port % WORD);
+        self.used |= 1 << (port / WORD);
     }
 
     /// Takes a port out.
@@ -24,6 +29,9 @@ impl PortSet {
     pub fn remove(&mut self, PortId(port): PortId) {
         let port = usize::from(port);
         self.words[port / WORD] &= !(1 << (port % WORD));
+        if self.words[port / WORD] == 0 {
+            self.used &= !(1 << (port / WORD));
+        }
     }
 
     /// Whether a port is in it.
@@ -36,19 +44,23 @@ impl PortSet {
     /// Whether there is nobody in it.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|word| *word == 0)
+        self.used == 0
     }
 
     /// The ports, by number.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = PortId> + use<> {
-        let bases = (0u16..).step_by(WORD);
-        self.words.into_iter().zip(bases).flat_map(|(mut word, base)| {
-            core::iter::from_fn(move || {
-                let port = (word != 0).then(|| base + word.trailing_zeros() as u16)?;
-                word &= word - 1;
-                Some(PortId(port))
-            })
+        let Self { words, mut used } = *self;
+        let (mut word, mut base) = (0, 0);
+        core::iter::from_fn(move || {
+            if word == 0 {
+                let next = (used != 0).then(|| used.trailing_zeros() as u16)?;
+                used &= used - 1;
+                (word, base) = (words[usize::from(next)], next * WORD as u16);
+            }
+            let port = base + word.trailing_zeros() as u16;
+            word &= word - 1;
+            Some(PortId(port))
         })
     }
 }

@@ -66,7 +66,7 @@ pub enum Defect {
         /// The class.
         class: Class,
     },
-    /// A frame waits for a receiver that nobody would visit, or in a flow that would not be served.
+    /// A frame waits for a receiver that nobody would visit.
     #[error("port {port}: frames wait for its receiver, which is not known to be visited")]
     Forgotten {
         /// The egress's number.
@@ -187,6 +187,17 @@ impl<F: Copy> Switch<F> {
     pub fn room(&mut self, now: Instant, port: PortId) -> u32 {
         let port = self.port_mut(port);
         let room = port.ingress.room(&port.config);
+        if room == 0 {
+            port.ingress.pause(now);
+        }
+        room
+    }
+
+    /// How many frames of one class may be offered by this port now: for a sender whose classes wait apart. As
+    /// [`Switch::room`], zero says that the sender is held back.
+    pub fn room_in(&mut self, now: Instant, port: PortId, class: Class) -> u32 {
+        let port = self.port_mut(port);
+        let room = port.ingress.room_in(&port.config, class);
         if room == 0 {
             port.ingress.pause(now);
         }
@@ -314,9 +325,7 @@ impl<F: Copy> Switch<F> {
             }
         }
         for (index, port) in self.present() {
-            let leads_nowhere = |parked: &Parked| parked.head().is_none();
-            let unvisited = !port.egress.is_idle() && !self.pending.contains(PortId(index as u16));
-            if unvisited || port.egress.parked.values().any(leads_nowhere) {
+            if !port.egress.is_idle() && !self.pending.contains(PortId(index as u16)) {
                 return Err(Defect::Forgotten { port: index });
             }
             for class in Class::all() {
@@ -489,7 +498,7 @@ impl<F: Copy> Switch<F> {
         self.rest(id);
     }
 
-    /// Has a port's receiver left in peace if it has nothing to take: it is not stalled then.
+    /// Has a port's receiver left in peace if it has nothing to take.
     #[inline]
     pub(crate) fn rest(&mut self, id: PortId) {
         let Self { ports, pending, .. } = self;

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Departures, Flow, Limits, PortConfig, PortId, Reason, Refusal, Scheduling,
-    Settings, Shaping, Switch,
+    Arrival, ClassKind, Classes, Departures, Flow, Full, Limits, Passed, PortConfig, PortId, Reason, Refusal,
+    Scheduling, Settings, Shaping, Switch,
 };
 use proptest::prelude::*;
 use units::{Class, ClassMap, Instant, Mac, Rate, Rng, Span};
@@ -264,6 +264,59 @@ fn drain(switch: &mut Switch<Frame>, ids: &[PortId], now: &mut Instant, referee:
             unpark(switch, *id, port, *now, referee);
             let mut visit = switch.departures(*now, *id);
             while deliver(&mut visit, port, referee) {}
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_frame_that_passes_is_one_that_was_offered_and_taken(
+        ports in prop::collection::vec(port(), 2..6),
+        steps in prop::collection::vec((0usize..6, 0usize..6, 0u8..3, 60u32..1515, any::<bool>()), 1..200),
+    ) {
+        let (mut one, ids) = switch(Settings::default(), &ports);
+        let (mut two, _) = switch(Settings::default(), &ports);
+        let mut now = Instant::ZERO;
+        for (number, (from, to, pcp, bytes, takes)) in (0u64..).zip(steps) {
+            let (from, to, class) = (from % ids.len(), to % ids.len(), Class::from_low_bits(pcp));
+            now += Span::from_nanos(u64::from(bytes) * 5);
+            let frame = Frame { number, from, flow: 0 };
+            let held = |switch: &Switch<Frame>| {
+                Class::all().map(|class| switch.egress_account(ids[to], class).held).sum::<u64>()
+            };
+            let was_empty = held(&two) == 0;
+            let passed = one.pass(now, ids[from], arrival(frame, Some(to), class, bytes), |port| {
+                assert_eq!(port, ids[to]);
+                takes
+            });
+            let offered = two.arrivals(now, ids[from]).offer(arrival(frame, Some(to), class, bytes));
+            match (passed, offered) {
+                (Ok(Passed::Through(port)), Ok(None)) => {
+                    prop_assert!(takes && was_empty && port == ids[to]);
+                    let mut visit = two.departures(now, ids[to]);
+                    let head = visit.head().expect("nothing was before it");
+                    prop_assert_eq!(head.frame(), frame);
+                    prop_assert_eq!(head.delivered(), Some(frame));
+                }
+                (Ok(Passed::Held), Ok(None)) => {
+                    let next = two.departures(now, ids[to]).head().map(|head| head.frame());
+                    prop_assert!(!takes || !was_empty || next != Some(frame));
+                }
+                (Ok(Passed::Refused(back)), Ok(Some(other))) => prop_assert_eq!(back, other),
+                (Err(Full(back)), Err(Full(other))) => prop_assert_eq!(back, other),
+                other => prop_assert!(false, "{:?}", other),
+            }
+            one.audit().unwrap();
+            for id in &ids {
+                for class in Class::all() {
+                    prop_assert_eq!(one.ingress_account(*id, class), two.ingress_account(*id, class));
+                    prop_assert_eq!(one.egress_account(*id, class), two.egress_account(*id, class));
+                    let rooms = [&mut one, &mut two].map(|switch| switch.room_in(now, *id, class));
+                    prop_assert_eq!(rooms[0], rooms[1]);
+                }
+                let least = Class::all().map(|class| one.room_in(now, *id, class)).min();
+                prop_assert_eq!(Some(one.room(now, *id)), least);
+            }
         }
     }
 }

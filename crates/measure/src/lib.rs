@@ -36,7 +36,7 @@ pub use environment::Environment;
 pub use lab::SwitchKind;
 pub use points::{LostAt, SeenAt};
 pub use readable::Readable;
-pub use stats::TimesUs;
+pub use traffic::TimesUs;
 
 /// What an experiment needs of the world.
 pub struct Bench<'a> {

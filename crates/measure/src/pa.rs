@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lab::{Lab, LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
-use traffic::QueryPlan;
+use traffic::{QueryPlan, Samples, TimesUs};
 use units::{Rate, Span};
 
 use crate::endpoint::{
@@ -16,7 +16,6 @@ use crate::endpoint::{
 use crate::fleet::{Program, finish_all, start_all};
 use crate::losses::{Losses, settled};
 use crate::site::{address, quiet_endpoint, raise};
-use crate::stats::{Samples, TimesUs};
 use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches};
 
 /// The payload of a full segment: 1500 bytes less IPv4's header, TCP's and its timestamps. Responses count in these.

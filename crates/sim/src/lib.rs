@@ -2,8 +2,33 @@
 //!
 //! ```text
 //! scenario.toml ─▶ Plan ─▶ Cell, Cell, …   every cell a Scenario with everything said
+//!
+//!   events ─▶ clock ─▶ world ─┬─ fabric   transmitters, links, physical switches, PFC
+//!                             ├─ hosts    virtual switches (`lossless::Switch`), NICs, machines
+//!                             ├─ stack    TCP endpoints (`tcp::Endpoint`), datagrams
+//!                             └─ work     what applications do
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod cells;
+mod clock;
+mod events;
+mod fabric;
+mod graph;
+mod host;
+mod packet;
+mod record;
+mod result;
 pub mod scenario;
+mod stack;
+mod tcp;
+mod time;
+mod work;
+mod world;
+
+pub use cells::{Watcher, run_cells};
+pub use record::{Flow, Query, Record};
+pub use result::{CellResult, ClassResult};
+pub use time::Time;
+pub use world::{ClassOutcome, Ending, Outcome, Progress, run, run_on_heap};

@@ -16,7 +16,9 @@ extern crate alloc;
 mod cdf;
 mod distribution;
 mod query;
+mod samples;
 
 pub use cdf::{Cdf, CdfError};
 pub use distribution::{Distribution, Known, UnknownDistribution};
 pub use query::{Arrival, Pending, PlanError, Query, QueryPlan};
+pub use samples::{Samples, TimesUs};

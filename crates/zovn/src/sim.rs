@@ -1,13 +1,16 @@
 //! `zovn sim`: simulated datacenters.
 
+mod bench;
+mod runs;
+
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use sim::scenario::{Fault, Plan, ScenarioError, Summary};
+use sim::scenario::{Fault, MOST_SEED, Plan, ScenarioError, Summary};
 
 use crate::Outcome;
 use crate::ending::{USAGE, print_json};
@@ -16,6 +19,9 @@ const EXAMPLES: &str = "\
 Examples:
   zovn sim check scenarios/zovn-fig12.toml               what it is, and whether it can be simulated
   zovn sim check scenarios/incast.toml --json
+  zovn sim run scenarios/incast.toml                     every run of it, on all processors
+  zovn sim run scenarios/incast.toml --seed 7 --threads 2 --json
+  zovn sim bench                                         how fast this machine simulates
 
 docs/scenarios.md shows every field of a scenario.";
 
@@ -32,6 +38,35 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a scenario: every combination of its sweep.
+    ///
+    /// The same file and seed give the same bytes of JSON, on any machine and any number of threads. Exit code 1 if a
+    /// frame of a lossless class was lost, ports wait for each other in a circle, or a run ended before it had a result.
+    Run {
+        /// The scenario's file (TOML; docs/scenarios.md shows every field).
+        file: PathBuf,
+        /// What randomness is drawn from, instead of what the file says.
+        #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
+        seed: Option<u64>,
+        /// How many runs at once; as many as there are processors if absent.
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        threads: Option<u16>,
+        /// Tell it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Measure how fast this machine simulates: Partition-Aggregate on a fat tree of 256 servers.
+    Bench {
+        /// How many queries.
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+        queries: u64,
+        /// How often; the median is told.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=99))]
+        rounds: u16,
+        /// Tell it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Tell what a scenario is, and all that is wrong with it.
     ///
     /// Exit code 0 if it can be simulated, 2 if not, 1 if its file cannot be read.
@@ -47,6 +82,11 @@ enum Command {
 /// Does what was asked.
 pub fn run(args: Args) -> Outcome {
     match args.command {
+        Command::Run { file, seed, threads, json } => {
+            let Some(plan) = plan(&file)? else { return Ok(ExitCode::from(USAGE)) };
+            runs::run(&file, plan, seed, threads, json)
+        }
+        Command::Bench { queries, rounds, json } => bench::run(queries, rounds, json),
         Command::Check { file, json } => match Plan::read(&file) {
             Ok(plan) if json => {
                 print_json(&Verdict { summary: Some(plan.summary()), faults: &[] })?;
@@ -60,18 +100,32 @@ pub fn run(args: Args) -> Outcome {
                 print_json(&Verdict { summary: None, faults: &faults })?;
                 Ok(ExitCode::from(USAGE))
             }
-            Err(ScenarioError::Faults { path, faults }) => {
-                for fault in faults.iter().take(MOST_FAULTS) {
-                    eprintln!("zovn: {}, {fault}", path.display());
-                }
-                if let more @ 1.. = faults.len().saturating_sub(MOST_FAULTS) {
-                    eprintln!("zovn: {}, and {more} more", path.display());
-                }
+            Err(error) => {
+                complain(error)?;
                 Ok(ExitCode::from(USAGE))
             }
-            Err(error) => Err(error.into()),
         },
     }
+}
+
+/// Reads a plan; none, and complaints on stderr, if it cannot be simulated.
+fn plan(file: &Path) -> Result<Option<Plan>, ScenarioError> {
+    match Plan::read(file) {
+        Ok(plan) => Ok(Some(plan)),
+        Err(error) => complain(error).map(|()| None),
+    }
+}
+
+/// Tells mistakes in a scenario on stderr; any other error is its caller's.
+fn complain(error: ScenarioError) -> Result<(), ScenarioError> {
+    let ScenarioError::Faults { path, faults } = error else { return Err(error) };
+    for fault in faults.iter().take(MOST_FAULTS) {
+        eprintln!("zovn: {}, {fault}", path.display());
+    }
+    if let more @ 1.. = faults.len().saturating_sub(MOST_FAULTS) {
+        eprintln!("zovn: {}, and {more} more", path.display());
+    }
+    Ok(())
 }
 
 /// What `check --json` says.

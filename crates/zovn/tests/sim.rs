@@ -84,3 +84,42 @@ fn each_mistake_has_a_line_of_its_own() {
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 2), "{said}");
     assert!(said.lines().all(|line| line.starts_with(&format!("zovn: {}, line ", file.display()))), "{said}");
 }
+
+#[test]
+fn a_run_says_the_same_bytes_whatever_the_number_of_threads() {
+    let run =
+        |threads: &str| sim(&["run", "scenarios/incast.toml", "--seed", "7", "--threads", threads, "--json"]);
+    let [one, two] = ["1", "2"].map(run);
+    assert_eq!(one.status.code(), Some(0), "{}", String::from_utf8_lossy(&one.stderr));
+    assert_eq!(String::from_utf8(one.stdout.clone()), String::from_utf8(two.stdout));
+    let object: Value = serde_json::from_slice(&one.stdout).unwrap();
+    let results = object["results"].as_array().unwrap();
+    assert_eq!((object["experiment"].as_str(), object["config"]["seed"].as_u64()), (Some("sim"), Some(7)));
+    let lost = |result: &Value| result["classes"]["default"]["lost_physical"].as_u64().unwrap();
+    assert!(lost(&results[0]) > 0 && lost(&results[1]) == 0, "{results:?}");
+    assert!(results.iter().all(|result| result["queries"] == 100 && result["ending"] == "done"));
+}
+
+#[test]
+fn a_run_prints_a_line_each_and_a_deadlock_is_exit_code_1() {
+    let output = sim(&["run", "scenarios/pfc-deadlock.toml"]);
+    let (table, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        table.contains("topology.routing=clockwise") && table.contains("topology.routing=line"),
+        "{table}"
+    );
+    assert!(said.contains("a deadlock: switch") && said.contains("wait for each other"), "{said}");
+}
+
+#[test]
+fn a_bench_tells_how_fast_it_is() {
+    let output = sim(&["bench", "--queries", "5", "--rounds", "1", "--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figures = &object["results"][0];
+    for name in ["packet_hops_per_cpu_s", "events_per_cpu_s", "rss_bytes"] {
+        assert!(figures[name].as_f64().unwrap() > 1000.0, "{name}: {figures}");
+    }
+    assert_eq!((output.status.code(), figures["queries"].as_u64()), (Some(0), Some(5)));
+}

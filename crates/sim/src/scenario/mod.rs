@@ -35,7 +35,7 @@ use units::{Class, Span};
 pub use fabric::{Buffer, ClassSpec, Fabric, Pfc, Scheduling, Thresholds};
 pub use fault::{Fault, ScenarioError};
 pub use node::{LinkName, Node, Tier};
-pub use plan::{Cell, Plan};
+pub use plan::{Cell, MOST_SEED, Plan};
 pub use summary::{Summary, SwitchCount, WorkloadSummary};
 pub use sweep::{Axis, Choice, ParseShardError, Setting, Shard};
 pub use tcp::{Control, Profile, Tcp};
@@ -221,11 +221,14 @@ impl Scenario {
             run: Run { time_limit: None, ..self.run },
             ..self.clone()
         };
-        let json =
-            serde_json::to_vec(&bare).expect("a scenario has words for keys, and JSON can say the rest");
-        let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        json.iter().fold(0xcbf2_9ce4_8422_2325, fold)
+        fold(&serde_json::to_vec(&bare).expect("a scenario has words for keys, and JSON can say the rest"))
     }
+}
+
+/// A number for bytes: FNV-1a, 64 bits (RFC 9923 §5).
+pub(crate) fn fold(bytes: &[u8]) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Lossless where both say so.

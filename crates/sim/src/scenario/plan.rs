@@ -27,7 +27,7 @@ const MOST_TEXT: usize = 1 << 18;
 const MOST_DISTRIBUTIONS: usize = 100;
 
 /// The largest seed: TOML's whole numbers end at 2^63 - 1, and repetitions count on from it.
-pub(super) const MOST_SEED: u64 = 1 << 62;
+pub const MOST_SEED: u64 = 1 << 62;
 
 /// What a file says: a scenario, or a sweep of them. All of them are checked.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,664 @@
+//! The physical network: transmitters, links, and switches that are input-buffered and output-queued.
+//!
+//! ```text
+//!         input p                        output o
+//!  link ─▶ accounts by lane ──admit──▶ queue by lane ──choose──▶ transmitter ─▶ link
+//!            │  XOFF, XON                 tail drop, marks            ▲ paused by the peer
+//!            └─▶ PFC back to the sender
+//! ```
+//!
+//! Frames are stored whole before they go on. A frame's memory is free again when its transmission begins. A **lane** is a
+//! class that the scenario declares; lanes are numbered in the order of their priorities.
+
+use model::ClassKind;
+
+use crate::clock::{Clock, Event, Maker};
+use crate::events::EventList;
+use crate::graph::Graph;
+use crate::packet::{Handle, Packets, Queue};
+use crate::scenario::{Buffer, Scenario, Scheduling};
+use crate::time::{Pace, Time};
+
+/// A link-layer frame of PFC: 64 bytes (802.3 annex 31D).
+const PFC_FRAME: u32 = 64;
+
+/// What the whole network has in common.
+#[derive(Debug)]
+struct Rules {
+    buffer: Buffer,
+    weighted: bool,
+    lanes: Vec<Lane>,
+    /// What a paused sender goes on sending, in bytes.
+    response: u32,
+    /// The longest frame.
+    longest: u64,
+}
+
+/// A class, in the physical network.
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    lossless: bool,
+    weight: u32,
+    /// Mark what finds so much waiting.
+    mark_at: Option<u64>,
+}
+
+/// One end of a link.
+#[derive(Debug)]
+struct Port {
+    node: u32,
+    peer: u32,
+    pace: Pace,
+    delay: Time,
+    overhead: u32,
+    /// When the transmitter has sent what it is sending.
+    free_at: Time,
+    /// Whether an event says so.
+    awaited: bool,
+    /// The lanes that have something to send, and those that the peer has paused, a bit each.
+    ready: u8,
+    paused: u8,
+    /// The lanes of which the peer is to be told something by PFC.
+    news: u8,
+    /// Weighted scheduling: whose turn it is.
+    turn: u8,
+    expiry: Time,
+    sent: Tally,
+}
+
+/// Frames, and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+/// One lane of one port.
+#[derive(Debug, Default)]
+struct LanePort {
+    /// What waits to be sent.
+    queue: Queue,
+    /// Weighted scheduling: bytes that may still be sent in this round.
+    deficit: i64,
+    /// Bytes that came by this port and are still in its node.
+    held: u64,
+    /// Where the peer is paused, where it is let go, and how much may be held in all.
+    xoff: u64,
+    xon: u64,
+    room: u64,
+    /// Whether the peer was asked to pause.
+    pausing: bool,
+    /// When that is said again.
+    renew_at: Time,
+    /// Until when this port's own transmitter is paused, since when, and for how long before.
+    paused_until: Time,
+    paused_since: Time,
+    paused_for: Time,
+    /// When a frame was last sent.
+    sent_at: Time,
+    lost: u64,
+    marked: u64,
+}
+
+/// The physical network.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    rules: Rules,
+    ports: Vec<Port>,
+    /// By port and lane.
+    lanes: Vec<LanePort>,
+    /// What of a shared memory is taken, by node.
+    used: Vec<u64>,
+    /// What a shared memory may hold besides headroom, by node.
+    shared: Vec<u64>,
+    hosts: u32,
+}
+
+/// What becomes of a frame that a switch is offered.
+enum Admission {
+    Taken,
+    Lost,
+}
+
+impl Fabric {
+    pub(crate) fn new(scenario: &Scenario, graph: &Graph, lanes: &[String]) -> Self {
+        let fabric = &scenario.fabric;
+        let rules = Rules {
+            buffer: fabric.buffer,
+            weighted: fabric.scheduling == Scheduling::Weighted,
+            lanes: lanes
+                .iter()
+                .map(|name| Lane {
+                    lossless: scenario.physical_kind(name) == ClassKind::Lossless,
+                    weight: scenario.classes[name].weight.max(1),
+                    mark_at: scenario.classes[name].ecn.map(|bytes| bytes.0),
+                })
+                .collect(),
+            response: u32::try_from(fabric.pfc.response.0).unwrap_or(u32::MAX),
+            longest: scenario.longest_frame(),
+        };
+        let frame = rules.longest;
+        let mut shared: Vec<u64> = vec![0; graph.ports.len()];
+        if let Buffer::Shared { bytes, .. } = fabric.buffer {
+            shared.fill(bytes.0);
+        }
+        let mut ports = Vec::with_capacity(graph.ends.len());
+        let mut by_lane = Vec::with_capacity(graph.ends.len() * lanes.len());
+        for end in &graph.ends {
+            ports.push(Port {
+                node: end.node,
+                peer: end.peer,
+                pace: Pace::of(end.link.rate),
+                delay: end.link.delay.into(),
+                overhead: u32::try_from(end.link.overhead.0).unwrap_or(u32::MAX),
+                free_at: Time::ZERO,
+                awaited: false,
+                ready: 0,
+                paused: 0,
+                news: 0,
+                turn: 0,
+                expiry: fabric.pfc.expiry(end.link).into(),
+                sent: Tally::default(),
+            });
+            for lane in &rules.lanes {
+                let is_host = end.node < graph.hosts;
+                let headroom = fabric.pfc.headroom(end.link, frame);
+                let room = match fabric.buffer {
+                    _ if is_host => fabric.nic_queue.0,
+                    Buffer::PrivateInput { bytes }
+                    | Buffer::PerOutput { bytes }
+                    | Buffer::Shared { bytes, .. } => bytes.0,
+                };
+                let mut it = LanePort { room, ..LanePort::default() };
+                if lane.lossless {
+                    if let Some(thresholds) = fabric.pfc.thresholds(end.link, frame, it.room) {
+                        (it.xoff, it.xon) = (thresholds.xoff, thresholds.xon);
+                        it.room = thresholds.xoff + thresholds.headroom;
+                    }
+                    if !is_host && matches!(fabric.buffer, Buffer::Shared { .. }) {
+                        let node = &mut shared[end.node as usize];
+                        *node = node.saturating_sub(headroom);
+                    }
+                }
+                by_lane.push(it);
+            }
+        }
+        let used = vec![0; graph.ports.len()];
+        Self { rules, ports, lanes: by_lane, used, shared, hosts: graph.hosts }
+    }
+
+    #[inline]
+    fn place(&self, port: u32, lane: u8) -> usize {
+        port as usize * self.rules.lanes.len() + usize::from(lane)
+    }
+
+    /// The node that a port belongs to.
+    #[inline]
+    pub(crate) fn node(&self, port: u32) -> u32 {
+        self.ports[port as usize].node
+    }
+
+    /// Bytes that wait at a port to be sent in a lane.
+    #[inline]
+    pub(crate) fn waiting(&self, port: u32, lane: u8) -> u64 {
+        self.lanes[self.place(port, lane)].queue.bytes
+    }
+
+    /// A frame has come into a switch by `port`.
+    #[inline]
+    pub(crate) fn switch<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        graph: &Graph,
+        port: u32,
+        handle: Handle,
+    ) {
+        let node = self.node(port);
+        let packet = &mut packets[handle];
+        packet.input = port;
+        let output = graph.route(node, packet.host, packet.hash);
+        let (lane, bytes) = (packet.lane, packet.bytes);
+        if self.is_free(clock.now(), output, lane) {
+            let place = self.place(output, lane);
+            self.lanes[place].sent_at = clock.now();
+            self.launch(clock, output, handle, bytes);
+            return;
+        }
+        match self.admit(clock, node, port, output, lane, u64::from(bytes)) {
+            Admission::Taken => {
+                let waiting = self.waiting(output, lane);
+                let packet = &mut packets[handle];
+                if packet.ecn_capable
+                    && self.rules.lanes[usize::from(lane)].mark_at.is_some_and(|at| waiting >= at)
+                {
+                    packet.marked = true;
+                    let place = self.place(output, lane);
+                    self.lanes[place].marked += 1;
+                }
+                self.send(clock, packets, output, handle);
+            }
+            Admission::Lost => packets.lose(handle),
+        }
+    }
+
+    /// Finds memory for a frame, and pauses its sender if memory runs short.
+    #[inline]
+    fn admit<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        node: u32,
+        input: u32,
+        output: u32,
+        lane: u8,
+        bytes: u64,
+    ) -> Admission {
+        let [came, goes] = [self.place(input, lane), self.place(output, lane)];
+        let lossless = self.rules.lanes[usize::from(lane)].lossless;
+        let is_full = match self.rules.buffer {
+            _ if lossless => self.lanes[came].held + bytes > self.lanes[came].room,
+            Buffer::PrivateInput { .. } => self.lanes[came].held + bytes > self.lanes[came].room,
+            Buffer::PerOutput { .. } => self.lanes[goes].queue.bytes + bytes > self.lanes[goes].room,
+            Buffer::Shared { alpha, .. } => {
+                self.lanes[goes].queue.bytes + bytes > self.share(node, alpha) || self.free(node) < bytes
+            }
+        };
+        if is_full {
+            let at = if matches!(self.rules.buffer, Buffer::PrivateInput { .. }) { came } else { goes };
+            self.lanes[at].lost += 1;
+            return Admission::Lost;
+        }
+        self.used[node as usize] += bytes;
+        self.hold(clock, input, lane, bytes);
+        Admission::Taken
+    }
+
+    /// Free bytes of a node's shared memory.
+    fn free(&self, node: u32) -> u64 {
+        self.shared[node as usize].saturating_sub(self.used[node as usize])
+    }
+
+    /// What one queue may take of a node's shared memory.
+    fn share(&self, node: u32, alpha: f64) -> u64 {
+        (self.free(node) as f64 * alpha) as u64
+    }
+
+    /// Books memory to an input, and pauses the sender at its threshold.
+    #[inline]
+    pub(crate) fn hold<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        input: u32,
+        lane: u8,
+        bytes: u64,
+    ) {
+        let place = self.place(input, lane);
+        let it = &mut self.lanes[place];
+        it.held += bytes;
+        if !self.rules.lanes[usize::from(lane)].lossless || it.pausing {
+            return;
+        }
+        let xoff = self.xoff(input, place);
+        // Frames are booked whole: the one that would cross the threshold is not there yet.
+        if self.lanes[place].held + self.rules.longest > xoff {
+            self.lanes[place].pausing = true;
+            self.tell(clock, input, lane);
+        }
+    }
+
+    /// Where an input pauses its sender now.
+    #[inline]
+    fn xoff(&self, input: u32, place: usize) -> u64 {
+        let node = self.node(input);
+        match self.rules.buffer {
+            Buffer::Shared { alpha, .. } if node >= self.hosts => {
+                self.share(node, alpha).min(self.lanes[place].xoff)
+            }
+            _ => self.lanes[place].xoff,
+        }
+    }
+
+    /// Memory of an input is free again.
+    #[inline]
+    pub(crate) fn release<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        input: u32,
+        lane: u8,
+        bytes: u64,
+    ) {
+        let place = self.place(input, lane);
+        let it = &mut self.lanes[place];
+        it.held -= bytes;
+        if it.pausing && self.lanes[place].held <= self.xon(input, place) {
+            self.lanes[place].pausing = false;
+            self.tell(clock, input, lane);
+        }
+    }
+
+    /// Where an input lets its sender go on.
+    fn xon(&self, input: u32, place: usize) -> u64 {
+        let it = &self.lanes[place];
+        self.xoff(input, place).saturating_sub(it.xoff - it.xon)
+    }
+
+    /// Whether an input of a host may hold so much more.
+    #[inline]
+    pub(crate) fn has_room(&self, input: u32, lane: u8, bytes: u64) -> bool {
+        let it = &self.lanes[self.place(input, lane)];
+        it.held + bytes <= it.room
+    }
+
+    /// A frame is lost for want of memory at this port.
+    pub(crate) fn lose(&mut self, port: u32, lane: u8) {
+        let place = self.place(port, lane);
+        self.lanes[place].lost += 1;
+    }
+
+    /// Has the peer told by PFC whether a lane of its is to pause.
+    fn tell<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32, lane: u8) {
+        let place = self.place(port, lane);
+        let it = &mut self.ports[port as usize];
+        it.news |= 1 << lane;
+        if self.lanes[place].pausing {
+            // Twice as often as it must be: a frame may have to wait for the transmitter.
+            let renew_at = clock.now() + Time::from_picos(it.expiry.as_picos() / 2);
+            self.lanes[place].renew_at = renew_at;
+            clock.at(renew_at, Maker(it.node), Event::Renew { port, lane });
+        }
+        self.wake(clock, port);
+    }
+
+    /// A pause runs out soon: it is asked for again, if it is still needed.
+    pub(crate) fn renew<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32, lane: u8) {
+        let it = &self.lanes[self.place(port, lane)];
+        if it.pausing && it.renew_at == clock.now() {
+            self.tell(clock, port, lane);
+        }
+    }
+
+    /// Puts a frame into the queue of an output, and sends it if its turn is now.
+    #[inline]
+    pub(crate) fn send<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        port: u32,
+        handle: Handle,
+    ) {
+        let lane = packets[handle].lane;
+        let place = self.place(port, lane);
+        self.lanes[place].queue.push(packets, handle);
+        self.ports[port as usize].ready |= 1 << lane;
+        self.start(clock, packets, port);
+    }
+
+    /// Whether a frame of this lane that a switch gets now can leave by this port at once: it needs no memory then.
+    #[inline]
+    fn is_free(&self, now: Time, port: u32, lane: u8) -> bool {
+        let it = &self.ports[port as usize];
+        !it.awaited
+            && it.free_at <= now
+            && it.paused & 1 << lane == 0
+            && it.ready & !it.paused == 0
+            && it.news == 0
+    }
+
+    /// Begins to send a frame of a lane.
+    #[inline]
+    fn launch<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32, handle: Handle, bytes: u32) {
+        let it = &mut self.ports[port as usize];
+        it.sent.frames += 1;
+        it.sent.bytes += u64::from(bytes);
+        it.free_at = clock.now() + it.pace.time_for(bytes + it.overhead);
+        clock.at(it.free_at + it.delay, Maker(it.node), Event::Arrive { port: it.peer, packet: handle });
+    }
+
+    /// Sees to it that the transmitter goes on as soon as it can, if it has something to send.
+    #[inline]
+    fn wake<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32) {
+        let it = &mut self.ports[port as usize];
+        if !it.awaited && (it.ready & !it.paused != 0 || it.news != 0) {
+            it.awaited = true;
+            clock.at(it.free_at, Maker(it.node), Event::Ready { port });
+        }
+    }
+
+    /// Sends the next frame, if the transmitter is free.
+    #[inline]
+    fn start<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, packets: &mut Packets, port: u32) {
+        let it = &self.ports[port as usize];
+        if it.awaited {
+            return;
+        }
+        if it.free_at <= clock.now() {
+            self.transmit(clock, packets, port);
+        }
+        self.wake(clock, port);
+    }
+
+    /// The transmitter is free.
+    #[inline]
+    pub(crate) fn ready<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        port: u32,
+    ) {
+        self.ports[port as usize].awaited = false;
+        self.transmit(clock, packets, port);
+        self.wake(clock, port);
+    }
+
+    /// Sends what is next: PFC before everything else, then a frame of a lane that is not paused.
+    #[inline]
+    fn transmit<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, packets: &mut Packets, port: u32) {
+        let now = clock.now();
+        let it = &mut self.ports[port as usize];
+        if it.news != 0 {
+            self.transmit_pfc(clock, port);
+            return;
+        }
+        let ready = it.ready & !it.paused;
+        if ready == 0 {
+            return;
+        }
+        let lane = if self.rules.weighted {
+            self.next_weighted(packets, port, ready)
+        } else {
+            7 - ready.leading_zeros() as u8
+        };
+        let place = self.place(port, lane);
+        let out = &mut self.lanes[place];
+        let handle = out.queue.pop(packets).expect("a lane that is ready has a frame");
+        out.sent_at = now;
+        let is_empty = out.queue.is_empty();
+        let packet = &packets[handle];
+        let (bytes, input) = (packet.bytes, packet.input);
+        let it = &mut self.ports[port as usize];
+        if is_empty {
+            it.ready &= !(1 << lane);
+        }
+        let node = it.node;
+        self.launch(clock, port, handle, bytes);
+        if node >= self.hosts {
+            self.used[node as usize] -= u64::from(bytes);
+            self.release(clock, input, lane, u64::from(bytes));
+        }
+    }
+
+    #[cold]
+    fn transmit_pfc<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32) {
+        let lanes = std::mem::take(&mut self.ports[port as usize].news);
+        let paused = (0..self.rules.lanes.len() as u8)
+            .filter(|&lane| self.lanes[self.place(port, lane)].pausing)
+            .fold(0, |bits, lane| bits | 1 << lane);
+        let it = &mut self.ports[port as usize];
+        it.free_at = clock.now() + it.pace.time_for(PFC_FRAME + it.overhead);
+        let obeyed = it.free_at + it.delay + it.pace.time_for(self.rules.response);
+        clock.at(obeyed, Maker(it.node), Event::Obey { port: it.peer, lanes, paused });
+    }
+
+    /// Deficit round robin among lanes that may send: 1,500 bytes a round for each unit of weight.
+    fn next_weighted(&mut self, packets: &Packets, port: u32, ready: u8) -> u8 {
+        let count = self.rules.lanes.len() as u8;
+        loop {
+            let lane = self.ports[port as usize].turn;
+            let place = self.place(port, lane);
+            let it = &mut self.lanes[place];
+            if ready & 1 << lane != 0
+                && let Some(head) = it.queue.head()
+                && it.deficit >= i64::from(packets[head].bytes)
+            {
+                it.deficit -= i64::from(packets[head].bytes);
+                return lane;
+            }
+            if it.queue.is_empty() {
+                it.deficit = 0;
+            }
+            let next = (lane + 1) % count;
+            self.ports[port as usize].turn = next;
+            if ready & 1 << next != 0 {
+                let place = self.place(port, next);
+                self.lanes[place].deficit += i64::from(self.rules.lanes[usize::from(next)].weight) * 1500;
+            }
+        }
+    }
+
+    /// What a PFC frame says takes effect.
+    pub(crate) fn obey<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        port: u32,
+        lanes: u8,
+        paused: u8,
+    ) {
+        let now = clock.now();
+        for lane in (0..self.rules.lanes.len() as u8).filter(|lane| lanes & 1 << lane != 0) {
+            let place = self.place(port, lane);
+            let (it, out) = (&mut self.ports[port as usize], &mut self.lanes[place]);
+            if paused & 1 << lane != 0 {
+                if it.paused & 1 << lane == 0 {
+                    it.paused |= 1 << lane;
+                    out.paused_since = now;
+                }
+                out.paused_until = now + it.expiry;
+                clock.at(out.paused_until, Maker(it.node), Event::Expire { port, lane });
+            } else {
+                self.resume(now, port, lane);
+            }
+        }
+        self.start(clock, packets, port);
+    }
+
+    /// A pause runs out, unless it was renewed.
+    pub(crate) fn expire<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        port: u32,
+        lane: u8,
+    ) {
+        if self.lanes[self.place(port, lane)].paused_until <= clock.now() {
+            self.resume(clock.now(), port, lane);
+            self.start(clock, packets, port);
+        }
+    }
+
+    fn resume(&mut self, now: Time, port: u32, lane: u8) {
+        let place = self.place(port, lane);
+        let (it, out) = (&mut self.ports[port as usize], &mut self.lanes[place]);
+        if it.paused & 1 << lane != 0 {
+            it.paused &= !(1 << lane);
+            out.paused_for += now - out.paused_since;
+        }
+    }
+
+    /// Whether a port's lane has waited, paused, since `since` or longer.
+    fn is_stuck(&self, port: u32, lane: u8, since: Time) -> bool {
+        let out = &self.lanes[self.place(port, lane)];
+        let paused = self.ports[port as usize].paused & 1 << lane != 0;
+        paused && !out.queue.is_empty() && out.paused_since <= since && out.sent_at <= since
+    }
+
+    /// A circle of ports, each of which has waited since `since` for the next, in a lane; if there is one. A port waits for
+    /// those outputs of its peer's switch in which frames lie that came by it.
+    pub(crate) fn deadlock(&self, packets: &Packets, graph: &Graph, since: Time) -> Option<(u8, Vec<u32>)> {
+        (0..self.rules.lanes.len() as u8).find_map(|lane| {
+            let mut seen = vec![false; self.ports.len()];
+            (0..self.ports.len() as u32)
+                .filter(|&port| self.is_stuck(port, lane, since))
+                .find_map(|port| {
+                    let mut way = Vec::new();
+                    self.circle(packets, graph, lane, since, port, &mut way, &mut seen)
+                })
+                .map(|circle| (lane, circle))
+        })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a depth-first search carries its state")]
+    fn circle(
+        &self,
+        packets: &Packets,
+        graph: &Graph,
+        lane: u8,
+        since: Time,
+        port: u32,
+        way: &mut Vec<u32>,
+        seen: &mut [bool],
+    ) -> Option<Vec<u32>> {
+        if let Some(place) = way.iter().position(|&other| other == port) {
+            return Some(way[place..].to_vec());
+        }
+        if std::mem::replace(&mut seen[port as usize], true) || !self.is_stuck(port, lane, since) {
+            return None;
+        }
+        way.push(port);
+        let input = self.ports[port as usize].peer;
+        let node = self.node(input);
+        if node >= self.hosts {
+            for output in graph.ports[node as usize].clone() {
+                let queue = &self.lanes[self.place(output, lane)].queue;
+                if queue.iter(packets).any(|handle| packets[handle].input == input)
+                    && let Some(circle) = self.circle(packets, graph, lane, since, output, way, seen)
+                {
+                    return Some(circle);
+                }
+            }
+        }
+        way.pop();
+        None
+    }
+
+    /// Frames lost in a lane, at switches and at NICs.
+    pub(crate) fn lost(&self, lane: u8) -> u64 {
+        self.lanes.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len()).map(|it| it.lost).sum()
+    }
+
+    /// Frames marked in a lane.
+    pub(crate) fn marked(&self, lane: u8) -> u64 {
+        self.lanes.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len()).map(|it| it.marked).sum()
+    }
+
+    /// How long transmitters were paused in a lane, all together.
+    pub(crate) fn paused(&self, lane: u8) -> Time {
+        let lanes = self.lanes.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len());
+        lanes.fold(Time::ZERO, |sum, it| sum + it.paused_for)
+    }
+
+    /// Whether a lane promises that nothing is lost in the physical network.
+    pub(crate) fn is_lossless(&self, lane: u8) -> bool {
+        self.rules.lanes[usize::from(lane)].lossless
+    }
+
+    /// Whether any lane does.
+    pub(crate) fn has_pauses(&self) -> bool {
+        self.rules.lanes.iter().any(|lane| lane.lossless)
+    }
+
+    /// What a port has sent.
+    pub(crate) fn sent(&self, port: u32) -> Tally {
+        self.ports[port as usize].sent
+    }
+}

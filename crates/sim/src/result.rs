@@ -1,0 +1,199 @@
+//! What is told of a run: the same bytes wherever the same scenario runs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use traffic::{Samples, TimesUs};
+
+use crate::scenario::{Cell, fold};
+use crate::time::Time;
+use crate::world::{Ending, Outcome};
+
+/// A cell's outcome, at a glance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellResult {
+    /// The cell's number in its plan.
+    pub cell: u64,
+    /// What it is called: its values.
+    pub name: String,
+    /// The value of each of the sweep's axes.
+    pub values: BTreeMap<String, String>,
+    /// What its randomness was drawn from.
+    pub seed: u64,
+    /// [`Scenario::digest`](crate::scenario::Scenario::digest), in hexadecimal.
+    pub scenario: String,
+    /// How it ended.
+    pub ending: &'static str,
+    /// The ports of a deadlock, in a circle: each waits for the next.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub circle: Vec<String>,
+    /// The simulated time.
+    pub time_s: f64,
+    /// Queries, and rounds, that count.
+    pub queries: u64,
+    /// Their completion times; absent without queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fct_us: Option<TimesUs>,
+    /// 5 of 100 took at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fct_p5_us: Option<f64>,
+    /// Half the width of the mean's 95 % confidence interval, by batches of queries in the order in which they ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fct_mean_error_us: Option<f64>,
+    /// Flows that count.
+    pub flows: u64,
+    /// Their payload.
+    pub flow_bytes: u64,
+    /// Queries and flows that were begun and are not complete.
+    pub unfinished: u64,
+    /// By class.
+    pub classes: BTreeMap<String, ClassResult>,
+    /// TCP segments sent.
+    pub segments: u64,
+    /// Of them, those sent again.
+    pub retransmits: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// UDP datagrams sent.
+    pub datagrams: u64,
+    /// Events that happened.
+    pub events: u64,
+    /// Frames over links, each link counted.
+    pub packet_hops: u64,
+    /// A number for all rows together, in hexadecimal.
+    pub rows: String,
+    /// What must not be: each a sentence.
+    pub defects: Vec<String>,
+}
+
+/// A class's outcome.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClassResult {
+    /// Frames lost by virtual switches and virtual NICs.
+    pub lost_virtual: u64,
+    /// Frames lost by physical switches and NICs.
+    pub lost_physical: u64,
+    /// Frames that were marked.
+    pub marked: u64,
+    /// How long physical transmitters were paused, all together.
+    pub paused_s: f64,
+}
+
+/// Batches for a confidence interval. Neighbouring queries share queues and are alike; batches hardly.
+const BATCHES: usize = 20;
+
+/// Student's t for 19 degrees of freedom, 97.5 %.
+const T_19: f64 = 2.093;
+
+impl CellResult {
+    /// What is told of `outcome`.
+    pub fn new(cell: &Cell, outcome: &Outcome) -> Self {
+        let times: Vec<u64> = outcome.record.queries().iter().map(|it| nanos(it.begun, it.ended)).collect();
+        let mut samples = Samples::default();
+        samples.extend(times.iter().copied());
+        let any = !samples.is_empty();
+        let (ending, circle) = match &outcome.ending {
+            Ending::Done => ("done", Vec::new()),
+            Ending::Stopped => ("stopped", Vec::new()),
+            Ending::Deadlock(circle) => ("deadlock", circle.clone()),
+        };
+        let classes = outcome.classes.iter().map(|it| {
+            let result = ClassResult {
+                lost_virtual: it.lost_virtual,
+                lost_physical: it.lost_physical,
+                marked: it.marked,
+                paused_s: it.paused.as_secs_f64(),
+            };
+            (it.name.clone(), result)
+        });
+        Self {
+            cell: cell.index,
+            name: cell.name.clone(),
+            values: cell.values.iter().cloned().collect(),
+            seed: cell.scenario.run.seed,
+            scenario: format!("{:016x}", cell.scenario.digest()),
+            ending,
+            circle,
+            time_s: outcome.time.as_secs_f64(),
+            queries: samples.len() as u64,
+            fct_us: any.then(|| samples.times_us()),
+            fct_p5_us: any.then(|| samples.quantile(0.05) as f64 / 1e3),
+            fct_mean_error_us: mean_error(&times).map(|ns| ns / 1e3),
+            flows: outcome.record.flows().len() as u64,
+            flow_bytes: outcome.record.flows().iter().map(|it| it.bytes).sum(),
+            unfinished: outcome.unfinished,
+            classes: classes.collect(),
+            segments: outcome.segments,
+            retransmits: outcome.retransmitted,
+            timeouts: outcome.timeouts,
+            datagrams: outcome.datagrams,
+            events: outcome.events,
+            packet_hops: outcome.hops,
+            rows: format!("{:016x}", rows(outcome)),
+            defects: outcome.defects.clone(),
+        }
+    }
+
+    /// What speaks against the run, in sentences: defects, a deadlock, queries that never ended.
+    pub fn complaints(&self) -> Vec<String> {
+        let told = |what: String| format!("{}: {what}", self.name);
+        let mut complaints: Vec<String> = self.defects.iter().cloned().map(told).collect();
+        if !self.circle.is_empty() {
+            complaints.push(told(format!("a deadlock: {} wait for each other", self.circle.join(", "))));
+        }
+        if self.ending == "stopped" {
+            complaints.push(told("it was stopped before its end".to_owned()));
+        }
+        if self.queries + self.flows == 0 && self.unfinished > 0 {
+            complaints.push(told(format!("none of {} queries and flows is complete", self.unfinished)));
+        }
+        complaints
+    }
+}
+
+fn nanos(begun: Time, ended: Time) -> u64 {
+    (ended - begun).as_picos() / 1000
+}
+
+/// Half the width of the mean's confidence interval; none of less than two samples a batch.
+fn mean_error(times: &[u64]) -> Option<f64> {
+    let size = times.len() / BATCHES;
+    if size < 2 {
+        return None;
+    }
+    let mean = |batch: &[u64]| batch.iter().map(|ns| *ns as f64).sum::<f64>() / batch.len() as f64;
+    let means: Vec<f64> = times.chunks_exact(size).take(BATCHES).map(mean).collect();
+    let middle = means.iter().sum::<f64>() / BATCHES as f64;
+    let variance = means.iter().map(|it| (it - middle).powi(2)).sum::<f64>() / (BATCHES - 1) as f64;
+    Some(T_19 * (variance / BATCHES as f64).sqrt())
+}
+
+/// FNV-1a over every row, in their order.
+fn rows(outcome: &Outcome) -> u64 {
+    let queries = outcome
+        .record
+        .queries()
+        .iter()
+        .flat_map(|it| [it.workload.into(), it.at.into(), it.begun.as_picos(), it.ended.as_picos()]);
+    let flows = outcome.record.flows().iter().flat_map(|it| {
+        let ends = [it.workload.into(), it.from.into(), it.to.into()];
+        ends.into_iter().chain([it.bytes, it.begun.as_picos(), it.ended.as_picos()])
+    });
+    let bytes: Vec<u8> = queries.chain(flows).flat_map(u64::to_le_bytes).collect();
+    fold(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_mean_is_that_of_its_batches() {
+        assert_eq!(mean_error(&[5; 39]), None);
+        assert_eq!(mean_error(&[5; 40]), Some(0.0));
+        // Batches of 2 whose means are 10 and 30 in turn: deviation 10 × √(20/19).
+        let times: Vec<u64> = (0..40).map(|n| if n / 2 % 2 == 0 { 10 } else { 30 }).collect();
+        let error = mean_error(&times).unwrap();
+        assert!((error - 2.093 * 10.0 / 19_f64.sqrt()).abs() < 1e-9, "{error}");
+    }
+}

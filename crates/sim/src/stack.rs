@@ -1,0 +1,418 @@
+//! What runs in machines below applications: TCP endpoints and UDP senders.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tcp::{Config, Endpoint};
+
+use crate::clock::{Burst, Clock, Event, Maker};
+use crate::events::EventList;
+use crate::graph::mix;
+use crate::host::Hosts;
+use crate::packet::{Handle, Load, Packet, Packets, Queue, Target};
+use crate::time::Time;
+
+/// What a workload wants to be told when a message has arrived, or a flow has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Note {
+    /// The workload.
+    pub workload: u16,
+    /// Which kind of message; the workload's own.
+    pub step: u16,
+    /// Of which query or flow; the workload's own.
+    pub about: u32,
+    /// Who sent it; the workload's own.
+    pub from: u32,
+}
+
+/// One side of a connection. The other side's number differs in the lowest bit.
+#[derive(Debug)]
+struct End {
+    /// None on the side that waits for a SYN.
+    endpoint: Option<Endpoint>,
+    machine: u32,
+    to: Target,
+    hash: u32,
+    lane: u8,
+    /// When an event looks at its timers.
+    timer_at: Time,
+    /// Bytes that were written in all.
+    written: u64,
+    /// Messages on their way to this side, each with the position of its end in the stream.
+    due: VecDeque<(u64, Note)>,
+    /// Whether this side closes once the other has.
+    closes: bool,
+}
+
+/// A sender of datagrams.
+#[derive(Debug)]
+struct Sender {
+    machine: u32,
+    to: Target,
+    hash: u32,
+    lane: u8,
+    /// Payload of each datagram.
+    datagram: u16,
+    /// From one datagram to the next.
+    gap: Time,
+    /// Bytes that are not sent yet; none for a stream without end.
+    left: Option<u64>,
+    /// Bytes that are still to arrive, of those that are not lost.
+    due: u64,
+    note: Note,
+    stopped: bool,
+}
+
+/// How a flow of datagrams is to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pour {
+    pub from: u32,
+    pub to: u32,
+    pub lane: u8,
+    pub datagram: u16,
+    pub gap: Time,
+    /// Without end if absent.
+    pub bytes: Option<u64>,
+    pub note: Note,
+}
+
+/// All endpoints and senders.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    config: Arc<Config>,
+    /// What a frame has around a machine's packet.
+    encapsulation: u32,
+    ends: Vec<End>,
+    /// Pairs that are closed: the numbers of their first sides.
+    closed: Vec<u32>,
+    senders: Vec<Sender>,
+    done: Vec<u32>,
+    opened: u32,
+    pub tally: Tally,
+}
+
+/// What endpoints did that are gone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub segments: u64,
+    pub retransmitted: u64,
+    pub timeouts: u64,
+    pub datagrams: u64,
+}
+
+/// IPv4's header without options, and UDP's.
+const IP: u32 = 20;
+const UDP: u32 = 8;
+
+impl Stack {
+    pub(crate) fn new(config: Config, encapsulation: u32) -> Self {
+        Self {
+            config: Arc::new(config),
+            encapsulation,
+            ends: Vec::new(),
+            closed: Vec::new(),
+            senders: Vec::new(),
+            done: Vec::new(),
+            opened: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Makes a connection between two machines: the number of the side at `from`. It opens when something is written.
+    pub(crate) fn open(&mut self, hosts: &Hosts, from: u32, to: u32, lane: u8) -> u32 {
+        self.opened += 1;
+        let hash = mix(self.opened);
+        let endpoint = Endpoint::connect_shared(self.config.clone(), hash);
+        let side = |machine: u32, peer: u32, hash: u32, endpoint: Option<Endpoint>| End {
+            endpoint,
+            machine,
+            to: hosts.target(peer),
+            hash,
+            lane,
+            timer_at: Time::NEVER,
+            written: 0,
+            due: VecDeque::new(),
+            closes: false,
+        };
+        let pair = [side(from, to, hash, Some(endpoint)), side(to, from, mix(hash), None)];
+        match self.closed.pop() {
+            Some(first) => {
+                for (place, end) in (first as usize..).zip(pair) {
+                    self.ends[place] = end;
+                }
+                first
+            }
+            None => {
+                self.ends.extend(pair);
+                self.ends.len() as u32 - 2
+            }
+        }
+    }
+
+    /// Makes a connection that was opened long ago, a round trip before `now`, and has been silent since.
+    pub(crate) fn open_before(
+        &mut self,
+        hosts: &Hosts,
+        now: Time,
+        round_trip: Time,
+        pair: [u32; 2],
+        lane: u8,
+    ) -> u32 {
+        let [from, to] = pair;
+        let first = self.open(hosts, from, to, lane) as usize;
+        let began = Time::from_picos(now.as_picos().saturating_sub(round_trip.as_picos()));
+        let halfway = Time::from_picos(began.as_picos() + (now.as_picos() - began.as_picos()) / 2);
+        let [began, halfway, now] = [began, halfway, now].map(Time::instant);
+        let isn = self.ends[first + 1].hash;
+        let client = self.ends[first].endpoint.as_mut().expect("its SYN is due");
+        let syn = client.poll_transmit(began).expect("its SYN is due");
+        let mut server = Endpoint::accept_shared(self.config.clone(), isn, &syn);
+        while let Some(segment) = server.poll_transmit(halfway) {
+            client.handle(now, &segment, false);
+        }
+        while let Some(segment) = client.poll_transmit(now) {
+            server.handle(now, &segment, false);
+        }
+        self.ends[first + 1].endpoint = Some(server);
+        first as u32
+    }
+
+    /// Writes a message into a connection; who hears of its arrival, and in which words, is in `note`.
+    pub(crate) fn write<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        number: u32,
+        bytes: u64,
+        note: Note,
+    ) {
+        let end = &mut self.ends[number as usize];
+        end.written += bytes;
+        let position = end.written;
+        if let Some(endpoint) = &mut end.endpoint {
+            endpoint.write(bytes);
+        }
+        self.ends[number as usize ^ 1].due.push_back((position, note));
+        self.go_on(clock, packets, hosts, number);
+    }
+
+    /// Nothing more will be written into a connection by either side.
+    pub(crate) fn close<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        number: u32,
+    ) {
+        self.ends[number as usize ^ 1].closes = true;
+        if let Some(endpoint) = &mut self.ends[number as usize].endpoint {
+            endpoint.close();
+        }
+        self.go_on(clock, packets, hosts, number);
+    }
+
+    /// A segment has come. What has arrived with it is told to `heard`.
+    #[inline]
+    pub(crate) fn receive<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        handle: Handle,
+        heard: &mut Vec<Note>,
+    ) {
+        let Packet { load, marked, .. } = &packets[handle];
+        match load {
+            Load::Segment { end, segment } => {
+                let number = *end;
+                let end = &mut self.ends[number as usize];
+                let endpoint = match &mut end.endpoint {
+                    Some(endpoint) => {
+                        endpoint.handle(clock.instant(), segment, *marked);
+                        Some(endpoint)
+                    }
+                    None if segment.flags.contains(tcp::Flags::SYN) => {
+                        let endpoint = Endpoint::accept_shared(self.config.clone(), end.hash, segment);
+                        Some(end.endpoint.insert(endpoint))
+                    }
+                    // A straggler of a connection that is gone.
+                    None => None,
+                };
+                packets.remove(handle);
+                let Some(endpoint) = endpoint else { return };
+                let delivered = endpoint.delivered();
+                if end.closes && endpoint.peer_closed() && endpoint.state() == tcp::State::CloseWait {
+                    endpoint.close();
+                }
+                while let Some(&(position, note)) = end.due.front()
+                    && position <= delivered
+                {
+                    end.due.pop_front();
+                    heard.push(note);
+                }
+                self.go_on(clock, packets, hosts, number);
+            }
+            &Load::Datagram { flow, bytes } => {
+                packets.remove(handle);
+                let sender = &mut self.senders[flow as usize];
+                sender.due = sender.due.saturating_sub(u64::from(bytes));
+                if sender.left == Some(0) && sender.due == 0 && !sender.stopped {
+                    sender.stopped = true;
+                    heard.push(sender.note);
+                    self.done.push(flow);
+                }
+            }
+        }
+    }
+
+    /// A timer of an endpoint has run out.
+    pub(crate) fn timer<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        number: u32,
+    ) {
+        let end = &mut self.ends[number as usize];
+        if end.timer_at != clock.now() {
+            return;
+        }
+        end.timer_at = Time::NEVER;
+        if let Some(endpoint) = &mut end.endpoint {
+            let now = clock.instant();
+            if endpoint.next_deadline().is_some_and(|due| due <= now) {
+                endpoint.handle_deadline(now);
+            }
+            self.go_on(clock, packets, hosts, number);
+        }
+    }
+
+    /// Sends what an endpoint has to send now, and sees to its timers.
+    #[inline]
+    fn go_on<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        number: u32,
+    ) {
+        let end = &mut self.ends[number as usize];
+        let Some(endpoint) = &mut end.endpoint else { return };
+        let now = clock.instant();
+        let mut burst = Queue::default();
+        while let Some(segment) = endpoint.poll_transmit(now) {
+            let bytes = IP + segment.header_bytes() + u32::from(segment.len) + self.encapsulation;
+            let load = Load::Segment { end: number ^ 1, segment };
+            let packet = Packet::new(bytes, end.to, end.hash, end.lane, segment.ecn_capable, load);
+            let handle = packets.insert(packet);
+            burst.push(packets, handle);
+        }
+        if let Some(burst) = Burst::of(&burst) {
+            hosts.emit(clock, end.machine, burst);
+        }
+        match endpoint.next_deadline() {
+            Some(due) => {
+                let due = Time::from(due).max(clock.now());
+                if due < end.timer_at {
+                    end.timer_at = due;
+                    clock.at(due, Maker(hosts.host_of(end.machine)), Event::Timer { end: number });
+                }
+            }
+            None if endpoint.is_closed() => self.bury(number),
+            None => {}
+        }
+    }
+
+    /// A side is closed; when both are, their places are free.
+    #[cold]
+    fn bury(&mut self, number: u32) {
+        let is_closed = |end: &End| end.endpoint.as_ref().is_none_or(Endpoint::is_closed);
+        let first = (number & !1) as usize;
+        let pair = &mut self.ends[first..first + 2];
+        if !pair.iter().all(is_closed) || pair.iter().all(|end| end.endpoint.is_none()) {
+            return;
+        }
+        for end in pair {
+            if let Some(endpoint) = end.endpoint.take() {
+                self.tally.add(&endpoint.stats());
+            }
+        }
+        self.closed.push(first as u32);
+    }
+
+    /// Begins a flow of datagrams.
+    pub(crate) fn pour<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, hosts: &Hosts, pour: Pour) {
+        self.opened += 1;
+        let Pour { from, to, lane, datagram, gap, bytes, note } = pour;
+        let sender = Sender {
+            machine: from,
+            to: hosts.target(to),
+            hash: mix(self.opened),
+            lane,
+            datagram,
+            gap,
+            left: bytes,
+            due: bytes.unwrap_or(u64::MAX),
+            note,
+            stopped: false,
+        };
+        let flow = match self.done.pop() {
+            Some(flow) => {
+                self.senders[flow as usize] = sender;
+                flow
+            }
+            None => {
+                self.senders.push(sender);
+                self.senders.len() as u32 - 1
+            }
+        };
+        clock.at(clock.now(), Maker(hosts.host_of(from)), Event::Pace { flow });
+    }
+
+    /// A flow's next datagram is due. It waits where a socket would block.
+    pub(crate) fn pace<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        flow: u32,
+    ) {
+        let Sender { machine, to, hash, lane, datagram, gap, ref mut left, .. } = self.senders[flow as usize];
+        let maker = Maker(hosts.host_of(machine));
+        if !hosts.is_blocked(machine, lane) {
+            let bytes = left.map_or(datagram, |left| left.min(u64::from(datagram)) as u16);
+            let load = Load::Datagram { flow, bytes };
+            let length = IP + UDP + u32::from(bytes) + self.encapsulation;
+            let handle = packets.insert(Packet::new(length, to, hash, lane, false, load));
+            let mut burst = Queue::default();
+            burst.push(packets, handle);
+            hosts.emit(clock, machine, Burst(handle));
+            self.tally.datagrams += 1;
+            if let Some(left) = left {
+                *left -= u64::from(bytes);
+                if *left == 0 {
+                    return;
+                }
+            }
+        }
+        clock.at(clock.now() + gap, maker, Event::Pace { flow });
+    }
+
+    /// What all endpoints did, those that are gone included.
+    pub(crate) fn total(&self) -> Tally {
+        let mut total = self.tally;
+        for endpoint in self.ends.iter().filter_map(|end| end.endpoint.as_ref()) {
+            total.add(&endpoint.stats());
+        }
+        total
+    }
+}
+
+impl Tally {
+    fn add(&mut self, stats: &tcp::Stats) {
+        self.segments += stats.sent;
+        self.retransmitted += u64::from(stats.retransmitted);
+        self.timeouts += u64::from(stats.timeouts);
+    }
+}

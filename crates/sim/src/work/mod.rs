@@ -1,0 +1,288 @@
+//! What machines do: workloads, and what becomes of their queries and flows.
+
+mod flows;
+mod queries;
+mod rounds;
+mod steady;
+
+use std::collections::HashMap;
+
+use units::Rng;
+
+use crate::clock::{Clock, Event, Maker};
+use crate::events::EventList;
+use crate::graph::Graph;
+use crate::host::Hosts;
+use crate::packet::{Packets, Target};
+use crate::record::Record;
+use crate::scenario::{Scenario, Transport, Vms, Workload, WorkloadKind};
+use crate::stack::{Note, Pour, Stack};
+use crate::time::{Pace, Time};
+
+/// A message that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub note: Note,
+    /// The machine that it arrived at.
+    pub at: u32,
+}
+
+/// What a workload works with.
+pub(crate) struct Context<'a, L> {
+    pub clock: &'a mut Clock<L>,
+    pub packets: &'a mut Packets,
+    pub hosts: &'a Hosts,
+    pub graph: &'a Graph,
+    pub stack: &'a mut Stack,
+    pub lines: &'a mut Lines,
+    pub record: &'a mut Record,
+}
+
+/// Connections that stay, by workload and machines, the lower number first.
+#[derive(Debug, Default)]
+pub(crate) struct Lines(HashMap<(u16, u32, u32), u32>);
+
+/// What every workload has.
+#[derive(Debug)]
+pub(crate) struct Common {
+    number: u16,
+    maker: Maker,
+    lane: u8,
+    start: Time,
+    stop: Time,
+    rng: Rng,
+    /// What opens a connection before the start takes for granted.
+    stack_delay: Time,
+}
+
+/// A workload at work.
+#[derive(Debug)]
+pub(crate) struct Work {
+    common: Common,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Queries(queries::Queries),
+    Rounds(rounds::Rounds),
+    Flows(flows::Flows),
+    Steady(steady::Steady),
+}
+
+impl Work {
+    /// The `number`-th workload of a scenario that was checked.
+    pub(crate) fn new(
+        scenario: &Scenario,
+        graph: &Graph,
+        hosts: &Hosts,
+        workload: &Workload,
+        number: u16,
+        lane: u8,
+    ) -> Self {
+        // Every workload has randomness of its own: what one draws does not depend on the others.
+        let seed = scenario.run.seed ^ (u64::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let common = Common {
+            number,
+            maker: Maker(graph.ports.len() as u32 + u32::from(number)),
+            lane,
+            start: workload.start.into(),
+            stop: workload.stop.map_or(Time::NEVER, Time::from),
+            rng: Rng::new(seed),
+            stack_delay: scenario.virtual_network.stack_delay.into(),
+        };
+        let place = Place { scenario, graph, hosts };
+        let kind = match &workload.kind {
+            WorkloadKind::PartitionAggregate(it) => Kind::Queries(queries::Queries::new(&place, it)),
+            WorkloadKind::Incast(it) => Kind::Rounds(rounds::Rounds::incast(&place, it)),
+            WorkloadKind::AllToAll(it) => Kind::Rounds(rounds::Rounds::all_to_all(&place, it)),
+            WorkloadKind::Flows(it) => Kind::Flows(flows::Flows::new(&place, it)),
+            WorkloadKind::Permutation(it) => {
+                let mut rng = common.rng.clone();
+                Kind::Steady(steady::Steady::permutation(&place, it, &mut rng))
+            }
+            WorkloadKind::Stream(it) => Kind::Steady(steady::Steady::stream(&place, it)),
+        };
+        Self { common, kind }
+    }
+
+    /// Begins.
+    pub(crate) fn start<L: EventList<Event>>(&mut self, with: &mut Context<'_, L>) {
+        match &mut self.kind {
+            Kind::Queries(it) => it.start(&mut self.common, with),
+            Kind::Rounds(it) => it.start(&mut self.common, with),
+            Kind::Flows(it) => it.start(&mut self.common, with),
+            Kind::Steady(it) => it.start(&mut self.common, with),
+        }
+    }
+
+    /// A time has come that it asked for.
+    pub(crate) fn go_on<L: EventList<Event>>(&mut self, with: &mut Context<'_, L>, what: u32) {
+        match &mut self.kind {
+            Kind::Queries(it) => it.go_on(&mut self.common, with, what),
+            Kind::Rounds(it) => it.go_on(&mut self.common, with),
+            Kind::Flows(it) => it.go_on(&mut self.common, with, what),
+            Kind::Steady(it) => it.go_on(&mut self.common, with, what),
+        }
+    }
+
+    /// A message has arrived.
+    pub(crate) fn hear<L: EventList<Event>>(&mut self, with: &mut Context<'_, L>, heard: Heard) {
+        match &mut self.kind {
+            Kind::Queries(it) => it.hear(&mut self.common, with, heard),
+            Kind::Rounds(it) => it.hear(&mut self.common, with),
+            Kind::Flows(it) => it.hear(&mut self.common, with, heard),
+            Kind::Steady(it) => it.hear(&mut self.common, with, heard),
+        }
+    }
+}
+
+/// Where workloads are.
+struct Place<'a> {
+    scenario: &'a Scenario,
+    graph: &'a Graph,
+    hosts: &'a Hosts,
+}
+
+impl Place<'_> {
+    /// The machines that a choice means.
+    fn machines(&self, vms: &Vms) -> Vec<u32> {
+        let vms = vms.iter(&self.scenario.virtual_network, self.graph.servers);
+        vms.map(|vm| self.hosts.machine(Target { host: vm.server, slot: vm.slot as u16 })).collect()
+    }
+
+    /// The machines that a choice means, by the switches of their servers; switches without any are left out.
+    fn groups(&self, vms: &Vms) -> Vec<(u32, Vec<u32>)> {
+        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
+        for machine in self.machines(vms) {
+            let group = self.scenario.topology.group_of(self.hosts.host_of(machine));
+            match groups.last_mut() {
+                Some((last, members)) if *last == group => members.push(machine),
+                _ => groups.push((group, vec![machine])),
+            }
+        }
+        groups
+    }
+
+    /// The external clients.
+    fn clients(&self) -> Vec<u32> {
+        let client = |host| self.hosts.machine(Target { host, slot: 0 });
+        (self.graph.servers..self.graph.hosts).map(client).collect()
+    }
+
+    /// The payload of a full datagram.
+    fn datagram(&self) -> u16 {
+        // IPv4's header and UDP's.
+        (self.scenario.virtual_network.mtu - 28) as u16
+    }
+
+    /// From one datagram to the next of a sender that has this rate, in payload; at the virtual NIC's or the link's if it
+    /// has none.
+    fn gap(&self, rate: Option<units::Rate>, datagram: u16) -> Time {
+        let link = self.scenario.topology.access(self.scenario.link);
+        let network = &self.scenario.virtual_network;
+        let frame = u32::from(datagram) + 28 + network.encapsulation.0 as u32;
+        match (rate, network.rate) {
+            (Some(rate), _) => Pace::of(rate).time_for(datagram.into()),
+            (None, Some(rate)) => Pace::of(rate).time_for(frame),
+            (None, None) => Pace::of(link.rate).time_for(frame + link.overhead.0 as u32),
+        }
+    }
+}
+
+impl Common {
+    /// Has the workload go on after a while, unless it has stopped by then.
+    fn after<L: EventList<Event>>(&self, with: &mut Context<'_, L>, gap: Time, what: u32) {
+        let at = with.clock.now().max(self.start) + gap;
+        if at <= self.stop {
+            with.clock.at(at, self.maker, Event::Work { workload: self.number, what });
+        }
+    }
+
+    fn note(&self, step: u16, about: u32, from: u32) -> Note {
+        Note { workload: self.number, step, about, from }
+    }
+
+    /// Sends a message over the connection that two machines have had all along.
+    fn tell<L: EventList<Event>>(
+        &self,
+        with: &mut Context<'_, L>,
+        from: u32,
+        to: u32,
+        bytes: u64,
+        note: Note,
+    ) {
+        let key = (self.number, from.min(to), from.max(to));
+        let first = match with.lines.0.get(&key) {
+            Some(first) => *first,
+            None => {
+                let round_trip = self.round_trip(with, key.1, key.2);
+                let now = with.clock.now();
+                let first = with.stack.open_before(with.hosts, now, round_trip, [key.1, key.2], self.lane);
+                with.lines.0.insert(key, first);
+                first
+            }
+        };
+        let end = if from == key.1 { first } else { first ^ 1 };
+        with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
+    }
+
+    /// Sends a message over a connection of its own.
+    fn tell_anew<L: EventList<Event>>(
+        &self,
+        with: &mut Context<'_, L>,
+        from: u32,
+        to: u32,
+        bytes: u64,
+        note: Note,
+    ) {
+        let end = with.stack.open(with.hosts, from, to, self.lane);
+        with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
+        with.stack.close(with.clock, with.packets, with.hosts, end);
+    }
+
+    /// How long a round trip of small frames takes where nothing waits.
+    fn round_trip<L>(&self, with: &Context<'_, L>, a: u32, b: u32) -> Time {
+        const SMALL: u32 = 128;
+        let [from, to] = [a, b].map(|machine| with.hosts.host_of(machine));
+        let stacks = self.stack_delay + self.stack_delay;
+        let one_way = |from: u32, to: u32| {
+            let (mut total, mut node, mut port) = (stacks, from, with.graph.nic(from));
+            while node != to {
+                let end = with.graph.ends[port as usize];
+                total += Pace::of(end.link.rate).time_for(SMALL) + end.link.delay.into();
+                node = with.graph.ends[end.peer as usize].node;
+                if node != to {
+                    port = with.graph.route(node, to, 0);
+                }
+            }
+            total
+        };
+        one_way(from, to) + one_way(to, from)
+    }
+}
+
+/// A length of time that was drawn in nanoseconds.
+fn drawn(ns: f64) -> Time {
+    Time::from_picos((ns * 1000.0) as u64)
+}
+
+/// Begins one flow: TCP over a connection of its own, or UDP.
+fn begin<L: EventList<Event>>(common: &Common, with: &mut Context<'_, L>, transport: Transport, flow: Pour) {
+    match (transport, flow.bytes) {
+        (Transport::Tcp, Some(bytes)) => common.tell_anew(with, flow.from, flow.to, bytes, flow.note),
+        _ => with.stack.pour(with.clock, with.hosts, flow),
+    }
+}
+
+impl Work {
+    /// Queries and flows that were begun and are not complete.
+    pub(crate) fn unfinished(&self) -> u64 {
+        match &self.kind {
+            Kind::Queries(it) => it.unfinished(),
+            Kind::Rounds(it) => it.unfinished(),
+            Kind::Flows(it) => it.unfinished(),
+            Kind::Steady(it) => it.unfinished(),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! A scenario, set up and run: every part, and who is told of which event.
+
+use crate::clock::{Clock, Event, Maker};
+use crate::events::{EventList, Heap, Wheel};
+use crate::fabric::Fabric;
+use crate::graph::Graph;
+use crate::host::{Hosts, Surroundings};
+use crate::packet::{Packets, Queue};
+use crate::record::Record;
+use crate::scenario::Scenario;
+use crate::stack::{Note, Stack, Tally};
+use crate::tcp::config;
+use crate::time::Time;
+use crate::work::{Context, Heard, Lines, Work};
+
+/// How often deadlocks are looked for; and how long a circle of ports has waited for itself before it counts as one.
+const WATCH: Time = Time::from_picos(5_000_000_000);
+
+/// Why a run ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Ending {
+    /// As many queries as were wanted are complete, the time is over, or there is nothing left to do.
+    Done,
+    /// Its owner has stopped it.
+    Stopped,
+    /// Ports wait for each other in a circle, each named by the link that it cannot use.
+    Deadlock(Vec<String>),
+}
+
+/// A run's outcome.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Why it ended.
+    pub ending: Ending,
+    /// The simulated time.
+    pub time: Time,
+    /// Rows.
+    pub record: Record,
+    /// Events that happened.
+    pub events: u64,
+    /// Frames over links, each link counted.
+    pub hops: u64,
+    /// What is known of each class, in the order of priorities.
+    pub classes: Vec<ClassOutcome>,
+    /// Queries and flows that were begun and are not complete.
+    pub unfinished: u64,
+    /// TCP segments sent.
+    pub segments: u64,
+    /// Of them, those sent again.
+    pub retransmitted: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// UDP datagrams sent.
+    pub datagrams: u64,
+    /// Defects: books that do not balance, frames lost in a class that promises not to lose any. Each a sentence.
+    pub defects: Vec<String>,
+}
+
+/// What is known of a class.
+#[derive(Clone, Debug)]
+pub struct ClassOutcome {
+    /// Its name.
+    pub name: String,
+    /// Frames lost by virtual switches and NICs of machines.
+    pub lost_virtual: u64,
+    /// Frames lost by physical switches and servers' NICs.
+    pub lost_physical: u64,
+    /// Frames that were marked.
+    pub marked: u64,
+    /// How long physical transmitters were paused, all together.
+    pub paused: Time,
+}
+
+/// A scenario that runs.
+#[derive(Debug)]
+pub struct World<L> {
+    clock: Clock<L>,
+    packets: Packets,
+    graph: Graph,
+    fabric: Fabric,
+    hosts: Hosts,
+    stack: Stack,
+    works: Vec<Work>,
+    lines: Lines,
+    record: Record,
+    lanes: Vec<String>,
+    end: Time,
+    queries: u64,
+    /// What machines were handed in this event.
+    delivered: Queue,
+    /// Notes of the segment that is looked at.
+    notes: Vec<Note>,
+}
+
+/// Runs a scenario on a timing wheel. `go_on` is told the simulated time, events so far and queries that count, now and
+/// then; the run ends early if it says `false`.
+pub fn run(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
+    World::new(scenario, Wheel::default()).run(go_on)
+}
+
+/// As [`run`], on a binary heap: slower, with the same outcome.
+pub fn run_on_heap(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
+    World::new(scenario, Heap::default()).run(go_on)
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// The simulated time.
+    pub time: Time,
+    /// Events that happened.
+    pub events: u64,
+    /// Queries that count and are complete.
+    pub queries: u64,
+}
+
+impl<L: EventList<Event>> World<L> {
+    /// Sets a scenario up that was checked.
+    pub(crate) fn new(scenario: &Scenario, list: L) -> Self {
+        let graph = Graph::new(scenario);
+        let mut lanes: Vec<String> = scenario.classes.keys().cloned().collect();
+        lanes.sort_by_key(|name| scenario.priority(name).pcp());
+        let fabric = Fabric::new(scenario, &graph, &lanes);
+        let hosts = Hosts::new(scenario, &graph, &lanes);
+        let network = &scenario.virtual_network;
+        let stack = Stack::new(config(&scenario.tcp, network.mtu), network.encapsulation.0 as u32);
+        let lane_of =
+            |name: &String| lanes.iter().position(|lane| lane == name).expect("its class is declared");
+        let works: Vec<Work> = (0..)
+            .zip(scenario.workloads.values())
+            .map(|(number, it)| Work::new(scenario, &graph, &hosts, it, number, lane_of(&it.class) as u8))
+            .collect();
+        let mut world = Self {
+            clock: Clock::new(list, graph.ports.len() + works.len() + 1),
+            packets: Packets::default(),
+            fabric,
+            hosts,
+            stack,
+            works,
+            lines: Lines::default(),
+            record: Record::new(scenario.run.warmup.into()),
+            lanes,
+            end: scenario.run.duration.map_or(Time::NEVER, Time::from),
+            queries: scenario.run.queries.unwrap_or(u64::MAX),
+            delivered: Queue::default(),
+            notes: Vec::new(),
+            graph,
+        };
+        for number in 0..world.works.len() {
+            world.with_work(number, Work::start);
+        }
+        if world.fabric.has_pauses() {
+            world.watch_again();
+        }
+        world
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(mut self, mut go_on: impl FnMut(&Progress) -> bool) -> Outcome {
+        let mut ending = Ending::Done;
+        'events: while let Some(event) = self.clock.next() {
+            if self.clock.now() > self.end {
+                break;
+            }
+            if self.clock.passed().is_multiple_of(1 << 16) && !go_on(&self.progress()) {
+                ending = Ending::Stopped;
+                break;
+            }
+            match event {
+                Event::Arrive { port, packet } => {
+                    let node = self.fabric.node(port);
+                    if node >= self.graph.hosts {
+                        self.fabric.switch(&mut self.clock, &mut self.packets, &self.graph, port, packet);
+                    } else {
+                        self.with_hosts(|hosts, with| hosts.arrive(with, node, packet));
+                    }
+                }
+                Event::Ready { port } => {
+                    self.fabric.ready(&mut self.clock, &mut self.packets, port);
+                    self.refill(port);
+                }
+                Event::Send { machine, burst } => {
+                    self.with_hosts(|hosts, with| hosts.send(with, machine, burst))
+                }
+                Event::Timer { end } => {
+                    let Self { clock, packets, hosts, stack, .. } = &mut self;
+                    stack.timer(clock, packets, hosts, end);
+                }
+                Event::Pace { flow } => {
+                    let Self { clock, packets, hosts, stack, .. } = &mut self;
+                    stack.pace(clock, packets, hosts, flow);
+                }
+                Event::Work { workload, what } => {
+                    self.with_work(workload.into(), |work, with| work.go_on(with, what));
+                }
+                Event::Obey { port, lanes, paused } => {
+                    self.fabric.obey(&mut self.clock, &mut self.packets, port, lanes, paused);
+                    self.refill(port);
+                }
+                Event::Renew { port, lane } => self.fabric.renew(&mut self.clock, port, lane),
+                Event::Expire { port, lane } => {
+                    self.fabric.expire(&mut self.clock, &mut self.packets, port, lane);
+                    self.refill(port);
+                }
+                Event::Tick { host } => self.with_hosts(|hosts, with| hosts.tick(with, host)),
+                Event::Watch => {
+                    if let Some(circle) = self.deadlock() {
+                        ending = Ending::Deadlock(circle);
+                        break;
+                    }
+                    // Alone with nothing to come, it would watch for ever.
+                    if !self.clock.is_last() {
+                        self.watch_again();
+                    }
+                }
+            }
+            while let Some(handle) = self.delivered.pop(&self.packets) {
+                let machine = self.hosts.machine(self.packets[handle].target());
+                let Self { clock, packets, hosts, stack, notes, .. } = &mut self;
+                stack.receive(clock, packets, hosts, handle, notes);
+                if !self.notes.is_empty() {
+                    self.tell(machine);
+                    if self.record.queries().len() as u64 >= self.queries {
+                        break 'events;
+                    }
+                }
+            }
+        }
+        self.outcome(ending)
+    }
+
+    /// A port may have sent: its host may have more.
+    #[inline]
+    fn refill(&mut self, port: u32) {
+        let node = self.fabric.node(port);
+        if node < self.graph.hosts {
+            self.with_hosts(|hosts, with| hosts.refill(with, node));
+        }
+    }
+
+    #[inline]
+    fn with_hosts(&mut self, work: impl FnOnce(&mut Hosts, &mut Surroundings<'_, L>)) {
+        let Self { clock, packets, fabric, hosts, delivered, .. } = self;
+        work(hosts, &mut Surroundings { clock, packets, fabric, delivered });
+    }
+
+    #[inline]
+    fn with_work(&mut self, number: usize, work: impl FnOnce(&mut Work, &mut Context<'_, L>)) {
+        let Self { clock, packets, graph, hosts, stack, lines, record, works, .. } = self;
+        work(&mut works[number], &mut Context { clock, packets, hosts, graph, stack, lines, record });
+    }
+
+    /// Tells workloads what has arrived at a machine.
+    #[inline(never)]
+    fn tell(&mut self, at: u32) {
+        let mut notes = std::mem::take(&mut self.notes);
+        for note in notes.drain(..) {
+            self.with_work(note.workload.into(), |work, with| work.hear(with, Heard { note, at }));
+        }
+        self.notes = notes;
+    }
+
+    fn watch_again(&mut self) {
+        let maker = Maker((self.graph.ports.len() + self.works.len()) as u32);
+        self.clock.at(self.clock.now() + WATCH, maker, Event::Watch);
+    }
+
+    fn deadlock(&self) -> Option<Vec<String>> {
+        let since = Time::from_picos(self.clock.now().as_picos().checked_sub(WATCH.as_picos())?);
+        let (_, circle) = self.fabric.deadlock(&self.packets, &self.graph, since)?;
+        let name = |port: u32| {
+            let end = &self.graph.ends[port as usize];
+            let peer = self.graph.ends[end.peer as usize].node;
+            format!("{}-{}", self.graph.name(end.node), self.graph.name(peer))
+        };
+        Some(circle.into_iter().map(name).collect())
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            time: self.clock.now(),
+            events: self.clock.passed(),
+            queries: self.record.queries().len() as u64,
+        }
+    }
+
+    fn outcome(self, ending: Ending) -> Outcome {
+        let mut defects = Vec::new();
+        if let Err(defect) = self.hosts.audit() {
+            defects.push(format!("a virtual switch: {defect}"));
+        }
+        let classes: Vec<ClassOutcome> = (0..)
+            .zip(&self.lanes)
+            .map(|(lane, name)| {
+                let (lost_virtual, lost_physical) = (self.hosts.lost(lane), self.fabric.lost(lane));
+                if lost_virtual > 0 && self.hosts.is_lossless(lane) {
+                    defects.push(format!(
+                        "class {name}: {lost_virtual} frames lost by lossless virtual switches"
+                    ));
+                }
+                if lost_physical > 0 && self.fabric.is_lossless(lane) {
+                    defects.push(format!("class {name}: {lost_physical} frames lost by lossless links"));
+                }
+                let (marked, paused) = (self.fabric.marked(lane), self.fabric.paused(lane));
+                ClassOutcome { name: name.clone(), lost_virtual, lost_physical, marked, paused }
+            })
+            .collect();
+        let booked: u64 = classes.iter().map(|it| it.lost_virtual + it.lost_physical).sum();
+        if booked != self.packets.lost() {
+            defects.push(format!("{} frames are lost, but {booked} are in the books", self.packets.lost()));
+        }
+        let Tally { segments, retransmitted, timeouts, datagrams } = self.stack.total();
+        Outcome {
+            ending,
+            time: self.clock.now().min(self.end),
+            events: self.clock.passed(),
+            hops: (0..self.graph.ends.len() as u32).map(|port| self.fabric.sent(port).frames).sum(),
+            classes,
+            unfinished: self.works.iter().map(Work::unfinished).sum(),
+            segments,
+            retransmitted,
+            timeouts,
+            datagrams,
+            defects,
+            record: self.record,
+        }
+    }
+}
