@@ -127,17 +127,18 @@ impl Load {
 
 /// One class of one direction of one port, in frames as they were handed over.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
 pub struct Account {
     /// Taken over from a sender (ingress), or meant for this receiver (egress).
     pub accepted: u64,
     /// Handed to a receiver. An ingress counts a flooded frame once, when its last receiver is done with it.
     pub delivered: u64,
-    /// Refused, by reason.
-    pub refused: [u64; Reason::COUNT],
     /// Waiting now.
     pub held: u64,
     /// Bytes of the frames that were accepted (ingress) or delivered (egress), as on a wire.
     pub bytes: u64,
+    /// Refused, by reason.
+    pub refused: [u64; Reason::COUNT],
 }
 
 impl Account {

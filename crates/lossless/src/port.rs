@@ -9,7 +9,7 @@ use crate::cells::Queue;
 use crate::parked::Parked;
 use crate::shaper::Shaper;
 use crate::table::{Heading, Key};
-use crate::{Account, Flow, Load, PortConfig, Refusal};
+use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
 
 /// A port of one switch.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -51,10 +51,13 @@ pub(crate) struct Ingress {
 }
 
 /// What a port's sender has in the switch in one class, wherever it lies.
+///
+/// As everything that is looked at for each frame, what is needed first comes first: the reasons of refusals are far away.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
 pub(crate) struct IngressClass {
-    pub account: Account,
     pub held: Load,
+    pub account: Account,
 }
 
 /// Frames of one ingress and one class that wait for room in one egress.
@@ -69,6 +72,12 @@ pub(crate) struct Voq {
 }
 
 impl IngressClass {
+    /// How many more frames may be held.
+    #[inline]
+    fn room(&self, limits: &Limits) -> u32 {
+        if self.held.bytes >= limits.bytes { 0 } else { limits.frames.max(1).saturating_sub(self.held.frames) }
+    }
+
     #[inline]
     pub(crate) fn accept(&mut self, frames: u32, bytes: u64) {
         self.account.accept(frames);
@@ -139,13 +148,14 @@ pub(crate) struct Egress {
 
 /// What waits for a receiver in one class.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct EgressClass {
-    pub account: Account,
     pub queue: Queue,
-    pub load: Load,
     /// The first and the last ingress that waits for room here: the active list of deficit round robin.
     pub waiting: u16,
     pub last_waiting: u16,
+    pub load: Load,
+    pub account: Account,
 }
 
 impl EgressClass {
@@ -214,18 +224,16 @@ impl Ingress {
     /// How many more frames the sender may have held, whatever their class; 0 while a VOQ is at its quota.
     #[inline]
     pub(crate) fn room(&self, config: &PortConfig) -> u32 {
-        Class::all().map(|class| self.room_in(config, class)).min().unwrap_or(0)
+        if self.at_quota > 0 {
+            return 0;
+        }
+        self.classes.0.iter().map(|class| class.room(&config.ingress)).min().unwrap_or(0)
     }
 
     /// How many more frames of one class the sender may have held; 0 while a VOQ is at its quota.
     #[inline]
     pub(crate) fn room_in(&self, config: &PortConfig, class: Class) -> u32 {
-        let held = self.classes[class].held;
-        if self.at_quota > 0 || held.bytes >= config.ingress.bytes {
-            0
-        } else {
-            config.ingress.frames.max(1).saturating_sub(held.frames)
-        }
+        if self.at_quota > 0 { 0 } else { self.classes[class].room(&config.ingress) }
     }
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {

@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("traffic", 3),
     ("ports", 4),
     ("api", 4),
+    ("callgrind", 4),
     ("agent", 5),
     ("lab", 5),
     ("sim", 5),
