@@ -75,7 +75,11 @@ impl IngressClass {
     /// How many more frames may be held.
     #[inline]
     fn room(&self, limits: &Limits) -> u32 {
-        if self.held.bytes >= limits.bytes { 0 } else { limits.frames.max(1).saturating_sub(self.held.frames) }
+        if self.held.bytes >= limits.bytes {
+            0
+        } else {
+            limits.frames.max(1).saturating_sub(self.held.frames)
+        }
     }
 
     #[inline]

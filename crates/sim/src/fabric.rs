@@ -43,8 +43,9 @@ struct Lane {
     mark_at: Option<u64>,
 }
 
-/// One end of a link.
+/// One end of a link: a cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Port {
     node: u32,
     peer: u32,
@@ -62,40 +63,40 @@ struct Port {
     news: u8,
     /// Weighted scheduling: whose turn it is.
     turn: u8,
-    expiry: Time,
-    sent: Tally,
+    /// Frames that it has sent.
+    sent: u64,
 }
 
-/// Frames, and their bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    pub frames: u64,
-    pub bytes: u64,
-}
-
-/// One lane of one port.
+/// One lane of one port: what is looked at for each frame, in a cache line.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct LanePort {
     /// What waits to be sent.
     queue: Queue,
-    /// Weighted scheduling: bytes that may still be sent in this round.
-    deficit: i64,
     /// Bytes that came by this port and are still in its node.
     held: u64,
-    /// Where the peer is paused, where it is let go, and how much may be held in all.
+    /// Where the peer is paused, and how much may be held in all.
     xoff: u64,
-    xon: u64,
     room: u64,
+    /// When a frame was last sent.
+    sent_at: Time,
     /// Whether the peer was asked to pause.
     pausing: bool,
-    /// When that is said again.
+}
+
+/// The rest of one lane of one port.
+#[derive(Debug, Default)]
+struct LaneRest {
+    /// Weighted scheduling: bytes that may still be sent in this round.
+    deficit: i64,
+    /// How far below `xoff` the peer is let go.
+    hysteresis: u64,
+    /// When a pause is asked for again.
     renew_at: Time,
     /// Until when this port's own transmitter is paused, since when, and for how long before.
     paused_until: Time,
     paused_since: Time,
     paused_for: Time,
-    /// When a frame was last sent.
-    sent_at: Time,
     lost: u64,
     marked: u64,
 }
@@ -107,6 +108,9 @@ pub(crate) struct Fabric {
     ports: Vec<Port>,
     /// By port and lane.
     lanes: Vec<LanePort>,
+    rest: Vec<LaneRest>,
+    /// By port: how long a pause lasts that is not renewed.
+    expiries: Vec<Time>,
     /// What of a shared memory is taken, by node.
     used: Vec<u64>,
     /// What a shared memory may hold besides headroom, by node.
@@ -143,7 +147,9 @@ impl Fabric {
             shared.fill(bytes.0);
         }
         let mut ports = Vec::with_capacity(graph.ends.len());
+        let mut expiries = Vec::with_capacity(graph.ends.len());
         let mut by_lane = Vec::with_capacity(graph.ends.len() * lanes.len());
+        let mut rest = Vec::with_capacity(graph.ends.len() * lanes.len());
         for end in &graph.ends {
             ports.push(Port {
                 node: end.node,
@@ -157,9 +163,9 @@ impl Fabric {
                 paused: 0,
                 news: 0,
                 turn: 0,
-                expiry: fabric.pfc.expiry(end.link).into(),
-                sent: Tally::default(),
+                sent: 0,
             });
+            expiries.push(fabric.pfc.expiry(end.link).into());
             for lane in &rules.lanes {
                 let is_host = end.node < graph.hosts;
                 let headroom = fabric.pfc.headroom(end.link, frame);
@@ -170,9 +176,10 @@ impl Fabric {
                     | Buffer::Shared { bytes, .. } => bytes.0,
                 };
                 let mut it = LanePort { room, ..LanePort::default() };
+                let mut hysteresis = 0;
                 if lane.lossless {
                     if let Some(thresholds) = fabric.pfc.thresholds(end.link, frame, it.room) {
-                        (it.xoff, it.xon) = (thresholds.xoff, thresholds.xon);
+                        (it.xoff, hysteresis) = (thresholds.xoff, thresholds.xoff - thresholds.xon);
                         it.room = thresholds.xoff + thresholds.headroom;
                     }
                     if !is_host && matches!(fabric.buffer, Buffer::Shared { .. }) {
@@ -181,10 +188,11 @@ impl Fabric {
                     }
                 }
                 by_lane.push(it);
+                rest.push(LaneRest { hysteresis, ..LaneRest::default() });
             }
         }
         let used = vec![0; graph.ports.len()];
-        Self { rules, ports, lanes: by_lane, used, shared, hosts: graph.hosts }
+        Self { rules, ports, lanes: by_lane, rest, expiries, used, shared, hosts: graph.hosts }
     }
 
     #[inline]
@@ -234,7 +242,7 @@ impl Fabric {
                 {
                     packet.marked = true;
                     let place = self.place(output, lane);
-                    self.lanes[place].marked += 1;
+                    self.rest[place].marked += 1;
                 }
                 self.send(clock, packets, output, handle);
             }
@@ -265,7 +273,7 @@ impl Fabric {
         };
         if is_full {
             let at = if matches!(self.rules.buffer, Buffer::PrivateInput { .. }) { came } else { goes };
-            self.lanes[at].lost += 1;
+            self.rest[at].lost += 1;
             return Admission::Lost;
         }
         self.used[node as usize] += bytes;
@@ -338,8 +346,7 @@ impl Fabric {
 
     /// Where an input lets its sender go on.
     fn xon(&self, input: u32, place: usize) -> u64 {
-        let it = &self.lanes[place];
-        self.xoff(input, place).saturating_sub(it.xoff - it.xon)
+        self.xoff(input, place).saturating_sub(self.rest[place].hysteresis)
     }
 
     /// Whether an input of a host may hold so much more.
@@ -352,7 +359,7 @@ impl Fabric {
     /// A frame is lost for want of memory at this port.
     pub(crate) fn lose(&mut self, port: u32, lane: u8) {
         let place = self.place(port, lane);
-        self.lanes[place].lost += 1;
+        self.rest[place].lost += 1;
     }
 
     /// Has the peer told by PFC whether a lane of its is to pause.
@@ -362,8 +369,8 @@ impl Fabric {
         it.news |= 1 << lane;
         if self.lanes[place].pausing {
             // Twice as often as it must be: a frame may have to wait for the transmitter.
-            let renew_at = clock.now() + Time::from_picos(it.expiry.as_picos() / 2);
-            self.lanes[place].renew_at = renew_at;
+            let renew_at = clock.now() + Time::from_picos(self.expiries[port as usize].as_picos() / 2);
+            self.rest[place].renew_at = renew_at;
             clock.at(renew_at, Maker(it.node), Event::Renew { port, lane });
         }
         self.wake(clock, port);
@@ -371,8 +378,8 @@ impl Fabric {
 
     /// A pause runs out soon: it is asked for again, if it is still needed.
     pub(crate) fn renew<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32, lane: u8) {
-        let it = &self.lanes[self.place(port, lane)];
-        if it.pausing && it.renew_at == clock.now() {
+        let place = self.place(port, lane);
+        if self.lanes[place].pausing && self.rest[place].renew_at == clock.now() {
             self.tell(clock, port, lane);
         }
     }
@@ -408,8 +415,7 @@ impl Fabric {
     #[inline]
     fn launch<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32, handle: Handle, bytes: u32) {
         let it = &mut self.ports[port as usize];
-        it.sent.frames += 1;
-        it.sent.bytes += u64::from(bytes);
+        it.sent += 1;
         it.free_at = clock.now() + it.pace.time_for(bytes + it.overhead);
         clock.at(it.free_at + it.delay, Maker(it.node), Event::Arrive { port: it.peer, packet: handle });
     }
@@ -505,22 +511,22 @@ impl Fabric {
         loop {
             let lane = self.ports[port as usize].turn;
             let place = self.place(port, lane);
-            let it = &mut self.lanes[place];
+            let (queue, it) = (&self.lanes[place].queue, &mut self.rest[place]);
             if ready & 1 << lane != 0
-                && let Some(head) = it.queue.head()
+                && let Some(head) = queue.head()
                 && it.deficit >= i64::from(packets[head].bytes)
             {
                 it.deficit -= i64::from(packets[head].bytes);
                 return lane;
             }
-            if it.queue.is_empty() {
+            if queue.is_empty() {
                 it.deficit = 0;
             }
             let next = (lane + 1) % count;
             self.ports[port as usize].turn = next;
             if ready & 1 << next != 0 {
                 let place = self.place(port, next);
-                self.lanes[place].deficit += i64::from(self.rules.lanes[usize::from(next)].weight) * 1500;
+                self.rest[place].deficit += i64::from(self.rules.lanes[usize::from(next)].weight) * 1500;
             }
         }
     }
@@ -537,13 +543,13 @@ impl Fabric {
         let now = clock.now();
         for lane in (0..self.rules.lanes.len() as u8).filter(|lane| lanes & 1 << lane != 0) {
             let place = self.place(port, lane);
-            let (it, out) = (&mut self.ports[port as usize], &mut self.lanes[place]);
+            let (it, out) = (&mut self.ports[port as usize], &mut self.rest[place]);
             if paused & 1 << lane != 0 {
                 if it.paused & 1 << lane == 0 {
                     it.paused |= 1 << lane;
                     out.paused_since = now;
                 }
-                out.paused_until = now + it.expiry;
+                out.paused_until = now + self.expiries[port as usize];
                 clock.at(out.paused_until, Maker(it.node), Event::Expire { port, lane });
             } else {
                 self.resume(now, port, lane);
@@ -560,7 +566,7 @@ impl Fabric {
         port: u32,
         lane: u8,
     ) {
-        if self.lanes[self.place(port, lane)].paused_until <= clock.now() {
+        if self.rest[self.place(port, lane)].paused_until <= clock.now() {
             self.resume(clock.now(), port, lane);
             self.start(clock, packets, port);
         }
@@ -568,7 +574,7 @@ impl Fabric {
 
     fn resume(&mut self, now: Time, port: u32, lane: u8) {
         let place = self.place(port, lane);
-        let (it, out) = (&mut self.ports[port as usize], &mut self.lanes[place]);
+        let (it, out) = (&mut self.ports[port as usize], &mut self.rest[place]);
         if it.paused & 1 << lane != 0 {
             it.paused &= !(1 << lane);
             out.paused_for += now - out.paused_since;
@@ -577,9 +583,10 @@ impl Fabric {
 
     /// Whether a port's lane has waited, paused, since `since` or longer.
     fn is_stuck(&self, port: u32, lane: u8, since: Time) -> bool {
-        let out = &self.lanes[self.place(port, lane)];
+        let place = self.place(port, lane);
+        let out = &self.lanes[place];
         let paused = self.ports[port as usize].paused & 1 << lane != 0;
-        paused && !out.queue.is_empty() && out.paused_since <= since && out.sent_at <= since
+        paused && !out.queue.is_empty() && self.rest[place].paused_since <= since && out.sent_at <= since
     }
 
     /// A circle of ports, each of which has waited since `since` for the next, in a lane; if there is one. A port waits for
@@ -631,19 +638,23 @@ impl Fabric {
         None
     }
 
+    fn rest_of(&self, lane: u8) -> impl Iterator<Item = &LaneRest> {
+        self.rest.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len())
+    }
+
     /// Frames lost in a lane, at switches and at NICs.
     pub(crate) fn lost(&self, lane: u8) -> u64 {
-        self.lanes.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len()).map(|it| it.lost).sum()
+        self.rest_of(lane).map(|it| it.lost).sum()
     }
 
     /// Frames marked in a lane.
     pub(crate) fn marked(&self, lane: u8) -> u64 {
-        self.lanes.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len()).map(|it| it.marked).sum()
+        self.rest_of(lane).map(|it| it.marked).sum()
     }
 
     /// How long transmitters were paused in a lane, all together.
     pub(crate) fn paused(&self, lane: u8) -> Time {
-        let lanes = self.lanes.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len());
+        let lanes = self.rest_of(lane);
         lanes.fold(Time::ZERO, |sum, it| sum + it.paused_for)
     }
 
@@ -657,8 +668,8 @@ impl Fabric {
         self.rules.lanes.iter().any(|lane| lane.lossless)
     }
 
-    /// What a port has sent.
-    pub(crate) fn sent(&self, port: u32) -> Tally {
-        self.ports[port as usize].sent
+    /// Frames that all ports have sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.ports.iter().map(|port| port.sent).sum()
     }
 }

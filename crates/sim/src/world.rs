@@ -314,7 +314,7 @@ impl<L: EventList<Event>> World<L> {
             ending,
             time: self.clock.now().min(self.end),
             events: self.clock.passed(),
-            hops: (0..self.graph.ends.len() as u32).map(|port| self.fabric.sent(port).frames).sum(),
+            hops: self.fabric.sent(),
             classes,
             unfinished: self.works.iter().map(Work::unfinished).sum(),
             segments,
