@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use crate::result::CellResult;
 use crate::scenario::{Cell, Run};
-use crate::world::{Progress, run};
+use crate::world::{Outcome, Progress, run};
 
 /// Who watches runs, from several threads.
 pub trait Watcher: Sync {
     /// How much of a cell is done, from 0 to 1; the run is stopped if this says `false`.
     fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool;
 
-    /// A cell is done.
-    fn end(&self, cell: &Cell, result: &CellResult);
+    /// A cell is done, or was stopped; no other begins if this says `false`.
+    fn end(&self, cell: &Cell, outcome: &Outcome, result: &CellResult) -> bool;
 }
 
 /// Runs cells on `threads` threads, one or more; returns their results in the order of the cells. Once `watcher` has
-/// stopped a run, no other begins.
+/// said that it is enough, no other begins.
 pub fn run_cells(cells: &[Cell], threads: usize, watcher: &impl Watcher) -> Vec<CellResult> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<CellResult>>> = Mutex::new(vec![None; cells.len()]);
@@ -37,10 +37,9 @@ pub fn run_cells(cells: &[Cell], threads: usize, watcher: &impl Watcher) -> Vec<
                             && watcher.see(cell, it, share(&rule, it))
                     });
                     let result = CellResult::new(cell, &outcome);
-                    if result.ending == "stopped" && limit.is_none_or(|limit| began.elapsed() < limit) {
+                    if !watcher.end(cell, &outcome, &result) {
                         next.store(cells.len(), Ordering::Relaxed);
                     }
-                    watcher.end(cell, &result);
                     results.lock().expect("no thread panics with it")[place] = Some(result);
                 }
             });

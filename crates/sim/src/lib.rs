@@ -7,6 +7,8 @@
 //!                             ├─ hosts    virtual switches (`lossless::Switch`), NICs, machines
 //!                             ├─ stack    TCP endpoints (`tcp::Endpoint`), datagrams
 //!                             └─ work     what applications do
+//!
+//! Outcome ─▶ CellResult, rows ─▶ Store      a folder that shards fill and reports read
 //! ```
 
 #![forbid(unsafe_code)]
@@ -17,11 +19,13 @@ mod events;
 mod fabric;
 mod graph;
 mod host;
+mod ideal;
 mod packet;
 mod record;
 mod result;
 pub mod scenario;
 mod stack;
+pub mod store;
 mod tcp;
 mod time;
 mod work;
@@ -29,6 +33,7 @@ mod world;
 
 pub use cells::{Watcher, run_cells};
 pub use record::{Flow, Query, Record};
-pub use result::{CellResult, ClassResult};
+pub use result::{CellResult, ClassResult, Ended};
+pub use store::Store;
 pub use time::Time;
 pub use world::{ClassOutcome, Ending, Outcome, Progress, run, run_on_heap};

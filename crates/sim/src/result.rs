@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 
 use crate::scenario::{Cell, fold};
-use crate::time::Time;
 use crate::world::{Ending, Outcome};
 
 /// A cell's outcome, at a glance.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellResult {
     /// The cell's number in its plan.
     pub cell: u64,
@@ -23,9 +22,9 @@ pub struct CellResult {
     /// [`Scenario::digest`](crate::scenario::Scenario::digest), in hexadecimal.
     pub scenario: String,
     /// How it ended.
-    pub ending: &'static str,
+    pub ending: Ended,
     /// The ports of a deadlock, in a circle: each waits for the next.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circle: Vec<String>,
     /// The simulated time.
     pub time_s: f64,
@@ -66,8 +65,20 @@ pub struct CellResult {
     pub defects: Vec<String>,
 }
 
+/// How a cell ended, in a word.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ended {
+    /// All that was to be done is done.
+    Done,
+    /// Its owner, or its `time_limit`, has stopped it.
+    Stopped,
+    /// Ports wait for each other in a circle.
+    Deadlock,
+}
+
 /// A class's outcome.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassResult {
     /// Frames lost by virtual switches and virtual NICs.
     pub lost_virtual: u64,
@@ -88,14 +99,15 @@ const T_19: f64 = 2.093;
 impl CellResult {
     /// What is told of `outcome`.
     pub fn new(cell: &Cell, outcome: &Outcome) -> Self {
-        let times: Vec<u64> = outcome.record.queries().iter().map(|it| nanos(it.begun, it.ended)).collect();
+        let times: Vec<u64> =
+            outcome.record.queries().iter().map(|it| (it.ended - it.begun).as_nanos()).collect();
         let mut samples = Samples::default();
         samples.extend(times.iter().copied());
         let any = !samples.is_empty();
         let (ending, circle) = match &outcome.ending {
-            Ending::Done => ("done", Vec::new()),
-            Ending::Stopped => ("stopped", Vec::new()),
-            Ending::Deadlock(circle) => ("deadlock", circle.clone()),
+            Ending::Done => (Ended::Done, Vec::new()),
+            Ending::Stopped => (Ended::Stopped, Vec::new()),
+            Ending::Deadlock(circle) => (Ended::Deadlock, circle.clone()),
         };
         let classes = outcome.classes.iter().map(|it| {
             let result = ClassResult {
@@ -141,7 +153,7 @@ impl CellResult {
         if !self.circle.is_empty() {
             complaints.push(told(format!("a deadlock: {} wait for each other", self.circle.join(", "))));
         }
-        if self.ending == "stopped" {
+        if self.ending == Ended::Stopped {
             complaints.push(told("it was stopped before its end".to_owned()));
         }
         if self.queries + self.flows == 0 && self.unfinished > 0 {
@@ -149,10 +161,6 @@ impl CellResult {
         }
         complaints
     }
-}
-
-fn nanos(begun: Time, ended: Time) -> u64 {
-    (ended - begun).as_picos() / 1000
 }
 
 /// Half the width of the mean's confidence interval; none of less than two samples a batch.

@@ -28,10 +28,15 @@ impl Time {
         self.0
     }
 
+    /// Whole nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0 / 1000
+    }
+
     /// The nanosecond that this lies in, as the pure crates count.
     #[inline]
     pub const fn instant(self) -> Instant {
-        Instant::from_nanos(self.0 / 1000)
+        Instant::from_nanos(self.as_nanos())
     }
 
     /// Seconds, for people.

@@ -106,7 +106,9 @@ fn the_number_of_threads_changes_nothing() {
         fn see(&self, _: &sim::scenario::Cell, _: &sim::Progress, _: f64) -> bool {
             true
         }
-        fn end(&self, _: &sim::scenario::Cell, _: &CellResult) {}
+        fn end(&self, _: &sim::scenario::Cell, _: &Outcome, _: &CellResult) -> bool {
+            true
+        }
     }
     let cells: Vec<_> = plan(MIXED).cells().collect();
     assert_eq!(sim::run_cells(&cells, 1, &Nobody), sim::run_cells(&cells, 3, &Nobody));

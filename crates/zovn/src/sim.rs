@@ -2,6 +2,8 @@
 
 mod bench;
 mod runs;
+mod sweep;
+mod watch;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ Examples:
   zovn sim check scenarios/incast.toml --json
   zovn sim run scenarios/incast.toml                     every run of it, on all processors
   zovn sim run scenarios/incast.toml --seed 7 --threads 2 --json
+  zovn sim sweep scenarios/zovn-fig12.toml --out out/    every run, with its rows, into a folder; goes on where it ended
+  zovn sim sweep scenarios/zovn-fig12.toml --out out/ --shard 2/4
   zovn sim bench                                         how fast this machine simulates
 
 docs/scenarios.md shows every field of a scenario.";
@@ -55,6 +59,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run a scenario, or a share of it, into a folder of results.
+    ///
+    /// Each run that is done has its summary (JSON) and its rows (Parquet) there. What is there is not run again, so a
+    /// sweep that was killed goes on where it ended, and shards fill one folder from several machines. Exit code 1 as for
+    /// `run`.
+    Sweep(sweep::Args),
     /// Measure how fast this machine simulates: Partition-Aggregate on a fat tree of 256 servers.
     Bench {
         /// How many queries.
@@ -85,6 +95,10 @@ pub fn run(args: Args) -> Outcome {
         Command::Run { file, seed, threads, json } => {
             let Some(plan) = plan(&file)? else { return Ok(ExitCode::from(USAGE)) };
             runs::run(&file, plan, seed, threads, json)
+        }
+        Command::Sweep(args) => {
+            let Some(plan) = plan(&args.file)? else { return Ok(ExitCode::from(USAGE)) };
+            sweep::run(&args, &plan)
         }
         Command::Bench { queries, rounds, json } => bench::run(queries, rounds, json),
         Command::Check { file, json } => match Plan::read(&file) {

@@ -1,5 +1,6 @@
 //! `zovn sim` as a user meets it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -122,4 +123,130 @@ fn a_bench_tells_how_fast_it_is() {
         assert!(figures[name].as_f64().unwrap() > 1000.0, "{name}: {figures}");
     }
     assert_eq!((output.status.code(), figures["queries"].as_u64()), (Some(0), Some(5)));
+}
+
+/// Four small cells.
+const SWEEP: &str = "version = 1\nname = \"small\"\n[run]\nduration = \"200ms\"\n[topology]\nkind = \"star\"\nservers = 5\n\
+    [fabric]\nbuffer = { kind = \"per-output\", bytes = \"60kb\" }\n\
+    [workload.burst]\nkind = \"incast\"\nsenders = \"vm@1-4\"\nreceiver = \"vm@0\"\nbytes = \"50kb\"\nrounds = 20\n\
+    [workload.other]\nkind = \"flows\"\nsizes = \"10kb\"\nload = 0.01\nstop = \"5ms\"\n\
+    [sweep]\nnetwork = [\n\
+    { name = \"lossy\", flow_control.virtual = \"lossy\", flow_control.physical = \"lossy\" },\n\
+    { name = \"lossless\" },\n]\ntcp.control = [\"reno\", \"cubic\"]\n";
+
+/// A folder with a scenario in it, and a name for results.
+fn sweeper(scenario: &str) -> (tempfile::TempDir, String, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (file, out) = (path("scenario.toml"), path("out"));
+    std::fs::write(&file, scenario).unwrap();
+    (folder, file, out)
+}
+
+/// Every file of a folder with its bytes.
+fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries
+        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn shards_together_and_a_sweep_that_goes_on_write_what_one_go_writes() {
+    let (_folder, file, out) = sweeper(SWEEP);
+    let sweep = |out: &str, more: &[&str]| {
+        let output = sim(&[&["sweep", &file, "--out", out, "--csv", "--json"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (said, _) = sweep(&out, &[]);
+    let whole = files(&out);
+    assert_eq!(whole.len(), 1 + 4 * 3, "{:?}", whole.iter().map(|(name, _)| name).collect::<Vec<_>>());
+    let run = sim(&["run", &file, "--json"]);
+    assert_eq!(said, String::from_utf8(run.stdout).unwrap(), "a sweep tells what a run tells");
+
+    let shards = format!("{out}-shards");
+    for shard in ["2/3", "1/3", "3/3"] {
+        sweep(&shards, &["--shard", shard, "--threads", "1"]);
+    }
+    assert!(files(&shards) == whole);
+
+    // What was lost is made again, and nothing else is run; half a cell is no cell.
+    for name in ["cell-000001.json", "cell-000002.parquet"] {
+        std::fs::remove_file(Path::new(&out).join(name)).unwrap();
+    }
+    let (again, progress) = sweep(&out, &[]);
+    assert!(progress.starts_with("2 of 4 cells are in "), "{progress}");
+    assert_eq!((progress.lines().count(), again), (3, said));
+    assert!(files(&out) == whole);
+}
+
+#[test]
+fn a_sweep_that_is_killed_keeps_what_is_done_and_goes_on() {
+    let many = SWEEP.replace("[sweep]", "[sweep]\nrepeat = 10");
+    let (_folder, file, out) = sweeper(&many);
+    let one_go = format!("{out}-one-go");
+    assert_eq!(sim(&["sweep", &file, "--out", &one_go]).status.code(), Some(0));
+    let child = begun(&["sweep", &file, "--out", &out, "--threads", "1"]);
+    end(child, rustix::process::Signal::KILL);
+    let visible = || files(&out).into_iter().filter(|(name, _)| !name.starts_with('.')).collect::<Vec<_>>();
+    assert!(visible().iter().all(|file| files(&one_go).contains(file)), "what is there is whole");
+    assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
+    assert!(visible() == files(&one_go));
+}
+
+#[test]
+fn an_interrupted_sweep_is_exit_code_130_and_a_cell_that_was_stopped_is_not_there() {
+    let endless = SWEEP
+        .replace("duration = \"200ms\"\n", "")
+        .replace("rounds = 20", "rounds = 1000000000")
+        .replace("tcp.control = [\"reno\", \"cubic\"]", "run.duration = [\"10ms\", \"1000000s\"]");
+    let (_folder, file, out) = sweeper(&endless);
+    let child = begun(&["sweep", &file, "--out", &out, "--threads", "1", "--json"]);
+    let output = end(child, rustix::process::Signal::INT);
+    assert_eq!(output.status.code(), Some(130));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["results"].as_array().unwrap().len(), 1, "{object}");
+    let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["cell-000000.json", "cell-000000.parquet", "sweep.json"]);
+}
+
+/// A command whose first cell is done.
+fn begun(arguments: &[&str]) -> std::process::Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zovn"))
+        .arg("sim")
+        .args(arguments)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut first).unwrap();
+    assert!(first.contains("queries in"), "{first}");
+    child
+}
+
+fn end(child: std::process::Child, signal: rustix::process::Signal) -> Output {
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_sweep_has_exit_code_1_for_a_complaint_each_time_and_for_a_folder_of_another() {
+    let (_folder, file, out) = sweeper(SWEEP);
+    for _ in 0..2 {
+        let output = sim(&["sweep", "scenarios/pfc-deadlock.toml", "--out", &out]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("a deadlock: switch"), "{said}");
+    }
+    let output = sim(&["sweep", &file, "--out", &out]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("is of another sweep") && said.contains("write into another folder"), "{said}");
+    for arguments in [&["sweep", &file, "--out", &out, "--shard", "3/2"][..], &["sweep", &file]] {
+        assert_eq!(sim(arguments).status.code(), Some(2));
+    }
 }

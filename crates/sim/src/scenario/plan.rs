@@ -18,7 +18,7 @@ use toml::{Table, Value};
 
 use super::fault::{self, Complaint, Fault, ScenarioError, Source};
 use super::sweep::{Setting, Sweep};
-use super::{Axis, Scenario, Shard, VERSION};
+use super::{Axis, Scenario, Shard, VERSION, fold};
 
 /// The largest file, in bytes; of a scenario, and of a distribution.
 const MOST_TEXT: usize = 1 << 18;
@@ -169,6 +169,18 @@ impl Plan {
         }
         let name = if words.is_empty() { scenario.name.clone() } else { words.join(",") };
         Cell { index, name, values, repetition, scenario }
+    }
+
+    /// A number for all cells together: another one if a cell is called otherwise or simulates anything else
+    /// ([`Scenario::digest`]). Takes as long as reading the plan.
+    pub fn digest(&self) -> u64 {
+        let mut text = format!("{} times", self.repeat());
+        for index in (0..self.len()).step_by(self.repeat() as usize) {
+            let Cell { values, scenario, .. } = self.cell(index);
+            text.extend(values.iter().map(|(axis, label)| format!(",{axis}={label}")));
+            text.push_str(&format!(" {:016x}", scenario.digest()));
+        }
+        fold(text.as_bytes())
     }
 
     /// Every cell, in order: the last axis changes faster than the one before it, the repetition fastest.

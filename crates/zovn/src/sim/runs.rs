@@ -1,17 +1,15 @@
 //! `zovn sim run`: runs, their progress, and their results.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
+use sim::CellResult;
 use sim::scenario::{Cell, Plan};
-use sim::{CellResult, Progress, Watcher};
 
+use super::watch::Watch;
 use super::{bare, text};
 use crate::ending::print_json;
 use crate::{Outcome, signals};
@@ -22,31 +20,45 @@ pub fn run(file: &Path, plan: Plan, seed: Option<u64>, threads: Option<u16>, jso
         Some(seed) => plan.with_seed(seed),
         None => plan,
     };
-    let threads = threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from);
     let cells: Vec<Cell> = plan.cells().collect();
     let stop = signals::stop()?;
     let watch = Watch::new(&cells, &stop);
-    let results = sim::run_cells(&cells, threads, &watch);
-    watch.bar.finish_and_clear();
-    let seed = cells[0].scenario.run.seed;
+    let results = sim::run_cells(&cells, self::threads(threads), &watch);
+    watch.clear();
+    tell(file, &plan, &results, json)?;
+    Ok(verdict(&results, watch.is_stopped()))
+}
+
+/// As many threads as are wanted, or as there are processors.
+pub fn threads(wanted: Option<u16>) -> usize {
+    wanted.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
+}
+
+/// Prints results, as JSON or as a table.
+pub fn tell(file: &Path, plan: &Plan, results: &[CellResult], json: bool) -> io::Result<()> {
+    let scenario = &plan.first().name;
     if json {
-        let config = Config { scenario: &plan.first().name, file: &file.display().to_string(), seed };
-        let zovn = env!("CARGO_PKG_VERSION");
-        print_json(&Results { zovn, experiment: "sim", config, results: &results })?;
+        let config =
+            Config { scenario, file: &file.display().to_string(), seed: plan.cell(0).scenario.run.seed };
+        print_json(&Results { zovn: env!("CARGO_PKG_VERSION"), experiment: "sim", config, results })
     } else {
-        print(&plan.first().name, &results)?;
+        print(scenario, results)
     }
-    if stop.load(Ordering::Relaxed) {
-        return Ok(ExitCode::from(signals::INTERRUPTED));
+}
+
+/// What speaks against runs, on stderr; and how they ended, as an exit code.
+pub fn verdict(results: &[CellResult], is_stopped: bool) -> ExitCode {
+    if is_stopped {
+        return ExitCode::from(signals::INTERRUPTED);
     }
     let complaints: Vec<String> = results.iter().flat_map(CellResult::complaints).collect();
     for complaint in &complaints {
         eprintln!("zovn: {complaint}");
     }
-    Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What `run --json` says.
+/// What `run --json` and `sweep --json` say.
 #[derive(Serialize)]
 struct Results<'a> {
     zovn: &'a str,
@@ -60,57 +72,6 @@ struct Config<'a> {
     scenario: &'a str,
     file: &'a str,
     seed: u64,
-}
-
-/// How far all runs are together.
-struct Watch<'a> {
-    stop: &'a AtomicBool,
-    bar: ProgressBar,
-    /// By cell, in thousandths.
-    done: Vec<AtomicU64>,
-    first: u64,
-    speaks: bool,
-}
-
-/// A cell, in steps of the bar.
-const STEPS: u64 = 1000;
-
-impl<'a> Watch<'a> {
-    fn new(cells: &[Cell], stop: &'a AtomicBool) -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        let bar =
-            if is_terminal { ProgressBar::new(cells.len() as u64 * STEPS) } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {eta} left");
-        bar.set_style(style.expect("the template is well-formed, as every run with a terminal shows"));
-        if is_terminal {
-            bar.enable_steady_tick(Duration::from_millis(200));
-        }
-        let done = cells.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { stop, bar, done, first: cells[0].index, speaks: !is_terminal }
-    }
-
-    fn set(&self, cell: &Cell, steps: u64) {
-        self.done[(cell.index - self.first) as usize].store(steps, Ordering::Relaxed);
-        self.bar.set_position(self.done.iter().map(|steps| steps.load(Ordering::Relaxed)).sum());
-    }
-}
-
-impl Watcher for Watch<'_> {
-    fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool {
-        self.set(cell, (done * STEPS as f64) as u64);
-        let rate = progress.events as f64 / self.bar.elapsed().as_secs_f64().max(1e-3) / 1e6;
-        let time = progress.time.as_secs_f64();
-        self.bar.set_message(format!("{}: {time:.3} s simulated, {rate:.1} M events/s", cell.name));
-        !self.stop.load(Ordering::Relaxed)
-    }
-
-    fn end(&self, cell: &Cell, result: &CellResult) {
-        self.set(cell, STEPS);
-        if self.speaks {
-            let CellResult { name, time_s, queries, .. } = result;
-            eprintln!("{name}: {queries} queries in {time_s:.3} s");
-        }
-    }
 }
 
 fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
