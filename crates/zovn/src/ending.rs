@@ -29,8 +29,12 @@ impl PageFile {
     }
 
     /// Writes the page of `all`, made by the command line that runs.
-    pub fn write(mut self, title: &str, lead: &str, all: &[&dyn Readable]) -> Result<(), String> {
-        let page = readable::page(title, lead, &command_line(), all);
+    pub fn write(self, title: &str, lead: &str, all: &[&dyn Readable]) -> Result<(), String> {
+        self.put(&readable::page(title, lead, &command_line(), all))
+    }
+
+    /// Writes a page in the place of what is there.
+    pub fn put(mut self, page: &str) -> Result<(), String> {
         let written = self.file.set_len(0).and_then(|()| self.file.write_all(page.as_bytes()));
         written.map_err(|error| format!("cannot write {}: {error}", self.path.display()))
     }
@@ -66,7 +70,7 @@ pub fn unmade(error: MeasureError) -> Outcome {
 }
 
 /// The command line as it was given.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let quoted = std::env::args().skip(1).map(|word| {
         let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.,:/=".contains(&byte));
         if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }

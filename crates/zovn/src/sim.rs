@@ -1,6 +1,7 @@
 //! `zovn sim`: simulated datacenters.
 
 mod bench;
+mod report;
 mod runs;
 mod sweep;
 mod watch;
@@ -25,6 +26,7 @@ Examples:
   zovn sim run scenarios/incast.toml --seed 7 --threads 2 --json
   zovn sim sweep scenarios/zovn-fig12.toml --out out/    every run, with its rows, into a folder; goes on where it ended
   zovn sim sweep scenarios/zovn-fig12.toml --out out/ --shard 2/4
+  zovn sim report out/ --html fig12.html                 what all of that has found
   zovn sim bench                                         how fast this machine simulates
 
 docs/scenarios.md shows every field of a scenario.";
@@ -65,6 +67,10 @@ enum Command {
     /// sweep that was killed goes on where it ended, and shards fill one folder from several machines. Exit code 1 as for
     /// `run`.
     Sweep(sweep::Args),
+    /// Tell what a sweep has found: its completion times, its gains, its losses.
+    ///
+    /// Exit code 1 if cells are missing; what is there is told all the same.
+    Report(report::Args),
     /// Measure how fast this machine simulates: Partition-Aggregate on a fat tree of 256 servers.
     Bench {
         /// How many queries.
@@ -100,6 +106,7 @@ pub fn run(args: Args) -> Outcome {
             let Some(plan) = plan(&args.file)? else { return Ok(ExitCode::from(USAGE)) };
             sweep::run(&args, &plan)
         }
+        Command::Report(args) => report::run(args),
         Command::Bench { queries, rounds, json } => bench::run(queries, rounds, json),
         Command::Check { file, json } => match Plan::read(&file) {
             Ok(plan) if json => {

@@ -250,3 +250,65 @@ fn a_sweep_has_exit_code_1_for_a_complaint_each_time_and_for_a_folder_of_another
         assert_eq!(sim(arguments).status.code(), Some(2));
     }
 }
+
+#[test]
+fn a_report_has_every_cell_and_fetches_nothing() {
+    let three = SWEEP.replace("[sweep]\n", "[sweep]\nrepeat = 2\n")
+        + "load = [{ name = \"none\", workload.other.load = 0.0 }, { name = \"some\", workload.other.load = 0.02 }]\n";
+    let (_folder, file, out) = sweeper(&three);
+    let page = format!("{out}.html");
+    assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
+    let output = sim(&["report", &out, "--html", &page, "--json"]);
+    assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lines = object["results"].as_array().unwrap();
+    assert_eq!((lines.len(), object["missing"].as_array().unwrap().len()), (8, 0));
+    for line in lines {
+        assert_eq!((line["cells"].as_u64(), line["samples"].as_u64()), (Some(2), Some(40)), "{line}");
+        assert_eq!(line["gain"].as_f64() == Some(1.0), line["values"]["network"] == "lossy", "{line}");
+        assert_eq!(line["lost_physical"] == 0, line["values"]["network"] == "lossless", "{line}");
+    }
+
+    let html = std::fs::read_to_string(&page).unwrap();
+    // A chart of means and one of distributions for each load.
+    assert_eq!(html.matches("<svg ").count(), 4);
+    for cell in 0..16 {
+        let text = std::fs::read(format!("{out}/cell-{cell:06}.json")).unwrap();
+        let cell: Value = serde_json::from_slice(&text).unwrap();
+        assert!(html.contains(cell["result"]["name"].as_str().unwrap()));
+    }
+    let fetches = ["http://", "https://", "<script", "src=", "@import", "url("];
+    let bare = html.replace("http://www.w3.org/2000/svg", "");
+    assert!(fetches.iter().all(|word| !bare.contains(word)));
+
+    let table = String::from_utf8(sim(&["report", &out]).stdout).unwrap();
+    assert!(table.starts_with("small\n\n") && table.lines().count() == 2 + 1 + 8, "{table}");
+}
+
+#[test]
+fn a_report_says_what_is_missing_and_refuses_what_does_not_belong_together() {
+    let (_folder, file, out) = sweeper(SWEEP);
+    let page = format!("{out}.html");
+    assert_eq!(sim(&["sweep", &file, "--out", &out, "--shard", "1/2"]).status.code(), Some(0));
+    let output = sim(&["report", &out, "--html", &page]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let missing =
+        ["cell 1 (network=lossy, tcp.control=cubic)", "cell 3 (network=lossless, tcp.control=cubic)"];
+    let html = std::fs::read_to_string(&page).unwrap();
+    for name in missing {
+        assert!(said.contains(&format!("zovn: {name} is missing")) && html.contains(name), "{said}");
+    }
+
+    std::fs::write(&file, SWEEP.replace("50kb", "40kb")).unwrap();
+    let other = format!("{out}-other");
+    assert_eq!(sim(&["sweep", &file, "--out", &other, "--shard", "2/2"]).status.code(), Some(0));
+    let cell = "cell-000001.json";
+    std::fs::copy(Path::new(&other).join(cell), Path::new(&out).join(cell)).unwrap();
+    let output = sim(&["report", &out]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains(cell) && said.contains("is of another sweep"), "{said}");
+    let said = String::from_utf8(sim(&["report", "/nowhere"]).stderr).unwrap();
+    assert_eq!(said, "zovn: /nowhere has no results of a sweep: there is no sweep.json in it\n");
+}

@@ -36,12 +36,15 @@ struct Series {
     name: String,
     /// One value a group; `None` where nothing was measured.
     values: Vec<Option<f64>>,
+    /// What most of each group's samples lie between; empty for a series without whiskers.
+    ranges: Vec<Option<(f64, f64)>>,
 }
 
 /// A bar that knows its place across the axis.
 struct Placed<'a> {
     series: &'a Series,
     value: Option<f64>,
+    range: Option<(f64, f64)>,
     look: Look,
     at: f64,
 }
@@ -63,7 +66,20 @@ impl Bars {
 
     /// A bar of `name` in each group, in the groups' order. What is not finite was not measured.
     pub fn series(mut self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
-        self.series.push(Series { name: name.into(), values: values.into_iter().map(finite).collect() });
+        let values = values.into_iter().map(finite).collect();
+        self.series.push(Series { name: name.into(), values, ranges: Vec::new() });
+        self
+    }
+
+    /// A bar of `name` in each group, with a whisker: values, each with the two between which most samples lie.
+    pub fn ranged(
+        mut self,
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = (f64, [f64; 2])>,
+    ) -> Self {
+        let range = |[low, high]: [f64; 2]| Some((finite(low)?, finite(high)?));
+        let (values, ranges) = values.into_iter().map(|(value, ends)| (finite(value), range(ends))).unzip();
+        self.series.push(Series { name: name.into(), values, ranges });
         self
     }
 
@@ -97,9 +113,13 @@ impl Bars {
     }
 
     pub(super) fn table(&self) -> Table {
-        let tell = |series: &Series, group| {
-            let value = series.values.get(group).copied().flatten();
-            value.map_or_else(|| MISSING.into(), |value| self.axis.unit.exact(value))
+        let exact = |value| self.axis.unit.exact(value);
+        let tell = |series: &Series, group| match (series.value(group), series.range(group)) {
+            (None, _) => MISSING.into(),
+            (Some(value), None) => exact(value),
+            (Some(value), Some((low, high))) => {
+                format!("{} ({} to {})", exact(value), exact(low), exact(high))
+            }
         };
         match &self.groups {
             None => {
@@ -148,6 +168,12 @@ impl Bars {
         self.series.iter().flat_map(|series| &series.values).flatten().copied()
     }
 
+    /// What the axis must reach: values, and the ends of whiskers.
+    fn extent(&self) -> impl Iterator<Item = f64> {
+        let ends = self.series.iter().flat_map(|series| &series.ranges).flatten();
+        self.values().chain(ends.flat_map(|(low, high)| [*low, *high]))
+    }
+
     /// Whether every number fits above its bar, and every name below it.
     fn fits_upright(&self) -> bool {
         let groups = self.group_names();
@@ -172,7 +198,8 @@ impl Bars {
         let first = middle - slot * (self.series.len() as f64 - 1.0) / 2.0;
         let bars = self.series.iter().zip(looks).enumerate().map(|(index, (series, &look))| Placed {
             series,
-            value: series.values.get(group).copied().flatten(),
+            value: series.value(group),
+            range: series.range(group),
             look,
             at: first + slot * index as f64,
         });
@@ -187,7 +214,7 @@ impl Bars {
     fn draw_upright(&self, looks: &[Look]) -> (Markup, f64) {
         let (legend, top) = self.legend(looks);
         let (top, bottom) = (top + TITLE_ROW, top + TITLE_ROW + HEIGHT);
-        let y = self.axis.fit(self.values(), bottom, top);
+        let y = self.axis.fit(self.extent(), bottom, top);
         let y_ticks = rows(&y);
         let plot = Plot { left: gutter(&y_ticks), right: WIDTH - 1.0, top, bottom };
         let groups = self.group_names();
@@ -202,9 +229,14 @@ impl Bars {
             @for (group, name) in groups.iter().enumerate() {
                 @for bar in self.placed(looks, group, middle(group), slot) {
                     @let end = bar.value.map_or(y.base(), |value| y.place(value));
+                    @let range = bar.range.map(|(low, high)| (y.place(low), y.place(high)));
+                    @let peak = range.map_or(end, |(_, high)| high.min(end));
                     g class=(bar.look.class()) {
                         (self.rect(&bar, name, (bar.at - thick / 2.0, end.min(y.base())), (thick, (y.base() - end).abs())))
-                        text.value.middle x=(px(bar.at)) y=(px(end.min(y.base()) - 5.0)) { (self.tell(bar.value)) }
+                        @if let Some((low, high)) = range {
+                            path.whisker d={ "M" (px(bar.at - 4.0)) "," (px(low)) "h8m-4,0V" (px(high)) "m-4,0h8" } {}
+                        }
+                        text.value.middle x=(px(bar.at)) y=(px(peak.min(y.base()) - 5.0)) { (self.tell(bar.value)) }
                     }
                     @if self.groups.is_none() {
                         text.tick.middle x=(px(bar.at)) y=(px(bottom + 19.0)) { (bar.series.name) }
@@ -236,7 +268,7 @@ impl Bars {
             top,
             bottom: top + pitch * groups.len().max(1) as f64,
         };
-        let x = self.axis.fit(self.values(), plot.left, plot.right - number_width - 10.0);
+        let x = self.axis.fit(self.extent(), plot.left, plot.right - number_width - 10.0);
         let x_ticks = columns(&x);
         let middle = |group: usize| plot.top + pitch * (group as f64 + 0.5);
         let name_at = |y: f64, name: &str| {
@@ -252,9 +284,14 @@ impl Bars {
                 @for bar in self.placed(looks, group, middle(group), slot) {
                     @let end = bar.value.map_or(x.base(), |value| x.place(value));
                     @let right = end.max(x.base());
+                    @let range = bar.range.map(|(low, high)| (x.place(low), x.place(high)));
+                    @let last = range.map_or(right, |(_, high)| high.max(right));
                     g class=(bar.look.class()) {
                         (self.rect(&bar, name, (end.min(x.base()), bar.at - thick / 2.0), (right - end.min(x.base()), thick)))
-                        text.value x=(px(right + 6.0)) y=(px(bar.at + 4.0)) { (self.tell(bar.value)) }
+                        @if let Some((low, high)) = range {
+                            path.whisker d={ "M" (px(low)) "," (px(bar.at - 4.0)) "v8m0,-4H" (px(high)) "m0,-4v8" } {}
+                        }
+                        text.value x=(px(last + 6.0)) y=(px(bar.at + 4.0)) { (self.tell(bar.value)) }
                     }
                     @if self.groups.is_none() { (name_at(bar.at, &bar.series.name)) }
                 }
@@ -271,5 +308,15 @@ impl Bars {
                 title { (bar.series.name) (separator) (group) ": " (self.tell(bar.value)) }
             }
         }
+    }
+}
+
+impl Series {
+    fn value(&self, group: usize) -> Option<f64> {
+        self.values.get(group).copied().flatten()
+    }
+
+    fn range(&self, group: usize) -> Option<(f64, f64)> {
+        self.ranges.get(group).copied().flatten()
     }
 }

@@ -22,8 +22,10 @@ const KNOWN: [(&str, Hue); 6] = [
     ("ideal", Hue::Grey),
 ];
 
-/// What names that nobody knows share, in order of appearance.
-const SPARE: [Hue; 3] = [Hue::Vermillion, Hue::Sky, Hue::Yellow];
+/// What names that nobody knows share, in order of appearance. The last three belong to switches, and are given only
+/// where a page shows none of them.
+const SPARE: [Hue; 6] = [Hue::Vermillion, Hue::Sky, Hue::Yellow, Hue::Blue, Hue::Orange, Hue::Purple];
+const ALWAYS_SPARE: usize = 3;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Hue {
@@ -54,6 +56,9 @@ pub(super) struct Palette {
 impl Palette {
     /// Gives each of `names` its hue.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        let switches = names.iter().any(|name| known(first_word(name)).is_some());
+        let spare = if switches { &SPARE[..ALWAYS_SPARE] } else { &SPARE[..] };
         let mut strangers: Vec<&str> = Vec::new();
         let hues = names.into_iter().map(|name| {
             let word = first_word(name);
@@ -62,7 +67,7 @@ impl Palette {
                     strangers.push(word);
                     strangers.len() - 1
                 });
-                SPARE[place % SPARE.len()]
+                spare[place % spare.len()]
             });
             (name.to_owned(), hue)
         });
@@ -180,10 +185,13 @@ mod tests {
     #[test]
     fn strangers_get_what_is_left() {
         let names = ["a", "b", "c", "d"];
-        let palette = Palette::new(names);
+        let palette = Palette::new(names.into_iter().chain(["zovn"]));
         let looks = palette.looks(&names);
         assert!((0..4).all(|one| (0..one).all(|other| looks[one] != looks[other])), "{looks:?}");
         assert_eq!((looks[0].hue, looks[3].variant), (looks[3].hue, 1));
         assert!(palette.find("nobody").is_none());
+        // Among themselves they have more.
+        let looks = Palette::new(names).looks(&names);
+        assert!(looks.iter().all(|look| look.variant == 0 && !look.is_ours()), "{looks:?}");
     }
 }

@@ -46,15 +46,25 @@ fn page_of(names: &[String], points: &[(f64, f64)]) -> String {
         let mut lines = Lines::new("Lines", axis(), axis());
         let mut groups =
             Bars::new("Groups", axis()).groups("group", points.iter().map(|point| point.0.to_string()));
+        let mut ranges =
+            Bars::new("Ranges", axis()).groups("group", points.iter().map(|point| point.0.to_string()));
         let mut bars = Bars::new("Bars", axis());
         let mut cdf = Cdf::new("Distribution", axis());
         for name in names {
             lines = lines.series(name, points.iter().copied()).mark(name, 7.0, name);
             groups = groups.series(name, points.iter().map(|point| point.1));
+            ranges = ranges.ranged(name, points.iter().map(|point| (point.1, [point.0, point.1])));
             bars = bars.bar(name, points.first().map_or(0.0, |point| point.1));
             cdf = cdf.steps(name, points.iter().copied());
         }
-        page = page.chart(lines).chart(groups).chart(bars.clone()).chart(bars.horizontal()).chart(cdf);
+        page = page
+            .chart(lines)
+            .chart(groups)
+            .chart(ranges.clone())
+            .chart(ranges.horizontal())
+            .chart(bars.clone())
+            .chart(bars.horizontal())
+            .chart(cdf);
     }
     page.render()
 }
@@ -81,7 +91,7 @@ fn names_are_escaped_everywhere() {
 fn every_drawing_is_described_and_tabled() {
     let page = page_of(&["zovn".into(), "bridge".into()], &[(1.0, 2.0), (2.0, 0.0)]);
     let drawings = drawings(&page);
-    assert_eq!(drawings.len(), 15);
+    assert_eq!(drawings.len(), 21);
     assert_eq!(page.matches("<table").count(), drawings.len());
     for drawing in drawings {
         assert!(drawing.contains("<desc id=") && drawing.contains("bridge: "), "{drawing}");

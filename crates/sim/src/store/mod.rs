@@ -59,6 +59,35 @@ pub struct Sweep {
     pub cells: u64,
 }
 
+impl Sweep {
+    /// The label of each axis' value in cell number `index`.
+    pub fn labels(&self, index: u64) -> Vec<String> {
+        let mut rest = index / u64::from(self.repeat.max(1));
+        let mut labels = Vec::with_capacity(self.axes.len());
+        for (_, all) in self.axes.iter().rev() {
+            let count = all.len().max(1) as u64;
+            labels.push(all.get((rest % count) as usize).cloned().unwrap_or_default());
+            rest /= count;
+        }
+        labels.reverse();
+        labels
+    }
+
+    /// What cell number `index` is called by those who have not seen it.
+    pub fn name(&self, index: u64) -> String {
+        let axes = self.axes.iter().zip(self.labels(index));
+        let mut words: Vec<String> = axes.map(|((name, _), label)| format!("{name}={label}")).collect();
+        if self.repeat > 1 {
+            words.push(format!("repetition {} of {}", index % u64::from(self.repeat) + 1, self.repeat));
+        }
+        if words.is_empty() {
+            format!("cell {index}")
+        } else {
+            format!("cell {index} ({})", words.join(", "))
+        }
+    }
+}
+
 /// Which kind of rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
