@@ -87,8 +87,20 @@ impl<'a> Report<'a> {
 fn print(sweep: &Sweep, figures: &Figures) -> io::Result<()> {
     let mut table = bare();
     let axes = sweep.axes.iter().map(|(name, _)| name.as_str());
-    let heads =
-        [figures.plural(), "mean", "p5", "p50", "p95", "p99", "max", "gain", "resent", "timeouts", "lost"];
+    let heads = [
+        figures.plural(),
+        "mean",
+        "p5",
+        "p50",
+        "p95",
+        "p99",
+        "max",
+        "gain",
+        "resent",
+        "timeouts",
+        "lost",
+        "unfinished",
+    ];
     table.set_header(axes.chain(heads));
     for line in &figures.lines {
         let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
@@ -106,6 +118,7 @@ fn print(sweep: &Sweep, figures: &Figures) -> io::Result<()> {
             line.retransmits.to_string(),
             line.timeouts.to_string(),
             (line.lost_virtual + line.lost_physical).to_string(),
+            line.unfinished.to_string(),
         ];
         table.add_row(labels.chain(told));
     }

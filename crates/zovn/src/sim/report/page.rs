@@ -53,6 +53,9 @@ pub fn page(sweep: &Sweep, figures: &Figures) -> String {
             labels[0]
         ));
     }
+    page = page.note(
+        "Only what is complete has a time: where many queries and flows are unfinished, the slowest are not among these.",
+    );
     page = page.section("Distributions", format!("Which share of {of} took at most so long."));
     for panel in &panels {
         page = page.chart(curves(sweep, figures, panel));
@@ -141,7 +144,7 @@ fn titled(what: &str, panel: &Panel) -> String {
 
 fn times(sweep: &Sweep, figures: &Figures) -> Table {
     let axes = sweep.axes.iter().map(|(name, _)| name.as_str());
-    let heads = [figures.plural(), "mean", "±", "p5", "p50", "p95", "p99", "max", "gain"];
+    let heads = [figures.plural(), "mean", "±", "p5", "p50", "p95", "p99", "max", "gain", "unfinished"];
     figures.lines.iter().fold(Table::new(axes.chain(heads)), |table, line| {
         let told = |us: Option<f64>| si(us.map_or(f64::NAN, |us| us / 1e6), Unit::SECONDS);
         let of = line.fct_us;
@@ -156,6 +159,7 @@ fn times(sweep: &Sweep, figures: &Figures) -> Table {
             told(of.map(|it| it.p99)),
             told(of.map(|it| it.max)),
             si(line.gain.unwrap_or(f64::NAN), Unit::TIMES),
+            count(line.unfinished),
         ]))
     })
 }
