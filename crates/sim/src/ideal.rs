@@ -1,9 +1,9 @@
 //! How long a flow takes that has the network to itself: what its slowdown is measured by.
 //!
 //! ```text
-//! base = Σ delay of each link on the way              ┐
-//!      + the stacks' delay, at the sender and the receiver   ├ one way
-//!      + its last frame on each link but the slowest  ┘
+//! base = the delay of each link on the way                     ┐
+//!      + the stack's delay at the sender and at the receiver   ├ one way
+//!      + its last frame on each link but the slowest           ┘
 //!      + all its frames on the slowest
 //! ```
 //!

@@ -148,6 +148,8 @@ fn results_of_different_things_do_not_mix() {
     assert!(matches!(store.result(1), Ok(None)));
 
     let sweep = fs::read_to_string(folder.path().join("sweep.json")).unwrap();
+    fs::write(folder.path().join("sweep.json"), sweep.replace("\"cells\": 4", "\"cells\": 5")).unwrap();
+    assert!(matches!(Store::open(folder.path()), Err(StoreError::Damaged { .. })));
     let old = sweep.replace(&format!("\"zovn\": \"{}\"", sim::store::VERSION), "\"zovn\": \"0.0.1\"");
     fs::write(folder.path().join("sweep.json"), old).unwrap();
     let error = Store::open(folder.path()).unwrap_err();

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use self::row::Rows;
 use crate::result::CellResult;
 use crate::scenario::{Cell, Plan, Scenario};
 use crate::world::Outcome;
@@ -200,6 +201,12 @@ impl Store {
         if sweep.zovn != VERSION {
             return Err(StoreError::OtherVersion { path, theirs: sweep.zovn });
         }
+        let counts = sweep.axes.iter().map(|(_, labels)| labels.len() as u64);
+        let cells = counts.fold(u64::from(sweep.repeat), u64::saturating_mul);
+        if cells == 0 || sweep.cells != cells {
+            let why = format!("{} cells are not what its axes and repetitions make", sweep.cells);
+            return Err(StoreError::Damaged { path, why });
+        }
         Ok(Self { folder: folder.to_owned(), sweep })
     }
 
@@ -251,6 +258,7 @@ impl Store {
         result: &CellResult,
         csv: bool,
     ) -> Result<(), StoreError> {
+        let rows = Rows::new(cell, outcome);
         let facts = [
             ("zovn", VERSION.to_owned()),
             ("name", result.name.clone()),
@@ -259,11 +267,11 @@ impl Store {
             ("sweep", self.sweep.digest.clone()),
         ];
         self.put(&name(cell.index, "parquet"), Once::Last, |file| {
-            table::write_parquet(file, &facts, row::rows(cell, outcome)).map_err(io::Error::other)
+            table::write_parquet(file, &facts, rows.iter()).map_err(io::Error::other)
         })?;
         if csv {
             self.put(&name(cell.index, "csv"), Once::Last, |file| {
-                table::write_csv(BufWriter::new(file), row::rows(cell, outcome))
+                table::write_csv(BufWriter::new(file), rows.iter())
             })?;
         }
         let file = CellFile {

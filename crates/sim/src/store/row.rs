@@ -77,31 +77,55 @@ impl Row<'_> {
     }
 }
 
-/// The rows that a cell's scenario wants written down: queries, then flows, each in the order in which they ended.
-pub(super) fn rows<'a>(cell: &'a Cell, outcome: &'a Outcome) -> impl Iterator<Item = Row<'a>> {
-    let scenario = &cell.scenario;
-    let workloads: Vec<(&str, Transport)> =
-        scenario.workloads.iter().map(|(name, it)| (name.as_str(), it.kind.transport())).collect();
-    let queries = if scenario.output.queries { outcome.record.queries() } else { &[] };
-    let flows = if scenario.output.flows { outcome.record.flows() } else { &[] };
-    let ideal = (!flows.is_empty()).then(|| Ideal::new(scenario));
-    let names = workloads.clone();
-    let query = move |it: &Query| Row {
-        cell: cell.index,
-        workload: names[usize::from(it.workload)].0,
-        kind: QUERY,
-        from: machine(scenario, it.at),
-        to: None,
-        bytes: None,
-        begun: it.begun,
-        ended: it.ended,
-        base: None,
-    };
-    let flow = move |it: &Flow| {
-        let (workload, transport) = workloads[usize::from(it.workload)];
+/// The rows that a cell's scenario wants written down.
+pub(super) struct Rows<'a> {
+    cell: &'a Cell,
+    /// The workloads' names, and what carries them.
+    workloads: Vec<(&'a str, Transport)>,
+    queries: &'a [Query],
+    flows: &'a [Flow],
+    ideal: Ideal<'a>,
+}
+
+impl<'a> Rows<'a> {
+    /// What is to be told of a cell's outcome.
+    pub fn new(cell: &'a Cell, outcome: &'a Outcome) -> Self {
+        let Scenario { workloads, output, .. } = &cell.scenario;
+        Self {
+            cell,
+            workloads: workloads.iter().map(|(name, it)| (name.as_str(), it.kind.transport())).collect(),
+            queries: if output.queries { outcome.record.queries() } else { &[] },
+            flows: if output.flows { outcome.record.flows() } else { &[] },
+            ideal: Ideal::new(&cell.scenario),
+        }
+    }
+
+    /// Queries, then flows, each in the order in which they ended.
+    pub fn iter(&self) -> impl Iterator<Item = Row<'a>> {
+        let queries = self.queries.iter().map(|it| self.query(it));
+        queries.chain(self.flows.iter().map(|it| self.flow(it)))
+    }
+
+    fn query(&self, it: &Query) -> Row<'a> {
+        Row {
+            cell: self.cell.index,
+            workload: self.workloads[usize::from(it.workload)].0,
+            kind: QUERY,
+            from: machine(&self.cell.scenario, it.at),
+            to: None,
+            bytes: None,
+            begun: it.begun,
+            ended: it.ended,
+            base: None,
+        }
+    }
+
+    fn flow(&self, it: &Flow) -> Row<'a> {
+        let scenario = &self.cell.scenario;
+        let (workload, transport) = self.workloads[usize::from(it.workload)];
         let [from, to] = [it.from, it.to].map(|machine| host(scenario, machine));
         Row {
-            cell: cell.index,
+            cell: self.cell.index,
             workload,
             kind: FLOW,
             from: machine(scenario, it.from),
@@ -109,27 +133,24 @@ pub(super) fn rows<'a>(cell: &'a Cell, outcome: &'a Outcome) -> impl Iterator<It
             bytes: Some(it.bytes),
             begun: it.begun,
             ended: it.ended,
-            base: ideal.as_ref().map(|ideal| ideal.time(from, to, it.bytes, transport)),
+            base: Some(self.ideal.time(from, to, it.bytes, transport)),
         }
-    };
-    queries.iter().map(query).chain(flows.iter().map(flow))
+    }
 }
 
-/// A machine as scenarios call it, `worker@3/0`; clients are behind the last server's machines.
+/// A machine as scenarios call it, `worker@3/0`.
 fn machine(scenario: &Scenario, number: u32) -> String {
-    match place(scenario, number) {
-        Ok(vm) => {
-            let mut slot = vm.slot;
-            for (role, count) in &scenario.virtual_network.vms {
-                if slot < *count {
-                    return format!("{role}@{}/{slot}", vm.server);
-                }
-                slot -= count;
-            }
-            unreachable!("a server has no slot {} more than roles", slot)
+    let Vm { server, mut slot } = match place(scenario, number) {
+        Ok(vm) => vm,
+        Err(client) => return format!("client{client}"),
+    };
+    for (role, count) in &scenario.virtual_network.vms {
+        if slot < *count {
+            return format!("{role}@{server}/{slot}");
         }
-        Err(client) => format!("client{client}"),
+        slot -= count;
     }
+    unreachable!("machine {number} has no role")
 }
 
 /// The host of a machine.
@@ -140,7 +161,7 @@ fn host(scenario: &Scenario, number: u32) -> u32 {
     }
 }
 
-/// The server and slot of a machine, or the number of a client.
+/// The server and slot of a machine, or the number of a client: clients come behind the last server's machines.
 fn place(scenario: &Scenario, number: u32) -> Result<Vm, u32> {
     let slots = scenario.virtual_network.vms_per_server() as u32;
     let machines = slots * scenario.topology.servers() as u32;
