@@ -22,8 +22,8 @@ const GROUP: usize = 1 << 17;
 
 /// Writes rows as Parquet; `facts` go into the file's metadata. The same rows and facts give the same bytes.
 ///
-/// Nothing is compressed: names are kept once, and times as the differences from one row to the next, which is most of
-/// what a compressor would find.
+/// Nothing is compressed: names are kept once, and times as the differences from one row to the next. A compressor finds
+/// hardly more.
 pub(super) fn write_parquet<'a>(
     file: &File,
     facts: &[(&str, String)],
