@@ -17,6 +17,10 @@ const BETA: f64 = 0.7;
 /// How fast Reno's window grows that is as aggressive with this β (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// How fast the window grows at least while nobody knows how much the path holds, as in Linux: the share of a window in a round
+/// trip. A curve that begins where slow start ended is flat there, and would take seconds to find out.
+const SCOUTING: f64 = 0.05;
+
 /// One connection's curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Cubic {
@@ -32,6 +36,8 @@ pub(crate) struct Cubic {
     reno: f64,
     /// What is due to the window, less than a segment.
     credit: f32,
+    /// Whether nothing was lost yet, or a timeout made void what was learned.
+    scouting: bool,
     /// What ends slow start before something is lost, if anything does.
     hystart: Option<Hystart>,
 }
@@ -39,7 +45,8 @@ pub(crate) struct Cubic {
 impl Cubic {
     pub(crate) fn new(hystart: bool) -> Self {
         let hystart = hystart.then(Hystart::new);
-        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0, reno: 0.0, credit: 0.0, hystart }
+        let scouting = true;
+        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0, reno: 0.0, credit: 0.0, scouting, hystart }
     }
 
     /// Sees every acknowledgement in slow start.
@@ -67,7 +74,7 @@ impl Cubic {
         // §4.3: once Reno would have caught up with where the window was, it grows as Reno does.
         let alpha = if self.reno < f64::from(self.prior) { ALPHA } else { 1.0 };
         self.reno += alpha * acked / size;
-        if self.at(age) < self.reno {
+        if self.at(age) < self.reno && !self.scouting {
             if self.reno >= size + 1.0 {
                 window.size = self.reno as u32;
                 self.credit = 0.0;
@@ -76,7 +83,11 @@ impl Cubic {
         }
         // §4.4, §4.5: towards where the curve will be in a round trip, by no more than half.
         let target = self.at(age + progress.smoothed.as_secs_f64()).clamp(size, 1.5 * size);
-        self.credit += (acked * (target - size) / size) as f32;
+        let mut growth = (target - size) / size;
+        if self.scouting {
+            growth = growth.max(alpha / size).max(SCOUTING);
+        }
+        self.credit += (acked * growth) as f32;
         if self.credit >= 1.0 {
             let whole = self.credit as u32;
             window.size += whole;
@@ -104,6 +115,7 @@ impl Cubic {
         self.top = if size < self.top { size * (1.0 + BETA) / 2.0 } else { size };
         self.prior = window.size;
         self.epoch = NEVER;
+        self.scouting = false;
         ((size * BETA) as u32).max(LEAST)
     }
 
@@ -171,6 +183,22 @@ mod tests {
         assert_eq!(window.size, 10);
         run(&mut cubic, &mut window, 10, 60, 160);
         assert_eq!(window.size, 20);
+    }
+
+    #[test]
+    fn an_unknown_path_is_tried_by_a_twentieth_each_round_trip() {
+        // The curve would need cbrt(50 / 0.4) = 5 s for half a window more; 100 * 1.05^8 = 147.7, less what whole
+        // segments leave over.
+        let mut cubic = Cubic::new(false);
+        let mut window = full(100, 100);
+        run(&mut cubic, &mut window, 10, 0, 80);
+        assert!((142..=148).contains(&window.size), "{}", window.size);
+        // After a loss the path is known.
+        let before = window.size;
+        window.size = cubic.on_loss(&window);
+        window.threshold = window.size;
+        run(&mut cubic, &mut window, 10, 80, 160);
+        assert!(window.size < before * 8 / 10, "{}", window.size);
     }
 
     #[test]
