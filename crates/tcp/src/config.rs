@@ -65,9 +65,12 @@ pub struct Config {
     pub timer_slack: Span,
     /// How long an acknowledgement may wait for company (RFC 9293 §3.8.6.3).
     pub delayed_ack: Span,
-    /// How many segments are acknowledged at once at the beginning, after a pause and after a gap, unless the
-    /// application answers what it receives.
+    /// How many acknowledgements are sent at once, each for whatever has come, at the beginning, after a pause and after a
+    /// gap, unless the application answers what it receives.
     pub quick_acks: u8,
+    /// How long acknowledgements of what arrives out of order wait for company, from the fourth on that expect the same, where
+    /// there is SACK: a twentieth of the round trip, and no more than this. Zero is not at all (RFC 5681 §4.2).
+    pub sack_delay: Span,
     /// Whether small segments wait.
     pub nagle: Nagle,
     /// Selective acknowledgements.
@@ -110,7 +113,9 @@ impl Profile {
     pub const fn config(self) -> Config {
         match self {
             Self::Linux => LINUX,
-            Self::Linux2013 => Config { initial_window: 3, sack: false, rack_tlp: false, ..LINUX },
+            Self::Linux2013 => {
+                Config { initial_window: 3, sack_delay: Span::ZERO, sack: false, rack_tlp: false, ..LINUX }
+            }
             Self::FreeBsd9 => FREEBSD_9,
         }
     }
@@ -143,6 +148,7 @@ const LINUX: Config = Config {
     timer_slack: Span::from_millis(8),
     delayed_ack: Span::from_millis(40),
     quick_acks: 16,
+    sack_delay: Span::from_millis(1),
     nagle: Nagle::Minshall,
     sack: true,
     timestamps: Some(Span::from_millis(1)),
@@ -173,6 +179,7 @@ const FREEBSD_9: Config = Config {
     timer_slack: Span::from_millis(1),
     delayed_ack: Span::from_millis(100),
     quick_acks: 0,
+    sack_delay: Span::ZERO,
     nagle: Nagle::Classic,
     rack_tlp: false,
     prr: false,

@@ -333,7 +333,7 @@ impl Endpoint {
             return;
         }
         self.receive.observe(congestion_experienced, segment.flags.contains(Flags::CWR));
-        self.receive.take(now, self.send.rtt.timeout(&self.config.rto), seq, segment.len, fin);
+        self.receive.take(now, &self.send.rtt, &self.config.rto, seq, segment.len, fin);
         if self.receive.is_finished() {
             match self.state {
                 State::Established => self.state = State::CloseWait,

@@ -40,6 +40,8 @@
 //! - RACK grows more patient by duplicates only where segments were seen to overtake each other (RFC 8985 §6.2), and the
 //!   probe of a single segment takes the place of the timeout.
 //! - What is undone is the window; CUBIC's curve begins anew (RFC 9438 §4.9).
+//! - Reports of a gap that is known wait a little for each other (RFC 5681 §4.2 wants each at once).
+//! - CUBIC grows by a twentieth of its window each round trip while nothing was ever lost.
 //! - The variation of round trips does not fall below the minimum timeout, so that this comes on top of the round trip.
 //!
 //! It goes with the RFCs where Linux is only older: CUBIC's growth below its curve (RFC 9438 §4.3), the rescue

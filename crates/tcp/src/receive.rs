@@ -10,8 +10,14 @@ use alloc::vec::Vec;
 
 use units::{Instant, Span};
 
+use crate::rtt::Rtt;
 use crate::segment::{SackBlocks, first};
-use crate::{Config, NEVER};
+use crate::{Config, NEVER, Rto};
+
+/// So many acknowledgements that expect the same are sent at once: enough for the sender to believe in a loss.
+const TELLING: u8 = 3;
+/// More than so many do not wait for each other (Linux's tcp_comp_sack_nr).
+const MOST_HELD: u8 = 44;
 
 /// A stretch of the stream: its first position and the one behind its last.
 type Range = (u64, u64);
@@ -63,9 +69,15 @@ pub(crate) struct Receiver {
     heard_at: Instant,
     buffer: u32,
     delay: Span,
+    /// How long a report of what is out of order waits at most.
+    sack_delay: Span,
+    /// How many of them were sent at once since `next` was `reported_at`, and how many wait.
+    reported_at: u64,
+    reported: u8,
+    held: u8,
     /// Payload in a full segment.
     pub mss: u16,
-    /// How many segments are still acknowledged at once.
+    /// How many acknowledgements are still sent at once.
     quick: u8,
     most_quick: u8,
     /// Whether the application answers what it receives, so that acknowledgements travel with its data.
@@ -99,6 +111,10 @@ impl Receiver {
             heard_at: Instant::ZERO,
             buffer: config.receive_buffer.min(1 << 30),
             delay: config.delayed_ack,
+            sack_delay: config.sack_delay,
+            reported_at: 0,
+            reported: 0,
+            held: 0,
             mss: config.mss,
             quick: config.quick_acks,
             most_quick: config.quick_acks,
@@ -148,14 +164,14 @@ impl Receiver {
 
     /// Takes in payload, and the end of the stream behind it.
     #[inline]
-    pub(crate) fn take(&mut self, now: Instant, timeout: Span, seq: u64, len: u16, fin: bool) {
+    pub(crate) fn take(&mut self, now: Instant, rtt: &Rtt, rto: &Rto, seq: u64, len: u16, fin: bool) {
         let end = seq + u64::from(len);
         let mut kept = end.min(self.edge);
         if fin && kept == end {
             self.end = end;
             kept += 1;
         }
-        if now.since(self.heard_at) > timeout {
+        if now.since(self.heard_at) > rtt.timeout(rto) {
             self.quick = self.most_quick;
         }
         self.heard_at = now;
@@ -163,7 +179,7 @@ impl Receiver {
             self.next = kept;
             self.delay_ack(now);
         } else {
-            self.place(seq, kept);
+            self.place(now, rtt.smoothed(), seq, kept);
         }
         if self.is_finished() {
             self.owed = Owed::Now;
@@ -174,13 +190,13 @@ impl Receiver {
     }
 
     /// Payload that is not simply the next.
-    fn place(&mut self, seq: u64, end: u64) {
+    fn place(&mut self, now: Instant, round_trip: Span, seq: u64, end: u64) {
+        let owed = self.owed;
         // RFC 5681 §4.2: out of order, filling a gap and twice are all told at once.
         self.owed = Owed::Now;
         if end <= seq {
             return;
         }
-        self.quick = self.most_quick;
         self.interactive = false;
         self.note_repeated(seq, end);
         if end <= self.next {
@@ -203,6 +219,36 @@ impl Receiver {
         } else {
             self.ranges.push(whole);
         }
+        if self.ranges.is_empty() {
+            // In Linux the buffer grows by what was waiting for this, and while it grows nothing is delayed.
+            self.quick = self.most_quick;
+        } else if self.duplicate.is_none() && self.may_hold() {
+            self.owed = match owed {
+                Owed::Nothing => {
+                    Owed::By(now + self.sack_delay.min(Span::from_nanos(round_trip.as_nanos() / 20)))
+                }
+                owed => owed,
+            };
+        }
+    }
+
+    /// Whether a report of what is out of order may wait for the next, as it may in Linux: the sender knows of the gap, and
+    /// each of many reports would say nearly the same.
+    fn may_hold(&mut self) -> bool {
+        let is_late = self.is_quick() || self.next - self.acked > u64::from(self.mss);
+        if !self.sack || self.sack_delay == Span::ZERO || is_late || self.held >= MOST_HELD {
+            return false;
+        }
+        if self.reported_at != self.next {
+            self.reported_at = self.next;
+            self.reported = 0;
+        }
+        if self.reported < TELLING {
+            self.reported += 1;
+            return false;
+        }
+        self.held += 1;
+        true
     }
 
     /// A segment has come that says nothing new; an acknowledgement is owed, and tells what came twice (RFC 2883 §4.1).
@@ -302,12 +348,11 @@ impl Receiver {
     /// An acknowledgement goes out with a segment.
     #[inline]
     pub(crate) fn told(&mut self) {
-        if self.is_quick() {
-            let (bytes, mss) = (self.next - self.acked, u64::from(self.mss));
-            let segments = if bytes <= mss { 1 } else { bytes.div_ceil(mss) };
-            self.quick = self.quick.saturating_sub(segments.min(255) as u8);
+        if self.is_quick() && self.owed != Owed::Nothing {
+            self.quick -= 1;
         }
         self.owed = Owed::Nothing;
+        self.held = 0;
         self.acked = self.next;
     }
 

@@ -5,7 +5,7 @@ mod world;
 use tcp::{Config, Control, Endpoint, Flags, Nagle, Profile, Segment, State};
 use units::{Instant, Span};
 
-use world::{Channel, DELAY, Departure, Side, World, choosy, steady};
+use world::{Channel, DELAY, Departure, Side, World, choosy, dropping, steady};
 
 /// Segments of a thousand bytes, and Reno.
 fn config() -> Config {
@@ -172,6 +172,36 @@ fn every_second_segment_is_acknowledged_and_a_single_one_after_a_while() {
     world.client.write(6_000);
     world.settle();
     assert_eq!(story(&world, Side::Server, start), "5:0 5:0 5:0 5:0 45:0");
+}
+
+#[test]
+fn an_acknowledgement_of_many_segments_is_one_of_the_quick_ones() {
+    let config = Config { quick_acks: 3, initial_window: 10, ..config() };
+    let mut world = World::established(&config, dropping(DELAY, &[1]));
+    world.client.write(10_000);
+    world.settle();
+    // What filled the gap acknowledged all ten, and two more are quick.
+    let start = world.now;
+    world.client.write(1_000);
+    world.settle();
+    assert!(world.now.since(start) < Span::from_millis(20));
+}
+
+#[test]
+fn reports_of_a_gap_keep_each_other_company_once_it_is_known() {
+    let config = Config { quick_acks: 0, initial_window: 40, ..config() };
+    let reports = |sack_delay| {
+        // On this link a segment takes 10 µs, and a twentieth of the round trip is half a millisecond.
+        let mut world = World::established(&Config { sack_delay, ..config }, dropping(DELAY, &[1]));
+        world.client.write(40_000);
+        world.settle();
+        let reports = world.sent_by(Side::Server).filter(|it| !it.segment.sack.as_slice().is_empty());
+        reports.count()
+    };
+    assert_eq!(reports(Span::ZERO), 39);
+    assert_eq!(reports(Span::from_millis(1)), 4);
+    // 36 in 360 µs: the first begins a wait of 100 µs, and so does the one that follows it.
+    assert_eq!(reports(Span::from_micros(100)), 7);
 }
 
 #[test]
