@@ -33,7 +33,7 @@ pub(crate) enum Event {
     Watch,
 }
 
-/// Packets that were sent, or came, at once: the first and the last.
+/// Packets that were sent at once: the first, which leads to the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst(pub Handle);
 

@@ -385,8 +385,6 @@ impl Stack {
             let load = Load::Datagram { flow, bytes };
             let length = IP + UDP + u32::from(bytes) + self.encapsulation;
             let handle = packets.insert(Packet::new(length, to, hash, lane, false, load));
-            let mut burst = Queue::default();
-            burst.push(packets, handle);
             hosts.emit(clock, machine, Burst(handle));
             self.tally.datagrams += 1;
             if let Some(left) = left {

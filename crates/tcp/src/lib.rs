@@ -68,7 +68,8 @@ mod send;
 
 pub use config::{Config, Control, Nagle, Profile, Rto, UnknownName};
 pub use endpoint::{Endpoint, State, Stats};
-pub use segment::{Flags, SackBlocks, Segment, SynOptions, Timestamps};
+pub use segment::{SackBlocks, Segment, SynOptions, Timestamps};
+pub use wire::tcp::Flags;
 
 use units::Instant;
 

@@ -1,47 +1,6 @@
 //! What travels between endpoints: a TCP header, with the length of the payload in the payload's place.
 
-use core::ops::{BitOr, BitOrAssign};
-
-/// A header's control bits (RFC 9293 §3.1, RFC 3168 §6.1), as they lie on a wire.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Flags(pub u8);
-
-impl Flags {
-    /// The sender has no more to send.
-    pub const FIN: Self = Self(0x01);
-    /// A connection's first segment.
-    pub const SYN: Self = Self(0x02);
-    /// There is no such connection.
-    pub const RST: Self = Self(0x04);
-    /// The end of what the application has written so far.
-    pub const PSH: Self = Self(0x08);
-    /// The acknowledgement number counts.
-    pub const ACK: Self = Self(0x10);
-    /// The receiver saw congestion marked.
-    pub const ECE: Self = Self(0x40);
-    /// The sender has reduced its window.
-    pub const CWR: Self = Self(0x80);
-
-    /// Whether all bits of `other` are set.
-    #[inline]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Flags {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Flags {
-    fn bitor_assign(&mut self, other: Self) {
-        self.0 |= other.0;
-    }
-}
+use wire::tcp::Flags;
 
 /// The timestamps option (RFC 7323 §3).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,6 +1,6 @@
 //! TCP headers (RFC 9293 §3.1).
 
-use core::ops::BitOr;
+use core::ops::{BitOr, BitOrAssign};
 
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -30,6 +30,12 @@ impl Flags {
     /// The congestion window was reduced (RFC 3168).
     pub const CWR: Self = Self(0x80);
 
+    /// Whether all of `flags` are set.
+    #[inline]
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
     /// Whether any of `flags` is set.
     pub const fn any(self, flags: Self) -> bool {
         self.0 & flags.0 != 0
@@ -46,6 +52,12 @@ impl BitOr for Flags {
 
     fn bitor(self, flags: Self) -> Self {
         Self(self.0 | flags.0)
+    }
+}
+
+impl BitOrAssign for Flags {
+    fn bitor_assign(&mut self, flags: Self) {
+        self.0 |= flags.0;
     }
 }
 

@@ -35,7 +35,6 @@ pub(super) struct Queries {
     closed: bool,
     persistent: bool,
     left: u64,
-    issued: u32,
     active: Vec<Query>,
     free: Vec<u32>,
 }
@@ -93,7 +92,6 @@ impl Queries {
             closed: it.closed,
             persistent: it.persistent,
             left: it.queries.unwrap_or(u64::MAX),
-            issued: 0,
             active: Vec::new(),
             free: Vec::new(),
         }
@@ -137,7 +135,6 @@ impl Queries {
         query.aggregator = aggregator;
         query.missing = 0;
         query.branches.clear();
-        self.issued += 1;
         if self.clients.is_empty() {
             self.begin(common, with, number);
         } else {

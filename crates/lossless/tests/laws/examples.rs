@@ -1,0 +1,455 @@
+//! The switch's promises, one by one, where what must come out is plain to see.
+
+use super::*;
+
+const NOW: Instant = Instant::ZERO;
+
+fn offer(
+    switch: &mut Switch<Frame>,
+    ids: &[PortId],
+    number: u64,
+    from: usize,
+    to: Option<usize>,
+    pcp: u8,
+) -> bool {
+    let frame = Frame { number, from, flow: 0 };
+    switch.arrivals(NOW, ids[from]).offer(arrival(frame, to, Class::from_low_bits(pcp), 1514)).is_ok()
+}
+
+fn take(switch: &mut Switch<Frame>, id: PortId) -> Option<u64> {
+    let mut visit = switch.departures(NOW, id);
+    let head = visit.head()?;
+    let number = head.frame().number;
+    head.delivered();
+    Some(number)
+}
+
+/// Longer than receivers may take nothing.
+const PATIENCE: Span = Span::from_secs(11);
+
+/// The frames that time has released.
+fn tick(switch: &mut Switch<Frame>, now: Instant) -> Vec<u64> {
+    let mut released = Vec::new();
+    switch.tick(now, |frame| released.push(frame.frame.number));
+    released
+}
+
+fn small(ingress: u32, egress: u32) -> PortConfig {
+    PortConfig { ingress: Limits::frames(ingress), egress: Limits::frames(egress), ..PortConfig::default() }
+}
+
+#[test]
+fn a_full_egress_leaves_the_frame_with_its_sender() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(3, 1); 2]);
+    assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    assert_eq!(switch.room(NOW, ids[0]), 0);
+    assert!(!offer(&mut switch, &ids, 3, 0, Some(1), 0), "the offer came back");
+    assert_eq!(take(&mut switch, ids[1]), Some(0));
+    assert_eq!(switch.room(NOW, ids[0]), 1);
+    assert_eq!(switch.total().refused_total(), 0);
+}
+
+#[test]
+fn another_class_and_another_destination_pass_a_blocked_one() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(8, 1); 3]);
+    for number in 0..4 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    offer(&mut switch, &ids, 10, 0, Some(2), 0);
+    offer(&mut switch, &ids, 11, 0, Some(1), 7);
+    assert_eq!(take(&mut switch, ids[2]), Some(10));
+    assert_eq!(take(&mut switch, ids[1]), Some(11));
+    assert_eq!(take(&mut switch, ids[1]), Some(0));
+}
+
+#[test]
+fn an_incast_is_served_in_equal_shares() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(64, 4); 9]);
+    let mut served = [0u32; 8];
+    let mut number = 0;
+    for _ in 0..4000 {
+        // The first sender is eight times as eager as the others.
+        for from in (0..8).chain([0; 7]) {
+            number += 1;
+            offer(&mut switch, &ids, number, from, Some(8), 0);
+        }
+        let mut visit = switch.departures(NOW, ids[8]);
+        let head = visit.head().unwrap();
+        served[head.frame().from] += 1;
+        head.delivered();
+    }
+    assert!(served.iter().all(|frames| frames.abs_diff(500) <= 20), "{served:?}");
+}
+
+#[test]
+fn a_flood_reaches_all_and_a_slow_receiver_holds_back_nobody() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 4]);
+    for number in 0..10 {
+        assert!(offer(&mut switch, &ids, number, 0, None, 0));
+        assert_eq!(take(&mut switch, ids[1]), Some(number));
+        assert_eq!(take(&mut switch, ids[2]), Some(number));
+    }
+    assert_eq!(switch.ingress_account(ids[0], Class::default()).held, 10, "port 3 took nothing");
+    for number in 0..10 {
+        assert_eq!(take(&mut switch, ids[3]), Some(number));
+    }
+    assert_eq!(switch.total().delivered, 10);
+}
+
+#[test]
+fn a_closed_port_keeps_what_it_has_and_hears_of_nothing_new() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 1); 3]);
+    assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    switch.close(ids[1]);
+    assert!(offer(&mut switch, &ids, 3, 0, Some(1), 0) && offer(&mut switch, &ids, 4, 0, None, 0));
+    assert_eq!([0, 1, 2].map(Some), [0, 1, 2].map(|_| take(&mut switch, ids[1])));
+    assert!(!switch.holds(ids[1]));
+    assert_eq!([3, 4].map(Some), [3, 4].map(|_| take(&mut switch, ids[2])), "as if it had gone already");
+}
+
+#[test]
+fn a_sender_without_memory_is_paused_until_some_is_released() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 1); 2]);
+    switch.pause(NOW, ids[0]);
+    assert!(!switch.paused(NOW, ids[0]).1, "nothing is held that could be released");
+    assert!((0..2).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    switch.pause(NOW, ids[0]);
+    assert!(switch.paused(NOW, ids[0]).1);
+    assert_eq!(take(&mut switch, ids[1]), Some(0));
+    assert!(!switch.paused(NOW, ids[0]).1);
+}
+
+#[test]
+fn a_quota_holds_the_sender_back_before_its_ingress_is_full() {
+    let config = PortConfig { quota: quota(2), ..small(16, 1) };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+    for number in 0..3 {
+        assert!(switch.room(NOW, ids[0]) > 0);
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    assert_eq!(switch.room(NOW, ids[0]), 0, "one is switched, two wait");
+    take(&mut switch, ids[1]);
+    assert!(switch.room(NOW, ids[0]) > 0);
+}
+
+#[test]
+fn a_burst_may_cross_the_bytes_that_its_sender_may_have_held_but_the_next_may_not() {
+    let config = PortConfig { ingress: Limits { frames: 16, bytes: 2000 }, ..small(16, 1) };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+    let room = switch.room(NOW, ids[0]);
+    assert!((0..u64::from(room)).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    while switch.total().held > 1 {
+        assert_eq!(switch.room(NOW, ids[0]), 0);
+        take(&mut switch, ids[1]);
+    }
+    assert_eq!(switch.room(NOW, ids[0]), 15, "1514 bytes are held of 2000");
+}
+
+#[test]
+fn a_stalled_receiver_costs_refusals_and_recovers() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 3]);
+    for number in 0..6 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    assert_eq!(tick(&mut switch, NOW + PATIENCE), [2, 3, 4, 5, 1], "the first stays, as the receiver's next");
+    assert!(switch.stalled(ids[1]));
+    offer(&mut switch, &ids, 6, 0, Some(1), 0);
+    let account = *switch.egress_account(ids[1], Class::default());
+    assert_eq!(account.refused[Reason::StalledReceiver as usize], 6);
+    assert_eq!(take(&mut switch, ids[1]), Some(0));
+    assert!(!switch.stalled(ids[1]));
+    offer(&mut switch, &ids, 7, 0, Some(1), 0);
+    assert_eq!(take(&mut switch, ids[1]), Some(7));
+    switch.audit().unwrap();
+}
+
+#[test]
+fn a_stalled_receiver_leaves_its_senders_their_share_for_others() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 3]);
+    for number in 0..16 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    assert_eq!(switch.room(NOW, ids[0]), 0);
+    tick(&mut switch, NOW + PATIENCE);
+    assert_eq!(switch.room(NOW + PATIENCE, ids[0]), 15);
+    offer(&mut switch, &ids, 16, 0, Some(2), 0);
+    assert_eq!(take(&mut switch, ids[2]), Some(16));
+}
+
+#[test]
+fn time_in_debt_is_no_stall_for_a_flow_that_was_set_aside_either() {
+    // A frame a minute: longer than any receiver may take.
+    let rate = Rate::from_bits_per_sec(1514 * 8 / 60).unwrap();
+    let config = PortConfig { shaping: Some(Shaping { rate, burst: 0 }), ..small(16, 16) };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+    for number in 0..3 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    assert_eq!(take(&mut switch, ids[1]), Some(0));
+    let mut now = switch.deadline(NOW).unwrap();
+    for _ in 0..2 {
+        if let Some(head) = switch.departures(now, ids[1]).head() {
+            head.park(Flow(0));
+        }
+    }
+    assert!(switch.departures(now, ids[1]).parked_head(Flow(0)).unwrap().delivered().is_some());
+    assert!(now.since(NOW) > PATIENCE);
+    let due = switch.deadline(now).unwrap();
+    assert!(tick(&mut switch, due).is_empty(), "it may leave now, and could not before");
+    now = due;
+    assert!(switch.departures(now, ids[1]).parked_head(Flow(0)).is_some());
+}
+
+#[test]
+fn who_waited_goes_on_when_limits_are_raised() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(2, 1); 2]);
+    offer(&mut switch, &ids, 0, 0, Some(1), 0);
+    offer(&mut switch, &ids, 1, 0, Some(1), 0);
+    assert_eq!(switch.room(NOW, ids[0]), 0);
+    switch.configure(NOW, ids[0], small(3, 1));
+    assert_eq!(switch.paused(NOW, ids[0]), (Span::ZERO, false));
+    switch.configure(NOW, ids[1], small(2, 2));
+    assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 2);
+}
+
+#[test]
+fn a_flow_that_is_set_aside_lets_others_pass_and_keeps_its_order() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
+    for number in 0..6 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+    }
+    let flow = |number: u64| Flow(number % 2);
+    let mut visit = switch.departures(NOW, ids[1]);
+    for number in 0..6 {
+        let head = visit.head().unwrap();
+        assert_eq!(head.frame().number, number);
+        match flow(number) {
+            Flow(0) => head.park(Flow(0)),
+            _ => assert!(head.delivered().is_some()),
+        }
+    }
+    drop(visit);
+    assert_eq!(switch.parked_flows(ids[1]).collect::<Vec<_>>(), [Flow(0)]);
+    let mut order = Vec::new();
+    let mut visit = switch.departures(NOW, ids[1]);
+    while let Some(head) = visit.parked_head(Flow(0)) {
+        order.push(head.frame().number);
+        head.delivered();
+    }
+    drop(visit);
+    assert_eq!(order, [0, 2, 4]);
+    assert_eq!(switch.total().held, 0);
+}
+
+/// Sets aside all that waits for a receiver.
+fn park_all(switch: &mut Switch<Frame>, id: PortId) {
+    let mut visit = switch.departures(NOW, id);
+    while let Some(head) = visit.head() {
+        head.park(Flow(0));
+    }
+}
+
+#[test]
+fn senders_take_turns_in_a_flow_that_was_set_aside() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(64, 64); 4]);
+    // The first has set aside a whole window before the others come.
+    for (from, frames) in [(0, 40), (2, 20), (3, 20)] {
+        for number in 0..frames {
+            offer(&mut switch, &ids, number, from, Some(1), 0);
+        }
+        park_all(&mut switch, ids[1]);
+    }
+    let mut shares = [0; 4];
+    let mut visit = switch.departures(NOW, ids[1]);
+    for _ in 0..60 {
+        let head = visit.parked_head(Flow(0)).unwrap();
+        let frame = head.frame();
+        assert_eq!(frame.number, shares[frame.from], "in its sender's order");
+        shares[frame.from] += 1;
+        assert!(head.delivered().is_some());
+        let [first, _, second, third] = shares;
+        assert!(first.abs_diff(second).max(second.abs_diff(third)) <= 1, "{shares:?}");
+    }
+    drop(visit);
+    assert_eq!(shares, [20, 0, 20, 20]);
+    switch.close(ids[0]);
+    switch.detach(NOW, ids[0], |released| assert_eq!(released.port, ids[0]));
+    switch.audit().unwrap();
+    assert_eq!(switch.total().held, 0);
+    assert_eq!(switch.parked_flows(ids[1]).len(), 0);
+}
+
+#[test]
+fn the_others_go_on_when_the_sender_whose_turn_it_is_leaves() {
+    for leaving in [0, 2, 3] {
+        let (mut switch, ids) = switch(Settings::default(), &[small(64, 64); 4]);
+        for from in [0, 2, 3] {
+            for number in 0..10 {
+                offer(&mut switch, &ids, number, from, Some(1), 0);
+            }
+        }
+        park_all(&mut switch, ids[1]);
+        let mut turn = || {
+            let mut visit = switch.departures(NOW, ids[1]);
+            let head = visit.parked_head(Flow(0)).unwrap();
+            let from = head.frame().from;
+            head.delivered();
+            from
+        };
+        while turn() != leaving {}
+        switch.close(ids[leaving]);
+        switch.detach(NOW, ids[leaving], |_| {});
+        switch.audit().unwrap();
+        let mut visit = switch.departures(NOW, ids[1]);
+        let mut senders = Vec::new();
+        while let Some(head) = visit.parked_head(Flow(0)) {
+            senders.push(head.frame().from);
+            head.delivered();
+        }
+        assert!(senders.len() >= 18, "{senders:?}");
+        assert!(senders[..16].windows(2).all(|pair| pair[0] != pair[1]), "{senders:?}");
+        assert!(!senders.contains(&leaving));
+    }
+}
+
+#[test]
+fn turns_in_a_flow_that_was_set_aside_are_counted_in_bytes() {
+    // Short frames beside full ones, and beside large segments, which take many turns each.
+    for (longest, frames, each) in [(1000, 90, 1), (66_616, 6, 44)] {
+        let (mut switch, ids) = switch(Settings::default(), &[small(4096, 4096); 3]);
+        for (from, count, bytes, frames) in [(2, 2000, 100, 1), (0, frames, longest, each)] {
+            for number in 0..count {
+                let frame = Frame { number, from, flow: 0 };
+                let frame = Arrival { frames, ..arrival(frame, Some(1), Class::default(), bytes) };
+                assert_eq!(switch.arrivals(NOW, ids[from]).offer(frame).unwrap(), None);
+            }
+        }
+        park_all(&mut switch, ids[1]);
+        let mut bytes = [0u32; 3];
+        let mut visit = switch.departures(NOW, ids[1]);
+        while bytes.iter().sum::<u32>() < 140_000 {
+            let head = visit.parked_head(Flow(0)).unwrap();
+            bytes[head.frame().from] += head.bytes();
+            head.delivered();
+        }
+        assert!(bytes[0].abs_diff(bytes[2]) <= longest + 1514, "{bytes:?}");
+    }
+}
+
+#[test]
+fn a_lossy_class_refuses_what_a_lossless_one_holds() {
+    let classes = Classes(ClassMap::from_fn(|class| match class.pcp() {
+        0 => ClassKind::Lossy,
+        _ => ClassKind::Lossless,
+    }));
+    let (mut switch, ids) = switch(Settings { classes, ..Settings::default() }, &[small(16, 2); 2]);
+    for number in 0..5 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+        offer(&mut switch, &ids, 100 + number, 0, Some(1), 1);
+    }
+    let refused = |switch: &Switch<Frame>, pcp| {
+        switch.egress_account(ids[1], Class::from_low_bits(pcp)).refused[Reason::Full as usize]
+    };
+    assert_eq!((refused(&switch, 0), refused(&switch, 1)), (3, 0));
+    assert_eq!(switch.total().held, 7);
+}
+
+#[test]
+fn weights_share_an_egress_in_bytes() {
+    let mut weights = ClassMap([1; 8]);
+    weights.0[5] = 3;
+    let config = PortConfig { scheduling: Scheduling::Weighted(weights), ..small(64, 64) };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+    let mut served = [0; 8];
+    for number in 0..400 {
+        offer(&mut switch, &ids, number, 0, Some(1), 0);
+        offer(&mut switch, &ids, 1000 + number, 0, Some(1), 5);
+        let mut visit = switch.departures(NOW, ids[1]);
+        let head = visit.head().unwrap();
+        served[head.class().index()] += 1;
+        head.delivered();
+    }
+    assert!((95..=105).contains(&served[0]), "{served:?}");
+}
+
+#[test]
+fn what_never_crosses_a_bridge_is_refused_by_name() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
+    let pause = Mac([0x01, 0x80, 0xc2, 0, 0, 0x01]);
+    let frame = Frame { number: 0, from: 0, flow: 0 };
+    let mut control = arrival(frame, None, Class::default(), 60);
+    control.header.destination = pause;
+    assert_eq!(switch.arrivals(NOW, ids[0]).offer(control).ok(), Some(Some(frame)));
+    let home = arrival(frame, Some(0), Class::default(), 60);
+    assert_eq!(switch.arrivals(NOW, ids[0]).offer(home).ok(), Some(Some(frame)));
+    let refusals: Vec<_> = switch.total().refusals().collect();
+    assert_eq!(refusals, [(Reason::SamePort, 1), (Reason::LinkLocal, 1)]);
+}
+
+#[test]
+fn addresses_are_learned_move_and_age() {
+    let mut switch = Switch::new(Settings::default());
+    let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(16, 4)).unwrap()).collect();
+    let ask = |switch: &mut Switch<Frame>, now, from, to: usize| {
+        let frame = Frame { number: 0, from, flow: 0 };
+        switch.arrivals(now, ids[from]).offer(arrival(frame, Some(to), Class::default(), 60)).unwrap();
+        let got: Vec<_> = (0..3)
+            .filter(|port| switch.departures(now, ids[*port]).head().map(|h| h.delivered()).is_some())
+            .collect();
+        got
+    };
+    assert_eq!(ask(&mut switch, NOW, 0, 1), [1, 2], "unknown: to everybody");
+    assert_eq!(ask(&mut switch, NOW, 1, 0), [0], "learned from the first frame");
+    assert_eq!(ask(&mut switch, NOW, 0, 1), [1]);
+    let later = NOW + Span::from_secs(400);
+    switch.tick(later, |_| ());
+    assert!(switch.addresses().is_empty());
+    assert_eq!(ask(&mut switch, later, 0, 1), [1, 2]);
+}
+
+#[test]
+fn who_fills_the_table_fills_it_for_nobody_else() {
+    let settings = Settings { mac_limit: 4, ..Settings::default() };
+    let mut switch = Switch::new(settings);
+    let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(64, 64)).unwrap()).collect();
+    let mut say = |from: usize, source: Mac| {
+        let frame = Frame { number: 0, from, flow: 0 };
+        let mut hello = arrival(frame, None, Class::default(), 60);
+        hello.header.source = source;
+        switch.arrivals(NOW, ids[from]).offer(hello).unwrap();
+    };
+    for number in 100..120 {
+        say(0, Mac::local(number));
+    }
+    say(1, mac(1));
+    // Not even somebody else's address.
+    say(0, mac(1));
+    let of = |port| switch.addresses().iter().filter(|entry| entry.port == port).count();
+    assert_eq!((of(0), of(1)), (4, 1));
+}
+
+#[test]
+fn a_shaped_egress_says_when_to_come_back() {
+    let config =
+        PortConfig { shaping: Some(Shaping { rate: Rate::from_gbit(1), burst: 0 }), ..small(16, 16) };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
+    offer(&mut switch, &ids, 0, 0, Some(1), 0);
+    offer(&mut switch, &ids, 1, 0, Some(1), 0);
+    assert_eq!(take(&mut switch, ids[1]), Some(0));
+    assert_eq!(take(&mut switch, ids[1]), None);
+    let due = switch.deadline(NOW).unwrap();
+    assert_eq!(due.as_nanos(), 12_112);
+    assert!(switch.departures(due, ids[1]).head().is_some());
+}
+
+#[test]
+fn a_large_segment_passes_a_small_queue_alone() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 8); 2]);
+    for number in 0..2 {
+        let frame = Frame { number, from: 0, flow: 0 };
+        let large = Arrival { frames: 44, bytes: 66_616, ..arrival(frame, Some(1), Class::default(), 0) };
+        switch.arrivals(NOW, ids[0]).offer(large).unwrap();
+    }
+    assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 44);
+    assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(0), Some(1)));
+}
