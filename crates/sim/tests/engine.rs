@@ -1,21 +1,9 @@
 //! What a simulated network must do, held against theory and against itself.
 
-use sim::scenario::{Plan, Scenario};
+mod common;
+
+use common::{outcome, plan, run};
 use sim::{CellResult, Ending, Outcome};
-
-fn outcome(scenario: &Scenario) -> Outcome {
-    let outcome = sim::run(scenario, |_| true);
-    assert_eq!(outcome.defects, [""; 0]);
-    outcome
-}
-
-fn plan(text: &str) -> Plan {
-    Plan::parse(text).unwrap_or_else(|faults| panic!("{}", faults[0]))
-}
-
-fn run(text: &str) -> Outcome {
-    outcome(&plan(text).cell(0).scenario)
-}
 
 /// Completion times in microseconds.
 fn fct_us(outcome: &Outcome) -> Vec<f64> {
