@@ -15,8 +15,11 @@ impl Time {
     /// The beginning; no time.
     pub const ZERO: Self = Self(0);
 
-    /// A time that does not come.
+    /// A time that does not come. What would be later still is this.
     pub const NEVER: Self = Self(u64::MAX);
+
+    /// The last time that comes.
+    pub const LAST: Self = Self(u64::MAX - 1);
 
     /// So many picoseconds.
     pub const fn from_picos(ps: u64) -> Self {
@@ -64,7 +67,7 @@ impl Add for Time {
 
     #[inline]
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
@@ -101,7 +104,7 @@ impl Pace {
     /// How long `bytes` take: exact to 2^-16 ps a byte.
     #[inline]
     pub const fn time_for(self, bytes: u32) -> Time {
-        Time((self.per_byte * bytes as u64) >> 16)
+        Time(((self.per_byte as u128 * bytes as u128) >> 16) as u64)
     }
 }
 
@@ -117,7 +120,14 @@ mod tests {
         assert_eq!(Pace::of(Rate::from_gbit(400)).time_for(1), Time::from_picos(20));
         // 5,333.3 ps a byte
         assert_eq!(Pace::of("1500mbit".parse().unwrap()).time_for(1500), Time::from_picos(7_999_999));
-        // the slowest, and a large frame: no overflow
-        assert_eq!(Pace::of("1kbit".parse().unwrap()).time_for(9000), Time::from_picos(72_000_000_000_000));
+        // the slowest, and what a paused sender may go on sending: no overflow
+        let slowest = Pace::of("1kbit".parse().unwrap());
+        assert_eq!(slowest.time_for(1_000_000), Time::from_picos(8_000_000_000_000_000));
+    }
+
+    #[test]
+    fn what_is_later_than_the_last_time_is_never() {
+        assert_eq!(Time::LAST + Time::from_picos(2), Time::NEVER);
+        assert!(Time::LAST < Time::NEVER);
     }
 }

@@ -84,6 +84,7 @@ pub struct World<L> {
     lines: Lines,
     record: Record,
     lanes: Vec<String>,
+    /// Nothing happens after it.
     end: Time,
     queries: u64,
     /// What machines were handed in this event.
@@ -140,7 +141,7 @@ impl<L: EventList<Event>> World<L> {
             lines: Lines::default(),
             record: Record::new(scenario.run.warmup.into()),
             lanes,
-            end: scenario.run.duration.map_or(Time::NEVER, Time::from),
+            end: scenario.run.duration.map_or(Time::LAST, Time::from).min(Time::LAST),
             queries: scenario.run.queries.unwrap_or(u64::MAX),
             delivered: Queue::default(),
             notes: Vec::new(),
