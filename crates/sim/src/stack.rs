@@ -57,6 +57,8 @@ struct Sender {
     gap: Time,
     /// Bytes that are not sent yet; none for a stream without end.
     left: Option<u64>,
+    /// When a stream without end stops.
+    stop: Time,
     /// Bytes that are still to arrive, of those that are not lost.
     due: u64,
     note: Note,
@@ -71,8 +73,9 @@ pub(crate) struct Pour {
     pub lane: u8,
     pub datagram: u16,
     pub gap: Time,
-    /// Without end if absent.
+    /// Until `stop` if absent.
     pub bytes: Option<u64>,
+    pub stop: Time,
     pub note: Note,
 }
 
@@ -344,7 +347,7 @@ impl Stack {
     /// Begins a flow of datagrams.
     pub(crate) fn pour<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, hosts: &Hosts, pour: Pour) {
         self.opened += 1;
-        let Pour { from, to, lane, datagram, gap, bytes, note } = pour;
+        let Pour { from, to, lane, datagram, gap, bytes, stop, note } = pour;
         let sender = Sender {
             machine: from,
             to: hosts.target(to),
@@ -353,6 +356,7 @@ impl Stack {
             datagram,
             gap,
             left: bytes,
+            stop,
             due: bytes.unwrap_or(u64::MAX),
             note,
             stopped: false,
@@ -378,7 +382,11 @@ impl Stack {
         hosts: &Hosts,
         flow: u32,
     ) {
-        let Sender { machine, to, hash, lane, datagram, gap, ref mut left, .. } = self.senders[flow as usize];
+        let Sender { machine, to, hash, lane, datagram, gap, stop, ref mut left, .. } =
+            self.senders[flow as usize];
+        if left.is_none() && clock.now() > stop {
+            return;
+        }
         let maker = Maker(hosts.host_of(machine));
         if !hosts.is_blocked(machine, lane) {
             let bytes = left.map_or(datagram, |left| left.min(u64::from(datagram)) as u16);

@@ -84,7 +84,7 @@ impl Flows {
         };
         let note = common.note(0, number, source);
         let (lane, datagram, gap) = (common.lane, self.datagram, self.gap);
-        let flow = Pour { from, to, lane, datagram, gap, bytes: Some(bytes), note };
+        let flow = Pour { from, to, lane, datagram, gap, bytes: Some(bytes), stop: common.stop, note };
         begin(common, with, self.transport, flow);
         if !self.closed {
             self.pause(common, with, source);

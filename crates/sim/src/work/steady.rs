@@ -90,7 +90,7 @@ impl Steady {
             }
             _ => {
                 let (lane, datagram, gap) = (common.lane, self.datagram, self.gap);
-                let flow = Pour { from, to, lane, datagram, gap, bytes: self.bytes, note };
+                let flow = Pour { from, to, lane, datagram, gap, bytes: self.bytes, stop: common.stop, note };
                 begin(common, with, self.transport, flow);
             }
         }
