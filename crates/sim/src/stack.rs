@@ -152,7 +152,8 @@ impl Stack {
         }
     }
 
-    /// Makes a connection that was opened long ago, a round trip before `now`, and has been silent since.
+    /// Makes a connection that was opened long ago, a round trip before `now`, and has been silent since. At the very
+    /// beginning its ends live a round trip ahead, or they would have learned that there is none.
     pub(crate) fn open_before(
         &mut self,
         hosts: &Hosts,
@@ -163,8 +164,9 @@ impl Stack {
     ) -> u32 {
         let [from, to] = pair;
         let first = self.open(hosts, from, to, lane) as usize;
-        let began = Time::from_picos(now.as_picos().saturating_sub(round_trip.as_picos()));
-        let halfway = Time::from_picos(began.as_picos() + (now.as_picos() - began.as_picos()) / 2);
+        let now = now.max(round_trip);
+        let began = now - round_trip;
+        let halfway = began + Time::from_picos(round_trip.as_picos() / 2);
         let [began, halfway, now] = [began, halfway, now].map(Time::instant);
         let isn = self.ends[first + 1].hash;
         let client = self.ends[first].endpoint.as_mut().expect("its SYN is due");
