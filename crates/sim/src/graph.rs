@@ -19,6 +19,8 @@ pub(crate) struct Graph {
     /// By host: the switch that it is connected to, and that switch's port.
     access: Vec<(u32, u32)>,
     routes: Routes,
+    /// What flows' hashes are salted with.
+    salt: u32,
 }
 
 /// One end of a link.
@@ -89,7 +91,8 @@ impl Graph {
             (ends[port as usize].node, port)
         });
         let access = access.collect();
-        Self { nodes, servers, hosts, ports, ends, access, routes }
+        let salt = salt(scenario.fabric.ecmp_seed);
+        Self { nodes, servers, hosts, ports, ends, access, routes, salt }
     }
 
     pub(crate) fn name(&self, node: u32) -> Node {
@@ -115,7 +118,7 @@ impl Graph {
         let members = &self.routes.members[start as usize..end as usize];
         let [only] = members else {
             // Each switch draws anew from the hash, or all flows of one way would take one way from there on.
-            let drawn = mix(hash ^ switch.wrapping_mul(0x9e37_79b9));
+            let drawn = mix(hash ^ self.salt ^ switch.wrapping_mul(0x9e37_79b9));
             return members[((u64::from(drawn) * members.len() as u64) >> 32) as usize];
         };
         *only
@@ -128,6 +131,12 @@ pub(crate) fn mix(mut x: u32) -> u32 {
     x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
     x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
     x ^ x >> 16
+}
+
+/// The salt of a seed: none for 1, which is the default.
+fn salt(seed: u64) -> u32 {
+    let past = seed.wrapping_sub(1);
+    mix(past as u32 ^ mix((past >> 32) as u32))
 }
 
 /// Whether frames may take a cable up, and down.
