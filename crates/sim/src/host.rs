@@ -356,7 +356,10 @@ impl Hosts {
         let taken = host.waiting & 1 << lane == 0
             && bridge.take(with, machines, &self.rules.lanes, handle, &mut host.holds);
         if !taken {
-            if with.fabric.has_room(host.nic, lane, bytes) {
+            if !self.rules.lanes[usize::from(lane)].lossless {
+                self.lost[usize::from(lane)] += 1;
+                with.packets.lose(handle);
+            } else if with.fabric.has_room(host.nic, lane, bytes) {
                 bridge.arrived[usize::from(lane)].push(with.packets, handle);
                 host.waiting |= 1 << lane;
                 with.fabric.hold(with.clock, host.nic, lane, bytes);
