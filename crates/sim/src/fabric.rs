@@ -264,6 +264,7 @@ impl Fabric {
         let [came, goes] = [self.place(input, lane), self.place(output, lane)];
         let lossless = self.rules.lanes[usize::from(lane)].lossless;
         let is_full = match self.rules.buffer {
+            Buffer::Shared { bytes: all, .. } if lossless => self.used[node as usize] + bytes > all.0,
             _ if lossless => self.lanes[came].held + bytes > self.lanes[came].room,
             Buffer::PrivateInput { .. } => self.lanes[came].held + bytes > self.lanes[came].room,
             Buffer::PerOutput { .. } => self.lanes[goes].queue.bytes + bytes > self.lanes[goes].room,
