@@ -10,6 +10,10 @@
 //! Frames are stored whole before they go on. A frame's memory is free again when its transmission begins. A **lane** is a
 //! class that the scenario declares; lanes are numbered in the order of their priorities.
 
+mod deadlock;
+
+use std::ops::Add;
+
 use model::ClassKind;
 
 use crate::clock::{Clock, Event, Maker};
@@ -582,63 +586,6 @@ impl Fabric {
         }
     }
 
-    /// Whether a port's lane has waited, paused, since `since` or longer.
-    fn is_stuck(&self, port: u32, lane: u8, since: Time) -> bool {
-        let place = self.place(port, lane);
-        let out = &self.lanes[place];
-        let paused = self.ports[port as usize].paused & 1 << lane != 0;
-        paused && !out.queue.is_empty() && self.rest[place].paused_since <= since && out.sent_at <= since
-    }
-
-    /// A circle of ports, each of which has waited since `since` for the next, in a lane; if there is one. A port waits for
-    /// those outputs of its peer's switch in which frames lie that came by it.
-    pub(crate) fn deadlock(&self, packets: &Packets, graph: &Graph, since: Time) -> Option<(u8, Vec<u32>)> {
-        (0..self.rules.lanes.len() as u8).find_map(|lane| {
-            let mut seen = vec![false; self.ports.len()];
-            (0..self.ports.len() as u32)
-                .filter(|&port| self.is_stuck(port, lane, since))
-                .find_map(|port| {
-                    let mut way = Vec::new();
-                    self.circle(packets, graph, lane, since, port, &mut way, &mut seen)
-                })
-                .map(|circle| (lane, circle))
-        })
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "a depth-first search carries its state")]
-    fn circle(
-        &self,
-        packets: &Packets,
-        graph: &Graph,
-        lane: u8,
-        since: Time,
-        port: u32,
-        way: &mut Vec<u32>,
-        seen: &mut [bool],
-    ) -> Option<Vec<u32>> {
-        if let Some(place) = way.iter().position(|&other| other == port) {
-            return Some(way[place..].to_vec());
-        }
-        if std::mem::replace(&mut seen[port as usize], true) || !self.is_stuck(port, lane, since) {
-            return None;
-        }
-        way.push(port);
-        let input = self.ports[port as usize].peer;
-        let node = self.node(input);
-        if node >= self.hosts {
-            for output in graph.ports[node as usize].clone() {
-                let queue = &self.lanes[self.place(output, lane)].queue;
-                if queue.iter(packets).any(|handle| packets[handle].input == input)
-                    && let Some(circle) = self.circle(packets, graph, lane, since, output, way, seen)
-                {
-                    return Some(circle);
-                }
-            }
-        }
-        way.pop();
-        None
-    }
-
     fn rest_of(&self, lane: u8) -> impl Iterator<Item = &LaneRest> {
         self.rest.iter().skip(usize::from(lane)).step_by(self.rules.lanes.len())
     }
@@ -653,10 +600,13 @@ impl Fabric {
         self.rest_of(lane).map(|it| it.marked).sum()
     }
 
-    /// How long transmitters were paused in a lane, all together.
-    pub(crate) fn paused(&self, lane: u8) -> Time {
-        let lanes = self.rest_of(lane);
-        lanes.fold(Time::ZERO, |sum, it| sum + it.paused_for)
+    /// How long transmitters were paused in a lane until `now`, all together.
+    pub(crate) fn paused(&self, lane: u8, now: Time) -> Time {
+        let since = |(port, it): (&Port, &LaneRest)| match port.paused & 1 << lane {
+            0 => it.paused_for,
+            _ => it.paused_for + (now - it.paused_since),
+        };
+        self.ports.iter().zip(self.rest_of(lane)).map(since).fold(Time::ZERO, Time::add)
     }
 
     /// Whether a lane promises that nothing is lost in the physical network.

@@ -268,7 +268,7 @@ impl<L: EventList<Event>> World<L> {
 
     fn deadlock(&self) -> Option<Vec<String>> {
         let since = Time::from_picos(self.clock.now().as_picos().checked_sub(WATCH.as_picos())?);
-        let (_, circle) = self.fabric.deadlock(&self.packets, &self.graph, since)?;
+        let circle = self.fabric.deadlock(&self.packets, &self.graph, since)?;
         let name = |port: u32| {
             let end = &self.graph.ends[port as usize];
             let peer = self.graph.ends[end.peer as usize].node;
@@ -286,6 +286,7 @@ impl<L: EventList<Event>> World<L> {
     }
 
     fn outcome(self, ending: Ending) -> Outcome {
+        let time = self.clock.now().min(self.end);
         let mut defects = Vec::new();
         if let Err(defect) = self.hosts.audit() {
             defects.push(format!("a virtual switch: {defect}"));
@@ -302,7 +303,7 @@ impl<L: EventList<Event>> World<L> {
                 if lost_physical > 0 && self.fabric.is_lossless(lane) {
                     defects.push(format!("class {name}: {lost_physical} frames lost by lossless links"));
                 }
-                let (marked, paused) = (self.fabric.marked(lane), self.fabric.paused(lane));
+                let (marked, paused) = (self.fabric.marked(lane), self.fabric.paused(lane, time));
                 ClassOutcome { name: name.clone(), lost_virtual, lost_physical, marked, paused }
             })
             .collect();
@@ -313,7 +314,7 @@ impl<L: EventList<Event>> World<L> {
         let Tally { segments, retransmitted, timeouts, datagrams } = self.stack.total();
         Outcome {
             ending,
-            time: self.clock.now().min(self.end),
+            time,
             events: self.clock.passed(),
             hops: self.fabric.sent(),
             classes,
