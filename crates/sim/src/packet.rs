@@ -58,6 +58,8 @@ pub(crate) struct Packets {
     free: Option<Handle>,
     /// How many were lost.
     lost: u64,
+    /// Those of them that were datagrams, and that nobody was told of yet: of which flow, and how many bytes.
+    lost_datagrams: Vec<(u32, u16)>,
 }
 
 impl Packets {
@@ -83,7 +85,16 @@ impl Packets {
     /// A packet is lost.
     pub(crate) fn lose(&mut self, handle: Handle) {
         self.lost += 1;
+        if let Load::Datagram { flow, bytes } = self[handle].load {
+            self.lost_datagrams.push((flow, bytes));
+        }
         self.remove(handle);
+    }
+
+    /// A datagram that was lost, once each: its flow and its bytes.
+    #[inline]
+    pub(crate) fn take_lost(&mut self) -> Option<(u32, u16)> {
+        self.lost_datagrams.pop()
     }
 
     /// A packet has arrived.

@@ -23,6 +23,8 @@ pub(crate) struct Note {
     pub about: u32,
     /// Who sent it; the workload's own.
     pub from: u32,
+    /// Whether some of it was lost, and will not arrive: datagrams only.
+    pub lost: bool,
 }
 
 /// One side of a connection. The other side's number differs in the lowest bit.
@@ -59,10 +61,9 @@ struct Sender {
     left: Option<u64>,
     /// When a stream without end stops.
     stop: Time,
-    /// Bytes that are still to arrive, of those that are not lost.
+    /// Bytes that neither have arrived nor are lost.
     due: u64,
     note: Note,
-    stopped: bool,
 }
 
 /// How a flow of datagrams is to be sent.
@@ -260,15 +261,28 @@ impl Stack {
             }
             &Load::Datagram { flow, bytes } => {
                 packets.remove(handle);
-                let sender = &mut self.senders[flow as usize];
-                sender.due = sender.due.saturating_sub(u64::from(bytes));
-                if sender.left == Some(0) && sender.due == 0 && !sender.stopped {
-                    sender.stopped = true;
-                    heard.push(sender.note);
-                    self.done.push(flow);
-                }
+                heard.extend(self.settle(flow, bytes));
             }
         }
+    }
+
+    /// A datagram is lost. The machine that it was for is told, if it was the last of its flow.
+    pub(crate) fn lose(&mut self, hosts: &Hosts, flow: u32, bytes: u16) -> Option<(Note, u32)> {
+        let sender = &mut self.senders[flow as usize];
+        sender.note.lost = true;
+        let to = hosts.machine(sender.to);
+        self.settle(flow, bytes).map(|note| (note, to))
+    }
+
+    /// A datagram is on its way no more. What is to be told, if it was the last of its flow.
+    fn settle(&mut self, flow: u32, bytes: u16) -> Option<Note> {
+        let sender = &mut self.senders[flow as usize];
+        sender.due -= u64::from(bytes);
+        if sender.due > 0 {
+            return None;
+        }
+        self.done.push(flow);
+        Some(sender.note)
     }
 
     /// A timer of an endpoint has run out.
@@ -361,7 +375,6 @@ impl Stack {
             stop,
             due: bytes.unwrap_or(u64::MAX),
             note,
-            stopped: false,
         };
         let flow = match self.done.pop() {
             Some(flow) => {

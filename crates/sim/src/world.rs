@@ -215,6 +215,12 @@ impl<L: EventList<Event>> World<L> {
                     }
                 }
             }
+            while let Some((flow, bytes)) = self.packets.take_lost() {
+                if let Some((note, to)) = self.stack.lose(&self.hosts, flow, bytes) {
+                    self.notes.push(note);
+                    self.tell(to);
+                }
+            }
             while let Some(handle) = self.delivered.pop(&self.packets) {
                 let machine = self.hosts.machine(self.packets[handle].target());
                 let Self { clock, packets, hosts, stack, notes, .. } = &mut self;

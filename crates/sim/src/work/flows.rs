@@ -24,6 +24,8 @@ pub(super) struct Flows {
     gap: Time,
     active: Vec<Row>,
     free: Vec<u32>,
+    /// Flows that are over, and of which something is lost.
+    broken: u64,
 }
 
 impl Flows {
@@ -40,6 +42,7 @@ impl Flows {
             gap: place.gap(it.rate, datagram),
             active: Vec::new(),
             free: Vec::new(),
+            broken: 0,
         }
     }
 
@@ -98,7 +101,11 @@ impl Flows {
         Heard { note, .. }: Heard,
     ) {
         let row = self.active[note.about as usize];
-        with.record.flow(Row { ended: with.clock.now(), ..row });
+        if note.lost {
+            self.broken += 1;
+        } else {
+            with.record.flow(Row { ended: with.clock.now(), ..row });
+        }
         self.free.push(note.about);
         if self.closed {
             self.pause(common, with, note.from);
@@ -107,6 +114,6 @@ impl Flows {
 
     /// Flows that were begun and have not arrived.
     pub(super) fn unfinished(&self) -> u64 {
-        (self.active.len() - self.free.len()) as u64
+        (self.active.len() - self.free.len()) as u64 + self.broken
     }
 }

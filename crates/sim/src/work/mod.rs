@@ -19,11 +19,11 @@ use crate::scenario::{Scenario, Transport, Vms, Workload, WorkloadKind};
 use crate::stack::{Note, Pour, Stack};
 use crate::time::{Pace, Time};
 
-/// A message that has arrived.
+/// A message that has arrived, or of which some is lost and the rest has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
     pub note: Note,
-    /// The machine that it arrived at.
+    /// The machine that it was for.
     pub at: u32,
 }
 
@@ -200,7 +200,7 @@ impl Common {
     }
 
     fn note(&self, step: u16, about: u32, from: u32) -> Note {
-        Note { workload: self.number, step, about, from }
+        Note { workload: self.number, step, about, from, lost: false }
     }
 
     /// Sends a message over the connection that two machines have had all along.

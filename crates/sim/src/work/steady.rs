@@ -26,7 +26,6 @@ pub(super) struct Steady {
     /// TCP at a rate: from one write of a datagram's length to the next.
     paced: Option<Time>,
     begun: Time,
-    arrived: Vec<u64>,
     done: u64,
 }
 
@@ -59,8 +58,8 @@ impl Steady {
         datagram: u16,
         place: &Place<'_>,
     ) -> Self {
-        let (gap, arrived) = (place.gap(None, datagram), vec![0; pairs.len()]);
-        Self { pairs, transport, bytes, datagram, gap, paced: None, begun: Time::ZERO, arrived, done: 0 }
+        let gap = place.gap(None, datagram);
+        Self { pairs, transport, bytes, datagram, gap, paced: None, begun: Time::ZERO, done: 0 }
     }
 
     pub(super) fn start<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
@@ -105,13 +104,9 @@ impl Steady {
         let (from, to) = self.pairs[note.about as usize];
         let now = with.clock.now();
         match (self.transport, self.bytes, self.paced) {
-            (Transport::Tcp, None, paced) => {
-                let bytes = if paced.is_some() { self.datagram.into() } else { CHUNK };
-                self.arrived[note.about as usize] += bytes;
-                if paced.is_none() && now <= common.stop {
-                    common.tell(with, from, to, CHUNK, note);
-                }
-            }
+            (Transport::Tcp, None, None) if now <= common.stop => common.tell(with, from, to, CHUNK, note),
+            (Transport::Tcp, None, _) => {}
+            _ if note.lost => {}
             (_, bytes, _) => {
                 self.done += 1;
                 let bytes = bytes.unwrap_or(0);
