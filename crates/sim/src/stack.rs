@@ -35,6 +35,8 @@ struct End {
     machine: u32,
     to: Target,
     hash: u32,
+    /// The other side's hash, by which a straggler of an earlier connection is told; none once this one is over.
+    peer: Option<u32>,
     lane: u8,
     /// When an event looks at its timers.
     timer_at: Time,
@@ -127,18 +129,20 @@ impl Stack {
         self.opened += 1;
         let hash = mix(self.opened);
         let endpoint = Endpoint::connect_shared(self.config.clone(), hash);
-        let side = |machine: u32, peer: u32, hash: u32, endpoint: Option<Endpoint>| End {
+        let side = |[machine, peer]: [u32; 2], [hash, other]: [u32; 2], endpoint: Option<Endpoint>| End {
             endpoint,
             machine,
             to: hosts.target(peer),
             hash,
+            peer: Some(other),
             lane,
             timer_at: Time::NEVER,
             written: 0,
             due: VecDeque::new(),
             closes: false,
         };
-        let pair = [side(from, to, hash, Some(endpoint)), side(to, from, mix(hash), None)];
+        let [there, back] = [hash, mix(hash)];
+        let pair = [side([from, to], [there, back], Some(endpoint)), side([to, from], [back, there], None)];
         match self.closed.pop() {
             Some(first) => {
                 for (place, end) in (first as usize..).zip(pair) {
@@ -228,11 +232,16 @@ impl Stack {
         handle: Handle,
         heard: &mut Vec<Note>,
     ) {
-        let Packet { load, marked, .. } = &packets[handle];
+        let Packet { load, marked, hash, .. } = &packets[handle];
         match load {
             Load::Segment { end, segment } => {
                 let number = *end;
                 let end = &mut self.ends[number as usize];
+                if end.peer != Some(*hash) {
+                    // A straggler.
+                    packets.remove(handle);
+                    return;
+                }
                 let endpoint = match &mut end.endpoint {
                     Some(endpoint) => {
                         endpoint.handle(clock.instant(), segment, *marked);
@@ -242,7 +251,6 @@ impl Stack {
                         let endpoint = Endpoint::accept_shared(self.config.clone(), end.hash, segment);
                         Some(end.endpoint.insert(endpoint))
                     }
-                    // A straggler of a connection that is gone.
                     None => None,
                 };
                 packets.remove(handle);
@@ -331,31 +339,31 @@ impl Stack {
             hosts.emit(clock, end.machine, burst);
         }
         match endpoint.next_deadline() {
-            Some(due) => {
+            Some(due) if endpoint.state() != tcp::State::TimeWait => {
                 let due = Time::from(due).max(clock.now());
                 if due < end.timer_at {
                     end.timer_at = due;
                     clock.at(due, Maker(hosts.host_of(end.machine)), Event::Timer { end: number });
                 }
             }
-            None if endpoint.is_closed() => self.bury(number),
-            None => {}
+            _ if is_over(endpoint) => self.bury(number),
+            _ => {}
         }
     }
 
-    /// A side is closed; when both are, their places are free.
+    /// A side is over; when both are, their places are free.
     #[cold]
     fn bury(&mut self, number: u32) {
-        let is_closed = |end: &End| end.endpoint.as_ref().is_none_or(Endpoint::is_closed);
         let first = (number & !1) as usize;
         let pair = &mut self.ends[first..first + 2];
-        if !pair.iter().all(is_closed) || pair.iter().all(|end| end.endpoint.is_none()) {
+        if !pair.iter().all(|end| end.endpoint.as_ref().is_some_and(is_over)) {
             return;
         }
         for end in pair {
             if let Some(endpoint) = end.endpoint.take() {
                 self.tally.add(&endpoint.stats());
             }
+            end.peer = None;
         }
         self.closed.push(first as u32);
     }
@@ -420,6 +428,12 @@ impl Stack {
         clock.at(clock.now() + gap, maker, Event::Pace { flow });
     }
 
+    /// How many sides there are places for.
+    #[cfg(test)]
+    pub(crate) fn places(&self) -> usize {
+        self.ends.len()
+    }
+
     /// What all endpoints did, those that are gone included.
     pub(crate) fn total(&self) -> Tally {
         let mut total = self.tally;
@@ -436,4 +450,9 @@ impl Tally {
         self.retransmitted += u64::from(stats.retransmitted);
         self.timeouts += u64::from(stats.timeouts);
     }
+}
+
+/// Whether a side is closed, as far as it knows itself. It need not wait for stragglers: they are told by their hash.
+fn is_over(endpoint: &Endpoint) -> bool {
+    matches!(endpoint.state(), tcp::State::Closed | tcp::State::TimeWait)
 }

@@ -86,6 +86,8 @@ pub struct World<L> {
     lanes: Vec<String>,
     /// Nothing happens after it.
     end: Time,
+    /// When a workload last did something, or a machine was handed something.
+    busy_until: Time,
     queries: u64,
     /// What machines were handed in this event.
     delivered: Queue,
@@ -142,6 +144,7 @@ impl<L: EventList<Event>> World<L> {
             record: Record::new(scenario.run.warmup.into()),
             lanes,
             end: scenario.run.duration.map_or(Time::LAST, Time::from).min(Time::LAST),
+            busy_until: Time::ZERO,
             queries: scenario.run.queries.unwrap_or(u64::MAX),
             delivered: Queue::default(),
             notes: Vec::new(),
@@ -156,16 +159,20 @@ impl<L: EventList<Event>> World<L> {
         world
     }
 
+    /// Runs to the end, and tells of it.
+    pub(crate) fn run(mut self, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
+        let ending = self.go(go_on);
+        self.outcome(ending)
+    }
+
     /// Runs to the end.
-    pub(crate) fn run(mut self, mut go_on: impl FnMut(&Progress) -> bool) -> Outcome {
-        let mut ending = Ending::Done;
-        'events: while let Some(event) = self.clock.next() {
+    fn go(&mut self, mut go_on: impl FnMut(&Progress) -> bool) -> Ending {
+        while let Some(event) = self.clock.next() {
             if self.clock.now() > self.end {
-                break;
+                return Ending::Done;
             }
             if self.clock.passed().is_multiple_of(1 << 16) && !go_on(&self.progress()) {
-                ending = Ending::Stopped;
-                break;
+                return Ending::Stopped;
             }
             match event {
                 Event::Arrive { port, packet } => {
@@ -184,14 +191,15 @@ impl<L: EventList<Event>> World<L> {
                     self.with_hosts(|hosts, with| hosts.send(with, machine, burst))
                 }
                 Event::Timer { end } => {
-                    let Self { clock, packets, hosts, stack, .. } = &mut self;
+                    let Self { clock, packets, hosts, stack, .. } = self;
                     stack.timer(clock, packets, hosts, end);
                 }
                 Event::Pace { flow } => {
-                    let Self { clock, packets, hosts, stack, .. } = &mut self;
+                    let Self { clock, packets, hosts, stack, .. } = self;
                     stack.pace(clock, packets, hosts, flow);
                 }
                 Event::Work { workload, what } => {
+                    self.busy_until = self.clock.now();
                     self.with_work(workload.into(), |work, with| work.go_on(with, what));
                 }
                 Event::Obey { port, lanes, paused } => {
@@ -206,8 +214,7 @@ impl<L: EventList<Event>> World<L> {
                 Event::Tick { host } => self.with_hosts(|hosts, with| hosts.tick(with, host)),
                 Event::Watch => {
                     if let Some(circle) = self.deadlock() {
-                        ending = Ending::Deadlock(circle);
-                        break;
+                        return Ending::Deadlock(circle);
                     }
                     // Alone with nothing to come, it would watch for ever.
                     if !self.clock.is_last() {
@@ -222,18 +229,19 @@ impl<L: EventList<Event>> World<L> {
                 }
             }
             while let Some(handle) = self.delivered.pop(&self.packets) {
+                self.busy_until = self.clock.now();
                 let machine = self.hosts.machine(self.packets[handle].target());
-                let Self { clock, packets, hosts, stack, notes, .. } = &mut self;
+                let Self { clock, packets, hosts, stack, notes, .. } = self;
                 stack.receive(clock, packets, hosts, handle, notes);
                 if !self.notes.is_empty() {
                     self.tell(machine);
                     if self.record.queries().len() as u64 >= self.queries {
-                        break 'events;
+                        return Ending::Done;
                     }
                 }
             }
         }
-        self.outcome(ending)
+        Ending::Done
     }
 
     /// A port may have sent: its host may have more.
@@ -292,7 +300,9 @@ impl<L: EventList<Event>> World<L> {
     }
 
     fn outcome(self, ending: Ending) -> Outcome {
-        let time = self.clock.now().min(self.end);
+        // Timers that nobody needs any more run out later.
+        let is_idle = self.clock.is_last() && self.clock.now() <= self.end;
+        let time = if is_idle { self.busy_until } else { self.clock.now().min(self.end) };
         let mut defects = Vec::new();
         if let Err(defect) = self.hosts.audit() {
             defects.push(format!("a virtual switch: {defect}"));
@@ -332,5 +342,34 @@ impl<L: EventList<Event>> World<L> {
             defects,
             record: self.record,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Plan;
+
+    #[test]
+    fn a_connection_that_is_over_leaves_its_place_to_the_next() {
+        let text = r#"
+version = 1
+name = "places"
+[run]
+duration = "10ms"
+[topology]
+kind = "star"
+servers = 2
+[workload.flows]
+kind = "flows"
+sizes = "2kb"
+gap = "1us"
+closed = true
+"#;
+        let plan = Plan::parse(text).unwrap();
+        let mut world = World::new(plan.first(), Wheel::default());
+        assert_eq!(world.go(|_| true), Ending::Done);
+        assert!(world.record.flows().len() > 200, "{}", world.record.flows().len());
+        assert!(world.stack.places() < 20, "{} places", world.stack.places());
     }
 }

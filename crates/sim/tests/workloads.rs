@@ -64,3 +64,20 @@ closed = true
     );
     assert!(out.unfinished > 8);
 }
+
+#[test]
+fn a_run_without_a_bound_ends_with_its_last_workload() {
+    let out = run(r#"
+version = 1
+name = "end"
+[topology]
+kind = "star"
+servers = 2
+[workload.flows]
+kind = "permutation"
+bytes = "1mb"
+"#);
+    let last = out.record.flows().iter().map(|flow| flow.ended).max().unwrap();
+    // What closes a connection comes a few microseconds later; no timer counts.
+    assert!(out.time >= last && (out.time - last).as_nanos() < 100_000, "{:?} after {last:?}", out.time);
+}
