@@ -182,7 +182,8 @@ impl Fabric {
                 let mut it = LanePort { room, ..LanePort::default() };
                 let mut hysteresis = 0;
                 if lane.lossless {
-                    if let Some(thresholds) = fabric.pfc.thresholds(end.link, frame, it.room) {
+                    let pfc = if is_host { fabric.pfc.of_nic() } else { fabric.pfc };
+                    if let Some(thresholds) = pfc.thresholds(end.link, frame, it.room) {
                         (it.xoff, hysteresis) = (thresholds.xoff, thresholds.xoff - thresholds.xon);
                         it.room = thresholds.xoff + thresholds.headroom;
                     }

@@ -438,7 +438,7 @@ proptest! {
         let points = points.keys().zip(shares).map(|(value, share)| format!("[{:?}, {share:?}]", *value as f64 / 3.0));
         let points: Vec<String> = points.collect();
         let text = format!(
-            "{}[link]\nrate = \"{bits}bit\"\n[fabric]\nbuffer = {{ kind = \"shared\", bytes = \"1gb\", alpha = {alpha:?} }}\n\
+            "{}[link]\nrate = \"{bits}bit\"\n[fabric]\nnic_queue = \"1gb\"\nbuffer = {{ kind = \"shared\", bytes = \"1gb\", alpha = {alpha:?} }}\n\
              [distribution.own]\npoints = [{}, [1e18, 1]]\n[workload.bulk]\nkind = \"flows\"\nsizes = \"own\"\n\
              arrivals = \"log-normal({sigma})\"\nload = {load:?}\n",
             SMALL.replace("\"1s\"", &format!("\"{ns}ns\"\nseed = {seed}")),

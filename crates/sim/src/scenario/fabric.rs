@@ -154,6 +154,11 @@ impl Pfc {
         (fits && sane).then_some(Thresholds { xoff, xon, headroom })
     }
 
+    /// The same for NICs, whose memory is another: their thresholds are computed.
+    pub fn of_nic(&self) -> Self {
+        Self { xoff: None, xon: None, ..*self }
+    }
+
     /// How long a pause lasts on `link` that is not renewed.
     pub fn expiry(&self, link: Link) -> Span {
         // 802.3 annex 31B: a quantum is 512 bit times, which are 64 bytes, and 65,535 is the most a frame can say.

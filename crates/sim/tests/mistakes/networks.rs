@@ -20,6 +20,11 @@ fn a_network_can_be_built() {
         ),
         (
             star,
+            "kind = \"ring\"\nswitches = 10001\nservers = 1",
+            "line 6, column 2: `topology`: that makes 10001 switches: at most 10000 can be simulated",
+        ),
+        (
+            star,
             "kind = \"ring\"\nswitches = 2\nservers = 2",
             "line 8, column 12: `topology.switches`: a ring has at least 3 switches",
         ),
@@ -123,6 +128,14 @@ fn machines_are_there() {
             "line 15, column 15: `virtual.vms.any`: `any` means every machine: give the role another name",
         ),
         (
+            "[virtual]\nvms = { vm = 1023 }\n[class.default]\n[class.other]\npriority = 1",
+            "line 15, column 1: `virtual.vms`: a virtual switch has ports for each class and 1022 machines, not 1023",
+        ),
+        (
+            "[virtual]\nrate = \"999bit\"",
+            "line 15, column 8: `virtual.rate`: a virtual NIC's rate lies in 1kbit to 10tbit",
+        ),
+        (
             "[virtual]\nvms = { vm = 2 }\nswitch = false",
             "line 16, column 10: `virtual.switch`: without a virtual switch a server has one machine: write `vms = { vm = 1 }`",
         ),
@@ -138,6 +151,10 @@ fn queues_hold_what_is_promised() {
         (
             "[fabric]\nnic_queue = \"1kb\"",
             "line 15, column 13: `fabric.nic_queue`: it holds not even one frame: write at least 1500b",
+        ),
+        (
+            "[fabric]\nnic_queue = \"13kb\"",
+            "line 15, column 13: `fabric.nic_queue`: what a virtual switch has no room for yet waits here until its sender is paused, and 10263b after that: write at least 13263b, or `flow_control.physical = \"lossy\"`",
         ),
         (
             "[virtual]\negress = \"1499b\"",

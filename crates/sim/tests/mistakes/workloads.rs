@@ -41,6 +41,11 @@ fn a_run_ends_and_something_of_it_counts() {
         ("\"1s\"", "\"0s\"", "line 5, column 12: `run.duration`: nothing can happen in no time: raise it"),
         (
             "\"1s\"",
+            "\"289000min\"",
+            "line 5, column 12: `run.duration`: time counts in picoseconds, which last for 200 days: lower it",
+        ),
+        (
+            "\"1s\"",
             "\"1s\"\nwarmup = \"1s\"",
             "line 6, column 10: `run.warmup`: the run would end before anything counts: lower it, or raise `duration`",
         ),
@@ -135,6 +140,10 @@ fn workloads_have_somebody_to_do_something_with() {
         (
             flows("load = 0.1\nrate = \"1gbit\""),
             "line 18, column 8: `workload.flows.rate`: TCP finds its own rate: leave it out, or write `transport = \"udp\"`",
+        ),
+        (
+            flows("load = 0.1\ntransport = \"udp\"\nrate = \"1001gbit\""),
+            "line 19, column 8: `workload.flows.rate`: a sender's rate lies in 1kbit to 1tbit",
         ),
         (
             flows("load = 0.1\nstart = \"2s\""),

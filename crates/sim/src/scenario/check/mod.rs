@@ -22,6 +22,8 @@ const MOST_CABLES: u64 = 1_000_000;
 const MOST_PAIRS: u64 = 10_000_000;
 /// No message and no buffer is larger: 1 TiB.
 const MOST_BYTES: u64 = 1 << 40;
+/// No run is longer.
+const LONGEST: Span = Span::from_secs(200 * 24 * 3600);
 const MOST_POINTS: usize = 10_000;
 const MOST_WORKLOADS: usize = 1_000;
 
@@ -94,6 +96,11 @@ impl Check<'_> {
             run.duration != Some(Span::ZERO),
             "run.duration",
             "nothing can happen in no time: raise it",
+        );
+        self.ensure(
+            run.duration.is_none_or(|most| most <= LONGEST),
+            "run.duration",
+            "time counts in picoseconds, which last for 200 days: lower it",
         );
         self.ensure(
             run.time_limit != Some(Span::ZERO),

@@ -4,8 +4,10 @@ use super::*;
 use crate::scenario::{Buffer, Fabric, Layer, Tier};
 use units::{Bytes, Rate};
 
-/// A virtual switch has so many ports, of which one is its uplink.
-const MOST_VMS_PER_SERVER: u64 = 1023;
+/// A virtual switch has so many ports; each class has one of them for its uplink.
+const MOST_PORTS: u64 = 1024;
+/// Ways are kept from each switch to each other.
+const MOST_SWITCHES: u64 = 10_000;
 
 impl Check<'_> {
     pub(super) fn classes(&mut self) {
@@ -82,6 +84,13 @@ impl Check<'_> {
                 format!("that makes {ends} servers and clients: at most {MOST_SERVERS} can be simulated");
             self.complain("topology", what);
         }
+        let switches = topology.switches().iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
+        if switches > MOST_SWITCHES {
+            self.complain(
+                "topology",
+                format!("that makes {switches} switches: at most {MOST_SWITCHES} can be simulated"),
+            );
+        }
         let cables = topology
             .layers(self.scenario.link)
             .iter()
@@ -97,7 +106,6 @@ impl Check<'_> {
     pub(super) fn links(&mut self) {
         let it = self.scenario;
         let layers = it.topology.layers(it.link);
-        let (fastest, slowest) = (Rate::from_gbit(10_000), Rate::from_bits_per_sec(1000));
         let changed = layers.iter().map(|layer| (format!("topology.{}", layer.name), layer.link));
         for (path, link) in std::iter::once(("link".to_owned(), it.link)).chain(changed) {
             // What a layer does not change is complained about once, for all.
@@ -108,11 +116,7 @@ impl Check<'_> {
             }
             if is_own(link.rate != it.link.rate) {
                 let what = "a link's rate lies in 1kbit to 10tbit";
-                self.ensure(
-                    Some(link.rate) >= slowest && link.rate <= fastest,
-                    &format!("{path}.rate"),
-                    what,
-                );
+                self.ensure(is_rate(link.rate), &format!("{path}.rate"), what);
             }
         }
         self.ensure(
@@ -130,6 +134,8 @@ impl Check<'_> {
             "virtual.encapsulation",
             "at most 1000b are put around a packet: lower it",
         );
+        let what = "a virtual NIC's rate lies in 1kbit to 10tbit";
+        self.ensure(it.rate.is_none_or(is_rate), "virtual.rate", what);
         let per_server = it.vms_per_server();
         for (role, count) in &it.vms {
             let path = format!("virtual.vms.{role}");
@@ -145,9 +151,10 @@ impl Check<'_> {
             "virtual.vms",
             "a server has at least one machine: write `vms = { vm = 1 }`",
         );
-        if per_server > MOST_VMS_PER_SERVER {
+        let most = MOST_PORTS.saturating_sub(self.scenario.classes.len() as u64);
+        if per_server > most {
             let what =
-                format!("a virtual switch has ports for {MOST_VMS_PER_SERVER} machines, not {per_server}");
+                format!("a virtual switch has ports for each class and {most} machines, not {per_server}");
             self.complain("virtual.vms", what);
         } else if per_server.saturating_mul(self.scenario.topology.servers().min(MOST_SERVERS)) > MOST_VMS {
             self.complain(
@@ -219,6 +226,16 @@ impl Check<'_> {
         match buffer {
             Buffer::PrivateInput { bytes } | Buffer::PerOutput { bytes } => self.thresholds(bytes),
             Buffer::Shared { bytes, .. } => self.headroom(bytes, lossless as u64),
+        }
+        let (link, frame) = (it.topology.access(it.link), it.longest_frame());
+        if it.virtual_network.switch && pfc.of_nic().thresholds(link, frame, nic_queue.0).is_none() {
+            let headroom = pfc.headroom(link, frame);
+            let what = format!(
+                "what a virtual switch has no room for yet waits here until its sender is paused, and {headroom}b after that: \
+                 write at least {}b, or `flow_control.physical = \"lossy\"`",
+                headroom.saturating_add(2 * frame)
+            );
+            self.complain("fabric.nic_queue", what);
         }
     }
 
@@ -335,4 +352,9 @@ impl Check<'_> {
             );
         }
     }
+}
+
+/// Whether time at this rate can be counted: neither too coarsely nor for too long.
+fn is_rate(rate: Rate) -> bool {
+    (1_000..=10_000_000_000_000).contains(&rate.bits_per_sec())
 }

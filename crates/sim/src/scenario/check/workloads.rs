@@ -6,7 +6,7 @@ use crate::scenario::{
     AllToAll, Flows, Incast, PartitionAggregate, Permutation, Sizes, Stream, Workload, WorkloadKind,
 };
 use traffic::Known;
-use units::Bytes;
+use units::{Bytes, Rate};
 
 /// What IPv4 and UDP put before a datagram's payload.
 const UDP_HEADERS: u64 = 28;
@@ -230,6 +230,7 @@ impl Check<'_> {
             &of.field("rate"),
             "TCP finds its own rate: leave it out, or write `transport = \"udp\"`",
         );
+        self.rate(of, it.rate);
     }
 
     fn stream(&mut self, of: &Of<'_>, it: &Stream) {
@@ -256,6 +257,13 @@ impl Check<'_> {
             &of.field("datagram"),
             what,
         );
+        self.rate(of, it.rate);
+    }
+
+    /// Bytes can be told apart in time.
+    fn rate(&mut self, of: &Of<'_>, rate: Option<Rate>) {
+        let sane = rate.is_none_or(|rate| (1_000..=1_000_000_000_000).contains(&rate.bits_per_sec()));
+        self.ensure(sane, &of.field("rate"), "a sender's rate lies in 1kbit to 1tbit");
     }
 
     fn messages(&mut self, of: &Of<'_>, messages: &[(&str, Bytes)]) {
