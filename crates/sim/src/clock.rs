@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Renew { port: u32, lane: u8 },
     /// A pause of this port's transmitter runs out.
     Expire { port: u32, lane: u8 },
-    /// What a machine's stack has sent reaches its virtual NIC.
+    /// What a machine's stack has sent reaches its virtual NIC; or that may send again what it has.
     Send { machine: u32, burst: Burst },
     /// Something falls due in a host's virtual switch.
     Tick { host: u32 },
@@ -38,6 +38,13 @@ pub(crate) enum Event {
 pub(crate) struct Burst(pub Handle);
 
 impl Burst {
+    /// Nothing.
+    pub(crate) const NONE: Self = Self(Handle::NONE);
+
+    pub(crate) fn first(self) -> Option<Handle> {
+        (!self.0.is_none()).then_some(self.0)
+    }
+
     pub(crate) fn of(queue: &Queue) -> Option<Self> {
         queue.head().map(Self)
     }

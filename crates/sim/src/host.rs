@@ -24,7 +24,7 @@ use crate::fabric::Fabric;
 use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue, Target};
 use crate::scenario::{self, Scenario};
-use crate::time::Time;
+use crate::time::{Pace, Time};
 
 /// What all hosts have in common.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ struct Rules {
     /// What a NIC queues, in bytes.
     nic_queue: u64,
     stack_delay: Time,
+    /// The pace of a virtual NIC, if it has a rate.
+    pace: Option<Pace>,
 }
 
 /// A class, in the virtual network.
@@ -77,7 +79,10 @@ struct Bridge {
 struct Machine {
     host: u32,
     slot: u16,
-    /// By lane: what has left the stack, and the switch has no room for yet.
+    /// What has left the stack, and is still to pass a virtual NIC that has a rate; and when that can send again.
+    outbox: Queue,
+    free_at: Time,
+    /// By lane: what has left the virtual NIC, and the switch has no room for yet.
     backlog: Vec<Queue>,
 }
 
@@ -124,6 +129,8 @@ impl Hosts {
             machines.extend((0..count).map(|slot| Machine {
                 host: number,
                 slot: slot as u16,
+                outbox: Queue::default(),
+                free_at: Time::ZERO,
                 backlog: vec![Queue::default(); lanes.len()],
             }));
             hosts.push(Host {
@@ -136,8 +143,12 @@ impl Hosts {
                 holds: false,
             });
         }
-        let rules =
-            Rules { nic_queue: scenario.fabric.nic_queue.0, stack_delay: network.stack_delay.into(), lanes };
+        let rules = Rules {
+            nic_queue: scenario.fabric.nic_queue.0,
+            stack_delay: network.stack_delay.into(),
+            pace: network.rate.map(Pace::of),
+            lanes,
+        };
         let lost = vec![0; rules.lanes.len()];
         Self { rules, hosts, machines, lost }
     }
@@ -161,10 +172,11 @@ impl Hosts {
         self.machines[machine as usize].host
     }
 
-    /// Whether a machine's virtual NIC still has frames of a lane that its switch has no room for: a socket that blocks
-    /// would, now.
+    /// Whether a machine's virtual NIC still has frames that are not sent, or that its switch has no room for in a lane: a
+    /// socket that blocks would, now.
     pub(crate) fn is_blocked(&self, machine: u32, lane: u8) -> bool {
-        !self.machines[machine as usize].backlog[usize::from(lane)].is_empty()
+        let it = &self.machines[machine as usize];
+        !it.outbox.is_empty() || !it.backlog[usize::from(lane)].is_empty()
     }
 
     /// A machine's stack begins to send. Stacks and applications live by a clock that is late by the stack's delay: what
@@ -183,13 +195,22 @@ impl Hosts {
         machine: u32,
         burst: Burst,
     ) {
-        let Machine { host, backlog, .. } = &mut self.machines[machine as usize];
-        let (host, was_blocked) = (*host, backlog.iter().any(|queue| !queue.is_empty()));
-        let mut next = Some(burst.0);
+        let it = &mut self.machines[machine as usize];
+        let (host, was_blocked) = (it.host, it.backlog.iter().any(|queue| !queue.is_empty()));
+        let (was_busy, mut next) = (!it.outbox.is_empty(), burst.first());
+        let is_due = next.is_none();
         while let Some(handle) = next {
             next = Queue::after(with.packets, handle);
             let lane = with.packets[handle].lane;
-            backlog[usize::from(lane)].push(with.packets, handle);
+            let queue =
+                if self.rules.pace.is_some() { &mut it.outbox } else { &mut it.backlog[usize::from(lane)] };
+            queue.push(with.packets, handle);
+        }
+        if let Some(pace) = self.rules.pace {
+            if was_busy && !is_due {
+                return;
+            }
+            it.let_out(with, machine, pace);
         }
         self.hosts[host as usize].blocked += u32::from(!was_blocked);
         self.offer(with, machine);
@@ -199,7 +220,7 @@ impl Hosts {
     /// Has the switch take what a machine has, as far as there is room.
     fn offer<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32) {
         let Self { rules, hosts, machines, lost } = self;
-        let Machine { host: number, slot, backlog } = &mut machines[machine as usize];
+        let Machine { host: number, slot, backlog, .. } = &mut machines[machine as usize];
         let host = &mut hosts[*number as usize];
         let now = with.clock.instant();
         let mut is_left = false;
@@ -464,6 +485,23 @@ impl Hosts {
     /// Proves the switches' books: see [`Switch::audit`].
     pub(crate) fn audit(&self) -> Result<(), lossless::Defect> {
         self.hosts.iter().filter_map(|host| host.bridge.as_ref()).try_for_each(|bridge| bridge.switch.audit())
+    }
+}
+
+impl Machine {
+    /// Lets go what a virtual NIC's pace allows now. An event without a burst says when it allows the next.
+    fn let_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32, pace: Pace) {
+        let now = with.clock.now();
+        while let Some(handle) = self.outbox.head() {
+            if self.free_at > now {
+                with.clock.at(self.free_at, Maker(self.host), Event::Send { machine, burst: Burst::NONE });
+                return;
+            }
+            self.outbox.pop(with.packets);
+            let (lane, bytes) = (with.packets[handle].lane, with.packets[handle].bytes);
+            self.free_at = now + pace.time_for(bytes);
+            self.backlog[usize::from(lane)].push(with.packets, handle);
+        }
     }
 }
 

@@ -44,3 +44,34 @@ fn a_lossy_virtual_switch_loses_what_it_has_no_room_for_and_pauses_nobody() {
     let lossless = two_slow_receivers("lossless");
     assert!(lossless.lost_virtual == 0 && lossless.paused > sim::Time::ZERO, "{lossless:?}");
 }
+
+#[test]
+fn a_virtual_nic_sends_no_faster_than_its_rate() {
+    for transport in ["tcp", "udp"] {
+        let stream = |to| {
+            format!(
+                "[workload.to{to}]\nkind = \"stream\"\nsource = \"vm@0\"\ndestination = \"vm@{to}\"\n\
+                 transport = \"{transport}\"\n"
+            )
+        };
+        let text = r#"
+version = 1
+name = "rate"
+[run]
+duration = "100ms"
+[topology]
+kind = "star"
+servers = 5
+[virtual]
+rate = "1gbit"
+[tcp]
+delayed_ack = "0ns"
+"#;
+        let out = run(&(text.to_owned() + &(1..5).map(stream).collect::<String>()));
+        // Frames of 1500 bytes, of which each takes two links, as does each acknowledgement.
+        let ways = if transport == "tcp" { 4.0 } else { 2.0 };
+        let frames = out.hops as f64 / ways;
+        let most = 0.1 * 1e9 / 12_000.0;
+        assert!((0.97..1.01).contains(&(frames / most)), "{transport}: {frames} frames, not {most}");
+    }
+}
