@@ -401,3 +401,30 @@ impl Sender {
         self.scoreboard.last_missing().filter(|index| !self.scoreboard.get(*index).again)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+    use crate::scoreboard::Sent;
+    use units::Span;
+
+    #[test]
+    fn what_the_other_side_has_thrown_away_is_sent_again() {
+        // RFC 2018 §8: the first segment was reported, and is not acknowledged all the same.
+        let config = Profile::Linux2013.config();
+        let mut sender = Sender::new(&config, 1);
+        sender.open(0, 10_000);
+        let start = sender.una;
+        for seq in [start, start + 100] {
+            let sent_at = Instant::ZERO;
+            let sent = Sent { seq, sent_at, len: 100, fin: false, again: false, fate: Fate::InFlight };
+            sender.scoreboard.push(sent);
+        }
+        sender.next = start + 200;
+        let mut news = Delivery::new(Instant::ZERO, Span::ZERO, None);
+        sender.scoreboard.sack(start, start + 100, &mut news);
+        sender.on_timeout(&config, Instant::from_nanos(1_000_000_000));
+        assert_eq!((sender.scoreboard.first_lost(), sender.scoreboard.lost()), (Some(0), 2));
+    }
+}

@@ -435,3 +435,17 @@ fn delayed_duplicates_of_an_earlier_stamp_are_refused() {
     let answer = world.server().poll_transmit(now).unwrap();
     assert_eq!((answer.len, answer.ack), (0, old.seq.wrapping_add(2000)));
 }
+
+#[test]
+fn the_window_that_a_syn_offers_is_not_shifted() {
+    // RFC 7323 §2.2. No more than 65,535 bytes leave before the first acknowledgement, which can offer more.
+    let config = Config { initial_window: 100, ..config() };
+    let mut world = World::new(&config, steady(DELAY));
+    world.client.write(100_000);
+    world.run_until(|world| world.client.is_established());
+    let start = world.now;
+    world.run_for(Span::from_millis(5));
+    let first: u64 =
+        world.sent_by(Side::Client).filter(|it| it.at == start).map(|it| u64::from(it.segment.len)).sum();
+    assert_eq!(first, 65_000);
+}

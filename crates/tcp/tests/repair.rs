@@ -337,3 +337,26 @@ fn duplicates_of_what_was_sent_before_a_timeout_start_no_recovery() {
     assert_eq!((stats.timeouts, stats.fast_recoveries), (1, 0), "{stats:?}");
     assert!(stats.retransmitted > 3, "{stats:?}");
 }
+
+#[test]
+fn timeouts_without_progress_halve_once() {
+    // RFC 5681 §3.1: the threshold is of what was in flight before the first of them. Nothing passes, and then neither do
+    // two copies of the first segment.
+    let config = Config { initial_window: 10, ..config(Profile::Linux2013) };
+    let lost: Vec<usize> = (1..=12).collect();
+    let stats = send(&config, 10, &lost).0.client.stats();
+    assert_eq!((stats.timeouts, stats.ssthresh), (3, Some(5)), "{stats:?}");
+}
+
+#[test]
+fn a_window_that_has_fallen_too_far_is_refilled_by_two_for_each_that_arrives() {
+    let config = Config { initial_window: 20, ..config(Profile::Linux) };
+    let lost: Vec<usize> = (1..=14).collect();
+    let (world, data) = send(&config, 40, &lost);
+    // RFC 6937 §3.1, far below the threshold of ten. Of six reports the first two let something new go (RFC 3042), and the
+    // others one copy each. A round trip later there are two more such reports, and four that move the stream on: those let
+    // two go.
+    let sent_at = |ms: &str| data.split(' ').filter(|it| it.starts_with(ms)).count();
+    assert_eq!([sent_at("0:"), sent_at("10:"), sent_at("20:")], [20, 6, 10], "{data}");
+    assert_eq!(world.client.stats().ssthresh, Some(10));
+}
