@@ -75,3 +75,76 @@ delayed_ack = "0ns"
         assert!((0.97..1.01).contains(&(frames / most)), "{transport}: {frames} frames, not {most}");
     }
 }
+
+#[test]
+fn a_virtual_switch_serves_classes_by_their_weights() {
+    let out = run(r#"
+version = 1
+name = "weights"
+[topology]
+kind = "star"
+servers = 3
+[virtual]
+rate = "1gbit"
+scheduling = "weighted"
+[class.heavy]
+priority = 1
+weight = 3
+[class.light]
+priority = 5
+[workload.a]
+kind = "incast"
+class = "heavy"
+senders = "vm@1"
+receiver = "vm@0"
+bytes = "3mb"
+[workload.b]
+kind = "incast"
+class = "light"
+senders = "vm@2"
+receiver = "vm@0"
+bytes = "3mb"
+"#);
+    // In segments of 1394 bytes, frames of 1500: while both send, three of four are of the heavier.
+    let alone = 3e6 / 1394.0 * 12_000.0 / 1e9;
+    let queries = out.record.queries();
+    let times: Vec<f64> =
+        queries.iter().map(|query| (query.ended - query.begun).as_secs_f64() / alone).collect();
+    assert_eq!(queries[0].workload, 0);
+    assert!((times[0] / (4.0 / 3.0) - 1.0).abs() < 0.03 && (times[1] / 2.0 - 1.0).abs() < 0.03, "{times:?}");
+}
+
+#[test]
+fn senders_hear_of_marks() {
+    // A sender that heeds them fills no memory of 300 kB behind a link of a tenth of its own.
+    let lost = |ecn: bool| {
+        let out = run(&format!(
+            r#"
+version = 1
+name = "marks"
+[flow_control]
+physical = "lossy"
+[topology]
+kind = "dumbbell"
+left = 1
+right = 1
+bottleneck.rate = "1gbit"
+[fabric]
+buffer = {{ kind = "per-output", bytes = "300kb" }}
+[tcp]
+control = "reno"
+ecn = {ecn}
+[class.marked]
+ecn = "60kb"
+[workload.flow]
+kind = "incast"
+class = "marked"
+senders = "vm@0"
+receiver = "vm@1"
+bytes = "10mb"
+"#
+        ));
+        out.classes[0].lost_physical
+    };
+    assert!(lost(true) == 0 && lost(false) > 0);
+}

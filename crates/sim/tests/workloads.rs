@@ -3,7 +3,7 @@
 mod common;
 
 use common::run;
-use sim::Ending;
+use sim::{Ending, Outcome};
 
 #[test]
 fn a_stream_of_datagrams_ends_at_its_stop() {
@@ -80,4 +80,99 @@ bytes = "1mb"
     let last = out.record.flows().iter().map(|flow| flow.ended).max().unwrap();
     // What closes a connection comes a few microseconds later; no timer counts.
     assert!(out.time >= last && (out.time - last).as_nanos() < 100_000, "{:?} after {last:?}", out.time);
+}
+
+/// Flows of 20 kB from each of four machines.
+fn four_sources(more: &str) -> Outcome {
+    run(&format!(
+        r#"
+version = 1
+name = "sources"
+[run]
+duration = "5ms"
+warmup = "1ms"
+[topology]
+kind = "star"
+servers = 4
+[workload.flows]
+kind = "flows"
+sizes = "20kb"
+gap = "20us"
+{more}
+"#
+    ))
+}
+
+/// Whether a source ever has two flows at once.
+fn overlap(out: &Outcome) -> bool {
+    let flows = out.record.flows();
+    flows.iter().enumerate().any(|(place, one)| {
+        let others = flows[..place].iter().filter(|other| other.from == one.from);
+        others.into_iter().any(|other| other.begun < one.ended && one.begun < other.ended)
+    })
+}
+
+#[test]
+fn a_source_that_waits_has_one_flow_at_a_time() {
+    let (waiting, others) = (four_sources("closed = true"), four_sources(""));
+    assert!(waiting.record.flows().len() > 100 && !overlap(&waiting));
+    assert!(overlap(&others));
+}
+
+#[test]
+fn what_begins_in_the_warmup_does_not_count_and_nothing_begins_after_the_stop() {
+    let out = four_sources("stop = \"3ms\"");
+    let begun: Vec<u64> = out.record.flows().iter().map(|flow| flow.begun.as_nanos()).collect();
+    let (first, last) = (begun.iter().min().unwrap(), begun.iter().max().unwrap());
+    // Four sources each 20 µs: 100 µs without any would be one in e^20.
+    assert!(
+        (1_000_000..1_100_000).contains(first) && (2_900_000..=3_000_000).contains(last),
+        "{first} {last}"
+    );
+}
+
+/// Queries of one server, and of one more far away.
+fn queries(more: &str) -> Outcome {
+    run(&format!(
+        r#"
+version = 1
+name = "queries"
+[run]
+queries = 400
+warmup = "1ms"
+[flow_control]
+physical = "lossy"
+[topology]
+kind = "dumbbell"
+left = 5
+right = 1
+bottleneck.delay = "1ms"
+[workload.queries]
+kind = "partition-aggregate"
+aggregators = "vm@0-3"
+request = "1kb"
+reply = "1kb"
+{more}
+"#
+    ))
+}
+
+#[test]
+fn an_aggregator_that_waits_has_one_query_at_a_time_and_each_has_one() {
+    let out = queries("workers = \"vm@4\"\ngap = \"20us\"\nclosed = true");
+    let queries = out.record.queries();
+    assert!(queries.iter().all(|query| query.begun.as_nanos() >= 1_000_000));
+    for aggregator in 0..4 {
+        let mut of: Vec<_> = queries.iter().filter(|query| query.at == aggregator).collect();
+        of.sort_by_key(|query| query.begun);
+        assert!(of.len() > 50 && of.windows(2).all(|pair| pair[0].ended <= pair[1].begun));
+    }
+}
+
+#[test]
+fn a_query_draws_whom_it_asks() {
+    let out = queries("workers = \"vm@4-5\"\nfan_out = 1\ngap = \"100us\"");
+    let far = out.record.queries().iter().filter(|query| (query.ended - query.begun).as_nanos() > 2_000_000);
+    // Half of 400, five deviations of 10.
+    assert!((150..250).contains(&far.count()));
 }
