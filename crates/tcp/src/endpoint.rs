@@ -66,7 +66,7 @@ pub struct Stats {
 
 /// One side of one connection.
 #[derive(Clone, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub struct Endpoint {
     config: Arc<Config>,
     clock: StampClock,
@@ -144,7 +144,7 @@ impl Endpoint {
 
     /// The application has read `bytes`; not needed if it reads at once ([`Config::auto_read`]).
     pub fn read(&mut self, bytes: u64) {
-        self.receive.consume(bytes);
+        self.receive.consume(&self.config, bytes);
     }
 
     /// The application has nothing more to send. What it wrote is sent first.
@@ -207,7 +207,7 @@ impl Endpoint {
         if self.is_outdated(segment) {
             // RFC 7323 §5.3. One that carries nothing was overtaken, and has no news.
             if segment.sequence_len() > 0 && !flags.contains(Flags::RST) {
-                self.receive.repeated(seq, segment.sequence_len());
+                self.receive.repeated(&self.config, seq, segment.sequence_len());
             }
             return;
         }
@@ -215,7 +215,7 @@ impl Endpoint {
             return;
         }
         if !self.receive.is_acceptable(seq, segment.sequence_len()) {
-            self.receive.repeated(seq, segment.sequence_len());
+            self.receive.repeated(&self.config, seq, segment.sequence_len());
             return;
         }
         if let Some(stamps) = segment.timestamps
@@ -326,14 +326,14 @@ impl Endpoint {
         }
         if self.receive.is_finished() {
             // Again: our acknowledgement was lost.
-            self.receive.repeated(seq, segment.sequence_len());
+            self.receive.repeated(&self.config, seq, segment.sequence_len());
             if self.state == State::TimeWait {
                 self.wait(now);
             }
             return;
         }
         self.receive.observe(congestion_experienced, segment.flags.contains(Flags::CWR));
-        self.receive.take(now, &self.send.rtt, &self.config.rto, seq, segment.len, fin);
+        self.receive.take(&self.config, now, &self.send.rtt, seq, segment.len, fin);
         if self.receive.is_finished() {
             match self.state {
                 State::Established => self.state = State::CloseWait,
@@ -498,7 +498,7 @@ impl Endpoint {
             window_scale: scales.then_some(self.receive.shift),
             sack_permitted: self.send.sack,
         });
-        syn.window = self.receive.offer(0);
+        syn.window = self.receive.offer(&self.config, 0);
         if answers {
             syn.flags |= Flags::ACK;
             if self.send.ecn {
@@ -532,7 +532,7 @@ impl Endpoint {
                 segment.flags |= Flags::CWR;
             }
         }
-        self.receive.answered(now);
+        self.receive.answered(&self.config, now);
         self.receive.told();
         segment
     }
@@ -549,7 +549,7 @@ impl Endpoint {
     #[inline]
     fn acknowledgement(&mut self, now: Instant) -> Segment {
         self.sent += 1;
-        let window = self.receive.offer(self.receive.shift);
+        let window = self.receive.offer(&self.config, self.receive.shift);
         let flags = if self.receive.echoes() { Flags::ACK | Flags::ECE } else { Flags::ACK };
         let ecn_capable = self.send.ecn && self.send.algorithm.needs_ecn();
         let seq = self.send.next as u32;

@@ -12,7 +12,7 @@ use units::{Instant, Span};
 
 use crate::rtt::Rtt;
 use crate::segment::{SackBlocks, first};
-use crate::{Config, NEVER, Rto};
+use crate::{Config, NEVER};
 
 /// So many acknowledgements that expect the same are sent at once: enough for the sender to believe in a loss.
 const TELLING: u8 = 3;
@@ -44,11 +44,11 @@ pub(crate) enum Echo {
     Exact,
 }
 
-/// The receiving half.
+/// The receiving half. What every segment looks at fills two cache lines: there are many endpoints, and few of them in
+/// cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Receiver {
-    /// The position of the stream's first byte.
-    start: u64,
     /// The next position that is expected, RCV.NXT.
     pub next: u64,
     /// Up to where it was offered. It never moves back.
@@ -57,39 +57,35 @@ pub(crate) struct Receiver {
     read: u64,
     /// Up to where it was acknowledged.
     acked: u64,
+    /// The position of the stream's first byte.
+    start: u64,
     /// Where the stream ends, once that is known.
     end: u64,
-    /// What lies beyond a gap, the most recent last.
-    ranges: Vec<Range>,
-    /// What arrived twice and is to be reported.
-    duplicate: Option<(u32, u32)>,
-    owed: Owed,
-    /// An acknowledgement of what was there before the marks changed, and whether it says so.
-    before: Option<(u64, bool)>,
-    heard_at: Instant,
-    buffer: u32,
-    delay: Span,
-    /// How long a report of what is out of order waits at most.
-    sack_delay: Span,
-    /// How many of them were sent at once since `next` was `reported_at`, and how many wait.
-    reported_at: u64,
-    reported: u8,
-    held: u8,
+    /// The timestamp to echo, TS.Recent.
+    pub stamp: u32,
     /// Payload in a full segment.
     pub mss: u16,
     /// How many acknowledgements are still sent at once.
     quick: u8,
-    most_quick: u8,
     /// Whether the application answers what it receives, so that acknowledgements travel with its data.
     interactive: bool,
-    auto_read: bool,
     /// By how many bits the windows it offers are shifted.
     pub shift: u8,
     pub sack: bool,
     pub echo: Echo,
     marked: bool,
-    /// The timestamp to echo, TS.Recent.
-    pub stamp: u32,
+    owed: Owed,
+    heard_at: Instant,
+    /// What lies beyond a gap, the most recent last.
+    ranges: Vec<Range>,
+    /// What arrived twice and is to be reported.
+    duplicate: Option<(u32, u32)>,
+    /// How many reports of what is out of order were sent at once since `next` was `reported_at`, and how many wait.
+    reported: u8,
+    held: u8,
+    reported_at: u64,
+    /// An acknowledgement of what was there before the marks changed, and whether it says so.
+    before: Option<(u64, bool)>,
 }
 
 impl Receiver {
@@ -109,17 +105,12 @@ impl Receiver {
             owed: Owed::Nothing,
             before: None,
             heard_at: Instant::ZERO,
-            buffer: config.receive_buffer.min(1 << 30),
-            delay: config.delayed_ack,
-            sack_delay: config.sack_delay,
             reported_at: 0,
             reported: 0,
             held: 0,
             mss: config.mss,
             quick: config.quick_acks,
-            most_quick: config.quick_acks,
             interactive: false,
-            auto_read: config.auto_read,
             shift: bits.saturating_sub(16).min(14) as u8,
             sack: config.sack,
             echo: Echo::Off,
@@ -164,33 +155,33 @@ impl Receiver {
 
     /// Takes in payload, and the end of the stream behind it.
     #[inline]
-    pub(crate) fn take(&mut self, now: Instant, rtt: &Rtt, rto: &Rto, seq: u64, len: u16, fin: bool) {
+    pub(crate) fn take(&mut self, config: &Config, now: Instant, rtt: &Rtt, seq: u64, len: u16, fin: bool) {
         let end = seq + u64::from(len);
         let mut kept = end.min(self.edge);
         if fin && kept == end {
             self.end = end;
             kept += 1;
         }
-        if now.since(self.heard_at) > rtt.timeout(rto) {
-            self.quick = self.most_quick;
+        if now.since(self.heard_at) > rtt.timeout(&config.rto) {
+            self.quick = config.quick_acks;
         }
         self.heard_at = now;
         if seq == self.next && kept > seq && self.ranges.is_empty() {
             self.next = kept;
-            self.delay_ack(now);
+            self.delay_ack(config, now);
         } else {
-            self.place(now, rtt.smoothed(), seq, kept);
+            self.place(config, now, rtt.smoothed(), seq, kept);
         }
         if self.is_finished() {
             self.owed = Owed::Now;
         }
-        if self.auto_read {
+        if config.auto_read {
             self.read = self.next.min(self.end);
         }
     }
 
     /// Payload that is not simply the next.
-    fn place(&mut self, now: Instant, round_trip: Span, seq: u64, end: u64) {
+    fn place(&mut self, config: &Config, now: Instant, round_trip: Span, seq: u64, end: u64) {
         let owed = self.owed;
         // RFC 5681 §4.2: out of order, filling a gap and twice are all told at once.
         self.owed = Owed::Now;
@@ -198,7 +189,7 @@ impl Receiver {
             return;
         }
         self.interactive = false;
-        self.note_repeated(seq, end);
+        self.note_repeated(config, seq, end);
         if end <= self.next {
             return;
         }
@@ -221,11 +212,11 @@ impl Receiver {
         }
         if self.ranges.is_empty() {
             // In Linux the buffer grows by what was waiting for this, and while it grows nothing is delayed.
-            self.quick = self.most_quick;
-        } else if self.duplicate.is_none() && self.may_hold() {
+            self.quick = config.quick_acks;
+        } else if self.duplicate.is_none() && self.may_hold(config) {
             self.owed = match owed {
                 Owed::Nothing => {
-                    Owed::By(now + self.sack_delay.min(Span::from_nanos(round_trip.as_nanos() / 20)))
+                    Owed::By(now + config.sack_delay.min(Span::from_nanos(round_trip.as_nanos() / 20)))
                 }
                 owed => owed,
             };
@@ -234,9 +225,9 @@ impl Receiver {
 
     /// Whether a report of what is out of order may wait for the next, as it may in Linux: the sender knows of the gap, and
     /// each of many reports would say nearly the same.
-    fn may_hold(&mut self) -> bool {
+    fn may_hold(&mut self, config: &Config) -> bool {
         let is_late = self.is_quick() || self.next - self.acked > u64::from(self.mss);
-        if !self.sack || self.sack_delay == Span::ZERO || is_late || self.held >= MOST_HELD {
+        if !self.sack || config.sack_delay == Span::ZERO || is_late || self.held >= MOST_HELD {
             return false;
         }
         if self.reported_at != self.next {
@@ -252,26 +243,26 @@ impl Receiver {
     }
 
     /// A segment has come that says nothing new; an acknowledgement is owed, and tells what came twice (RFC 2883 §4.1).
-    pub(crate) fn repeated(&mut self, seq: u64, len: u32) {
+    pub(crate) fn repeated(&mut self, config: &Config, seq: u64, len: u32) {
         self.owed = Owed::Now;
-        self.note_repeated(seq, seq + u64::from(len));
+        self.note_repeated(config, seq, seq + u64::from(len));
     }
 
-    fn note_repeated(&mut self, seq: u64, end: u64) {
+    fn note_repeated(&mut self, config: &Config, seq: u64, end: u64) {
         let end = end.min(self.next);
         if seq < end {
-            self.quick = self.most_quick;
+            self.quick = config.quick_acks;
             self.duplicate = Some((seq as u32, end as u32));
         }
     }
 
     #[inline]
-    fn delay_ack(&mut self, now: Instant) {
+    fn delay_ack(&mut self, config: &Config, now: Instant) {
         // RFC 9293 §3.8.6.3: at least for every second full segment.
         if self.is_quick() || self.next - self.acked > u64::from(self.mss) {
             self.owed = Owed::Now;
         } else if self.owed == Owed::Nothing {
-            self.owed = Owed::By(now + self.delay);
+            self.owed = Owed::By(now + config.delayed_ack);
         }
     }
 
@@ -281,8 +272,8 @@ impl Receiver {
 
     /// Data is sent. Soon after some was received, it is taken for an answer.
     #[inline]
-    pub(crate) fn answered(&mut self, now: Instant) {
-        if self.next > self.start && now.since(self.heard_at) < self.delay {
+    pub(crate) fn answered(&mut self, config: &Config, now: Instant) {
+        if self.next > self.start && now.since(self.heard_at) < config.delayed_ack {
             self.interactive = true;
         }
     }
@@ -313,12 +304,13 @@ impl Receiver {
     }
 
     /// The application has read `bytes`.
-    pub(crate) fn consume(&mut self, bytes: u64) {
+    pub(crate) fn consume(&mut self, config: &Config, bytes: u64) {
         self.read = (self.read + bytes).min(self.next.min(self.end));
         // As Linux does: when the window that is left has doubled, and by no less than a segment would fill (RFC 9293
         // §3.8.6.2.2).
         let left = self.edge.saturating_sub(self.next);
-        if !self.is_finished() && self.best_edge() > self.edge && self.best_edge() - self.next >= 2 * left {
+        let edge = self.best_edge(config);
+        if !self.is_finished() && edge > self.edge && edge - self.next >= 2 * left {
             self.owed = Owed::Now;
         }
     }
@@ -330,15 +322,17 @@ impl Receiver {
 
     /// How far the window could reach, moved by no less than silly window avoidance asks for (RFC 9293 §3.8.6.2.2).
     #[inline]
-    fn best_edge(&self) -> u64 {
-        let edge = self.read + u64::from(self.buffer);
-        if edge >= self.edge + u64::from(self.mss).min(u64::from(self.buffer / 2)) { edge } else { self.edge }
+    fn best_edge(&self, config: &Config) -> u64 {
+        // As much as the largest shift can offer (RFC 7323 §2.3).
+        let buffer = config.receive_buffer.min(1 << 30);
+        let edge = self.read + u64::from(buffer);
+        if edge >= self.edge + u64::from(self.mss).min(u64::from(buffer / 2)) { edge } else { self.edge }
     }
 
     /// The window to offer now, shifted unless it is a SYN's.
     #[inline]
-    pub(crate) fn offer(&mut self, shift: u8) -> u16 {
-        self.edge = self.best_edge();
+    pub(crate) fn offer(&mut self, config: &Config, shift: u8) -> u16 {
+        self.edge = self.best_edge(config);
         let window = (self.edge.saturating_sub(self.next) >> shift).min(u64::from(u16::MAX));
         // What does not fit the field is not offered.
         self.edge = self.edge.min(self.next + (window << shift) + (1 << shift) - 1);
@@ -393,7 +387,7 @@ impl Receiver {
     /// The acknowledgement of what was there before marks changed.
     #[inline]
     pub(crate) fn take_before(&mut self) -> Option<(u64, bool)> {
-        self.before.take()
+        if self.echo == Echo::Exact { self.before.take() } else { None }
     }
 
     /// No answer carried the acknowledgement that waited for one: those that follow wait for none (Linux's leaving of its

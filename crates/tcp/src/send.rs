@@ -67,9 +67,10 @@ pub(crate) struct Counters {
     pub spurious: u32,
 }
 
-/// The sending half. What every segment looks at comes first: there are many endpoints, and few of them in cache.
+/// The sending half. What every segment looks at comes first, and what one that acknowledges nothing looks at fills three
+/// cache lines: there are many endpoints, and few of them in cache.
 #[derive(Clone, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct Sender {
     /// The first position that is not acknowledged, SND.UNA.
     pub una: u64,
@@ -96,17 +97,17 @@ pub(crate) struct Sender {
     /// Payload in a full segment.
     pub mss: u16,
     pub rtt: Rtt,
-    pub scoreboard: Scoreboard,
-    pub probe: TailProbe,
-    pub window: Window,
-    pub recovery: Recovery,
-    pub rack: Rack,
     /// When data was last sent.
     pub sent_at: Instant,
+    /// The largest window the other side ever offered.
+    max_window: u64,
+    pub scoreboard: Scoreboard,
+    pub window: Window,
+    pub probe: TailProbe,
     /// The end of the last segment that was not full.
     small_end: u64,
-    /// The largest window it ever offered.
-    max_window: u64,
+    pub recovery: Recovery,
+    pub rack: Rack,
     pub algorithm: Algorithm,
     /// The position of the stream's first byte.
     start: u64,
@@ -342,8 +343,8 @@ impl Sender {
     /// The next segment, if one may leave now.
     #[inline]
     pub(crate) fn poll(&mut self, config: &Config, now: Instant) -> Option<Outgoing> {
-        let is_idle = self.unsent() == 0 && self.fin != Fin::Queued && self.scoreboard.lost() == 0;
-        if is_idle && !self.probe.due && self.recovery.phase != Phase::Recovery {
+        let has_new = self.unsent() > 0 || self.fin == Fin::Queued;
+        if !has_new && (self.scoreboard.is_empty() || !self.may_repeat()) {
             return None;
         }
         let in_flight = self.pipe();
@@ -369,6 +370,12 @@ impl Sender {
             }
         }
         if self.scoreboard.is_empty() { self.poll_window(config, now) } else { None }
+    }
+
+    /// Whether something that is in flight may have to be sent again now.
+    #[inline]
+    fn may_repeat(&self) -> bool {
+        self.scoreboard.lost() > 0 || self.probe.due || self.recovery.phase == Phase::Recovery
     }
 
     /// With nothing in flight, what waits can only wait for the other side's window.
