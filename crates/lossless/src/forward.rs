@@ -103,12 +103,12 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Takes a frame over from the sender at `from`, as [`Arrivals::offer`] does, and hands it straight to its receiver if
-    /// that would be handed it next, and `takes` says of the receiver's port that it has room now. The books are the same
-    /// as if the receiver had been visited.
+    /// neither has anything in the switch, and `takes` says of the receiver's port that it has room now. The books are the
+    /// same as if the receiver had been visited.
     ///
     /// # Errors
     ///
-    /// [`Full`], as [`Arrivals::offer`].
+    /// [`Full`] if there is no room in the frame's class ([`Switch::room_in`]): it stays where it is.
     #[inline]
     pub fn pass(
         &mut self,
@@ -122,7 +122,7 @@ impl<F: Copy> Switch<F> {
         port.heed(table, &settings.priorities, now, from, Heading::of(&arrival.header));
         let Memory { class, egress: to, .. } = port.ingress.memory;
         if let Ok([Some(sender), Some(receiver)]) = ports.get_disjoint_mut([from.index(), usize::from(to)])
-            && sender.ingress.classes[class].held.frames < sender.config.ingress.frames
+            && sender.ingress.holds_none(class)
             && receiver.egress.is_free(now, class)
             && takes(PortId(to))
         {
@@ -130,6 +130,9 @@ impl<F: Copy> Switch<F> {
             receiver.egress.classes[class].account.pass(arrival.bytes);
             receiver.egress.progressed(now, arrival.bytes.into());
             return Ok(Passed::Through(PortId(to)));
+        }
+        if self.room_in(now, from, class) == 0 {
+            return Err(Full(arrival.frame));
         }
         let back = self.arrivals(now, from).offer(arrival)?;
         Ok(back.map_or(Passed::Held, Passed::Refused))

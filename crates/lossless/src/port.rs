@@ -1,5 +1,6 @@
 //! One port: what its sender has in the switch, and what waits for its receiver.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -28,33 +29,35 @@ pub const MAX_PORTS: usize = 1024;
 /// No port.
 pub(crate) const NOBODY: u16 = u16::MAX;
 
+/// A port. There may be many, and few of them in cache: what each frame looks at, of its sender and of its receiver, is a
+/// line of the port and a line of the class.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Port {
-    pub config: PortConfig,
     pub ingress: Ingress,
     pub egress: Egress,
+    pub config: PortConfig,
 }
 
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Ingress {
+    /// What the table last said to this port.
+    pub memory: Memory,
+    /// VOQs that have reached the quota.
+    pub at_quota: u16,
     pub classes: ClassMap<IngressClass>,
     /// What waits for each egress, by the egress's number.
     pub voqs: Vec<ClassMap<Voq>>,
-    /// VOQs that have reached the quota.
-    pub at_quota: u16,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
     /// How long it was held back before.
     pub paused: Span,
-    /// What the table last said to this port.
-    pub memory: Memory,
 }
 
-/// What a port's sender has in the switch in one class, wherever it lies.
-///
-/// As everything that is looked at for each frame, what is needed first comes first: the reasons of refusals are far away.
+/// What a port's sender has in the switch in one class, wherever it lies. The reasons of refusals are in a line of their own.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct IngressClass {
     pub held: Load,
     pub account: Account,
@@ -133,26 +136,27 @@ impl Memory {
 }
 
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Egress {
-    pub classes: ClassMap<EgressClass>,
-    /// The classes that have a frame switched and not parked, one bit each.
-    pub ready: u8,
-    pub shaper: Option<Shaper>,
-    /// Weighted scheduling: what each class may still send in this round, and whose turn it is.
-    pub deficits: ClassMap<i64>,
-    pub turn: u8,
-    /// Frames set aside because their flow cannot be delivered now.
-    pub parked: BTreeMap<Flow, Parked>,
     /// When the receiver last took a frame, or had none to take.
     pub progress: Instant,
     pub stalled: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
+    /// The classes that have a frame switched and not parked, one bit each.
+    pub ready: u8,
+    /// Weighted scheduling: whose turn it is, and what each class may still send in this round.
+    pub turn: u8,
+    /// Frames set aside because their flow cannot be delivered now.
+    pub parked: BTreeMap<Flow, Parked>,
+    pub shaper: Option<Box<Shaper>>,
+    pub classes: ClassMap<EgressClass>,
+    pub deficits: ClassMap<i64>,
 }
 
 /// What waits for a receiver in one class.
 #[derive(Clone, Copy, Debug)]
-#[repr(C)]
+#[repr(C, align(64))]
 pub(crate) struct EgressClass {
     pub queue: Queue,
     /// The first and the last ingress that waits for room here: the active list of deficit round robin.
@@ -197,7 +201,7 @@ impl Egress {
         Self {
             classes: ClassMap(accounts.0.map(EgressClass::empty)),
             ready: 0,
-            shaper: config.shaping.map(Shaper::new),
+            shaper: config.shaping.map(Shaper::boxed),
             deficits: ClassMap::default(),
             turn: 0,
             parked: BTreeMap::new(),
@@ -235,9 +239,14 @@ impl Ingress {
     }
 
     /// How many more frames of one class the sender may have held; 0 while a VOQ is at its quota.
-    #[inline]
     pub(crate) fn room_in(&self, config: &PortConfig, class: Class) -> u32 {
         if self.at_quota > 0 { 0 } else { self.classes[class].room(&config.ingress) }
+    }
+
+    /// Whether nothing of one class is held, and no quota holds the sender back: there is room then.
+    #[inline]
+    pub(crate) fn holds_none(&self, class: Class) -> bool {
+        self.at_quota == 0 && self.classes[class].held.frames == 0
     }
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {

@@ -1,5 +1,7 @@
 //! A token bucket, kept as the time at which it will be full again.
 
+use alloc::boxed::Box;
+
 use units::Instant;
 
 use crate::Shaping;
@@ -19,6 +21,10 @@ pub(crate) struct Shaper {
 }
 
 impl Shaper {
+    pub(crate) fn boxed(shaping: Shaping) -> Box<Self> {
+        Box::new(Self::new(shaping))
+    }
+
     pub(crate) fn new(shaping: Shaping) -> Self {
         let per_byte = (8_000_000_000u128 << 32) / u128::from(shaping.rate.bits_per_sec());
         // At one bit a second a byte takes 8 s: 2^33 ns and 32 bits of fraction are 65 bits. Slower than two bits a

@@ -15,14 +15,15 @@ use crate::{Account, Load, MacEntry, PortConfig, PortId, PortSet, Refusal, Setti
 
 /// A switch over frames that it knows by a handle `F`.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Switch<F> {
-    pub(crate) settings: Settings,
     /// By number; `None` where a port was detached.
     pub(crate) ports: Vec<Option<Box<Port>>>,
+    pub(crate) table: MacTable,
+    pub(crate) cells: Cells<F>,
     /// Those whose egress holds something, in its queue or set aside; now and then one more.
     pub(crate) pending: PortSet,
-    pub(crate) cells: Cells<F>,
-    pub(crate) table: MacTable,
+    pub(crate) settings: Settings,
     /// The ingress accounts of ports that were detached.
     retired: Account,
 }
@@ -132,7 +133,7 @@ impl<F: Copy> Switch<F> {
     pub fn configure(&mut self, now: Instant, id: PortId, config: PortConfig) {
         let port = self.port_mut(id);
         if port.config.shaping != config.shaping {
-            port.egress.shaper = config.shaping.map(Shaper::new);
+            port.egress.shaper = config.shaping.map(Shaper::boxed);
         }
         port.config = config;
         // The class of untagged frames may be another now.
@@ -292,7 +293,7 @@ impl<F: Copy> Switch<F> {
         let of_port = |port: &Port| {
             let egress = &port.egress;
             let shaped =
-                egress.shaper.as_ref().map(Shaper::ready_at).filter(|at| !egress.is_idle() && *at > now);
+                egress.shaper.as_ref().map(|shaper| shaper.ready_at()).filter(|at| !egress.is_idle() && *at > now);
             let stall =
                 (egress.ready != 0 && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
             let flows = egress.parked.values().map(|flow| egress.idle_since(flow.progress) + verdict).min();

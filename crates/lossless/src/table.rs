@@ -89,14 +89,15 @@ struct Place {
 /// The table behind the ports' own one-entry memories, so a tree is quick enough: a port asks only when the address
 /// is not the one it asked for last, or when the table has changed since.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct MacTable {
+    /// Grows with every change of any address's port. It is all that most frames ask.
+    generation: u64,
     places: BTreeMap<Key, Place>,
     /// How many addresses each port may have, and has, besides static ones. So no sender can fill the table for others.
     limit: u32,
     learned: Vec<u32>,
     age: Span,
-    /// Grows with every change of any address's port.
-    generation: u64,
     sweep_at: Instant,
 }
 

@@ -283,15 +283,17 @@ proptest! {
             let (from, to, class) = (from % ids.len(), to % ids.len(), Class::from_low_bits(pcp));
             now += Span::from_nanos(u64::from(bytes) * 5);
             let frame = Frame { number, from, flow: 0 };
-            let held = |switch: &Switch<Frame>| {
-                Class::all().map(|class| switch.egress_account(ids[to], class).held).sum::<u64>()
-            };
-            let was_empty = held(&two) == 0;
+            let held = Class::all().map(|class| two.egress_account(ids[to], class).held).sum::<u64>()
+                + two.ingress_account(ids[from], class).held;
+            let was_empty = held == 0;
             let passed = one.pass(now, ids[from], arrival(frame, Some(to), class, bytes), |port| {
                 assert_eq!(port, ids[to]);
                 takes
             });
-            let offered = two.arrivals(now, ids[from]).offer(arrival(frame, Some(to), class, bytes));
+            let offered = match two.room_in(now, ids[from], class) {
+                0 => Err(Full(frame)),
+                _ => two.arrivals(now, ids[from]).offer(arrival(frame, Some(to), class, bytes)),
+            };
             match (passed, offered) {
                 (Ok(Passed::Through(port)), Ok(None)) => {
                     prop_assert!(takes && was_empty && port == ids[to]);
