@@ -292,8 +292,11 @@ impl<F: Copy> Switch<F> {
         let verdict = self.settings.stall_after;
         let of_port = |port: &Port| {
             let egress = &port.egress;
-            let shaped =
-                egress.shaper.as_ref().map(|shaper| shaper.ready_at()).filter(|at| !egress.is_idle() && *at > now);
+            let shaped = egress
+                .shaper
+                .as_ref()
+                .map(|shaper| shaper.ready_at())
+                .filter(|at| !egress.is_idle() && *at > now);
             let stall =
                 (egress.ready != 0 && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
             let flows = egress.parked.values().map(|flow| egress.idle_since(flow.progress) + verdict).min();

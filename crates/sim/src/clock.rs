@@ -19,8 +19,10 @@ pub(crate) enum Event {
     Renew { port: u32, lane: u8 },
     /// A pause of this port's transmitter runs out.
     Expire { port: u32, lane: u8 },
-    /// What a machine's stack has sent reaches its virtual NIC; or that may send again what it has.
+    /// What a machine's stack has sent reaches its virtual NIC.
     Send { machine: u32, burst: Burst },
+    /// A machine's virtual NIC that has a rate may send again.
+    Out { machine: u32 },
     /// Something falls due in a host's virtual switch.
     Tick { host: u32 },
     /// Something falls due in a TCP endpoint.
@@ -33,18 +35,11 @@ pub(crate) enum Event {
     Watch,
 }
 
-/// Packets that were sent at once: the first, which leads to the others.
+/// Packets that a flow has sent at once: the first, which leads to the others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst(pub Handle);
 
 impl Burst {
-    /// Nothing.
-    pub(crate) const NONE: Self = Self(Handle::NONE);
-
-    pub(crate) fn first(self) -> Option<Handle> {
-        (!self.0.is_none()).then_some(self.0)
-    }
-
     pub(crate) fn of(queue: &Queue) -> Option<Self> {
         queue.head().map(Self)
     }

@@ -35,7 +35,7 @@ pub trait EventList<E> {
 }
 
 /// Slots of a [`Wheel`].
-const SLOTS: u64 = 1 << 14;
+const SLOTS: u64 = 1 << 12;
 
 /// Picoseconds in a slot, as a power of two: 8.2 ns, so that a slot seldom has more than a few events, and all slots
 /// cover 134 µs: more than links, switches and stacks take, less than timers.

@@ -34,6 +34,8 @@ struct Rules {
     lanes: Vec<Lane>,
     /// What a paused sender goes on sending, in bytes.
     response: u32,
+    /// What a NIC queues, in bytes.
+    nic_queue: u64,
     /// The longest frame.
     longest: u64,
 }
@@ -82,8 +84,6 @@ struct LanePort {
     /// Where the peer is paused, and how much may be held in all.
     xoff: u64,
     room: u64,
-    /// When a frame was last sent.
-    sent_at: Time,
     /// Whether the peer was asked to pause.
     pausing: bool,
 }
@@ -109,6 +109,8 @@ struct LaneRest {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     rules: Rules,
+    /// By port: the node it belongs to.
+    nodes: Vec<u32>,
     ports: Vec<Port>,
     /// By port and lane.
     lanes: Vec<LanePort>,
@@ -143,6 +145,7 @@ impl Fabric {
                 })
                 .collect(),
             response: u32::try_from(fabric.pfc.response.0).unwrap_or(u32::MAX),
+            nic_queue: fabric.nic_queue.0,
             longest: scenario.longest_frame(),
         };
         let frame = rules.longest;
@@ -197,7 +200,8 @@ impl Fabric {
             }
         }
         let used = vec![0; graph.ports.len()];
-        Self { rules, ports, lanes: by_lane, rest, expiries, used, shared, hosts: graph.hosts }
+        let nodes = graph.ends.iter().map(|end| end.node).collect();
+        Self { rules, nodes, ports, lanes: by_lane, rest, expiries, used, shared, hosts: graph.hosts }
     }
 
     #[inline]
@@ -208,13 +212,13 @@ impl Fabric {
     /// The node that a port belongs to.
     #[inline]
     pub(crate) fn node(&self, port: u32) -> u32 {
-        self.ports[port as usize].node
+        self.nodes[port as usize]
     }
 
-    /// Bytes that wait at a port to be sent in a lane.
+    /// Whether the queue of a host's NIC has room for a frame.
     #[inline]
-    pub(crate) fn waiting(&self, port: u32, lane: u8) -> u64 {
-        self.lanes[self.place(port, lane)].queue.bytes
+    pub(crate) fn can_queue(&self, port: u32, lane: u8, bytes: u32) -> bool {
+        self.lanes[self.place(port, lane)].queue.bytes + u64::from(bytes) <= self.rules.nic_queue
     }
 
     /// A frame has come into a switch by `port`.
@@ -233,14 +237,12 @@ impl Fabric {
         let output = graph.route(node, packet.host, packet.hash);
         let (lane, bytes) = (packet.lane, packet.bytes);
         if self.is_free(clock.now(), output, lane) {
-            let place = self.place(output, lane);
-            self.lanes[place].sent_at = clock.now();
             self.launch(clock, output, handle, bytes);
             return;
         }
         match self.admit(clock, node, port, output, lane, u64::from(bytes)) {
             Admission::Taken => {
-                let waiting = self.waiting(output, lane);
+                let waiting = self.lanes[self.place(output, lane)].queue.bytes;
                 let packet = &mut packets[handle];
                 if packet.ecn_capable
                     && self.rules.lanes[usize::from(lane)].mark_at.is_some_and(|at| waiting >= at)
@@ -249,7 +251,7 @@ impl Fabric {
                     let place = self.place(output, lane);
                     self.rest[place].marked += 1;
                 }
-                self.send(clock, packets, output, handle);
+                self.enqueue(clock, packets, output, handle);
             }
             Admission::Lost => packets.lose(handle),
         }
@@ -390,9 +392,26 @@ impl Fabric {
         }
     }
 
-    /// Puts a frame into the queue of an output, and sends it if its turn is now.
+    /// Sends a frame by a host's NIC: at once if nothing is before it.
     #[inline]
     pub(crate) fn send<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        nic: u32,
+        handle: Handle,
+    ) {
+        let packet = &packets[handle];
+        if self.is_free(clock.now(), nic, packet.lane) {
+            self.launch(clock, nic, handle, packet.bytes);
+        } else {
+            self.enqueue(clock, packets, nic, handle);
+        }
+    }
+
+    /// Puts a frame into the queue of an output that is not free.
+    #[inline]
+    fn enqueue<L: EventList<Event>>(
         &mut self,
         clock: &mut Clock<L>,
         packets: &mut Packets,
@@ -483,7 +502,6 @@ impl Fabric {
         let place = self.place(port, lane);
         let out = &mut self.lanes[place];
         let handle = out.queue.pop(packets).expect("a lane that is ready has a frame");
-        out.sent_at = now;
         let is_empty = out.queue.is_empty();
         let packet = &packets[handle];
         let (bytes, input) = (packet.bytes, packet.input);

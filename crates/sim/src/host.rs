@@ -13,7 +13,8 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Limits, Passed, PortConfig, PortId, Scheduling, Settings, Shaping, Switch,
+    Arrival, ClassKind, Classes, Full, Limits, Passed, PortConfig, PortId, Scheduling, Settings, Shaping,
+    Switch,
 };
 use units::{Class, ClassMap, Mac};
 use wire::ethernet::{Peek, Tag};
@@ -30,11 +31,11 @@ use crate::time::{Pace, Time};
 #[derive(Debug)]
 struct Rules {
     lanes: Vec<Lane>,
-    /// What a NIC queues, in bytes.
-    nic_queue: u64,
     stack_delay: Time,
-    /// The pace of a virtual NIC, if it has a rate.
-    pace: Option<Pace>,
+    /// How many machines a server has.
+    machines: usize,
+    /// The ports of every server's switch: of each machine, then of each lane's up-link.
+    ports: Vec<PortId>,
 }
 
 /// A class, in the virtual network.
@@ -44,15 +45,13 @@ struct Lane {
     lossless: bool,
 }
 
-/// A host.
+/// What is known of a host for each frame: there are many, so it is little.
 #[derive(Debug)]
 struct Host {
     nic: u32,
-    /// Its virtual switch, if it has one.
-    bridge: Option<Bridge>,
     /// Its machines, by their numbers.
     machines: Range<u32>,
-    /// How many of its machines have a backlog.
+    /// How many of its machines' backlogs hold something.
     blocked: u32,
     /// The lanes of which frames wait in the NIC's memory.
     waiting: u8,
@@ -62,28 +61,27 @@ struct Host {
     holds: bool,
 }
 
-/// A virtual switch.
+/// A server's virtual switch.
 #[derive(Debug)]
 struct Bridge {
     switch: Switch<Handle>,
-    /// The port of each machine, then of each lane's up-link.
-    ports: Vec<PortId>,
-    /// By lane: what the switch has no room for yet.
-    arrived: Vec<Queue>,
     /// When an event says that something falls due.
     tick_at: Time,
 }
 
-/// A machine.
+/// Virtual NICs that have a rate.
 #[derive(Debug)]
-struct Machine {
-    host: u32,
-    slot: u16,
-    /// What has left the stack, and is still to pass a virtual NIC that has a rate; and when that can send again.
-    outbox: Queue,
+struct Pacing {
+    pace: Pace,
+    /// By machine.
+    outboxes: Vec<Outbox>,
+}
+
+/// What has left a machine's stack and is still to pass its virtual NIC, and when that can send again.
+#[derive(Clone, Debug, Default)]
+struct Outbox {
+    queue: Queue,
     free_at: Time,
-    /// By lane: what has left the virtual NIC, and the switch has no room for yet.
-    backlog: Vec<Queue>,
 }
 
 /// All hosts, and the machines on them.
@@ -91,7 +89,14 @@ struct Machine {
 pub(crate) struct Hosts {
     rules: Rules,
     hosts: Vec<Host>,
-    machines: Vec<Machine>,
+    /// By server; none at all in a scenario without virtual switches.
+    bridges: Vec<Bridge>,
+    machines: Vec<Target>,
+    pacing: Option<Pacing>,
+    /// By machine and lane: what has left the stack, and the switch or the NIC has no room for yet.
+    backlogs: Vec<Queue>,
+    /// By host and lane: what lies in the NIC's memory, and the switch has no room for yet.
+    arrived: Vec<Queue>,
     /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by lane.
     lost: Vec<u64>,
 }
@@ -110,6 +115,30 @@ fn address(place: usize) -> Mac {
     Mac::local(place as u32 + 1)
 }
 
+impl Rules {
+    /// Whether a frame may be handed to a port of a switch now: machines take whatever comes, a NIC what it has room for.
+    #[inline]
+    fn takes(&self, fabric: &Fabric, nic: u32, port: PortId, bytes: u32) -> bool {
+        port.index().checked_sub(self.machines).is_none_or(|lane| fabric.can_queue(nic, lane as u8, bytes))
+    }
+
+    /// Hands a frame to a port that takes it.
+    #[inline]
+    fn hand<L: EventList<Event>>(
+        &self,
+        with: &mut Surroundings<'_, L>,
+        nic: u32,
+        port: PortId,
+        handle: Handle,
+    ) {
+        if port.index() < self.machines {
+            with.delivered.push(with.packets, handle);
+        } else {
+            with.fabric.send(with.clock, with.packets, nic, handle);
+        }
+    }
+}
+
 impl Hosts {
     pub(crate) fn new(scenario: &Scenario, graph: &Graph, lanes: &[String]) -> Self {
         let network = &scenario.virtual_network;
@@ -120,37 +149,37 @@ impl Hosts {
                 lossless: scenario.virtual_kind(name) == model::ClassKind::Lossless,
             })
             .collect();
-        let mut machines = Vec::new();
-        let mut hosts = Vec::new();
-        for number in 0..graph.hosts {
-            let is_server = number < graph.servers;
-            let count = if is_server { network.vms_per_server() as u32 } else { 1 };
+        let per_server = network.vms_per_server() as usize;
+        let (mut hosts, mut machines) = (Vec::new(), Vec::new());
+        for host in 0..graph.hosts {
+            let count = if host < graph.servers { per_server as u16 } else { 1 };
             let first = machines.len() as u32;
-            machines.extend((0..count).map(|slot| Machine {
-                host: number,
-                slot: slot as u16,
-                outbox: Queue::default(),
-                free_at: Time::ZERO,
-                backlog: vec![Queue::default(); lanes.len()],
-            }));
+            machines.extend((0..count).map(|slot| Target { host, slot }));
             hosts.push(Host {
-                nic: graph.nic(number),
-                bridge: (is_server && network.switch).then(|| Bridge::new(scenario, &lanes, count)),
-                machines: first..first + count,
+                nic: graph.nic(host),
+                machines: first..machines.len() as u32,
                 blocked: 0,
                 waiting: 0,
                 nic_full: 0,
                 holds: false,
             });
         }
-        let rules = Rules {
-            nic_queue: scenario.fabric.nic_queue.0,
-            stack_delay: network.stack_delay.into(),
-            pace: network.rate.map(Pace::of),
-            lanes,
-        };
-        let lost = vec![0; rules.lanes.len()];
-        Self { rules, hosts, machines, lost }
+        let bridges = if network.switch { graph.servers } else { 0 };
+        let (bridges, ports): (Vec<_>, Vec<_>) = (0..bridges).map(|_| Bridge::new(scenario, &lanes)).unzip();
+        let ports = ports.into_iter().next().unwrap_or_default();
+        Self {
+            backlogs: vec![Queue::default(); machines.len() * lanes.len()],
+            arrived: vec![Queue::default(); hosts.len() * lanes.len()],
+            lost: vec![0; lanes.len()],
+            rules: Rules { stack_delay: network.stack_delay.into(), machines: per_server, ports, lanes },
+            pacing: network.rate.map(|rate| Pacing {
+                pace: Pace::of(rate),
+                outboxes: vec![Outbox::default(); machines.len()],
+            }),
+            hosts,
+            bridges,
+            machines,
+        }
     }
 
     /// A machine by its host and its slot there.
@@ -162,21 +191,33 @@ impl Hosts {
     /// Where a machine is.
     #[inline]
     pub(crate) fn target(&self, machine: u32) -> Target {
-        let Machine { host, slot, .. } = self.machines[machine as usize];
-        Target { host, slot }
+        self.machines[machine as usize]
     }
 
     /// The host of a machine.
     #[inline]
     pub(crate) fn host_of(&self, machine: u32) -> u32 {
-        self.machines[machine as usize].host
+        self.target(machine).host
     }
 
     /// Whether a machine's virtual NIC still has frames that are not sent, or that its switch has no room for in a lane: a
     /// socket that blocks would, now.
     pub(crate) fn is_blocked(&self, machine: u32, lane: u8) -> bool {
-        let it = &self.machines[machine as usize];
-        !it.outbox.is_empty() || !it.backlog[usize::from(lane)].is_empty()
+        let outbox = self.pacing.as_ref().map(|pacing| &pacing.outboxes[machine as usize]);
+        outbox.is_some_and(|outbox| !outbox.queue.is_empty()) || self.has_backlog(machine, lane)
+    }
+
+    #[inline]
+    fn has_backlog(&self, machine: u32, lane: u8) -> bool {
+        // Seldom has anybody on a host.
+        self.hosts[self.host_of(machine) as usize].blocked > 0
+            && !self.backlogs[self.place(machine, lane)].is_empty()
+    }
+
+    /// Where a lane of a machine, or of a host, is among all.
+    #[inline]
+    fn place(&self, owner: u32, lane: u8) -> usize {
+        owner as usize * self.rules.lanes.len() + usize::from(lane)
     }
 
     /// A machine's stack begins to send. Stacks and applications live by a clock that is late by the stack's delay: what
@@ -189,114 +230,134 @@ impl Hosts {
     }
 
     /// What a machine's stack has sent is at its virtual NIC.
+    #[inline]
     pub(crate) fn send<L: EventList<Event>>(
         &mut self,
         with: &mut Surroundings<'_, L>,
         machine: u32,
         burst: Burst,
     ) {
-        let it = &mut self.machines[machine as usize];
-        let (host, was_blocked) = (it.host, it.backlog.iter().any(|queue| !queue.is_empty()));
-        let (was_busy, mut next) = (!it.outbox.is_empty(), burst.first());
-        let is_due = next.is_none();
+        let Some(pacing) = &mut self.pacing else {
+            self.forward(with, machine, burst);
+            return;
+        };
+        let queue = &mut pacing.outboxes[machine as usize].queue;
+        let was_empty = queue.is_empty();
+        let mut next = Some(burst.0);
         while let Some(handle) = next {
             next = Queue::after(with.packets, handle);
-            let lane = with.packets[handle].lane;
-            let queue =
-                if self.rules.pace.is_some() { &mut it.outbox } else { &mut it.backlog[usize::from(lane)] };
             queue.push(with.packets, handle);
         }
-        if let Some(pace) = self.rules.pace {
-            if was_busy && !is_due {
-                return;
-            }
-            it.let_out(with, machine, pace);
+        if was_empty {
+            self.let_out(with, machine);
         }
-        self.hosts[host as usize].blocked += u32::from(!was_blocked);
-        self.offer(with, machine);
-        self.pump(with, host);
     }
 
-    /// Has the switch take what a machine has, as far as there is room.
-    fn offer<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32) {
-        let Self { rules, hosts, machines, lost } = self;
-        let Machine { host: number, slot, backlog, .. } = &mut machines[machine as usize];
-        let host = &mut hosts[*number as usize];
-        let now = with.clock.instant();
-        let mut is_left = false;
-        for (place, (lane, queue)) in rules.lanes.iter().zip(&mut *backlog).enumerate() {
-            if queue.is_empty() {
-                continue;
+    /// Lets go what a virtual NIC's rate allows now.
+    pub(crate) fn let_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32) {
+        let (now, maker) = (with.clock.now(), Maker(self.host_of(machine)));
+        while let Some(Pacing { pace, outboxes }) = &mut self.pacing {
+            let outbox = &mut outboxes[machine as usize];
+            let Some(handle) = outbox.queue.head() else { return };
+            if outbox.free_at > now {
+                with.clock.at(outbox.free_at, maker, Event::Out { machine });
+                return;
             }
-            match &mut host.bridge {
-                Some(bridge) => {
-                    let from = bridge.ports[usize::from(*slot)];
-                    let count = host.machines.len();
-                    let mut room = bridge.switch.room_in(now, from, lane.class);
-                    while let Some(handle) = queue.head() {
-                        if room == 0 && lane.lossless {
-                            break;
-                        }
-                        let packet = &with.packets[handle];
-                        let to = match packet.host == *number {
-                            true => usize::from(packet.slot),
-                            false => count + place,
-                        };
-                        let header = header(lane.class, usize::from(*slot), to);
-                        let arrival = Arrival { frame: handle, header, bytes: packet.bytes, frames: 1 };
-                        queue.pop(with.packets);
-                        if room == 0 {
-                            lost[place] += 1;
-                            with.packets.lose(handle);
-                            continue;
-                        }
-                        room -= 1;
-                        let fabric = &*with.fabric;
-                        let takes = |port: PortId| {
-                            let bytes = u64::from(arrival.bytes);
-                            let lane = port.index().checked_sub(count);
-                            lane.is_none_or(|lane| {
-                                fabric.waiting(host.nic, lane as u8) + bytes <= rules.nic_queue
-                            })
-                        };
-                        match bridge.switch.pass(now, from, arrival, takes).expect("there was room") {
-                            Passed::Through(port) if port.index() >= count => {
-                                with.fabric.send(with.clock, with.packets, host.nic, handle);
-                            }
-                            Passed::Through(_) => with.delivered.push(with.packets, handle),
-                            Passed::Held => host.holds = true,
-                            Passed::Refused(refused) => with.packets.lose(refused),
-                        }
-                    }
-                }
-                None => {
-                    while let Some(handle) = queue.head() {
-                        let bytes = u64::from(with.packets[handle].bytes);
-                        let has_room = with.fabric.waiting(host.nic, place as u8) + bytes <= rules.nic_queue;
-                        if !has_room && lane.lossless {
-                            host.nic_full |= 1 << place;
-                            break;
-                        }
-                        queue.pop(with.packets);
-                        if has_room {
-                            with.fabric.send(with.clock, with.packets, host.nic, handle);
-                        } else {
-                            with.packets.lose(handle);
-                            lost[place] += 1;
-                        }
-                    }
-                }
-            }
-            is_left |= !queue.is_empty();
+            outbox.queue.pop(with.packets);
+            outbox.free_at = now + pace.time_for(with.packets[handle].bytes);
+            let mut alone = Queue::default();
+            alone.push(with.packets, handle);
+            self.forward(with, machine, Burst(handle));
         }
-        host.blocked -= u32::from(!is_left);
+    }
+
+    /// Has what a machine's virtual NIC has sent go on.
+    #[inline]
+    fn forward<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32, burst: Burst) {
+        let from = self.target(machine);
+        let lane = with.packets[burst.0].lane;
+        let mut next = Some(burst.0);
+        // Who came before goes before.
+        if !self.has_backlog(machine, lane) {
+            while let Some(handle) = next {
+                let behind = Queue::after(with.packets, handle);
+                if !self.enter(with, from, handle) {
+                    break;
+                }
+                next = behind;
+            }
+        }
+        if next.is_some() {
+            let place = self.place(machine, lane);
+            let backlog = &mut self.backlogs[place];
+            self.hosts[from.host as usize].blocked += u32::from(backlog.is_empty());
+            while let Some(handle) = next {
+                next = Queue::after(with.packets, handle);
+                backlog.push(with.packets, handle);
+            }
+        }
+        self.pump(with, from.host);
+    }
+
+    /// Has a frame go from a machine into its switch or, without one, to its NIC. Whether it did: a lossy one that finds no
+    /// room is gone too.
+    #[inline]
+    fn enter<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        from: Target,
+        handle: Handle,
+    ) -> bool {
+        let Self { rules, hosts, bridges, lost, .. } = self;
+        let host = &mut hosts[from.host as usize];
+        let packet = &with.packets[handle];
+        let (lane, bytes) = (packet.lane, packet.bytes);
+        let lossless = rules.lanes[usize::from(lane)].lossless;
+        let taken = match bridges.get_mut(from.host as usize) {
+            Some(bridge) => bridge.take(with, rules, host, from.host, usize::from(from.slot), handle),
+            None if with.fabric.can_queue(host.nic, lane, bytes) => {
+                with.fabric.send(with.clock, with.packets, host.nic, handle);
+                true
+            }
+            None => {
+                host.nic_full |= u8::from(lossless) << lane;
+                false
+            }
+        };
+        if !taken && !lossless {
+            lost[usize::from(lane)] += 1;
+            with.packets.lose(handle);
+        }
+        taken || !lossless
+    }
+
+    /// Has the machines of a host that have a backlog go on, as far as there is room.
+    fn offer<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
+        for machine in self.hosts[number as usize].machines.clone() {
+            let from = self.target(machine);
+            for lane in 0..self.rules.lanes.len() as u8 {
+                let place = self.place(machine, lane);
+                // Its place in the queue is not needed to take it: the queue forgets it first.
+                while let Some((handle, rest)) = self.backlogs[place].split(with.packets)
+                    && self.enter(with, from, handle)
+                {
+                    self.backlogs[place] = rest;
+                    self.hosts[number as usize].blocked -= u32::from(rest.is_empty());
+                }
+            }
+        }
     }
 
     /// Moves what can move through a host's switch.
+    #[inline]
     fn pump<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
-        if !self.hosts[number as usize].holds {
-            return;
+        if self.hosts[number as usize].holds {
+            self.move_on(with, number);
         }
+    }
+
+    #[inline(never)]
+    fn move_on<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
         loop {
             let moved = self.hand_out(with, number);
             let host = &self.hosts[number as usize];
@@ -305,53 +366,40 @@ impl Hosts {
                 break;
             }
             if host.blocked > 0 {
-                for machine in host.machines.clone() {
-                    if self.machines[machine as usize].backlog.iter().any(|queue| !queue.is_empty()) {
-                        self.offer(with, machine);
-                    }
-                }
+                self.offer(with, number);
             }
             self.take_arrived(with, number);
         }
         self.arm(with, number);
     }
 
-    /// Hands out what receivers may have: machines take all, a NIC what it has room for. Whether anything moved.
+    /// Hands out what receivers may have. Whether anything moved.
     fn hand_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) -> bool {
-        let Self { rules, hosts, lost, .. } = self;
-        let Host { nic, bridge: Some(bridge), machines, nic_full, .. } = &mut hosts[number as usize] else {
-            return false;
-        };
+        let Self { rules, hosts, bridges, lost, .. } = self;
+        let host = &mut hosts[number as usize];
+        let Some(bridge) = bridges.get_mut(number as usize) else { return false };
         let now = with.clock.instant();
         let mut moved = false;
         for port in bridge.switch.pending().iter() {
-            let place = port.index();
-            if let Some(lane) = place.checked_sub(machines.len()) {
-                if *nic_full & 1 << lane != 0 {
-                    continue;
+            let lane = port.index().checked_sub(rules.machines);
+            if lane.is_some_and(|lane| host.nic_full & 1 << lane != 0) {
+                continue;
+            }
+            let mut visit = bridge.switch.departures(now, port);
+            while let Some(head) = visit.head() {
+                let takes = rules.takes(with.fabric, host.nic, port, head.bytes());
+                if let Some(lane) = lane.filter(|&lane| !takes && rules.lanes[lane].lossless) {
+                    host.nic_full |= 1 << lane;
+                    break;
                 }
-                let mut visit = bridge.switch.departures(now, port);
-                while let Some(head) = visit.head() {
-                    let waiting = with.fabric.waiting(*nic, lane as u8);
-                    let has_room = waiting + u64::from(head.bytes()) <= rules.nic_queue;
-                    if !has_room && rules.lanes[lane].lossless {
-                        *nic_full |= 1 << lane;
-                        break;
-                    }
-                    let handle = head.delivered().expect("one receiver is meant");
-                    moved = true;
-                    if has_room {
-                        with.fabric.send(with.clock, with.packets, *nic, handle);
-                    } else {
+                let handle = head.delivered().expect("one receiver is meant");
+                moved = true;
+                match lane {
+                    Some(lane) if !takes => {
                         lost[lane] += 1;
                         with.packets.lose(handle);
                     }
-                }
-            } else {
-                let mut visit = bridge.switch.departures(now, port);
-                while let Some(head) = visit.head() {
-                    with.delivered.push(with.packets, head.delivered().expect("one receiver is meant"));
-                    moved = true;
+                    _ => rules.hand(with, host.nic, port, handle),
                 }
             }
         }
@@ -367,52 +415,60 @@ impl Hosts {
         handle: Handle,
     ) {
         let host = &mut self.hosts[number as usize];
-        let packet = &with.packets[handle];
-        let (lane, bytes) = (packet.lane, u64::from(packet.bytes));
-        let Some(bridge) = &mut host.bridge else {
+        let Some(bridge) = self.bridges.get_mut(number as usize) else {
             with.delivered.push(with.packets, handle);
             return;
         };
-        let machines = host.machines.len();
-        let taken = host.waiting & 1 << lane == 0
-            && bridge.take(with, machines, &self.rules.lanes, handle, &mut host.holds);
-        if !taken {
-            if !self.rules.lanes[usize::from(lane)].lossless {
-                self.lost[usize::from(lane)] += 1;
-                with.packets.lose(handle);
-            } else if with.fabric.has_room(host.nic, lane, bytes) {
-                bridge.arrived[usize::from(lane)].push(with.packets, handle);
-                host.waiting |= 1 << lane;
-                with.fabric.hold(with.clock, host.nic, lane, bytes);
-            } else {
-                with.fabric.lose(host.nic, lane);
-                with.packets.lose(handle);
-            }
-            return;
+        let lane = with.packets[handle].lane;
+        let uplink = self.rules.machines + usize::from(lane);
+        // Who came before goes before.
+        let taken =
+            host.waiting & 1 << lane == 0 && bridge.take(with, &self.rules, host, number, uplink, handle);
+        if taken {
+            self.pump(with, number);
+        } else {
+            self.store(with, number, handle);
         }
-        self.pump(with, number);
+    }
+
+    /// Has a frame wait in the NIC's memory, if its switch promises to lose nothing, and there is room.
+    #[inline(never)]
+    fn store<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32, handle: Handle) {
+        let packet = &with.packets[handle];
+        let (lane, bytes) = (packet.lane, u64::from(packet.bytes));
+        let place = self.place(number, lane);
+        let host = &mut self.hosts[number as usize];
+        if !self.rules.lanes[usize::from(lane)].lossless {
+            self.lost[usize::from(lane)] += 1;
+            with.packets.lose(handle);
+        } else if with.fabric.has_room(host.nic, lane, bytes) {
+            self.arrived[place].push(with.packets, handle);
+            host.waiting |= 1 << lane;
+            with.fabric.hold(with.clock, host.nic, lane, bytes);
+        } else {
+            with.fabric.lose(host.nic, lane);
+            with.packets.lose(handle);
+        }
     }
 
     /// Has the switch take what waits in the NIC's memory.
     fn take_arrived<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
-        let Self { rules, hosts, .. } = self;
-        let host = &mut hosts[number as usize];
-        let Some(bridge) = &mut host.bridge else { return };
-        let waiting = host.waiting;
-        for lane in (0..rules.lanes.len()).filter(|lane| waiting & 1 << lane != 0) {
-            while let Some(handle) = bridge.arrived[lane].head() {
+        for lane in 0..self.rules.lanes.len() as u8 {
+            let place = self.place(number, lane);
+            let Self { rules, hosts, bridges, arrived, .. } = self;
+            let host = &mut hosts[number as usize];
+            let Some(bridge) = bridges.get_mut(number as usize) else { return };
+            let uplink = rules.machines + usize::from(lane);
+            // Its place in the queue is not needed to take it: the queue forgets it first.
+            while let Some((handle, rest)) = arrived[place].split(with.packets) {
                 let bytes = u64::from(with.packets[handle].bytes);
-                // Its place in the queue is not needed to take it: the queue forgets it first.
-                let mut rest = bridge.arrived[lane];
-                rest.pop(with.packets);
-                let machines = host.machines.len();
-                if !bridge.take(with, machines, &rules.lanes, handle, &mut host.holds) {
+                if !bridge.take(with, rules, host, number, uplink, handle) {
                     break;
                 }
-                bridge.arrived[lane] = rest;
-                with.fabric.release(with.clock, host.nic, lane as u8, bytes);
+                arrived[place] = rest;
+                with.fabric.release(with.clock, host.nic, lane, bytes);
             }
-            if bridge.arrived[lane].is_empty() {
+            if arrived[place].is_empty() {
                 host.waiting &= !(1 << lane);
             }
         }
@@ -426,21 +482,16 @@ impl Hosts {
             return;
         }
         host.nic_full = 0;
-        if host.bridge.is_some() {
+        if (number as usize) < self.bridges.len() {
             self.pump(with, number);
-            return;
-        }
-        for machine in host.machines.clone() {
-            if self.machines[machine as usize].backlog.iter().any(|queue| !queue.is_empty()) {
-                self.offer(with, machine);
-            }
+        } else {
+            self.offer(with, number);
         }
     }
 
     /// Something falls due in a virtual switch.
     pub(crate) fn tick<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
-        let host = &mut self.hosts[number as usize];
-        let Some(bridge) = &mut host.bridge else { return };
+        let bridge = &mut self.bridges[number as usize];
         if bridge.tick_at != with.clock.now() {
             return;
         }
@@ -451,12 +502,11 @@ impl Hosts {
     }
 
     /// Sees to it that an event says when something falls due in a switch that holds frames.
-    #[inline]
     fn arm<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
-        let host = &mut self.hosts[number as usize];
-        let Some(bridge) = &mut host.bridge else { return };
-        host.holds = !bridge.switch.pending().is_empty();
-        if !host.holds {
+        let Some(bridge) = self.bridges.get_mut(number as usize) else { return };
+        let holds = !bridge.switch.pending().is_empty();
+        self.hosts[number as usize].holds = holds;
+        if !holds {
             return;
         }
         let Some(due) = bridge.switch.deadline(with.clock.instant()) else { return };
@@ -470,9 +520,9 @@ impl Hosts {
     /// Frames that virtual switches, and virtual NICs before them, have lost in a lane.
     pub(crate) fn lost(&self, lane: u8) -> u64 {
         let class = self.rules.lanes[usize::from(lane)].class;
-        let bridges = self.hosts.iter().filter_map(|host| host.bridge.as_ref());
-        let refused = bridges.flat_map(|bridge| {
-            bridge.ports.iter().map(move |&port| bridge.switch.ingress_account(port, class).refused_total())
+        let refused = self.bridges.iter().flat_map(|bridge| {
+            let ports = self.rules.ports.iter();
+            ports.map(move |&port| bridge.switch.ingress_account(port, class).refused_total())
         });
         refused.sum::<u64>() + self.lost[usize::from(lane)]
     }
@@ -484,33 +534,13 @@ impl Hosts {
 
     /// Proves the switches' books: see [`Switch::audit`].
     pub(crate) fn audit(&self) -> Result<(), lossless::Defect> {
-        self.hosts.iter().filter_map(|host| host.bridge.as_ref()).try_for_each(|bridge| bridge.switch.audit())
+        self.bridges.iter().try_for_each(|bridge| bridge.switch.audit())
     }
-}
-
-impl Machine {
-    /// Lets go what a virtual NIC's pace allows now. An event without a burst says when it allows the next.
-    fn let_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32, pace: Pace) {
-        let now = with.clock.now();
-        while let Some(handle) = self.outbox.head() {
-            if self.free_at > now {
-                with.clock.at(self.free_at, Maker(self.host), Event::Send { machine, burst: Burst::NONE });
-                return;
-            }
-            self.outbox.pop(with.packets);
-            let (lane, bytes) = (with.packets[handle].lane, with.packets[handle].bytes);
-            self.free_at = now + pace.time_for(bytes);
-            self.backlog[usize::from(lane)].push(with.packets, handle);
-        }
-    }
-}
-
-fn header(class: Class, from: usize, to: usize) -> Peek {
-    Peek { destination: address(to), source: address(from), tag: Some(Tag { class, vlan: 0 }) }
 }
 
 impl Bridge {
-    fn new(scenario: &Scenario, lanes: &[Lane], machines: u32) -> Self {
+    /// The switch of a server, and its ports.
+    fn new(scenario: &Scenario, lanes: &[Lane]) -> (Self, Vec<PortId>) {
         let network = &scenario.virtual_network;
         let mut kinds = ClassMap([ClassKind::Lossy; Class::COUNT]);
         let mut weights = ClassMap([1; Class::COUNT]);
@@ -543,43 +573,41 @@ impl Bridge {
             ..PortConfig::default()
         };
         let uplink = PortConfig { shaping: None, ..config };
-        let count = machines as usize + lanes.len();
-        let ports: Vec<PortId> = (0..count)
-            .map(|place| {
-                let config = if place < machines as usize { config } else { uplink };
-                let port =
-                    switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
-                switch.pin(address(place), 0, port);
-                port
-            })
-            .collect();
-        Self { switch, ports, arrived: vec![Queue::default(); lanes.len()], tick_at: Time::NEVER }
+        let machines = network.vms_per_server() as usize;
+        let ports = (0..machines + lanes.len()).map(|place| {
+            let config = if place < machines { config } else { uplink };
+            let port =
+                switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
+            switch.pin(address(place), 0, port);
+            port
+        });
+        let ports = ports.collect();
+        (Self { switch, tick_at: Time::NEVER }, ports)
     }
 
-    /// Takes a frame from the NIC, if there is room. Whether it did.
+    /// Takes a frame over that comes by a port, for a machine of `number`, its host, or for others. Whether there was room.
     #[inline]
     fn take<L: EventList<Event>>(
         &mut self,
         with: &mut Surroundings<'_, L>,
-        machines: usize,
-        lanes: &[Lane],
+        rules: &Rules,
+        host: &mut Host,
+        number: u32,
+        from: usize,
         handle: Handle,
-        holds: &mut bool,
     ) -> bool {
         let packet = &with.packets[handle];
-        let lane = usize::from(packet.lane);
-        let uplink = machines + lane;
-        let (now, from, class) = (with.clock.instant(), self.ports[uplink], lanes[lane].class);
-        if self.switch.room_in(now, from, class) == 0 {
-            return false;
-        }
-        let header = header(class, uplink, usize::from(packet.slot));
-        let arrival = Arrival { frame: handle, header, bytes: packet.bytes, frames: 1 };
-        // A machine takes whatever comes.
-        match self.switch.pass(now, from, arrival, |_| true).expect("there was room") {
-            Passed::Through(_) => with.delivered.push(with.packets, handle),
-            Passed::Held => *holds = true,
-            Passed::Refused(refused) => with.packets.lose(refused),
+        let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
+        let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
+        let tag = Some(Tag { class: rules.lanes[lane].class, vlan: 0 });
+        let header = Peek { destination: address(to), source: address(from), tag };
+        let arrival = Arrival { frame: handle, header, bytes, frames: 1 };
+        let takes = |port| rules.takes(with.fabric, host.nic, port, bytes);
+        match self.switch.pass(with.clock.instant(), rules.ports[from], arrival, takes) {
+            Ok(Passed::Through(port)) => rules.hand(with, host.nic, port, handle),
+            Ok(Passed::Held) => host.holds = true,
+            Ok(Passed::Refused(refused)) => with.packets.lose(refused),
+            Err(Full(_)) => return false,
         }
         true
     }

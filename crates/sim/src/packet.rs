@@ -208,6 +208,13 @@ impl Queue {
         Some(handle)
     }
 
+    /// The first packet, and the queue as it would be without it.
+    #[inline]
+    pub(crate) fn split(mut self, packets: &Packets) -> Option<(Handle, Self)> {
+        let first = self.pop(packets)?;
+        Some((first, self))
+    }
+
     /// Who is behind a packet in whatever queue it lies in.
     #[inline]
     pub(crate) fn after(packets: &Packets, handle: Handle) -> Option<Handle> {

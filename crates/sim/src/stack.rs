@@ -29,23 +29,26 @@ pub(crate) struct Note {
 
 /// One side of a connection. The other side's number differs in the lowest bit.
 #[derive(Debug)]
+#[repr(C)]
 struct End {
-    /// None on the side that waits for a SYN.
-    endpoint: Option<Endpoint>,
+    /// Where the first message ends that is on its way to this side.
+    next_due: u64,
+    /// When an event looks at its timers.
+    timer_at: Time,
     machine: u32,
     to: Target,
     hash: u32,
     /// The other side's hash, by which a straggler of an earlier connection is told; none once this one is over.
     peer: Option<u32>,
     lane: u8,
-    /// When an event looks at its timers.
-    timer_at: Time,
+    /// Whether this side closes once the other has.
+    closes: bool,
+    /// None on the side that waits for a SYN.
+    endpoint: Option<Endpoint>,
     /// Bytes that were written in all.
     written: u64,
     /// Messages on their way to this side, each with the position of its end in the stream.
     due: VecDeque<(u64, Note)>,
-    /// Whether this side closes once the other has.
-    closes: bool,
 }
 
 /// A sender of datagrams.
@@ -138,6 +141,7 @@ impl Stack {
             lane,
             timer_at: Time::NEVER,
             written: 0,
+            next_due: u64::MAX,
             due: VecDeque::new(),
             closes: false,
         };
@@ -203,7 +207,7 @@ impl Stack {
         if let Some(endpoint) = &mut end.endpoint {
             endpoint.write(bytes);
         }
-        self.ends[number as usize ^ 1].due.push_back((position, note));
+        self.ends[number as usize ^ 1].expect(position, note);
         self.go_on(clock, packets, hosts, number);
     }
 
@@ -259,11 +263,8 @@ impl Stack {
                 if end.closes && endpoint.peer_closed() && endpoint.state() == tcp::State::CloseWait {
                     endpoint.close();
                 }
-                while let Some(&(position, note)) = end.due.front()
-                    && position <= delivered
-                {
-                    end.due.pop_front();
-                    heard.push(note);
+                if end.next_due <= delivered {
+                    end.hear(delivered, heard);
                 }
                 self.go_on(clock, packets, hosts, number);
             }
@@ -441,6 +442,21 @@ impl Stack {
             total.add(&endpoint.stats());
         }
         total
+    }
+}
+
+impl End {
+    /// A message is on its way to this side, which ends so far into the stream.
+    fn expect(&mut self, position: u64, note: Note) {
+        self.due.push_back((position, note));
+        self.next_due = self.next_due.min(position);
+    }
+
+    /// Tells of the messages that have arrived with so much of the stream.
+    fn hear(&mut self, delivered: u64, heard: &mut Vec<Note>) {
+        let arrived = self.due.partition_point(|(position, _)| *position <= delivered);
+        heard.extend(self.due.drain(..arrived).map(|(_, note)| note));
+        self.next_due = self.due.front().map_or(u64::MAX, |(position, _)| *position);
     }
 }
 

@@ -190,6 +190,7 @@ impl<L: EventList<Event>> World<L> {
                 Event::Send { machine, burst } => {
                     self.with_hosts(|hosts, with| hosts.send(with, machine, burst))
                 }
+                Event::Out { machine } => self.with_hosts(|hosts, with| hosts.let_out(with, machine)),
                 Event::Timer { end } => {
                     let Self { clock, packets, hosts, stack, .. } = self;
                     stack.timer(clock, packets, hosts, end);

@@ -78,7 +78,7 @@ impl Fabric {
     fn is_waiting(&self, port: u32, lane: u8, since: Time) -> bool {
         let (it, place) = (&self.ports[port as usize], self.place(port, lane));
         let is_paused = it.paused & 1 << lane != 0 && self.lanes[self.place(it.peer, lane)].pausing;
-        let is_old = self.rest[place].paused_since <= since && self.lanes[place].sent_at <= since;
+        let is_old = self.rest[place].paused_since <= since;
         is_paused && is_old && !self.lanes[place].queue.is_empty() && self.node(it.peer) >= self.hosts
     }
 
