@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
+use units::Rng;
+
 use crate::scenario::{Cable, Link, Node, RingRouting, Scenario, Tier, Topology};
 
 /// Nodes, their ports and the ways between them. Hosts come first, servers before clients, then switches, tier by tier.
@@ -91,7 +93,7 @@ impl Graph {
             (ends[port as usize].node, port)
         });
         let access = access.collect();
-        let salt = salt(scenario.fabric.ecmp_seed);
+        let salt = Rng::new(scenario.run.seed ^ scenario.fabric.ecmp_seed.rotate_left(32)).next_u64() as u32;
         Self { nodes, servers, hosts, ports, ends, access, routes, salt }
     }
 
@@ -131,12 +133,6 @@ pub(crate) fn mix(mut x: u32) -> u32 {
     x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
     x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
     x ^ x >> 16
-}
-
-/// The salt of a seed: none for 1, which is the default.
-fn salt(seed: u64) -> u32 {
-    let past = seed.wrapping_sub(1);
-    mix(past as u32 ^ mix((past >> 32) as u32))
 }
 
 /// Whether frames may take a cable up, and down.

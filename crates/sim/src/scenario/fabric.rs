@@ -15,7 +15,7 @@ const PAUSE_FRAME: u64 = 64;
 pub struct Fabric {
     /// How an output chooses among its classes.
     pub scheduling: Scheduling,
-    /// What the choice among equal paths is drawn from, with the flow's addresses and ports.
+    /// What the choice among equal paths is drawn from, beside the run's seed.
     pub ecmp_seed: u64,
     /// How much waits at a server's NIC in each class. A lossless virtual switch waits for room in it, a lossy one
     /// loses what finds it full.
