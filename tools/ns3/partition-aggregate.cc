@@ -4,9 +4,9 @@
 //     --rows FILE         a line for each query: when it began, on which server, how long it took (ns)
 //     standard output     what the run cost and lost, as one JSON object
 //
-// Queries are drawn by the same generator, in the same order, as in `zovn sim`: both simulate the same ones. Everything
-// that crosses a link is ns-3's own: links, queues, IP, TCP. Ours are only the choice among equal paths, since 3.37 has
-// none by flow, and the application.
+// Queries are drawn by the same generator, in the same order, as in `zovn sim`: both simulate the same ones. Links, queues,
+// IP and TCP are ns-3's own. Ours are the application, the choice among equal paths (3.37 has none by flow), and two mends
+// that later versions of ns-3 have too: TcpTxBuffer::NextSeg and Reno.
 
 #include <ns3/core-module.h>
 #include <ns3/internet-module.h>
@@ -27,6 +27,47 @@
 #include <vector>
 
 using namespace ns3;
+
+/// What to send next in a recovery (RFC 6675 §4, NextSeg), in place of the library's, which sends segments again that were
+/// sent behind all that is known to have arrived, and so need not be missing: ns-3's issue 805, mended in its version 3.43.
+/// The library calls its exported functions by name, so that a program's take their place.
+bool
+TcpTxBuffer::NextSeg(SequenceNumber32* begin, SequenceNumber32* end, bool in_recovery) const
+{
+    SequenceNumber32 at = m_firstByteSeq, doubtful;
+    bool is_doubtful = false;
+    for (auto item : m_sentList)
+    {
+        if (!item->m_retrans && !item->m_sacked)
+        {
+            if (item->m_lost)
+            {
+                // Rule 1.
+                *begin = at;
+                *end = at + m_segmentSize;
+                return true;
+            }
+            if (in_recovery && !is_doubtful && at < m_highestSack.second)
+            {
+                is_doubtful = true;
+                doubtful = at;
+            }
+        }
+        at += item->m_packet->GetSize();
+    }
+    if (SizeFromSequence(at) > 0)
+    {
+        // Rule 2.
+        uint32_t window = m_rWndCallback();
+        *begin = at;
+        *end = at + std::min(m_segmentSize, window - std::min(window, m_sentSize));
+        return m_sentSize <= window;
+    }
+    // Rule 3. ns-3 has no rule 4.
+    *begin = doubtful;
+    *end = doubtful + m_segmentSize;
+    return is_doubtful;
+}
 
 namespace
 {
@@ -694,7 +735,8 @@ class Queries
         {
             auto note = end.due.front().second;
             end.due.pop_front();
-            Hear(note, end.at, m_ends[number ^ 1].at);
+            // Once the socket is done with the segment, or it would send before those that were told to send earlier.
+            Simulator::ScheduleNow(&Queries::Hear, this, note, end.at, m_ends[number ^ 1].at);
         }
     }
 
