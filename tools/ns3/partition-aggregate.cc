@@ -687,6 +687,7 @@ class Queries
         socket->Send(Create<Packet>(1));
     }
 
+    /// Timeouts are counted by what they begin: one that is followed by another without progress is one.
     void NoteState(TcpSocketState::TcpCongState_t, TcpSocketState::TcpCongState_t state)
     {
         m_timeouts += state == TcpSocketState::CA_LOSS;
