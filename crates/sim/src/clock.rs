@@ -3,7 +3,7 @@
 use units::Instant;
 
 use crate::events::{EventList, Key};
-use crate::packet::{Handle, Queue};
+use crate::packet::{Handle, Packets, Queue};
 use crate::time::Time;
 
 /// What happens.
@@ -95,9 +95,28 @@ impl<L: EventList<Event>> Clock<L> {
         Some(event)
     }
 
+    /// The event that was next is not to happen yet.
+    pub(crate) fn put_back(&mut self, event: Event) {
+        self.passed -= 1;
+        self.at(self.now, Maker(0), event);
+    }
+
     /// Whether nothing is to come.
     pub(crate) fn is_last(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// How many packets are between two places: an event will bring them there. Forgets all events.
+    pub(crate) fn under_way(&mut self, packets: &Packets) -> u64 {
+        let events = std::iter::from_fn(|| self.list.pop());
+        let under_way = events.map(|(_, event)| match event {
+            Event::Arrive { .. } => 1,
+            Event::Send { burst, .. } => {
+                std::iter::successors(burst.first(), |&it| Queue::after(packets, it)).count() as u64
+            }
+            _ => 0,
+        });
+        under_way.sum()
     }
 
     /// How many events there were.

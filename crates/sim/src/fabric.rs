@@ -638,6 +638,11 @@ impl Fabric {
         self.rules.lanes.iter().any(|lane| lane.lossless)
     }
 
+    /// Frames that wait to be sent.
+    pub(crate) fn held(&self, packets: &Packets) -> u64 {
+        self.lanes.iter().map(|it| it.queue.len(packets)).sum()
+    }
+
     /// Frames that all ports have sent.
     pub(crate) fn sent(&self) -> u64 {
         self.ports.iter().map(|port| port.sent).sum()

@@ -527,6 +527,15 @@ impl Hosts {
         refused.sum::<u64>() + self.lost[usize::from(lane)]
     }
 
+    /// Frames that wait at machines and NICs, and in virtual switches.
+    pub(crate) fn held(&self, packets: &Packets) -> u64 {
+        let bridges = || self.hosts.iter().filter_map(|host| host.bridge.as_ref());
+        let before = self.machines.iter().flat_map(|it| it.backlog.iter().chain([&it.outbox]));
+        let queues = before.chain(bridges().flat_map(|bridge| &bridge.arrived));
+        let queued: u64 = queues.map(|queue| queue.len(packets)).sum();
+        queued + bridges().map(|bridge| bridge.switch.total().held).sum::<u64>()
+    }
+
     /// Whether a lane promises that nothing is lost in the virtual network.
     pub(crate) fn is_lossless(&self, lane: u8) -> bool {
         self.rules.lanes[usize::from(lane)].lossless

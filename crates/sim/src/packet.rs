@@ -105,6 +105,12 @@ impl Packets {
         self.free = Some(handle);
     }
 
+    /// How many there are.
+    pub(crate) fn alive(&self) -> u64 {
+        let free = std::iter::successors(self.free, |&handle| Queue::after(self, handle));
+        (self.slab.len() - free.count()) as u64
+    }
+
     /// How many were lost, whoever has booked them.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
@@ -220,6 +226,11 @@ impl Queue {
     pub(crate) fn after(packets: &Packets, handle: Handle) -> Option<Handle> {
         let next = packets[handle].next;
         (!next.is_none()).then_some(next)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self, packets: &Packets) -> u64 {
+        self.iter(packets).count() as u64
     }
 
     /// The packets, from the first on.

@@ -169,9 +169,11 @@ impl<L: EventList<Event>> World<L> {
     fn go(&mut self, mut go_on: impl FnMut(&Progress) -> bool) -> Ending {
         while let Some(event) = self.clock.next() {
             if self.clock.now() > self.end {
+                self.clock.put_back(event);
                 return Ending::Done;
             }
             if self.clock.passed().is_multiple_of(1 << 16) && !go_on(&self.progress()) {
+                self.clock.put_back(event);
                 return Ending::Stopped;
             }
             match event {
@@ -300,10 +302,9 @@ impl<L: EventList<Event>> World<L> {
         }
     }
 
-    fn outcome(self, ending: Ending) -> Outcome {
+    fn outcome(mut self, ending: Ending) -> Outcome {
         // Timers that nobody needs any more run out later.
-        let is_idle = self.clock.is_last() && self.clock.now() <= self.end;
-        let time = if is_idle { self.busy_until } else { self.clock.now().min(self.end) };
+        let time = if self.clock.is_last() { self.busy_until } else { self.clock.now().min(self.end) };
         let mut defects = Vec::new();
         if let Err(defect) = self.hosts.audit() {
             defects.push(format!("a virtual switch: {defect}"));
@@ -328,11 +329,17 @@ impl<L: EventList<Event>> World<L> {
         if booked != self.packets.lost() {
             defects.push(format!("{} frames are lost, but {booked} are in the books", self.packets.lost()));
         }
+        let events = self.clock.passed();
+        let held = self.fabric.held(&self.packets) + self.hosts.held(&self.packets);
+        let found = held + self.delivered.len(&self.packets) + self.clock.under_way(&self.packets);
+        if found != self.packets.alive() {
+            defects.push(format!("{} frames are under way, but {found} were found", self.packets.alive()));
+        }
         let Tally { segments, retransmitted, timeouts, datagrams } = self.stack.total();
         Outcome {
             ending,
             time,
-            events: self.clock.passed(),
+            events,
             hops: self.fabric.sent(),
             classes,
             unfinished: self.works.iter().map(Work::unfinished).sum(),
@@ -349,10 +356,11 @@ impl<L: EventList<Event>> World<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Load, Packet, Target};
     use crate::scenario::Plan;
 
-    #[test]
-    fn a_connection_that_is_over_leaves_its_place_to_the_next() {
+    /// Short flows between two machines, run.
+    fn world() -> World<Wheel<Event>> {
         let text = r#"
 version = 1
 name = "places"
@@ -370,7 +378,23 @@ closed = true
         let plan = Plan::parse(text).unwrap();
         let mut world = World::new(plan.first(), Wheel::default());
         assert_eq!(world.go(|_| true), Ending::Done);
+        world
+    }
+
+    #[test]
+    fn a_connection_that_is_over_leaves_its_place_to_the_next() {
+        let world = world();
         assert!(world.record.flows().len() > 200, "{}", world.record.flows().len());
         assert!(world.stack.places() < 20, "{} places", world.stack.places());
+    }
+
+    #[test]
+    fn a_frame_that_is_nowhere_is_missed() {
+        let mut world = world();
+        let (to, load) = (Target { host: 0, slot: 0 }, Load::Datagram { flow: 0, bytes: 1 });
+        let before = world.packets.alive();
+        world.packets.insert(Packet::new(100, to, 0, 0, false, load));
+        let expected = format!("{} frames are under way, but {before} were found", before + 1);
+        assert_eq!(world.outcome(Ending::Done).defects, [expected]);
     }
 }
