@@ -5,7 +5,7 @@
 
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, ethernet, ipv4, ipv6, segments, tcp, udp};
+use wire::{Layout, Offload, ethernet, ipv4, ipv6, pfc, segments, tcp, udp, vxlan};
 use zerocopy::IntoBytes;
 
 /// Reads `bytes` as every header there is.
@@ -26,6 +26,15 @@ pub fn parse(bytes: &[u8]) {
     }
     if let Some(segment) = tcp::Segment::parse(bytes) {
         assert_eq!(segment.header.len(), tcp::Header::LEN + segment.options.len());
+        assert!(tcp::options::parse(segment.options).count() <= segment.options.len());
+    }
+    assert!(tcp::options::parse(bytes).count() <= bytes.len());
+    if let Some(pause) = pfc::Frame::parse(bytes) {
+        assert_eq!(pause.header.ethertype.get(), ethernet::ethertype::MAC_CONTROL);
+    }
+    if let Some((header, frame)) = vxlan::Header::parse(bytes) {
+        assert_eq!(vxlan::Header::LEN + frame.len(), bytes.len());
+        assert!(header.vni().is_none_or(|vni| vni < 1 << 24));
     }
     if let Some((header, payload)) = udp::Header::parse(bytes) {
         assert_eq!(usize::from(header.len.get()), udp::Header::LEN + payload.len());

@@ -12,6 +12,8 @@ pub mod ethertype {
     pub const VLAN: u16 = 0x8100;
     /// IPv6.
     pub const IPV6: u16 = 0x86dd;
+    /// MAC control, which pauses are (802.3 annex 31A).
+    pub const MAC_CONTROL: u16 = 0x8808;
     /// A service VLAN tag follows (802.1ad).
     pub const SERVICE_VLAN: u16 = 0x88a8;
 }

@@ -63,6 +63,14 @@ impl Header {
         Some(header)
     }
 
+    /// The same header of another traffic class, checksum and all.
+    pub fn with_traffic_class(mut self, traffic_class: u8) -> Self {
+        self.traffic_class = traffic_class;
+        self.checksum = U16::ZERO;
+        self.checksum = U16::new(Sum::of(self.as_bytes()).checksum());
+        self
+    }
+
     /// The length of header and options in bytes, as the header claims.
     #[expect(clippy::len_without_is_empty, reason = "a header is never empty")]
     pub const fn len(&self) -> usize {
@@ -119,9 +127,11 @@ mod tests {
     proptest! {
         #[test]
         fn parse_undoes_emit(
-            source: [u8; 4], destination: [u8; 4], protocol: u8, payload: Vec<u8>, padding: Vec<u8>,
+            source: [u8; 4], destination: [u8; 4], protocol: u8, class: u8, payload: Vec<u8>, padding: Vec<u8>,
         ) {
             let header = Header::new(source.into(), destination.into(), protocol, payload.len()).unwrap();
+            let header = header.with_traffic_class(class);
+            prop_assert_eq!(header.traffic_class, class);
             prop_assert_eq!(Sum::of(header.as_bytes()).checksum(), 0);
             let bytes = [header.as_bytes(), &payload, &padding].concat();
             let packet = Packet { header: &header, options: &[], payload: &payload };

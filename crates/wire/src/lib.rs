@@ -3,7 +3,7 @@
 //! ```text
 //! ┌──────────┬───────┬───────────┬──────────────┬──────────┐
 //! │ ethernet │ (tag) │ ipv4 ipv6 │ tcp udp      │ payload  │      Layout says where each begins
-//! └──────────┴───────┴───────────┴──────────────┴──────────┘
+//! └──────────┴───────┴───────────┴──────────────┴──────────┘      pfc is MAC control; vxlan lies behind udp
 //!   peek reads this ▲               ▲
 //!                                   └ Offload says what is still to be done here: sums, segments
 //! ```
@@ -27,9 +27,11 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod offload;
+pub mod pfc;
 mod segment;
 pub mod tcp;
 pub mod udp;
+pub mod vxlan;
 
 pub use ip::Layout;
 pub use offload::{

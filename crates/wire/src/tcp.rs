@@ -1,5 +1,7 @@
 //! TCP headers (RFC 9293 §3.1).
 
+pub mod options;
+
 use core::ops::{BitOr, BitOrAssign};
 
 use zerocopy::network_endian::{U16, U32};
