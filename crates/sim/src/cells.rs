@@ -7,15 +7,20 @@ use std::time::{Duration, Instant};
 
 use crate::result::CellResult;
 use crate::scenario::{Cell, Run};
-use crate::world::{Outcome, Progress, run};
+use crate::world::{Instruments, Outcome, Progress, Seen, run_seen};
 
 /// Who watches runs, from several threads.
 pub trait Watcher: Sync {
+    /// A cell is about to run: what is to look at it. If this is `None`, neither it nor any other begins.
+    fn begin(&self, _cell: &Cell) -> Option<Instruments> {
+        Some(Instruments::default())
+    }
+
     /// How much of a cell is done, from 0 to 1; the run is stopped if this says `false`.
     fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool;
 
     /// A cell is done, or was stopped; no other begins if this says `false`.
-    fn end(&self, cell: &Cell, outcome: &Outcome, result: &CellResult) -> bool;
+    fn end(&self, cell: &Cell, outcome: &Outcome, result: &CellResult, seen: Seen) -> bool;
 }
 
 /// Runs cells on `threads` threads, one or more; returns their results in the order of the cells. Once `watcher` has
@@ -32,12 +37,16 @@ pub fn run_cells(cells: &[Cell], threads: usize, watcher: &impl Watcher) -> Vec<
                 } {
                     let rule = cell.scenario.run;
                     let (began, limit) = (Instant::now(), rule.time_limit.map(Duration::from));
-                    let outcome = run(&cell.scenario, |it| {
+                    let Some(instruments) = watcher.begin(cell) else {
+                        next.store(cells.len(), Ordering::Relaxed);
+                        break;
+                    };
+                    let (outcome, seen) = run_seen(&cell.scenario, instruments, |it| {
                         limit.is_none_or(|limit| began.elapsed() < limit)
                             && watcher.see(cell, it, share(&rule, it))
                     });
                     let result = CellResult::new(cell, &outcome);
-                    if !watcher.end(cell, &outcome, &result) {
+                    if !watcher.end(cell, &outcome, &result, seen) {
                         next.store(cells.len(), Ordering::Relaxed);
                     }
                     results.lock().expect("no thread panics with it")[place] = Some(result);

@@ -112,7 +112,7 @@ impl<L: EventList<Event>> Clock<L> {
         let under_way = events.map(|(_, event)| match event {
             Event::Arrive { .. } => 1,
             Event::Send { burst, .. } => {
-                std::iter::successors(burst.first(), |&it| Queue::after(packets, it)).count() as u64
+                std::iter::successors(Some(burst.0), |&it| Queue::after(packets, it)).count() as u64
             }
             _ => 0,
         });

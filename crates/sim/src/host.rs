@@ -529,11 +529,10 @@ impl Hosts {
 
     /// Frames that wait at machines and NICs, and in virtual switches.
     pub(crate) fn held(&self, packets: &Packets) -> u64 {
-        let bridges = || self.hosts.iter().filter_map(|host| host.bridge.as_ref());
-        let before = self.machines.iter().flat_map(|it| it.backlog.iter().chain([&it.outbox]));
-        let queues = before.chain(bridges().flat_map(|bridge| &bridge.arrived));
-        let queued: u64 = queues.map(|queue| queue.len(packets)).sum();
-        queued + bridges().map(|bridge| bridge.switch.total().held).sum::<u64>()
+        let outboxes = self.pacing.iter().flat_map(|pacing| &pacing.outboxes).map(|outbox| &outbox.queue);
+        let queues = self.backlogs.iter().chain(&self.arrived).chain(outboxes);
+        let switched = self.bridges.iter().map(|bridge| bridge.switch.total().held);
+        queues.map(|queue| queue.len(packets)).sum::<u64>() + switched.sum::<u64>()
     }
 
     /// Whether a lane promises that nothing is lost in the virtual network.

@@ -7,12 +7,15 @@
 //!                             ├─ hosts    virtual switches (`lossless::Switch`), NICs, machines
 //!                             ├─ stack    TCP endpoints (`tcp::Endpoint`), datagrams
 //!                             └─ work     what applications do
+//!                                 ▲
+//!                              capture    what one link carries, as Wireshark reads it
 //!
 //! Outcome ─▶ CellResult, rows ─▶ Store      a folder that shards fill and reports read
 //! ```
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod cells;
 mod clock;
 mod events;
@@ -31,9 +34,10 @@ mod time;
 mod work;
 mod world;
 
+pub use capture::Sink;
 pub use cells::{Watcher, run_cells};
 pub use record::{Flow, Query, Record};
 pub use result::{CellResult, ClassResult, Ended};
 pub use store::Store;
 pub use time::Time;
-pub use world::{ClassOutcome, Ending, Outcome, Progress, run, run_on_heap};
+pub use world::{ClassOutcome, Ending, Instruments, Outcome, Progress, Seen, run, run_on_heap, run_seen};

@@ -435,6 +435,14 @@ impl Stack {
         self.ends.len()
     }
 
+    /// The machine that has sent what is under way.
+    pub(crate) fn sender(&self, load: &Load) -> u32 {
+        match load {
+            Load::Segment { end, .. } => self.ends[*end as usize ^ 1].machine,
+            Load::Datagram { flow, .. } => self.senders[*flow as usize].machine,
+        }
+    }
+
     /// What all endpoints did, those that are gone included.
     pub(crate) fn total(&self) -> Tally {
         let mut total = self.tally;

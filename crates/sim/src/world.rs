@@ -1,5 +1,8 @@
 //! A scenario, set up and run: every part, and who is told of which event.
 
+use std::io;
+
+use crate::capture::{Capture, Sink};
 use crate::clock::{Clock, Event, Maker};
 use crate::events::{EventList, Heap, Wheel};
 use crate::fabric::Fabric;
@@ -71,6 +74,20 @@ pub struct ClassOutcome {
     pub paused: Time,
 }
 
+/// What looks at a run. It changes nothing of the outcome.
+#[derive(Default)]
+pub struct Instruments {
+    /// Where the frames of the scenario's `output.pcapng` go; they go nowhere if absent.
+    pub pcapng: Option<Sink>,
+}
+
+/// What instruments have seen.
+#[derive(Debug)]
+pub struct Seen {
+    /// Whether all frames could be written.
+    pub pcapng: io::Result<()>,
+}
+
 /// A scenario that runs.
 #[derive(Debug)]
 pub struct World<L> {
@@ -84,6 +101,7 @@ pub struct World<L> {
     lines: Lines,
     record: Record,
     lanes: Vec<String>,
+    capture: Option<Box<Capture>>,
     /// Nothing happens after it.
     end: Time,
     /// When a workload last did something, or a machine was handed something.
@@ -98,12 +116,21 @@ pub struct World<L> {
 /// Runs a scenario on a timing wheel. `go_on` is told the simulated time, events so far and queries that count, now and
 /// then; the run ends early if it says `false`.
 pub fn run(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
-    World::new(scenario, Wheel::default()).run(go_on)
+    run_seen(scenario, Instruments::default(), go_on).0
+}
+
+/// As [`run`], with instruments.
+pub fn run_seen(
+    scenario: &Scenario,
+    instruments: Instruments,
+    go_on: impl FnMut(&Progress) -> bool,
+) -> (Outcome, Seen) {
+    World::new(scenario, Wheel::default(), instruments).run(go_on)
 }
 
 /// As [`run`], on a binary heap: slower, with the same outcome.
 pub fn run_on_heap(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
-    World::new(scenario, Heap::default()).run(go_on)
+    World::new(scenario, Heap::default(), Instruments::default()).run(go_on).0
 }
 
 /// How far a run is.
@@ -119,7 +146,7 @@ pub struct Progress {
 
 impl<L: EventList<Event>> World<L> {
     /// Sets a scenario up that was checked.
-    pub(crate) fn new(scenario: &Scenario, list: L) -> Self {
+    pub(crate) fn new(scenario: &Scenario, list: L, instruments: Instruments) -> Self {
         let graph = Graph::new(scenario);
         let mut lanes: Vec<String> = scenario.classes.keys().cloned().collect();
         lanes.sort_by_key(|name| scenario.priority(name).pcp());
@@ -133,6 +160,9 @@ impl<L: EventList<Event>> World<L> {
             .zip(scenario.workloads.values())
             .map(|(number, it)| Work::new(scenario, &graph, &hosts, it, number, lane_of(&it.class) as u8))
             .collect();
+        let capture = instruments.pcapng.zip(scenario.output.pcapng);
+        let capture =
+            capture.map(|(sink, link)| Box::new(Capture::new(scenario, &graph, &lanes, link, sink)));
         let mut world = Self {
             clock: Clock::new(list, graph.ports.len() + works.len() + 1),
             packets: Packets::default(),
@@ -143,6 +173,7 @@ impl<L: EventList<Event>> World<L> {
             lines: Lines::default(),
             record: Record::new(scenario.run.warmup.into()),
             lanes,
+            capture,
             end: scenario.run.duration.map_or(Time::LAST, Time::from).min(Time::LAST),
             busy_until: Time::ZERO,
             queries: scenario.run.queries.unwrap_or(u64::MAX),
@@ -160,9 +191,10 @@ impl<L: EventList<Event>> World<L> {
     }
 
     /// Runs to the end, and tells of it.
-    pub(crate) fn run(mut self, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
+    pub(crate) fn run(mut self, go_on: impl FnMut(&Progress) -> bool) -> (Outcome, Seen) {
         let ending = self.go(go_on);
-        self.outcome(ending)
+        let seen = Seen { pcapng: self.capture.take().map_or(Ok(()), |capture| capture.finish()) };
+        (self.outcome(ending), seen)
     }
 
     /// Runs to the end.
@@ -178,6 +210,9 @@ impl<L: EventList<Event>> World<L> {
             }
             match event {
                 Event::Arrive { port, packet } => {
+                    if let Some(capture) = &mut self.capture {
+                        capture.see(self.clock.now(), port, &self.packets[packet], &self.stack, &self.hosts);
+                    }
                     let node = self.fabric.node(port);
                     if node >= self.graph.hosts {
                         self.fabric.switch(&mut self.clock, &mut self.packets, &self.graph, port, packet);
@@ -206,6 +241,9 @@ impl<L: EventList<Event>> World<L> {
                     self.with_work(workload.into(), |work, with| work.go_on(with, what));
                 }
                 Event::Obey { port, lanes, paused } => {
+                    if let Some(capture) = &mut self.capture {
+                        capture.see_pause(self.clock.now(), port, lanes, paused);
+                    }
                     self.fabric.obey(&mut self.clock, &mut self.packets, port, lanes, paused);
                     self.refill(port);
                 }

@@ -94,7 +94,7 @@ fn the_number_of_threads_changes_nothing() {
         fn see(&self, _: &sim::scenario::Cell, _: &sim::Progress, _: f64) -> bool {
             true
         }
-        fn end(&self, _: &sim::scenario::Cell, _: &Outcome, _: &CellResult) -> bool {
+        fn end(&self, _: &sim::scenario::Cell, _: &Outcome, _: &CellResult, _: sim::Seen) -> bool {
             true
         }
     }

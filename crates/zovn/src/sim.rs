@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use sim::scenario::{Fault, MOST_SEED, Plan, ScenarioError, Summary};
+use sim::scenario::{Fault, Plan, ScenarioError, Summary};
 
 use crate::Outcome;
 use crate::ending::{USAGE, print_json};
@@ -24,6 +24,7 @@ Examples:
   zovn sim check scenarios/incast.toml --json
   zovn sim run scenarios/incast.toml                     every run of it, on all processors
   zovn sim run scenarios/incast.toml --seed 7 --threads 2 --json
+  zovn sim run scenarios/incast.toml --pcapng server0-switch0 --pcapng-out incast.pcapng
   zovn sim sweep scenarios/zovn-fig12.toml --out out/    every run, with its rows, into a folder; goes on where it ended
   zovn sim sweep scenarios/zovn-fig12.toml --out out/ --shard 2/4
   zovn sim report out/ --html fig12.html                 what all of that has found
@@ -48,19 +49,7 @@ enum Command {
     ///
     /// The same file and seed give the same bytes of JSON, on any machine and any number of threads. Exit code 1 if a
     /// frame of a lossless class was lost, ports wait for each other in a circle, or a run ended before it had a result.
-    Run {
-        /// The scenario's file (TOML; docs/scenarios.md shows every field).
-        file: PathBuf,
-        /// What randomness is drawn from, instead of what the file says.
-        #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
-        seed: Option<u64>,
-        /// How many runs at once; as many as there are processors if absent.
-        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
-        threads: Option<u16>,
-        /// Tell it as JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Run(runs::Args),
     /// Run a scenario, or a share of it, into a folder of results.
     ///
     /// Each run that is done has its summary (JSON) and its rows (Parquet) there. What is there is not run again, so a
@@ -98,14 +87,8 @@ enum Command {
 /// Does what was asked.
 pub fn run(args: Args) -> Outcome {
     match args.command {
-        Command::Run { file, seed, threads, json } => {
-            let Some(plan) = plan(&file)? else { return Ok(ExitCode::from(USAGE)) };
-            runs::run(&file, plan, seed, threads, json)
-        }
-        Command::Sweep(args) => {
-            let Some(plan) = plan(&args.file)? else { return Ok(ExitCode::from(USAGE)) };
-            sweep::run(&args, &plan)
-        }
+        Command::Run(args) => runs::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Report(args) => report::run(args),
         Command::Bench { queries, rounds, json } => bench::run(queries, rounds, json),
         Command::Check { file, json } => match Plan::read(&file) {

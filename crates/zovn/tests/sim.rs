@@ -173,6 +173,14 @@ fn shards_together_and_a_sweep_that_goes_on_write_what_one_go_writes() {
     }
     assert!(files(&shards) == whole);
 
+    // Another seed is another sweep.
+    let seeded = format!("{out}-seeded");
+    let (told, _) = sweep(&seeded, &["--seed", "7"]);
+    let run = sim(&["run", &file, "--json", "--seed", "7"]);
+    assert_eq!(told, String::from_utf8(run.stdout).unwrap());
+    assert_ne!(told, said);
+    assert_eq!(sim(&["sweep", &file, "--out", &out, "--seed", "7"]).status.code(), Some(1));
+
     // What was lost is made again, and nothing else is run; half a cell is no cell.
     for name in ["cell-000001.json", "cell-000002.parquet"] {
         std::fs::remove_file(Path::new(&out).join(name)).unwrap();
@@ -199,11 +207,7 @@ fn a_sweep_that_is_killed_keeps_what_is_done_and_goes_on() {
 
 #[test]
 fn an_interrupted_sweep_is_exit_code_130_and_a_cell_that_was_stopped_is_not_there() {
-    let endless = SWEEP
-        .replace("duration = \"200ms\"\n", "")
-        .replace("rounds = 20", "rounds = 1000000000")
-        .replace("tcp.control = [\"reno\", \"cubic\"]", "run.duration = [\"10ms\", \"1000000s\"]");
-    let (_folder, file, out) = sweeper(&endless);
+    let (_folder, file, out) = sweeper(&endless());
     let child = begun(&["sweep", &file, "--out", &out, "--threads", "1", "--json"]);
     let output = end(child, rustix::process::Signal::INT);
     assert_eq!(output.status.code(), Some(130));
@@ -211,6 +215,80 @@ fn an_interrupted_sweep_is_exit_code_130_and_a_cell_that_was_stopped_is_not_ther
     assert_eq!(object["results"].as_array().unwrap().len(), 1, "{object}");
     let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["cell-000000.json", "cell-000000.parquet", "sweep.json"]);
+}
+
+#[test]
+fn a_link_is_captured_into_a_file_for_each_cell_and_into_a_sweeps_folder() {
+    let wanted = SWEEP.replace("[sweep]", "[output]\npcapng = \"server0-switch0\"\n[sweep]");
+    let (folder, file, out) = sweeper(&wanted);
+    let trace = folder.path().join("trace.pcapng");
+    let asked = ["run", &file, "--pcapng", "server1-switch0", "--pcapng-out", trace.to_str().unwrap()];
+    assert_eq!(sim(&asked).status.code(), Some(0));
+    assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
+    for cell in 0..4 {
+        let files = [
+            folder.path().join(format!("trace-{cell:06}.pcapng")),
+            Path::new(&out).join(format!("cell-{cell:06}.pcapng")),
+        ];
+        for (file, name) in files.iter().zip(["server1-switch0", "server0-switch0"]) {
+            let bytes = std::fs::read(file).unwrap();
+            assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a], "{file:?}");
+            assert!(bytes.len() > 10_000 && bytes.windows(name.len()).any(|some| some == name.as_bytes()));
+        }
+    }
+    // Half a cell is no cell, and it is the same bytes again.
+    let whole = files(&out);
+    std::fs::remove_file(Path::new(&out).join("cell-000002.pcapng")).unwrap();
+    assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
+    assert!(files(&out) == whole);
+
+    let output = sim(&["run", &file, "--pcapng", "server9-switch0"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no link `server9-switch0`: links join server and switch"), "{said}");
+    let output = sim(&["run", &file, "--pcapng", "server1-switch0", "--pcapng-out", "/nowhere/trace.pcapng"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("zovn: cannot write /nowhere/trace-"), "{said}");
+}
+
+#[test]
+fn an_interrupted_run_tells_what_it_has_and_that_there_would_be_more() {
+    let (folder, file, _) = sweeper(&endless());
+    let trace = folder.path().join("trace.pcapng");
+    let asked = ["run", &file, "--threads", "1", "--json", "--pcapng", "server0-switch0", "--pcapng-out"];
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let second = folder.path().join("trace-000001.pcapng");
+        let _ = std::fs::remove_file(&second);
+        let child = begun(&[&asked[..], &[trace.to_str().unwrap()]].concat());
+        while !second.exists() {
+            std::thread::yield_now();
+        }
+        let output = end(child, signal);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{said}");
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let results = object["results"].as_array().unwrap();
+        let endings: Vec<_> = results.iter().map(|it| it["ending"].as_str().unwrap()).collect();
+        assert_eq!((object["partial"].as_bool(), endings), (Some(true), vec!["done", "stopped"]), "{said}");
+        assert!(
+            said.contains("it was stopped before its end") && said.contains("1 of 4 cells are done"),
+            "{said}"
+        );
+        // The file is whole: it ends with the length of its last block, which begins so much before.
+        let bytes = std::fs::read(second).unwrap();
+        let word = |at: usize| u32::from_be_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+        let last = word(bytes.len() - 4);
+        assert_eq!((word(bytes.len() - last), word(bytes.len() - last + 4)), (6, last));
+    }
+}
+
+/// Cells of which every second one never ends.
+fn endless() -> String {
+    SWEEP
+        .replace("duration = \"200ms\"\n", "")
+        .replace("rounds = 20", "rounds = 1000000000")
+        .replace("tcp.control = [\"reno\", \"cubic\"]", "run.duration = [\"10ms\", \"1000000s\"]")
 }
 
 /// A command whose first cell is done.

@@ -425,6 +425,17 @@ impl Topology {
         cables
     }
 
+    /// What is wrong with the name of a link; none if there is such a link.
+    pub fn lacks(&self, link: LinkName) -> Option<String> {
+        if self.has(link) {
+            return None;
+        }
+        let pairs =
+            self.layers(Link::default()).into_iter().map(|it| format!("{} and {}", it.lower, it.upper));
+        let pairs: Vec<_> = pairs.collect();
+        Some(format!("there is no link `{link}`: links join {}, counted from 0", pairs.join(", ")))
+    }
+
     /// Whether there is a link of this name.
     pub fn has(&self, name: LinkName) -> bool {
         let exists = |node: Node| u64::from(node.index) < self.count(node.tier);

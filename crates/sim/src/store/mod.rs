@@ -4,6 +4,7 @@
 //! out/sweep.json              what is swept: its digest, its axes, how many cells there are
 //! out/cell-000000.parquet     a row for each query and flow that counts
 //! out/cell-000000.csv         the same, if that was asked for
+//! out/cell-000000.pcapng      what a link has carried, if the scenario wants that
 //! out/cell-000000.json        the cell's result and scenario; it comes last, so a cell that has it is complete
 //! ```
 //!
@@ -23,8 +24,10 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use self::row::Rows;
+use crate::capture::Sink;
 use crate::result::CellResult;
 use crate::scenario::{Cell, Plan, Scenario};
 use crate::world::Outcome;
@@ -33,6 +36,9 @@ use crate::world::Outcome;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const SWEEP: &str = "sweep.json";
+
+/// What ends the name of a file of frames.
+const PCAPNG: &str = "pcapng";
 
 /// A folder of results.
 #[derive(Clone, Debug)]
@@ -240,10 +246,26 @@ impl Store {
         Ok(Some(file.result))
     }
 
-    /// Whether all files of a cell are there, its CSV too if that is wanted.
-    pub fn is_complete(&self, index: u64, csv: bool) -> bool {
-        let has = |extension| self.folder.join(name(index, extension)).exists();
-        has("json") && has("parquet") && (!csv || has("csv"))
+    /// Whether all files of a cell are there that its scenario wants, its CSV too if that is wanted.
+    pub fn is_complete(&self, cell: &Cell, csv: bool) -> bool {
+        let has = |extension| self.folder.join(name(cell.index, extension)).exists();
+        let pcapng = cell.scenario.output.pcapng.is_some();
+        has("json") && has("parquet") && (!csv || has("csv")) && (!pcapng || has(PCAPNG))
+    }
+
+    /// A file for the frames of a cell, which are written as the cell runs.
+    ///
+    /// # Errors
+    ///
+    /// If there cannot be one.
+    pub fn listen(&self, cell: &Cell) -> Result<(Sink, Pending), StoreError> {
+        let name = name(cell.index, PCAPNG);
+        let path = self.folder.join(&name);
+        let file = self.begin(&name).and_then(|file| Ok((file.reopen()?, file)));
+        match file {
+            Ok((sink, file)) => Ok((Box::new(sink), Pending { file, path })),
+            Err(error) => Err(failed("write", &path, error)),
+        }
     }
 
     /// Writes all files of a cell.
@@ -307,21 +329,50 @@ impl Store {
     ) -> Result<(), StoreError> {
         let path = self.folder.join(name);
         let put = || {
-            let mut file = tempfile::Builder::new()
-                .prefix(&format!(".{name}."))
-                .permissions(Permissions::from_mode(0o666))
-                .tempfile_in(&self.folder)?;
+            let mut file = self.begin(name)?;
             write(file.as_file_mut())?;
-            file.as_file().sync_all()?;
-            match once {
-                Once::Last => file.persist(&path).map(drop).map_err(|error| error.error),
-                Once::First => match file.persist_noclobber(&path) {
-                    Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
-                    _ => Ok(()),
-                },
-            }
+            end(file, &path, once)
         };
         put().map_err(|source| failed("write", &path, source))
+    }
+
+    /// A file that has another name until it is whole.
+    fn begin(&self, name: &str) -> io::Result<NamedTempFile> {
+        tempfile::Builder::new()
+            .prefix(&format!(".{name}."))
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(&self.folder)
+    }
+}
+
+/// A file of a cell that is not whole yet. It is gone if nobody keeps it.
+#[derive(Debug)]
+pub struct Pending {
+    file: NamedTempFile,
+    path: PathBuf,
+}
+
+impl Pending {
+    /// Gives the file its name, if all of it was `written`.
+    ///
+    /// # Errors
+    ///
+    /// If it was not, or the file cannot be had under its name.
+    pub fn keep(self, written: io::Result<()>) -> Result<(), StoreError> {
+        let Self { file, path } = self;
+        written.and_then(|()| end(file, &path, Once::Last)).map_err(|source| failed("write", &path, source))
+    }
+}
+
+/// Gives a file that is whole its name.
+fn end(file: NamedTempFile, path: &Path, once: Once) -> io::Result<()> {
+    file.as_file().sync_all()?;
+    match once {
+        Once::Last => file.persist(path).map(drop).map_err(|error| error.error),
+        Once::First => match file.persist_noclobber(path) {
+            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
+            _ => Ok(()),
+        },
     }
 }
 

@@ -1,61 +1,179 @@
 //! `zovn sim run`: runs, their progress, and their results.
 
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::ops::Not;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::thread;
 
 use serde::Serialize;
-use sim::CellResult;
-use sim::scenario::{Cell, Plan};
+use sim::scenario::{Cell, LinkName, MOST_SEED, Plan, ScenarioError};
+use sim::{CellResult, Ended, Instruments, Progress, Seen, Watcher};
 
 use super::watch::Watch;
-use super::{bare, text};
-use crate::ending::print_json;
+use super::{bare, plan, text};
+use crate::ending::{USAGE, print_json};
 use crate::{Outcome, signals};
 
+/// What is to be run, and how it is told: by `run` and by `sweep`.
+#[derive(clap::Args)]
+pub struct Order {
+    /// The scenario's file (TOML; docs/scenarios.md shows every field).
+    pub file: PathBuf,
+    /// What randomness is drawn from, instead of what the file says.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
+    seed: Option<u64>,
+    /// How many runs at once; as many as there are processors if absent.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Tell it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to run, and what is to be seen of it.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    order: Order,
+    /// Write what a link carries as a pcapng file, for Wireshark. A link is called by its ends: server0-leaf0, tor3-core1.
+    ///
+    /// `zovn sim check` tells the tiers of a topology; their nodes count from 0. Each frame has its headers, its length and
+    /// the time when its last bit has come. docs/simulator.md says more.
+    #[arg(long, value_name = "LINK")]
+    pcapng: Option<LinkName>,
+    /// The file, LINK.pcapng if absent. Of several cells each has one, with its number: LINK-000002.pcapng.
+    #[arg(long, value_name = "FILE", requires = "pcapng")]
+    pcapng_out: Option<PathBuf>,
+}
+
 /// Runs a plan's cells.
-pub fn run(file: &Path, plan: Plan, seed: Option<u64>, threads: Option<u16>, json: bool) -> Outcome {
-    let plan = match seed {
-        Some(seed) => plan.with_seed(seed),
-        None => plan,
-    };
-    let cells: Vec<Cell> = plan.cells().collect();
+pub fn run(args: &Args) -> Outcome {
+    let Some(plan) = args.order.plan()? else { return Ok(ExitCode::from(USAGE)) };
+    let mut cells: Vec<Cell> = plan.cells().collect();
+    for cell in &mut cells {
+        if let Some(what) = args.pcapng.and_then(|link| cell.scenario.topology.lacks(link)) {
+            eprintln!("zovn: {}: {what}", cell.name);
+            return Ok(ExitCode::from(USAGE));
+        }
+        // What a scenario wants written down is for a sweep, which has a folder.
+        cell.scenario.output.pcapng = args.pcapng;
+    }
     let stop = signals::stop()?;
-    let watch = Watch::new(&cells, &stop);
-    let results = sim::run_cells(&cells, self::threads(threads), &watch);
-    watch.clear();
-    tell(file, &plan, &results, json)?;
-    Ok(verdict(&results, watch.is_stopped()))
+    let listener = Listener { watch: Watch::new(&cells, &stop), args, failure: Mutex::default() };
+    let results = sim::run_cells(&cells, args.order.threads(), &listener);
+    listener.watch.clear();
+    if let Some(error) = listener.failure.into_inner().expect("all threads are done") {
+        return Err(error.into());
+    }
+    let ending = Ending { is_stopped: listener.watch.is_stopped(), cells: cells.len() };
+    args.order.tell(&plan, &results, ending)
 }
 
-/// As many threads as are wanted, or as there are processors.
-pub fn threads(wanted: Option<u16>) -> usize {
-    wanted.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
+/// Who opens a file for each cell that runs, if a link is listened to.
+struct Listener<'a> {
+    watch: Watch<'a>,
+    args: &'a Args,
+    /// Why a file could not be written.
+    failure: Mutex<Option<String>>,
 }
 
-/// Prints results, as JSON or as a table.
-pub fn tell(file: &Path, plan: &Plan, results: &[CellResult], json: bool) -> io::Result<()> {
-    let scenario = &plan.first().name;
-    if json {
-        let config =
-            Config { scenario, file: &file.display().to_string(), seed: plan.cell(0).scenario.run.seed };
-        print_json(&Results { zovn: env!("CARGO_PKG_VERSION"), experiment: "sim", config, results })
-    } else {
-        print(scenario, results)
+impl Listener<'_> {
+    /// Where the frames of a cell go.
+    fn path(&self, cell: &Cell, link: LinkName) -> PathBuf {
+        let path = self.args.pcapng_out.clone().unwrap_or_else(|| format!("{link}.pcapng").into());
+        if self.watch.cells() == 1 {
+            return path;
+        }
+        let extension = path.extension().unwrap_or_default().to_owned();
+        let mut name = path.file_stem().unwrap_or_default().to_owned();
+        name.push(format!("-{:06}", cell.index));
+        path.with_file_name(name).with_extension(extension)
+    }
+
+    fn fail(&self, path: &Path, error: &io::Error) {
+        let what = format!("cannot write {}: {error}", path.display());
+        self.failure.lock().expect("no thread panics with it").get_or_insert(what);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.lock().expect("no thread panics with it").is_some()
     }
 }
 
-/// What speaks against runs, on stderr; and how they ended, as an exit code.
-pub fn verdict(results: &[CellResult], is_stopped: bool) -> ExitCode {
-    if is_stopped {
-        return ExitCode::from(signals::INTERRUPTED);
+impl Watcher for Listener<'_> {
+    fn begin(&self, cell: &Cell) -> Option<Instruments> {
+        let Some(link) = cell.scenario.output.pcapng else { return Some(Instruments::default()) };
+        let path = self.path(cell, link);
+        match File::create(&path) {
+            Ok(file) => Some(Instruments { pcapng: Some(Box::new(file)) }),
+            Err(error) => {
+                self.fail(&path, &error);
+                None
+            }
+        }
     }
-    let complaints: Vec<String> = results.iter().flat_map(CellResult::complaints).collect();
-    for complaint in &complaints {
-        eprintln!("zovn: {complaint}");
+
+    fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool {
+        self.watch.see(cell, progress, done) && !self.has_failed()
     }
-    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+
+    fn end(&self, cell: &Cell, _: &sim::Outcome, result: &CellResult, seen: Seen) -> bool {
+        if let (Some(link), Err(error)) = (cell.scenario.output.pcapng, &seen.pcapng) {
+            self.fail(&self.path(cell, link), error);
+        }
+        self.watch.end(cell, result) && !self.has_failed()
+    }
+}
+
+/// How runs ended, all together.
+#[derive(Clone, Copy)]
+pub struct Ending {
+    /// Whether somebody did not want them to go on.
+    pub is_stopped: bool,
+    /// How many there should be.
+    pub cells: usize,
+}
+
+impl Order {
+    /// The plan; none, and complaints on stderr, if it cannot be simulated.
+    pub fn plan(&self) -> Result<Option<Plan>, ScenarioError> {
+        let plan = plan(&self.file)?;
+        Ok(match self.seed {
+            Some(seed) => plan.map(|plan| plan.with_seed(seed)),
+            None => plan,
+        })
+    }
+
+    /// As many threads as are wanted, or as there are processors.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
+
+    /// Prints results as JSON or as a table, and what speaks against them on stderr.
+    pub fn tell(&self, plan: &Plan, results: &[CellResult], ending: Ending) -> Outcome {
+        let scenario = &plan.first().name;
+        if self.json {
+            let file = &self.file.display().to_string();
+            let config = Config { scenario, file, seed: plan.cell(0).scenario.run.seed };
+            let zovn = env!("CARGO_PKG_VERSION");
+            print_json(&Results { zovn, experiment: "sim", partial: ending.is_stopped, config, results })?;
+        } else {
+            print(scenario, results)?;
+        }
+        let complaints: Vec<String> = results.iter().flat_map(CellResult::complaints).collect();
+        for complaint in &complaints {
+            eprintln!("zovn: {complaint}");
+        }
+        if ending.is_stopped {
+            let done = results.iter().filter(|it| it.ending != Ended::Stopped).count();
+            eprintln!("zovn: interrupted: {done} of {} cells are done", ending.cells);
+            return Ok(ExitCode::from(signals::INTERRUPTED));
+        }
+        Ok(if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
 }
 
 /// What `run --json` and `sweep --json` say.
@@ -63,6 +181,9 @@ pub fn verdict(results: &[CellResult], is_stopped: bool) -> ExitCode {
 struct Results<'a> {
     zovn: &'a str,
     experiment: &'a str,
+    /// Whether somebody has stopped it: there would be more.
+    #[serde(skip_serializing_if = "Not::not")]
+    partial: bool,
     config: Config<'a>,
     results: &'a [CellResult],
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use sim::scenario::Cell;
-use sim::{CellResult, Outcome, Progress, Watcher};
+use sim::{CellResult, Progress};
 
 /// How far all runs are together.
 pub struct Watch<'a> {
@@ -36,6 +36,11 @@ impl<'a> Watch<'a> {
         Self { stop, bar, done, speaks: !is_terminal }
     }
 
+    /// How many cells there are.
+    pub fn cells(&self) -> usize {
+        self.done.len()
+    }
+
     /// Whether somebody wants it to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -46,14 +51,8 @@ impl<'a> Watch<'a> {
         self.bar.finish_and_clear();
     }
 
-    fn set(&self, cell: &Cell, steps: u64) {
-        self.done[&cell.index].store(steps, Ordering::Relaxed);
-        self.bar.set_position(self.done.values().map(|steps| steps.load(Ordering::Relaxed)).sum());
-    }
-}
-
-impl Watcher for Watch<'_> {
-    fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool {
+    /// Tells how much of a cell is done; whether it may go on.
+    pub fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool {
         self.set(cell, (done * STEPS as f64) as u64);
         let rate = progress.events as f64 / self.bar.elapsed().as_secs_f64().max(1e-3) / 1e6;
         let time = progress.time.as_secs_f64();
@@ -61,12 +60,18 @@ impl Watcher for Watch<'_> {
         !self.is_stopped()
     }
 
-    fn end(&self, cell: &Cell, _: &Outcome, result: &CellResult) -> bool {
+    /// Tells that a cell is done; whether another may begin.
+    pub fn end(&self, cell: &Cell, result: &CellResult) -> bool {
         self.set(cell, STEPS);
         if self.speaks {
             let CellResult { name, time_s, queries, .. } = result;
             eprintln!("{name}: {queries} queries in {time_s:.3} s");
         }
         !self.is_stopped()
+    }
+
+    fn set(&self, cell: &Cell, steps: u64) {
+        self.done[&cell.index].store(steps, Ordering::Relaxed);
+        self.bar.set_position(self.done.values().map(|steps| steps.load(Ordering::Relaxed)).sum());
     }
 }

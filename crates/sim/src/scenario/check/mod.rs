@@ -165,13 +165,7 @@ impl Check<'_> {
             "output.samples",
             "queues are looked at no more often than each microsecond: raise it",
         );
-        if let Some(link) = output.pcapng
-            && !self.scenario.topology.has(link)
-        {
-            let layers = self.scenario.topology.layers(self.scenario.link);
-            let pairs: Vec<_> =
-                layers.iter().map(|layer| format!("{} and {}", layer.lower, layer.upper)).collect();
-            let what = format!("there is no link `{link}`: links join {}, counted from 0", pairs.join(", "));
+        if let Some(what) = output.pcapng.and_then(|link| self.scenario.topology.lacks(link)) {
             self.complain("output.pcapng", what);
         }
     }
