@@ -38,6 +38,8 @@ pub(crate) struct Packet {
     pub ecn_capable: bool,
     /// Whether one has (RFC 3168's CE).
     pub marked: bool,
+    /// Its place in its flow, from 1.
+    pub order: u32,
     pub load: Load,
 }
 
@@ -140,6 +142,12 @@ impl Packet {
         Target { host: self.host, slot: self.slot }
     }
 
+    /// The same, of this place in its flow.
+    #[inline]
+    pub(crate) fn numbered(self, order: u32) -> Self {
+        Self { order, ..self }
+    }
+
     /// A frame on no way yet.
     pub(crate) fn new(bytes: u32, to: Target, hash: u32, lane: u8, ecn_capable: bool, load: Load) -> Self {
         Self {
@@ -152,6 +160,7 @@ impl Packet {
             lane,
             ecn_capable,
             marked: false,
+            order: 0,
             load,
         }
     }

@@ -40,6 +40,7 @@ struct End {
     hash: u32,
     /// The other side's hash, by which a straggler of an earlier connection is told; none once this one is over.
     peer: Option<u32>,
+    order: Order,
     lane: u8,
     /// Whether this side closes once the other has.
     closes: bool,
@@ -69,6 +70,30 @@ struct Sender {
     /// Bytes that neither have arrived nor are lost.
     due: u64,
     note: Note,
+    order: Order,
+}
+
+/// How many frames were sent, and how many had been when the last one that came was sent. No way through the network lets
+/// a frame pass another of its flow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Order {
+    sent: u32,
+    heard: u32,
+}
+
+impl Order {
+    /// The number of a frame that is sent now.
+    #[inline]
+    fn next(&mut self) -> u32 {
+        self.sent = self.sent.wrapping_add(1);
+        self.sent
+    }
+
+    /// Whether a frame that comes now was sent after all that came before it; some of those between may be lost.
+    #[inline]
+    fn holds(&mut self, number: u32) -> bool {
+        number.wrapping_sub(std::mem::replace(&mut self.heard, number)).cast_signed() > 0
+    }
 }
 
 /// How a flow of datagrams is to be sent.
@@ -107,6 +132,8 @@ pub(crate) struct Tally {
     pub retransmitted: u64,
     pub timeouts: u64,
     pub datagrams: u64,
+    /// Frames that came after one of their flow that was sent after them.
+    pub late: u64,
 }
 
 /// IPv4's header without options, and UDP's.
@@ -132,12 +159,14 @@ impl Stack {
         self.opened += 1;
         let hash = mix(self.opened);
         let endpoint = Endpoint::connect_shared(self.config.clone(), hash);
-        let side = |[machine, peer]: [u32; 2], [hash, other]: [u32; 2], endpoint: Option<Endpoint>| End {
+        let back = mix(hash);
+        let side = |[machine, to]: [u32; 2], [hash, peer]: [u32; 2], endpoint: Option<Endpoint>| End {
             endpoint,
             machine,
-            to: hosts.target(peer),
+            to: hosts.target(to),
             hash,
-            peer: Some(other),
+            peer: Some(peer),
+            order: Order::default(),
             lane,
             timer_at: Time::NEVER,
             written: 0,
@@ -145,8 +174,7 @@ impl Stack {
             due: VecDeque::new(),
             closes: false,
         };
-        let [there, back] = [hash, mix(hash)];
-        let pair = [side([from, to], [there, back], Some(endpoint)), side([to, from], [back, there], None)];
+        let pair = [side([from, to], [hash, back], Some(endpoint)), side([to, from], [back, hash], None)];
         match self.closed.pop() {
             Some(first) => {
                 for (place, end) in (first as usize..).zip(pair) {
@@ -236,7 +264,7 @@ impl Stack {
         handle: Handle,
         heard: &mut Vec<Note>,
     ) {
-        let Packet { load, marked, hash, .. } = &packets[handle];
+        let Packet { load, marked, hash, order, .. } = &packets[handle];
         match load {
             Load::Segment { end, segment } => {
                 let number = *end;
@@ -245,6 +273,9 @@ impl Stack {
                     // A straggler.
                     packets.remove(handle);
                     return;
+                }
+                if !end.order.holds(*order) {
+                    self.tally.late += 1;
                 }
                 let endpoint = match &mut end.endpoint {
                     Some(endpoint) => {
@@ -269,6 +300,9 @@ impl Stack {
                 self.go_on(clock, packets, hosts, number);
             }
             &Load::Datagram { flow, bytes } => {
+                if !self.senders[flow as usize].order.holds(*order) {
+                    self.tally.late += 1;
+                }
                 packets.remove(handle);
                 heard.extend(self.settle(flow, bytes));
             }
@@ -333,7 +367,7 @@ impl Stack {
             let bytes = IP + segment.header_bytes() + u32::from(segment.len) + self.encapsulation;
             let load = Load::Segment { end: number ^ 1, segment };
             let packet = Packet::new(bytes, end.to, end.hash, end.lane, segment.ecn_capable, load);
-            let handle = packets.insert(packet);
+            let handle = packets.insert(packet.numbered(end.order.next()));
             burst.push(packets, handle);
         }
         if let Some(burst) = Burst::of(&burst) {
@@ -384,6 +418,7 @@ impl Stack {
             stop,
             due: bytes.unwrap_or(u64::MAX),
             note,
+            order: Order::default(),
         };
         let flow = match self.done.pop() {
             Some(flow) => {
@@ -406,7 +441,7 @@ impl Stack {
         hosts: &Hosts,
         flow: u32,
     ) {
-        let Sender { machine, to, hash, lane, datagram, gap, stop, ref mut left, .. } =
+        let Sender { machine, to, hash, lane, datagram, gap, stop, ref mut left, ref mut order, .. } =
             self.senders[flow as usize];
         if left.is_none() && clock.now() > stop {
             return;
@@ -416,7 +451,8 @@ impl Stack {
             let bytes = left.map_or(datagram, |left| left.min(u64::from(datagram)) as u16);
             let load = Load::Datagram { flow, bytes };
             let length = IP + UDP + u32::from(bytes) + self.encapsulation;
-            let handle = packets.insert(Packet::new(length, to, hash, lane, false, load));
+            let packet = Packet::new(length, to, hash, lane, false, load);
+            let handle = packets.insert(packet.numbered(order.next()));
             hosts.emit(clock, machine, Burst(handle));
             self.tally.datagrams += 1;
             if let Some(left) = left {

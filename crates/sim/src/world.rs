@@ -373,7 +373,10 @@ impl<L: EventList<Event>> World<L> {
         if found != self.packets.alive() {
             defects.push(format!("{} frames are under way, but {found} were found", self.packets.alive()));
         }
-        let Tally { segments, retransmitted, timeouts, datagrams } = self.stack.total();
+        let Tally { segments, retransmitted, timeouts, datagrams, late } = self.stack.total();
+        if late > 0 {
+            defects.push(format!("{late} frames came after one of their flow that was sent after them"));
+        }
         Outcome {
             ending,
             time,
@@ -394,6 +397,7 @@ impl<L: EventList<Event>> World<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::Key;
     use crate::packet::{Load, Packet, Target};
     use crate::scenario::Plan;
 
@@ -414,7 +418,7 @@ gap = "1us"
 closed = true
 "#;
         let plan = Plan::parse(text).unwrap();
-        let mut world = World::new(plan.first(), Wheel::default());
+        let mut world = World::new(plan.first(), Wheel::default(), Instruments::default());
         assert_eq!(world.go(|_| true), Ending::Done);
         world
     }
@@ -434,5 +438,65 @@ closed = true
         world.packets.insert(Packet::new(100, to, 0, 0, false, load));
         let expected = format!("{} frames are under way, but {before} were found", before + 1);
         assert_eq!(world.outcome(Ending::Done).defects, [expected]);
+    }
+
+    /// Events of a network in which one frame, the n-th that comes through a link, takes half a millisecond longer.
+    struct Detour {
+        list: Wheel<Event>,
+        n: u32,
+    }
+
+    impl EventList<Event> for Detour {
+        fn push(&mut self, key: Key, event: Event) {
+            self.list.push(key, event);
+        }
+
+        fn pop(&mut self) -> Option<(Key, Event)> {
+            let (key, event) = self.list.pop()?;
+            if let Event::Arrive { .. } = event {
+                self.n = self.n.wrapping_sub(1);
+                if self.n == 0 {
+                    let time = key.time + Time::from_picos(500_000_000);
+                    self.list.push(Key { time, ..key }, event);
+                    return self.list.pop();
+                }
+            }
+            Some((key, event))
+        }
+
+        fn len(&self) -> usize {
+            self.list.len()
+        }
+    }
+
+    #[test]
+    fn a_frame_that_others_of_its_flow_pass_is_a_defect() {
+        for transport in ["tcp", "udp"] {
+            let text = format!(
+                r#"
+version = 1
+name = "order"
+[topology]
+kind = "star"
+servers = 2
+[workload.flows]
+kind = "permutation"
+transport = "{transport}"
+stride = 1
+bytes = "200kb"
+"#
+            );
+            let scenario = Plan::parse(&text).unwrap().cell(0).scenario;
+            let defects = |n| {
+                let list = Detour { list: Wheel::default(), n };
+                World::new(&scenario, list, Instruments::default()).run(|_| true).0.defects
+            };
+            assert_eq!(defects(0), [""; 0]);
+            assert_eq!(
+                defects(100),
+                ["1 frames came after one of their flow that was sent after them"],
+                "{transport}"
+            );
+        }
     }
 }
