@@ -221,6 +221,16 @@ impl Fabric {
         self.lanes[self.place(port, lane)].queue.bytes + u64::from(bytes) <= self.rules.nic_queue
     }
 
+    /// Tells of every port and lane what waits there to be sent, and whether the peer has paused it.
+    pub(crate) fn look(&self, mut see: impl FnMut(u32, u8, u64, bool)) {
+        for (port, it) in (0..).zip(&self.ports) {
+            for lane in 0..self.rules.lanes.len() as u8 {
+                let bytes = self.lanes[self.place(port, lane)].queue.bytes;
+                see(port, lane, bytes, it.paused & 1 << lane != 0);
+            }
+        }
+    }
+
     /// A frame has come into a switch by `port`.
     #[inline]
     pub(crate) fn switch<L: EventList<Event>>(
@@ -484,7 +494,6 @@ impl Fabric {
     /// Sends what is next: PFC before everything else, then a frame of a lane that is not paused.
     #[inline]
     fn transmit<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, packets: &mut Packets, port: u32) {
-        let now = clock.now();
         let it = &mut self.ports[port as usize];
         if it.news != 0 {
             self.transmit_pfc(clock, port);

@@ -101,6 +101,12 @@ impl Graph {
         self.nodes[node as usize]
     }
 
+    /// What a port is called: by its node, and the one that it sends to.
+    pub(crate) fn link_name(&self, port: u32) -> String {
+        let end = &self.ends[port as usize];
+        format!("{}-{}", self.name(end.node), self.name(self.ends[end.peer as usize].node))
+    }
+
     /// The only port of a host.
     #[inline]
     pub(crate) fn nic(&self, host: u32) -> u32 {

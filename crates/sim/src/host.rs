@@ -24,6 +24,7 @@ use crate::events::EventList;
 use crate::fabric::Fabric;
 use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue, Target};
+use crate::samples::Whose;
 use crate::scenario::{self, Scenario};
 use crate::time::{Pace, Time};
 
@@ -514,6 +515,28 @@ impl Hosts {
         if due < bridge.tick_at {
             bridge.tick_at = due;
             with.clock.at(due, Maker(number), Event::Tick { host: number });
+        }
+    }
+
+    /// Tells of every machine, and of every virtual switch's up-link, what waits for it in each lane, and whether what it has
+    /// itself finds no room.
+    pub(crate) fn look(&self, mut see: impl FnMut(Whose, u8, u64, bool)) {
+        let waiting = |bridge: &Bridge, place: usize, lane: &Lane| {
+            bridge.switch.egress_load(self.rules.ports[place], lane.class).bytes
+        };
+        for (number, host) in (0..).zip(&self.hosts) {
+            let bridge = self.bridges.get(number as usize);
+            for (place, machine) in host.machines.clone().enumerate() {
+                for (lane, it) in (0..).zip(&self.rules.lanes) {
+                    let bytes = bridge.map_or(0, |bridge| waiting(bridge, place, it));
+                    see(Whose::Machine(machine), lane, bytes, self.is_blocked(machine, lane));
+                }
+            }
+            let Some(bridge) = bridge else { continue };
+            for (lane, it) in (0..).zip(&self.rules.lanes) {
+                let bytes = waiting(bridge, self.rules.machines + usize::from(lane), it);
+                see(Whose::Uplink(number), lane, bytes, host.nic_full & 1 << lane != 0);
+            }
         }
     }
 

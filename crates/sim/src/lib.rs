@@ -8,9 +8,9 @@
 //!                             ├─ stack    TCP endpoints (`tcp::Endpoint`), datagrams
 //!                             └─ work     what applications do
 //!                                 ▲
-//!                              capture    what one link carries, as Wireshark reads it
+//!                      capture, samples   what one link carries, as Wireshark reads it; all queues over time
 //!
-//! Outcome ─▶ CellResult, rows ─▶ Store      a folder that shards fill and reports read
+//! Outcome ─▶ CellResult, rows ─▶ Store       a folder that shards fill and reports read
 //! ```
 
 #![forbid(unsafe_code)]
@@ -26,6 +26,7 @@ mod ideal;
 mod packet;
 mod record;
 mod result;
+mod samples;
 pub mod scenario;
 mod stack;
 pub mod store;
@@ -38,6 +39,7 @@ pub use capture::Sink;
 pub use cells::{Watcher, run_cells};
 pub use record::{Flow, Query, Record};
 pub use result::{CellResult, ClassResult, Ended};
+pub use samples::{Sample, Samples};
 pub use store::Store;
 pub use time::Time;
 pub use world::{ClassOutcome, Ending, Instruments, Outcome, Progress, Seen, run, run_on_heap, run_seen};

@@ -10,6 +10,7 @@ use crate::graph::Graph;
 use crate::host::{Hosts, Surroundings};
 use crate::packet::{Packets, Queue};
 use crate::record::Record;
+use crate::samples::Samples;
 use crate::scenario::Scenario;
 use crate::stack::{Note, Stack, Tally};
 use crate::tcp::config;
@@ -79,6 +80,8 @@ pub struct ClassOutcome {
 pub struct Instruments {
     /// Where the frames of the scenario's `output.pcapng` go; they go nowhere if absent.
     pub pcapng: Option<Sink>,
+    /// Whether the scenario's `output.samples` are wanted.
+    pub samples: bool,
 }
 
 /// What instruments have seen.
@@ -86,6 +89,8 @@ pub struct Instruments {
 pub struct Seen {
     /// Whether all frames could be written.
     pub pcapng: io::Result<()>,
+    /// Queues and pauses over time, if they were wanted.
+    pub samples: Option<Samples>,
 }
 
 /// A scenario that runs.
@@ -102,8 +107,11 @@ pub struct World<L> {
     record: Record,
     lanes: Vec<String>,
     capture: Option<Box<Capture>>,
+    samples: Option<Samples>,
     /// Nothing happens after it.
     end: Time,
+    /// When queues are looked at next, or the end has come: one comparison for each event.
+    attend_at: Time,
     /// When a workload last did something, or a machine was handed something.
     busy_until: Time,
     queries: u64,
@@ -163,6 +171,9 @@ impl<L: EventList<Event>> World<L> {
         let capture = instruments.pcapng.zip(scenario.output.pcapng);
         let capture =
             capture.map(|(sink, link)| Box::new(Capture::new(scenario, &graph, &lanes, link, sink)));
+        let every = scenario.output.samples.filter(|_| instruments.samples);
+        let samples =
+            every.map(|every| Samples::new(scenario, &graph, &lanes, &fabric, &hosts, every.into()));
         let mut world = Self {
             clock: Clock::new(list, graph.ports.len() + works.len() + 1),
             packets: Packets::default(),
@@ -174,6 +185,8 @@ impl<L: EventList<Event>> World<L> {
             record: Record::new(scenario.run.warmup.into()),
             lanes,
             capture,
+            samples,
+            attend_at: Time::ZERO,
             end: scenario.run.duration.map_or(Time::LAST, Time::from).min(Time::LAST),
             busy_until: Time::ZERO,
             queries: scenario.run.queries.unwrap_or(u64::MAX),
@@ -193,16 +206,21 @@ impl<L: EventList<Event>> World<L> {
     /// Runs to the end, and tells of it.
     pub(crate) fn run(mut self, go_on: impl FnMut(&Progress) -> bool) -> (Outcome, Seen) {
         let ending = self.go(go_on);
-        let seen = Seen { pcapng: self.capture.take().map_or(Ok(()), |capture| capture.finish()) };
+        self.look(self.clock.now().min(self.end));
+        let pcapng = self.capture.take().map_or(Ok(()), |capture| capture.finish());
+        let seen = Seen { pcapng, samples: self.samples.take() };
         (self.outcome(ending), seen)
     }
 
     /// Runs to the end.
     fn go(&mut self, mut go_on: impl FnMut(&Progress) -> bool) -> Ending {
         while let Some(event) = self.clock.next() {
-            if self.clock.now() > self.end {
-                self.clock.put_back(event);
-                return Ending::Done;
+            if self.clock.now() >= self.attend_at {
+                self.look(self.clock.now().min(self.end));
+                if self.clock.now() > self.end {
+                    self.clock.put_back(event);
+                    return Ending::Done;
+                }
             }
             if self.clock.passed().is_multiple_of(1 << 16) && !go_on(&self.progress()) {
                 self.clock.put_back(event);
@@ -285,6 +303,17 @@ impl<L: EventList<Event>> World<L> {
         Ending::Done
     }
 
+    /// Looks at queues, as often as is due until `now`.
+    #[cold]
+    fn look(&mut self, now: Time) {
+        let Self { samples, fabric, hosts, .. } = self;
+        let due = samples.as_mut().map_or(Time::NEVER, |samples| {
+            samples.look(now, fabric, hosts);
+            samples.due()
+        });
+        self.attend_at = due.min(self.end);
+    }
+
     /// A port may have sent: its host may have more.
     #[inline]
     fn refill(&mut self, port: u32) {
@@ -324,12 +353,7 @@ impl<L: EventList<Event>> World<L> {
     fn deadlock(&self) -> Option<Vec<String>> {
         let since = Time::from_picos(self.clock.now().as_picos().checked_sub(WATCH.as_picos())?);
         let circle = self.fabric.deadlock(&self.packets, &self.graph, since)?;
-        let name = |port: u32| {
-            let end = &self.graph.ends[port as usize];
-            let peer = self.graph.ends[end.peer as usize].node;
-            format!("{}-{}", self.graph.name(end.node), self.graph.name(peer))
-        };
-        Some(circle.into_iter().map(name).collect())
+        Some(circle.into_iter().map(|port| self.graph.link_name(port)).collect())
     }
 
     fn progress(&self) -> Progress {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use sim::scenario::Plan;
 use sim::store::{Kind, StoreError};
-use sim::{CellResult, Outcome, Store};
+use sim::{CellResult, Instruments, Outcome, Store};
 
 /// Queries beside flows of both transports, on two switches.
 const TINY: &str = r#"
@@ -52,7 +52,7 @@ fn write(store: &Store, plan: &Plan, index: u64) -> (Outcome, CellResult) {
     let cell = plan.cell(index);
     let outcome = sim::run(&cell.scenario, |_| true);
     let result = CellResult::new(&cell, &outcome);
-    store.write(&cell, &outcome, &result, true).unwrap();
+    store.write(&cell, &outcome, &result, None, true).unwrap();
     (outcome, result)
 }
 
@@ -155,4 +155,72 @@ fn results_of_different_things_do_not_mix() {
     let error = Store::open(folder.path()).unwrap_err();
     assert!(matches!(error, StoreError::OtherVersion { .. }), "{error}");
     assert!(matches!(Store::open(Path::new("/nowhere")), Err(StoreError::Empty(_))));
+}
+
+/// A star in which everybody sends to the first server, and two runs of it: as often as each, and as the memory allows.
+#[test]
+fn samples_tell_how_long_queues_were_and_who_was_paused() {
+    let text = r#"
+version = 1
+name = "samples"
+[run]
+duration = "20ms"
+[topology]
+kind = "star"
+servers = 4
+[workload.burst]
+kind = "stream"
+source = "vm@1-3"
+destination = "vm@0"
+transport = "udp"
+stop = "10ms"
+[output]
+samples = "SAMPLES"
+"#;
+    let seen = |every: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = plan(&text.replace("SAMPLES", every));
+        let (store, cell) = (Store::create(folder.path(), &plan).unwrap(), plan.cell(0));
+        let (outcome, seen) =
+            sim::run_seen(&cell.scenario, Instruments { samples: true, ..Instruments::default() }, |_| true);
+        let plain = sim::run(&cell.scenario, |_| true);
+        assert_eq!((plain.events, plain.time), (outcome.events, outcome.time), "looking changes nothing");
+        let result = CellResult::new(&cell, &outcome);
+        assert!(!store.is_complete(&cell, true));
+        store.write(&cell, &outcome, &result, seen.samples.as_ref(), true).unwrap();
+        assert!(store.is_complete(&cell, true));
+        let mut rows = Vec::new();
+        let told = |it: sim::Sample<'_>| {
+            assert_eq!(it.class, "default");
+            rows.push((it.port.to_owned(), it.start_ns, it.span_ns, it.queue_bytes, it.paused));
+        };
+        store.samples(0, told).unwrap();
+        let table = lines(folder.path(), "cell-000000.samples.csv");
+        assert_eq!(table[0], ["cell", "start_ns", "span_ns", "port", "class", "queue_bytes", "paused"]);
+        assert_eq!(table.len(), rows.len() + 1);
+        (rows, outcome)
+    };
+    let (fine, outcome) = seen("10us");
+    assert!(
+        fine.iter().all(|row| row.2 == 10_000 && row.1 % 10_000 == 0 && row.1 < 20_000_000),
+        "each look alone"
+    );
+    // The output to the first server is what all wait for, until a while after they have stopped.
+    let neck: Vec<_> = fine.iter().filter(|row| row.0 == "switch0-server0").collect();
+    assert!(neck.len() > 950 && neck.iter().all(|row| row.4 == 0.0), "{}", neck.len());
+    // Senders are paused for two thirds of their time: as often as the network has booked.
+    let paused: f64 = fine.iter().filter(|row| row.0.ends_with("-switch0")).map(|row| row.4 * 1e-5).sum();
+    let booked = outcome.classes[0].paused.as_secs_f64();
+    assert!(booked > 0.015 && (paused / booked - 1.0).abs() < 0.05, "{paused} s seen, {booked} s booked");
+    // What they have waits in their virtual switches, which hold the machines back.
+    assert!(fine.iter().any(|row| row.0 == "server2" && row.3 > 200_000 && row.4 == 1.0));
+    assert!(fine.iter().any(|row| row.0 == "vm@2/0" && row.4 == 1.0));
+
+    // 20,000 looks of 1 µs are more than there are stretches: 16 become one, and what they say together stays.
+    let (coarse, _) = seen("1us");
+    assert!(coarse.iter().all(|row| row.2 == 16_000 && row.1 % 16_000 == 0));
+    let most = |rows: &[(String, u64, u64, u64, f64)]| rows.iter().map(|row| row.3).max();
+    assert!(most(&coarse) >= most(&fine));
+    let again: f64 = coarse.iter().filter(|row| row.0.ends_with("-switch0")).map(|row| row.4 * 16e-6).sum();
+    assert!((again / booked - 1.0).abs() < 0.02, "{again} s seen, {booked} s booked");
 }

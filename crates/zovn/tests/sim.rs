@@ -364,6 +364,29 @@ fn a_report_has_every_cell_and_fetches_nothing() {
 }
 
 #[test]
+fn a_report_maps_queues_and_pauses_where_they_were_looked_at() {
+    let long = SWEEP.replace("50kb", "200kb").replace("200ms", "20s");
+    let looked = long.replace("[sweep]", "[output]\nsamples = \"20us\"\n[sweep]\nrepeat = 2");
+    let (_folder, file, out) = sweeper(&looked);
+    let page = format!("{out}.html");
+    assert_eq!(sim(&["sweep", &file, "--out", &out, "--csv"]).status.code(), Some(0));
+    assert_eq!(sim(&["report", &out, "--html", &page]).status.code(), Some(0));
+    let html = std::fs::read_to_string(&page).unwrap();
+    // Of each combination the first repetition, in which frames waited at the switch; the lossless ones were paused.
+    let maps = |what: &str| html.matches(&format!("<figcaption>{what}, ")).count();
+    assert_eq!((maps("Queues"), maps("Pauses")), (4, 2));
+    assert!(html.contains(">switch0-server0<") && html.contains(">server1-switch0<"));
+    assert!(html.len() < 1 << 20, "{} bytes", html.len());
+
+    // Who sweeps again without looking has everything; the page of such a folder has no maps.
+    std::fs::write(&file, SWEEP.replace("[sweep]", "[sweep]\nrepeat = 2")).unwrap();
+    let other = format!("{out}-other");
+    assert_eq!(sim(&["sweep", &file, "--out", &other]).status.code(), Some(0));
+    assert_eq!(sim(&["report", &other, "--html", &page]).status.code(), Some(0));
+    assert!(!std::fs::read_to_string(&page).unwrap().contains("Queues and pauses"));
+}
+
+#[test]
 fn a_report_says_what_is_missing_and_refuses_what_does_not_belong_together() {
     let (_folder, file, out) = sweeper(SWEEP);
     let page = format!("{out}.html");

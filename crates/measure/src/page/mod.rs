@@ -5,7 +5,7 @@
 //! prints, and says in words and in tables what its charts show.
 //!
 //! ```text
-//!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Cdf ─▶ Page ─▶ one String of HTML
+//!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Cdf, Heat ─▶ Page ─▶ one String of HTML
 //! ```
 //!
 //! A name (usually a switch) has the same colour and marker wherever it appears; see [`Page::chart`]. Values that
@@ -15,6 +15,7 @@
 mod bars;
 mod cdf;
 mod format;
+mod heat;
 mod lines;
 mod palette;
 mod scale;
@@ -26,6 +27,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 pub use bars::Bars;
 pub use cdf::Cdf;
 pub use format::{Unit, bar, count, percent, si};
+pub use heat::Heat;
 pub use lines::Lines;
 pub use scale::Axis;
 pub use table::Table;
@@ -76,6 +78,8 @@ pub enum Chart {
     Bars(Bars),
     /// How something is distributed.
     Cdf(Cdf),
+    /// Where and when there is how much of something.
+    Heat(Heat),
 }
 
 impl Page {
@@ -197,6 +201,7 @@ impl Chart {
             Self::Lines(chart) => chart.names().collect(),
             Self::Bars(chart) => chart.names().collect(),
             Self::Cdf(chart) => chart.names().collect(),
+            Self::Heat(_) => Vec::new(),
         }
     }
 
@@ -205,6 +210,7 @@ impl Chart {
             Self::Lines(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
             Self::Bars(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
             Self::Cdf(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
+            Self::Heat(chart) => (&chart.title, chart.subject(), chart.draw(id), chart.table()),
         };
         html! {
             figure {
@@ -234,6 +240,12 @@ impl From<Bars> for Chart {
 impl From<Cdf> for Chart {
     fn from(chart: Cdf) -> Self {
         Self::Cdf(chart)
+    }
+}
+
+impl From<Heat> for Chart {
+    fn from(chart: Heat) -> Self {
+        Self::Heat(chart)
     }
 }
 

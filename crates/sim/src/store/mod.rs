@@ -5,6 +5,7 @@
 //! out/cell-000000.parquet     a row for each query and flow that counts
 //! out/cell-000000.csv         the same, if that was asked for
 //! out/cell-000000.pcapng      what a link has carried, if the scenario wants that
+//! out/cell-000000.samples.parquet, and .csv          what was seen of queues, likewise
 //! out/cell-000000.json        the cell's result and scenario; it comes last, so a cell that has it is complete
 //! ```
 //!
@@ -26,10 +27,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use self::row::Rows;
+pub(crate) use self::row::machine;
+use self::row::{Look, Rows};
+use self::table::Told;
 use crate::capture::Sink;
 use crate::result::CellResult;
-use crate::scenario::{Cell, Plan, Scenario};
+use crate::samples::{Sample, Samples};
+use crate::scenario::{Cell, Output, Plan, Scenario};
 use crate::world::Outcome;
 
 /// The version that writes, and that reads.
@@ -37,8 +41,10 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const SWEEP: &str = "sweep.json";
 
-/// What ends the name of a file of frames.
+/// What ends the names of files: of frames, and of what was seen of queues.
 const PCAPNG: &str = "pcapng";
+const SAMPLES: &str = "samples.parquet";
+const SAMPLES_CSV: &str = "samples.csv";
 
 /// A folder of results.
 #[derive(Clone, Debug)]
@@ -249,8 +255,16 @@ impl Store {
     /// Whether all files of a cell are there that its scenario wants, its CSV too if that is wanted.
     pub fn is_complete(&self, cell: &Cell, csv: bool) -> bool {
         let has = |extension| self.folder.join(name(cell.index, extension)).exists();
-        let pcapng = cell.scenario.output.pcapng.is_some();
-        has("json") && has("parquet") && (!csv || has("csv")) && (!pcapng || has(PCAPNG))
+        let Output { pcapng, samples, .. } = &cell.scenario.output;
+        let wanted = [
+            ("json", true),
+            ("parquet", true),
+            ("csv", csv),
+            (PCAPNG, pcapng.is_some()),
+            (SAMPLES, samples.is_some()),
+            (SAMPLES_CSV, samples.is_some() && csv),
+        ];
+        wanted.into_iter().all(|(extension, is_wanted)| !is_wanted || has(extension))
     }
 
     /// A file for the frames of a cell, which are written as the cell runs.
@@ -278,6 +292,7 @@ impl Store {
         cell: &Cell,
         outcome: &Outcome,
         result: &CellResult,
+        samples: Option<&Samples>,
         csv: bool,
     ) -> Result<(), StoreError> {
         let rows = Rows::new(cell, outcome);
@@ -288,13 +303,11 @@ impl Store {
             ("scenario", result.scenario.clone()),
             ("sweep", self.sweep.digest.clone()),
         ];
-        self.put(&name(cell.index, "parquet"), Once::Last, |file| {
-            table::write_parquet(file, &facts, rows.iter()).map_err(io::Error::other)
-        })?;
-        if csv {
-            self.put(&name(cell.index, "csv"), Once::Last, |file| {
-                table::write_csv(BufWriter::new(file), rows.iter())
-            })?;
+        let index = cell.index;
+        self.table(&facts, ["parquet", "csv"].map(|it| name(index, it)), csv, || rows.iter())?;
+        if let Some(samples) = samples {
+            let looks = || samples.iter().map(|sample| Look { cell: index, sample });
+            self.table(&facts, [SAMPLES, SAMPLES_CSV].map(|it| name(index, it)), csv, looks)?;
         }
         let file = CellFile {
             zovn: VERSION.to_owned(),
@@ -303,6 +316,23 @@ impl Store {
             scenario: cell.scenario.clone(),
         };
         self.put(&name(cell.index, "json"), Once::Last, |out| out.write_all(&json(&file)))
+    }
+
+    /// Writes rows as Parquet into the first of two files and, if that is wanted, as CSV into the second.
+    fn table<R: Told, I: Iterator<Item = R>>(
+        &self,
+        facts: &[(&str, String)],
+        [parquet, comma]: [String; 2],
+        csv: bool,
+        rows: impl Fn() -> I,
+    ) -> Result<(), StoreError> {
+        self.put(&parquet, Once::Last, |file| {
+            table::write_parquet(file, facts, rows()).map_err(io::Error::other)
+        })?;
+        if csv {
+            self.put(&comma, Once::Last, |file| table::write_csv(BufWriter::new(file), rows()))?;
+        }
+        Ok(())
     }
 
     /// The completion times of a cell's rows of one kind, in nanoseconds, in the order in which they ended.
@@ -318,6 +348,21 @@ impl Store {
             Kind::Flow => row::FLOW,
         };
         table::read_times(file, kind).map_err(|error| StoreError::Damaged { path, why: error.to_string() })
+    }
+
+    /// Tells what was seen of a cell's queues, in the order of time; nothing if that was not wanted.
+    ///
+    /// # Errors
+    ///
+    /// If its file cannot be read.
+    pub fn samples(&self, index: u64, tell: impl FnMut(Sample<'_>)) -> Result<(), StoreError> {
+        let path = self.folder.join(name(index, SAMPLES));
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed("read", &path, error)),
+        };
+        table::read_samples(file, tell).map_err(|error| StoreError::Damaged { path, why: error.to_string() })
     }
 
     /// Writes a file as a whole, or not at all.

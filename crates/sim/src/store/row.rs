@@ -1,7 +1,10 @@
-//! Rows: a query or a flow that counts, and the columns that tell it.
+//! Rows: a query or a flow that counts, what was seen of a queue, and the columns that tell them. docs/simulator.md explains
+//! each.
 
+use super::table::{Column, Told, Values, full, partial};
 use crate::ideal::Ideal;
 use crate::record::{Flow, Query};
+use crate::samples::Sample;
 use crate::scenario::{Cell, Scenario, Transport, Vm};
 use crate::time::Time;
 use crate::world::Outcome;
@@ -20,50 +23,57 @@ pub(super) struct Row<'a> {
     base: Option<Time>,
 }
 
-/// A column: what it is called, and where it comes from.
-pub(super) struct Column {
-    pub name: &'static str,
-    /// Whether every row has it.
-    pub is_full: bool,
-    pub values: Values,
-}
-
-/// What a column has.
-pub(super) enum Values {
-    Text(for<'a> fn(&'a Row<'_>) -> Option<&'a str>),
-    Whole(fn(&Row<'_>) -> Option<u64>),
-    Real(fn(&Row<'_>) -> Option<f64>),
-}
-
 /// The kinds of rows.
 pub(super) const QUERY: &str = "query";
 pub(super) const FLOW: &str = "flow";
-
-/// All columns, in the order in which files have them. docs/simulator.md explains each.
-pub(super) const COLUMNS: [Column; 11] = [
-    full("cell", Values::Whole(|row| Some(row.cell))),
-    full("workload", Values::Text(|row| Some(row.workload))),
-    full(KIND, Values::Text(|row| Some(row.kind))),
-    full("from", Values::Text(|row| Some(&row.from))),
-    partial("to", Values::Text(|row| row.to.as_deref())),
-    partial("bytes", Values::Whole(|row| row.bytes)),
-    full("start_ns", Values::Whole(|row| Some(row.begun.as_nanos()))),
-    full("end_ns", Values::Whole(|row| Some(row.ended.as_nanos()))),
-    full(FCT, Values::Whole(|row| Some(row.fct().as_nanos()))),
-    partial("base_fct_ns", Values::Whole(|row| row.base.map(Time::as_nanos))),
-    partial("slowdown", Values::Real(|row| row.slowdown())),
-];
 
 /// The columns that are read again.
 pub(super) const KIND: &str = "kind";
 pub(super) const FCT: &str = "fct_ns";
 
-const fn full(name: &'static str, values: Values) -> Column {
-    Column { name, is_full: true, values }
+impl Told for Row<'_> {
+    fn columns() -> Vec<Column<Self>> {
+        vec![
+            full("cell", Values::Whole(|row| Some(row.cell))),
+            full("workload", Values::Text(|row| Some(row.workload))),
+            full(KIND, Values::Text(|row| Some(row.kind))),
+            full("from", Values::Text(|row| Some(&row.from))),
+            partial("to", Values::Text(|row| row.to.as_deref())),
+            partial("bytes", Values::Whole(|row| row.bytes)),
+            full("start_ns", Values::Whole(|row| Some(row.begun.as_nanos()))),
+            full("end_ns", Values::Whole(|row| Some(row.ended.as_nanos()))),
+            full(FCT, Values::Whole(|row| Some(row.fct().as_nanos()))),
+            partial("base_fct_ns", Values::Whole(|row| row.base.map(Time::as_nanos))),
+            partial("slowdown", Values::Real(|row| row.slowdown())),
+        ]
+    }
 }
 
-const fn partial(name: &'static str, values: Values) -> Column {
-    Column { name, is_full: false, values }
+/// What was seen of a queue, as it is written down.
+pub(super) struct Look<'a> {
+    pub cell: u64,
+    pub sample: Sample<'a>,
+}
+
+pub(super) const START: &str = "start_ns";
+pub(super) const SPAN: &str = "span_ns";
+pub(super) const PORT: &str = "port";
+pub(super) const CLASS: &str = "class";
+pub(super) const QUEUE: &str = "queue_bytes";
+pub(super) const PAUSED: &str = "paused";
+
+impl Told for Look<'_> {
+    fn columns() -> Vec<Column<Self>> {
+        vec![
+            full("cell", Values::Whole(|it| Some(it.cell))),
+            full(START, Values::Whole(|it| Some(it.sample.start_ns))),
+            full(SPAN, Values::Whole(|it| Some(it.sample.span_ns))),
+            full(PORT, Values::Text(|it| Some(it.sample.port))),
+            full(CLASS, Values::Text(|it| Some(it.sample.class))),
+            full(QUEUE, Values::Whole(|it| Some(it.sample.queue_bytes))),
+            full(PAUSED, Values::Real(|it| Some(it.sample.paused))),
+        ]
+    }
 }
 
 impl Row<'_> {
@@ -139,7 +149,7 @@ impl<'a> Rows<'a> {
 }
 
 /// A machine as scenarios call it, `worker@3/0`.
-fn machine(scenario: &Scenario, number: u32) -> String {
+pub(crate) fn machine(scenario: &Scenario, number: u32) -> String {
     let Vm { server, mut slot } = match place(scenario, number) {
         Ok(vm) => vm,
         Err(client) => return format!("client{client}"),

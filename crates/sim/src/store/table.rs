@@ -15,25 +15,58 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use super::row::{COLUMNS, FCT, KIND, Row, Values};
+use super::row::{CLASS, FCT, KIND, PAUSED, PORT, QUEUE, SPAN, START};
+use crate::samples::Sample;
 
 /// How many rows are in memory as columns at once.
 const GROUP: usize = 1 << 17;
+
+/// What is a row of a table.
+pub(super) trait Told: Sized {
+    /// All columns, in the order in which files have them.
+    fn columns() -> Vec<Column<Self>>;
+}
+
+/// A column: what it is called, and where it comes from.
+pub(super) struct Column<R> {
+    name: &'static str,
+    /// Whether every row has it.
+    is_full: bool,
+    values: Values<R>,
+}
+
+/// What a column has.
+pub(super) enum Values<R> {
+    Text(for<'a> fn(&'a R) -> Option<&'a str>),
+    Whole(fn(&R) -> Option<u64>),
+    Real(fn(&R) -> Option<f64>),
+}
+
+/// A column that every row has.
+pub(super) fn full<R>(name: &'static str, values: Values<R>) -> Column<R> {
+    Column { name, is_full: true, values }
+}
+
+/// A column that some rows have.
+pub(super) fn partial<R>(name: &'static str, values: Values<R>) -> Column<R> {
+    Column { name, is_full: false, values }
+}
 
 /// Writes rows as Parquet; `facts` go into the file's metadata. The same rows and facts give the same bytes.
 ///
 /// Nothing is compressed: names are kept once, and times as the differences from one row to the next. A compressor finds
 /// hardly more.
-pub(super) fn write_parquet<'a>(
+pub(super) fn write_parquet<R: Told>(
     file: &File,
     facts: &[(&str, String)],
-    mut rows: impl Iterator<Item = Row<'a>>,
+    mut rows: impl Iterator<Item = R>,
 ) -> Result<()> {
+    let columns = R::columns();
     let facts = facts.iter().map(|(name, fact)| KeyValue::new((*name).to_owned(), fact.clone()));
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("zovn version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(facts.collect()));
-    for column in &COLUMNS {
+    for column in &columns {
         let encoding = match column.values {
             Values::Text(_) => continue,
             Values::Whole(_) => Encoding::DELTA_BINARY_PACKED,
@@ -43,15 +76,15 @@ pub(super) fn write_parquet<'a>(
         properties =
             properties.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, encoding);
     }
-    let schema = Arc::new(parse_message_type(&schema())?);
+    let schema = Arc::new(parse_message_type(&schema(&columns))?);
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?;
     loop {
-        let group: Vec<Row<'a>> = rows.by_ref().take(GROUP).collect();
+        let group: Vec<R> = rows.by_ref().take(GROUP).collect();
         if group.is_empty() {
             break;
         }
         let mut into = writer.next_row_group()?;
-        for column in &COLUMNS {
+        for column in &columns {
             let is_full = column.is_full;
             match column.values {
                 Values::Text(get) => fill::<ByteArrayType>(
@@ -87,8 +120,8 @@ fn fill<T: DataType>(
     column.close()
 }
 
-fn schema() -> String {
-    let fields = COLUMNS.iter().map(|column| {
+fn schema<R>(columns: &[Column<R>]) -> String {
+    let fields = columns.iter().map(|column| {
         let need = if column.is_full { "required" } else { "optional" };
         let name = column.name;
         match column.values {
@@ -113,6 +146,29 @@ pub(super) fn read_times(file: File, kind: &str) -> Result<Vec<u64>> {
     Ok(times)
 }
 
+/// Tells every sample.
+pub(super) fn read_samples(file: File, mut tell: impl FnMut(Sample<'_>)) -> Result<()> {
+    let reader = SerializedFileReader::new(file)?;
+    for group in 0..reader.num_row_groups() {
+        let text = |name| read::<ByteArrayType>(&reader, group, name);
+        let whole = |name| read::<Int64Type>(&reader, group, name);
+        let (ports, classes) = (text(PORT)?, text(CLASS)?);
+        let (starts, spans, queues) = (whole(START)?, whole(SPAN)?, whole(QUEUE)?);
+        let paused = read::<DoubleType>(&reader, group, PAUSED)?;
+        for (row, paused) in paused.into_iter().enumerate() {
+            tell(Sample {
+                start_ns: starts[row].cast_unsigned(),
+                span_ns: spans[row].cast_unsigned(),
+                port: ports[row].as_utf8()?,
+                class: classes[row].as_utf8()?,
+                queue_bytes: queues[row].cast_unsigned(),
+                paused,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A column of a row group, of which every row has a value.
 fn read<T: DataType>(reader: &SerializedFileReader<File>, group: usize, name: &str) -> Result<Vec<T::T>> {
     let group = reader.get_row_group(group)?;
@@ -129,10 +185,12 @@ fn read<T: DataType>(reader: &SerializedFileReader<File>, group: usize, name: &s
 }
 
 /// Writes rows as CSV (RFC 4180), under a line with the columns' names. No value has a comma or a quote.
-pub(super) fn write_csv<'a>(mut out: impl Write, rows: impl Iterator<Item = Row<'a>>) -> io::Result<()> {
-    writeln!(out, "{}", COLUMNS.map(|column| column.name).join(","))?;
+pub(super) fn write_csv<R: Told>(mut out: impl Write, rows: impl Iterator<Item = R>) -> io::Result<()> {
+    let columns = R::columns();
+    let names: Vec<_> = columns.iter().map(|column| column.name).collect();
+    writeln!(out, "{}", names.join(","))?;
     for row in rows {
-        for (place, column) in COLUMNS.iter().enumerate() {
+        for (place, column) in columns.iter().enumerate() {
             if place > 0 {
                 out.write_all(b",")?;
             }

@@ -1,6 +1,7 @@
 //! `zovn sim report`: what a sweep has found, as a page, a table or JSON.
 
 mod figures;
+mod heat;
 mod page;
 
 use std::io::{self, Write};

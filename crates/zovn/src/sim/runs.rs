@@ -108,7 +108,7 @@ impl Watcher for Listener<'_> {
         let Some(link) = cell.scenario.output.pcapng else { return Some(Instruments::default()) };
         let path = self.path(cell, link);
         match File::create(&path) {
-            Ok(file) => Some(Instruments { pcapng: Some(Box::new(file)) }),
+            Ok(file) => Some(Instruments { pcapng: Some(Box::new(file)), ..Instruments::default() }),
             Err(error) => {
                 self.fail(&path, &error);
                 None

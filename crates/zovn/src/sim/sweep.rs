@@ -87,7 +87,7 @@ struct Keeper<'a> {
 impl Keeper<'_> {
     /// Opens a file for the frames of a cell, if they are wanted.
     fn listen(&self, cell: &Cell) -> Result<Instruments, StoreError> {
-        let mut instruments = Instruments::default();
+        let mut instruments = Instruments { samples: true, ..Instruments::default() };
         if cell.scenario.output.pcapng.is_some() {
             let (sink, pending) = self.store.listen(cell)?;
             instruments.pcapng = Some(sink);
@@ -102,7 +102,7 @@ impl Keeper<'_> {
         if let Some(capture) = capture {
             capture.keep(seen.pcapng)?;
         }
-        self.store.write(cell, outcome, result, self.csv)
+        self.store.write(cell, outcome, result, seen.samples.as_ref(), self.csv)
     }
 
     fn fail(&self, error: StoreError) {

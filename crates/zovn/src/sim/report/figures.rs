@@ -7,6 +7,8 @@ use sim::store::{Kind, StoreError};
 use sim::{CellResult, Store};
 use traffic::{Samples, TimesUs};
 
+use super::heat::Heat;
+
 /// All that is told of a sweep.
 pub struct Figures {
     /// What the times are of: queries, or flows if there is no query in any cell.
@@ -17,6 +19,8 @@ pub struct Figures {
     pub times: Vec<Vec<u64>>,
     /// The results that are there, cell by cell.
     pub cells: Vec<CellResult>,
+    /// What was seen of queues, of some of them.
+    pub heat: Vec<Heat>,
     /// The names of the others.
     pub missing: Vec<String>,
 }
@@ -90,7 +94,10 @@ impl Figures {
         for (place, line) in lines.iter_mut().enumerate().filter(|_| rest > 0) {
             line.gain = means[place % rest].zip(means[place]).map(|(base, mean)| base / mean);
         }
-        Ok(Self { kind, lines, times: all, cells, missing })
+        // Repetitions look alike: the first of each line is enough.
+        let firsts = cells.chunk_by(|a, b| a.values == b.values).map(|line| &line[0]);
+        let heat = firsts.filter_map(|it| Heat::read(store, it).transpose()).collect::<Result<_, _>>()?;
+        Ok(Self { kind, lines, times: all, cells, heat, missing })
     }
 
     /// What the times are of, as rows say it.

@@ -5,6 +5,7 @@ use measure::page::{Axis, Bars, Cdf, Page, Table, Unit, count, si};
 use sim::store::Sweep;
 
 use super::figures::{Figures, Line};
+use super::heat;
 use crate::ending::command_line;
 
 /// Means that differ by more are told apart only by their logarithms.
@@ -60,6 +61,7 @@ pub fn page(sweep: &Sweep, figures: &Figures) -> String {
     for panel in &panels {
         page = page.chart(curves(sweep, figures, panel));
     }
+    page = heat::maps(page, &figures.heat);
     page.section("Cell by cell", "What was lost, sent again and paused in each run, over its whole time.")
         .table(cells(figures))
         .render()
