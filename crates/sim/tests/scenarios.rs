@@ -9,20 +9,7 @@ use sim::scenario::{Buffer, Cell, Control, Plan, Scenario, Shard, Topology, Tran
 use units::{Bytes, Span};
 
 /// The smallest scenario there is.
-const SMALL: &str = r#"
-version = 1
-name = "small"
-[run]
-duration = "1s"
-[topology]
-kind = "star"
-servers = 4
-[workload.burst]
-kind = "incast"
-senders = "vm@1-3"
-receiver = "vm@0"
-bytes = "20kb"
-"#;
+const SMALL: &str = include_str!("small.toml");
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(name)

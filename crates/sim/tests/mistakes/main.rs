@@ -6,21 +6,8 @@ mod workloads;
 
 use sim::scenario::Plan;
 
-/// The smallest scenario there is, 13 lines.
-const SMALL: &str = r#"
-version = 1
-name = "small"
-[run]
-duration = "1s"
-[topology]
-kind = "star"
-servers = 4
-[workload.burst]
-kind = "incast"
-senders = "vm@1-3"
-receiver = "vm@0"
-bytes = "20kb"
-"#;
+/// The smallest scenario there is.
+const SMALL: &str = include_str!("../small.toml");
 
 /// The only thing that is wrong with a text.
 fn fault(text: &str) -> String {
