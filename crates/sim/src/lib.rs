@@ -38,7 +38,7 @@ mod world;
 pub use capture::Sink;
 pub use cells::{Watcher, run_cells};
 pub use record::{Flow, Query, Record};
-pub use result::{CellResult, ClassResult, Ended};
+pub use result::{CellResult, ClassResult, Completion, Ended};
 pub use samples::{Sample, Samples};
 pub use store::Store;
 pub use time::Time;

@@ -30,15 +30,9 @@ pub struct CellResult {
     pub time_s: f64,
     /// Queries, and rounds, that count.
     pub queries: u64,
-    /// Their completion times; absent without queries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fct_us: Option<TimesUs>,
-    /// 5 of 100 took at most this.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fct_p5_us: Option<f64>,
-    /// Half the width of the mean's 95 % confidence interval, by batches of queries in the order in which they ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fct_mean_error_us: Option<f64>,
+    /// Their completion times. The mean's error is by batches of queries in the order in which they ended.
+    #[serde(flatten)]
+    pub completion: Completion,
     /// Flows that count.
     pub flows: u64,
     /// Their payload.
@@ -63,6 +57,34 @@ pub struct CellResult {
     pub rows: String,
     /// What must not be: each a sentence.
     pub defects: Vec<String>,
+}
+
+/// Completion times at a glance; absent without any.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Completion {
+    /// What they are like.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fct_us: Option<TimesUs>,
+    /// 5 of 100 took at most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fct_p5_us: Option<f64>,
+    /// Half the width of the mean's 95 % confidence interval, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fct_mean_error_us: Option<f64>,
+}
+
+impl Completion {
+    /// What is told of times, which are in nanoseconds.
+    pub fn of(times: &[u64], mean_error_us: Option<f64>) -> Self {
+        let mut samples = Samples::default();
+        samples.extend(times.iter().copied());
+        let any = !samples.is_empty();
+        Self {
+            fct_us: any.then(|| samples.times_us()),
+            fct_p5_us: any.then(|| samples.quantile(0.05) as f64 / 1e3),
+            fct_mean_error_us: mean_error_us.filter(|_| any),
+        }
+    }
 }
 
 /// How a cell ended, in a word.
@@ -101,9 +123,6 @@ impl CellResult {
     pub fn new(cell: &Cell, outcome: &Outcome) -> Self {
         let times: Vec<u64> =
             outcome.record.queries().iter().map(|it| (it.ended - it.begun).as_nanos()).collect();
-        let mut samples = Samples::default();
-        samples.extend(times.iter().copied());
-        let any = !samples.is_empty();
         let (ending, circle) = match &outcome.ending {
             Ending::Done => (Ended::Done, Vec::new()),
             Ending::Stopped => (Ended::Stopped, Vec::new()),
@@ -127,10 +146,8 @@ impl CellResult {
             ending,
             circle,
             time_s: outcome.time.as_secs_f64(),
-            queries: samples.len() as u64,
-            fct_us: any.then(|| samples.times_us()),
-            fct_p5_us: any.then(|| samples.quantile(0.05) as f64 / 1e3),
-            fct_mean_error_us: mean_error(&times).map(|ns| ns / 1e3),
+            queries: times.len() as u64,
+            completion: Completion::of(&times, mean_error(&times).map(|ns| ns / 1e3)),
             flows: outcome.record.flows().len() as u64,
             flow_bytes: outcome.record.flows().iter().map(|it| it.bytes).sum(),
             unfinished: outcome.unfinished,

@@ -80,7 +80,7 @@ fn rows_agree_with_their_result() {
     let times =
         |rows: &[&Vec<String>]| rows.iter().map(|row| row[fct].parse::<u64>().unwrap()).collect::<Vec<_>>();
     let mean = times(&queries).iter().sum::<u64>() as f64 / queries.len() as f64 / 1e3;
-    assert!((mean - result.fct_us.unwrap().mean).abs() < 1e-9, "{mean}");
+    assert!((mean - result.completion.fct_us.unwrap().mean).abs() < 1e-9, "{mean}");
     for row in &flows {
         assert!(row[slowdown].parse::<f64>().unwrap() >= 1.0, "no flow is faster than alone: {row:?}");
     }

@@ -38,7 +38,7 @@ pub fn run(queries: u64, rounds: u16, json: bool) -> Outcome {
         events: result.events,
         events_per_cpu_s: result.events as f64 / cpu_s,
         rss_bytes: peak_memory()?,
-        fct_mean_us: result.fct_us.map_or(0.0, |times| times.mean),
+        fct_mean_us: result.completion.fct_us.map_or(0.0, |times| times.mean),
     };
     for complaint in result.complaints() {
         eprintln!("zovn: {complaint}");

@@ -105,12 +105,12 @@ fn print(sweep: &Sweep, figures: &Figures) -> io::Result<()> {
     table.set_header(axes.chain(heads));
     for line in &figures.lines {
         let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
-        let times = line.fct_us;
+        let times = line.completion.fct_us;
         let labels = sweep.axes.iter().map(|(name, _)| line.values[name].clone());
         let told = [
             line.samples.to_string(),
             ms(times.map(|it| it.mean)),
-            ms(line.fct_p5_us),
+            ms(line.completion.fct_p5_us),
             ms(times.map(|it| it.p50)),
             ms(times.map(|it| it.p95)),
             ms(times.map(|it| it.p99)),

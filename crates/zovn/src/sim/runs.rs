@@ -202,13 +202,13 @@ fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
     ]);
     for it in results {
         let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
-        let times = it.fct_us;
+        let times = it.completion.fct_us;
         let lost: u64 = it.classes.values().map(|class| class.lost_virtual + class.lost_physical).sum();
         table.add_row([
             it.name.clone(),
             it.queries.to_string(),
             ms(times.map(|it| it.mean)),
-            ms(it.fct_p5_us),
+            ms(it.completion.fct_p5_us),
             ms(times.map(|it| it.p50)),
             ms(times.map(|it| it.p95)),
             ms(times.map(|it| it.p99)),

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sim::store::{Kind, StoreError};
-use sim::{CellResult, Store};
-use traffic::{Samples, TimesUs};
+use sim::{CellResult, Completion, Store};
 
 use super::heat::Heat;
 
@@ -34,15 +33,9 @@ pub struct Line {
     pub cells: u64,
     /// How many completion times there are.
     pub samples: u64,
-    /// What they are like; absent without any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fct_us: Option<TimesUs>,
-    /// 5 of 100 took at most this.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fct_p5_us: Option<f64>,
-    /// Half the width of the mean's 95 % confidence interval, for queries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fct_mean_error_us: Option<f64>,
+    /// What they are like; the mean's error for queries only.
+    #[serde(flatten)]
+    pub completion: Completion,
     /// How many times the mean is contained in that of the first axis' first value, all else equal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
@@ -90,7 +83,7 @@ impl Figures {
         }
         // A line's base has the first value of the first axis, which changes slowest.
         let rest = sweep.axes.first().map_or(0, |(_, labels)| lines.len() / labels.len());
-        let means: Vec<_> = lines.iter().map(|it| it.fct_us.map(|times| times.mean)).collect();
+        let means: Vec<_> = lines.iter().map(|it| it.completion.fct_us.map(|times| times.mean)).collect();
         for (place, line) in lines.iter_mut().enumerate().filter(|_| rest > 0) {
             line.gain = means[place % rest].zip(means[place]).map(|(base, mean)| base / mean);
         }
@@ -119,22 +112,17 @@ impl Figures {
 
 impl Line {
     fn new(values: BTreeMap<String, String>, cells: &[&CellResult], times: &[u64], kind: Kind) -> Self {
-        let mut samples = Samples::default();
-        samples.extend(times.iter().copied());
-        let any = !samples.is_empty();
         let sum = |of: fn(&CellResult) -> u64| cells.iter().map(|it| of(it)).sum();
         let classes = || cells.iter().flat_map(|it| it.classes.values());
-        let errors: Option<Vec<f64>> = cells.iter().map(|it| it.fct_mean_error_us).collect();
+        let errors: Option<Vec<f64>> = cells.iter().map(|it| it.completion.fct_mean_error_us).collect();
         // Repetitions have seeds of their own, so their means' errors are independent.
         let error =
             |errors: Vec<f64>| errors.iter().map(|it| it * it).sum::<f64>().sqrt() / errors.len() as f64;
         Self {
             values,
             cells: cells.len() as u64,
-            samples: samples.len() as u64,
-            fct_us: any.then(|| samples.times_us()),
-            fct_p5_us: any.then(|| samples.quantile(0.05) as f64 / 1e3),
-            fct_mean_error_us: errors.filter(|_| any && kind == Kind::Query).map(error),
+            samples: times.len() as u64,
+            completion: Completion::of(times, errors.filter(|_| kind == Kind::Query).map(error)),
             gain: None,
             retransmits: sum(|it| it.retransmits),
             timeouts: sum(|it| it.timeouts),

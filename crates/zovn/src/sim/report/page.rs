@@ -95,7 +95,7 @@ fn panels(sweep: &Sweep) -> Vec<Panel> {
 
 fn bars(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Bars {
     let lines = || panel.lines.iter().flatten().map(|line| &figures.lines[*line]);
-    let means = || lines().filter_map(|line| line.fct_us).map(|times| times.mean);
+    let means = || lines().filter_map(|line| line.completion.fct_us).map(|times| times.mean);
     let (least, most) = (means().fold(f64::MAX, f64::min), means().fold(0.0, f64::max));
     let axis = if most > WIDE * least { Axis::log10 } else { Axis::linear };
     let title = titled("Mean completion time", panel);
@@ -112,8 +112,8 @@ fn bars(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Bars {
 /// A line's mean, and its 5th and 95th percentiles, in seconds.
 fn range(line: &Line) -> (f64, [f64; 2]) {
     let second = |us: Option<f64>| us.map_or(f64::NAN, |us| us / 1e6);
-    let times = line.fct_us;
-    (second(times.map(|it| it.mean)), [second(line.fct_p5_us), second(times.map(|it| it.p95))])
+    let times = line.completion.fct_us;
+    (second(times.map(|it| it.mean)), [second(line.completion.fct_p5_us), second(times.map(|it| it.p95))])
 }
 
 fn curves(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Cdf {
@@ -149,13 +149,13 @@ fn times(sweep: &Sweep, figures: &Figures) -> Table {
     let heads = [figures.plural(), "mean", "±", "p5", "p50", "p95", "p99", "max", "gain", "unfinished"];
     figures.lines.iter().fold(Table::new(axes.chain(heads)), |table, line| {
         let told = |us: Option<f64>| si(us.map_or(f64::NAN, |us| us / 1e6), Unit::SECONDS);
-        let of = line.fct_us;
+        let of = line.completion.fct_us;
         let labels = sweep.axes.iter().map(|(name, _)| line.values[name].clone());
         table.row(labels.chain([
             count(line.samples),
             told(of.map(|it| it.mean)),
-            told(line.fct_mean_error_us),
-            told(line.fct_p5_us),
+            told(line.completion.fct_mean_error_us),
+            told(line.completion.fct_p5_us),
             told(of.map(|it| it.p50)),
             told(of.map(|it| it.p95)),
             told(of.map(|it| it.p99)),
