@@ -58,6 +58,24 @@ impl Heat {
     }
 }
 
+/// The most of all ports that lead from one tier to another, or of all machines of a role: a port's name without numbers.
+fn by_tier(rows: &Rows) -> Rows {
+    let mut tiers = Rows::new();
+    for (name, row) in rows {
+        let (port, class) = name.split_once(' ').unwrap_or((name, ""));
+        // A machine's role may have digits of its own.
+        let port = match port.split_once('@') {
+            Some((role, _)) => role.to_owned(),
+            None => port.replace(|digit: char| digit.is_ascii_digit(), ""),
+        };
+        let tier = tiers
+            .entry(format!("{port} {class}").trim_end().to_owned())
+            .or_insert_with(|| vec![0.0; COLUMNS]);
+        tier.iter_mut().zip(row).for_each(|(most, value)| *most = most.max(*value));
+    }
+    tiers
+}
+
 /// Adds the maps of these cells to a page.
 pub fn maps(mut page: Page, all: &[Heat]) -> Page {
     if all.is_empty() {
@@ -72,10 +90,23 @@ pub fn maps(mut page: Page, all: &[Heat]) -> Page {
         ),
     );
     for heat in all.iter().take(MOST_CELLS) {
-        let queues = Axis::linear("longest queue", Unit::BYTES);
-        page = page.chart(map("Queues", heat, &heat.queues, queues));
-        if !heat.pauses.is_empty() {
-            page = page.chart(map("Pauses", heat, &heat.pauses, Axis::linear("paused", Unit::SHARE)));
+        let kinds = [
+            ("Queues", &heat.queues, "longest queue", Unit::BYTES),
+            ("Pauses", &heat.pauses, "paused", Unit::SHARE),
+        ];
+        for (what, rows, label, unit) in kinds.into_iter().filter(|(_, rows, ..)| !rows.is_empty()) {
+            let values = || Axis::linear(label, unit);
+            if rows.len() > MOST_ROWS {
+                let title = format!("{what}, {}: the most of each tier", heat.name);
+                page = page.chart(map(title, heat, &by_tier(rows), values()));
+            }
+            let title = format!(
+                "{what}, {}: {} of {} ports with any",
+                heat.name,
+                rows.len().min(MOST_ROWS),
+                rows.len()
+            );
+            page = page.chart(map(title, heat, rows, values()));
         }
     }
     match all.len().saturating_sub(MOST_CELLS) {
@@ -85,16 +116,33 @@ pub fn maps(mut page: Page, all: &[Heat]) -> Page {
     }
 }
 
-fn map(what: &str, heat: &Heat, rows: &Rows, values: Axis) -> page::Heat {
+fn map(title: String, heat: &Heat, rows: &Rows, values: Axis) -> page::Heat {
     let mut rows: Vec<(&String, &Vec<f64>)> = rows.iter().collect();
-    let all = rows.len();
     let total = |row: &[f64]| row.iter().sum::<f64>();
     rows.sort_by(|a, b| total(b.1).total_cmp(&total(a.1)));
     rows.truncate(MOST_ROWS);
-    let title = format!("{what}, {}: {} of {all} ports with any", heat.name, rows.len());
     let chart = page::Heat::new(title, Axis::linear("time", Unit::SECONDS), values, heat.end_s);
     let edge = |column: usize| heat.end_s * column as f64 / COLUMNS as f64;
     rows.into_iter().fold(chart, |chart, (name, row)| {
         chart.row(name, row.iter().enumerate().map(|(at, value)| (edge(at), edge(at + 1), *value)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_the_most_of_its_ports() {
+        let row = |first: f64| [vec![first], vec![1.0; COLUMNS - 1]].concat();
+        let names =
+            ["tor0-core1", "tor11-core3", "core1-tor0", "vm-2@3/0 back", "vm-2@17/1 back", "server3 back"];
+        let rows = Rows::from_iter(
+            names.into_iter().zip(2u8..).map(|(name, first)| (name.to_owned(), row(first.into()))),
+        );
+        let tiers: Vec<(String, f64)> =
+            by_tier(&rows).into_iter().map(|(name, row)| (name, row[0])).collect();
+        let expected = [("core-tor", 4.0), ("server back", 7.0), ("tor-core", 3.0), ("vm-2 back", 6.0)];
+        assert_eq!(tiers, expected.map(|(name, most)| (name.to_owned(), most)));
+    }
 }
