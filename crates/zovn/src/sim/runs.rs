@@ -5,14 +5,13 @@ use std::io::{self, Write};
 use std::ops::Not;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::thread;
 
 use serde::Serialize;
 use sim::scenario::{Cell, LinkName, MOST_SEED, Plan, ScenarioError};
 use sim::{CellResult, Ended, Instruments, Progress, Seen, Watcher};
 
-use super::watch::Watch;
+use super::watch::{Failure, Watch};
 use super::{bare, plan, text};
 use crate::ending::{USAGE, print_json};
 use crate::{Outcome, signals};
@@ -62,10 +61,10 @@ pub fn run(args: &Args) -> Outcome {
         cell.scenario.output.pcapng = args.pcapng;
     }
     let stop = signals::stop()?;
-    let listener = Listener { watch: Watch::new(&cells, &stop), args, failure: Mutex::default() };
+    let listener = Listener { watch: Watch::new(&cells, &stop), args, failure: Failure::default() };
     let results = sim::run_cells(&cells, args.order.threads(), &listener);
     listener.watch.clear();
-    if let Some(error) = listener.failure.into_inner().expect("all threads are done") {
+    if let Some(error) = listener.failure.into_inner() {
         return Err(error.into());
     }
     let ending = Ending { is_stopped: listener.watch.is_stopped(), cells: cells.len() };
@@ -77,7 +76,7 @@ struct Listener<'a> {
     watch: Watch<'a>,
     args: &'a Args,
     /// Why a file could not be written.
-    failure: Mutex<Option<String>>,
+    failure: Failure<String>,
 }
 
 impl Listener<'_> {
@@ -94,12 +93,7 @@ impl Listener<'_> {
     }
 
     fn fail(&self, path: &Path, error: &io::Error) {
-        let what = format!("cannot write {}: {error}", path.display());
-        self.failure.lock().expect("no thread panics with it").get_or_insert(what);
-    }
-
-    fn has_failed(&self) -> bool {
-        self.failure.lock().expect("no thread panics with it").is_some()
+        self.failure.set(format!("cannot write {}: {error}", path.display()));
     }
 }
 
@@ -117,14 +111,14 @@ impl Watcher for Listener<'_> {
     }
 
     fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool {
-        self.watch.see(cell, progress, done) && !self.has_failed()
+        self.watch.see(cell, progress, done) && !self.failure.is_set()
     }
 
     fn end(&self, cell: &Cell, _: &sim::Outcome, result: &CellResult, seen: Seen) -> bool {
         if let (Some(link), Err(error)) = (cell.scenario.output.pcapng, &seen.pcapng) {
             self.fail(&self.path(cell, link), error);
         }
-        self.watch.end(cell, result) && !self.has_failed()
+        self.watch.end(cell, result) && !self.failure.is_set()
     }
 }
 

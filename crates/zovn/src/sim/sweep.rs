@@ -10,7 +10,7 @@ use sim::store::{Pending, StoreError};
 use sim::{CellResult, Ended, Instruments, Outcome as Ran, Progress, Seen, Store, Watcher};
 
 use super::runs::{Ending, Order};
-use super::watch::Watch;
+use super::watch::{Failure, Watch};
 use crate::ending::USAGE;
 use crate::{Outcome, signals};
 
@@ -51,12 +51,12 @@ pub fn run(args: &Args) -> Outcome {
         store: &store,
         csv: args.csv,
         captures: Mutex::default(),
-        failure: Mutex::default(),
+        failure: Failure::default(),
     };
     let ran = sim::run_cells(&missing, args.order.threads(), &keeper);
     keeper.watch.clear();
     let is_stopped = keeper.watch.is_stopped();
-    if let Some(error) = keeper.failure.into_inner().expect("all threads are done") {
+    if let Some(error) = keeper.failure.into_inner() {
         return Err(error.into());
     }
     // What was stopped has no files.
@@ -81,7 +81,7 @@ struct Keeper<'a> {
     /// By cell that runs: where its frames go.
     captures: Mutex<BTreeMap<u64, Pending>>,
     /// Why a cell could not be written.
-    failure: Mutex<Option<StoreError>>,
+    failure: Failure<StoreError>,
 }
 
 impl Keeper<'_> {
@@ -104,31 +104,23 @@ impl Keeper<'_> {
         }
         self.store.write(cell, outcome, result, seen.samples.as_ref(), self.csv)
     }
-
-    fn fail(&self, error: StoreError) {
-        self.failure.lock().expect("no thread panics with it").get_or_insert(error);
-    }
-
-    fn has_failed(&self) -> bool {
-        self.failure.lock().expect("no thread panics with it").is_some()
-    }
 }
 
 impl Watcher for Keeper<'_> {
     fn begin(&self, cell: &Cell) -> Option<Instruments> {
-        self.listen(cell).map_err(|error| self.fail(error)).ok()
+        self.listen(cell).map_err(|error| self.failure.set(error)).ok()
     }
 
     fn see(&self, cell: &Cell, progress: &Progress, done: f64) -> bool {
-        self.watch.see(cell, progress, done) && !self.has_failed()
+        self.watch.see(cell, progress, done) && !self.failure.is_set()
     }
 
     fn end(&self, cell: &Cell, outcome: &Ran, result: &CellResult, seen: Seen) -> bool {
-        if self.has_failed() || result.ending == Ended::Stopped && self.watch.is_stopped() {
+        if self.failure.is_set() || result.ending == Ended::Stopped && self.watch.is_stopped() {
             return false;
         }
         if let Err(error) = self.keep(cell, outcome, result, seen) {
-            self.fail(error);
+            self.failure.set(error);
             return false;
         }
         self.watch.end(cell, result)

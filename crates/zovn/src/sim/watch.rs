@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,32 @@ pub struct Watch<'a> {
     /// By cell, in thousandths.
     done: BTreeMap<u64, AtomicU64>,
     speaks: bool,
+}
+
+/// The first thing that went wrong, in whichever thread.
+pub struct Failure<E>(Mutex<Option<E>>);
+
+impl<E> Default for Failure<E> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<E> Failure<E> {
+    /// Something went wrong.
+    pub fn set(&self, error: E) {
+        self.0.lock().expect("no thread panics with it").get_or_insert(error);
+    }
+
+    /// Whether anything did.
+    pub fn is_set(&self) -> bool {
+        self.0.lock().expect("no thread panics with it").is_some()
+    }
+
+    /// What did.
+    pub fn into_inner(self) -> Option<E> {
+        self.0.into_inner().expect("all threads are done")
+    }
 }
 
 /// A cell, in steps of the bar.
