@@ -48,7 +48,8 @@ enum Command {
     /// Run a scenario: every combination of its sweep.
     ///
     /// The same file and seed give the same bytes of JSON, on any machine and any number of threads. Exit code 1 if a
-    /// frame of a lossless class was lost, ports wait for each other in a circle, or a run ended before it had a result.
+    /// frame of a lossless class was lost, ports wait for each other in a circle, or a run ended before it had a result;
+    /// 130 if it was interrupted, with what there is.
     Run(runs::Args),
     /// Run a scenario, or a share of it, into a folder of results.
     ///

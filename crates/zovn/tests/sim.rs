@@ -221,13 +221,13 @@ fn an_interrupted_sweep_is_exit_code_130_and_a_cell_that_was_stopped_is_not_ther
 fn a_link_is_captured_into_a_file_for_each_cell_and_into_a_sweeps_folder() {
     let wanted = SWEEP.replace("[sweep]", "[output]\npcapng = \"server0-switch0\"\n[sweep]");
     let (folder, file, out) = sweeper(&wanted);
-    let trace = folder.path().join("trace.pcapng");
+    let trace = folder.path().join("a.trace.pcapng");
     let asked = ["run", &file, "--pcapng", "server1-switch0", "--pcapng-out", trace.to_str().unwrap()];
     assert_eq!(sim(&asked).status.code(), Some(0));
     assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
     for cell in 0..4 {
         let files = [
-            folder.path().join(format!("trace-{cell:06}.pcapng")),
+            folder.path().join(format!("a.trace-{cell:06}.pcapng")),
             Path::new(&out).join(format!("cell-{cell:06}.pcapng")),
         ];
         for (file, name) in files.iter().zip(["server1-switch0", "server0-switch0"]) {

@@ -64,11 +64,10 @@ pub fn run(args: &Args) -> Outcome {
     let listener = Listener { watch: Watch::new(&cells, &stop), args, failure: Failure::default() };
     let results = sim::run_cells(&cells, args.order.threads(), &listener);
     listener.watch.clear();
-    if let Some(error) = listener.failure.into_inner() {
-        return Err(error.into());
-    }
     let ending = Ending { is_stopped: listener.watch.is_stopped(), cells: cells.len() };
-    args.order.tell(&plan, &results, ending)
+    let told = args.order.tell(&plan, &results, ending)?;
+    // Results are right, whatever became of the file.
+    listener.failure.into_inner().map_or(Ok(told), |error| Err(error.into()))
 }
 
 /// Who opens a file for each cell that runs, if a link is listened to.
@@ -86,10 +85,13 @@ impl Listener<'_> {
         if self.watch.cells() == 1 {
             return path;
         }
-        let extension = path.extension().unwrap_or_default().to_owned();
         let mut name = path.file_stem().unwrap_or_default().to_owned();
         name.push(format!("-{:06}", cell.index));
-        path.with_file_name(name).with_extension(extension)
+        if let Some(extension) = path.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        path.with_file_name(name)
     }
 
     fn fail(&self, path: &Path, error: &io::Error) {
