@@ -207,14 +207,17 @@ fn a_sweep_that_is_killed_keeps_what_is_done_and_goes_on() {
 
 #[test]
 fn an_interrupted_sweep_is_exit_code_130_and_a_cell_that_was_stopped_is_not_there() {
-    let (_folder, file, out) = sweeper(&endless());
+    let output = "[output]\npcapng = \"server0-switch0\"\nsamples = \"10us\"\n[sweep]";
+    let (_folder, file, out) = sweeper(&endless().replace("[sweep]", output));
     let child = begun(&["sweep", &file, "--out", &out, "--threads", "1", "--json"]);
     let output = end(child, rustix::process::Signal::INT);
     assert_eq!(output.status.code(), Some(130));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(object["results"].as_array().unwrap().len(), 1, "{object}");
+    assert_eq!(object["partial"], true);
     let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["cell-000000.json", "cell-000000.parquet", "sweep.json"]);
+    let cell = ["json", "parquet", "pcapng", "samples.parquet"].map(|it| format!("cell-000000.{it}"));
+    assert_eq!(names, [&cell[..], &["sweep.json".to_owned()]].concat(), "nothing else is left");
 }
 
 #[test]
