@@ -464,7 +464,7 @@ closed = true
         assert_eq!(world.outcome(Ending::Done).defects, [expected]);
     }
 
-    /// Events of a network in which one frame, the n-th that comes through a link, takes half a millisecond longer.
+    /// Events of a network in which one frame, the n-th that comes through a link, takes 50 µs longer.
     struct Detour {
         list: Wheel<Event>,
         n: u32,
@@ -480,7 +480,7 @@ closed = true
             if let Event::Arrive { .. } = event {
                 self.n = self.n.wrapping_sub(1);
                 if self.n == 0 {
-                    let time = key.time + Time::from_picos(500_000_000);
+                    let time = key.time + Time::from_picos(50_000_000);
                     self.list.push(Key { time, ..key }, event);
                     return self.list.pop();
                 }
