@@ -38,7 +38,7 @@ pub trait EventList<E> {
 const SLOTS: u64 = 1 << 12;
 
 /// Picoseconds in a slot, as a power of two: 8.2 ns, so that a slot seldom has more than a few events, and all slots
-/// cover 134 µs: more than links, switches and stacks take, less than timers.
+/// cover 34 µs: more than links, switches and most stacks take, less than timers.
 const SLOT_BITS: u32 = 13;
 
 /// No node.
@@ -199,7 +199,8 @@ impl<E: Copy> EventList<E> for Wheel<E> {
         }
     }
 
-    #[inline]
+    // The engine has one place where events happen.
+    #[inline(always)]
     fn pop(&mut self) -> Option<(Key, E)> {
         loop {
             if let Some(Entry { key, event }) = self.current.pop() {

@@ -232,7 +232,7 @@ impl Fabric {
     }
 
     /// A frame has come into a switch by `port`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn switch<L: EventList<Event>>(
         &mut self,
         clock: &mut Clock<L>,

@@ -255,7 +255,7 @@ impl Stack {
     }
 
     /// A segment has come. What has arrived with it is told to `heard`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn receive<L: EventList<Event>>(
         &mut self,
         clock: &mut Clock<L>,
