@@ -278,15 +278,18 @@ impl Occupied {
 }
 
 /// A binary heap: slower, and so simple that a [`Wheel`] can be held against it.
+#[cfg(test)]
 #[derive(Debug)]
-pub struct Heap<E>(BinaryHeap<Entry<E>>);
+pub(crate) struct Heap<E>(BinaryHeap<Entry<E>>);
 
+#[cfg(test)]
 impl<E> Default for Heap<E> {
     fn default() -> Self {
         Self(BinaryHeap::new())
     }
 }
 
+#[cfg(test)]
 impl<E> EventList<E> for Heap<E> {
     fn push(&mut self, key: Key, event: E) {
         self.0.push(Entry { key, event });

@@ -42,4 +42,4 @@ pub use result::{CellResult, ClassResult, Completion, Ended};
 pub use samples::{Sample, Samples};
 pub use store::Store;
 pub use time::Time;
-pub use world::{ClassOutcome, Ending, Instruments, Outcome, Progress, Seen, run, run_on_heap, run_seen};
+pub use world::{ClassOutcome, Ending, Instruments, Outcome, Progress, Seen, run, run_seen};

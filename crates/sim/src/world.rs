@@ -4,7 +4,7 @@ use std::io;
 
 use crate::capture::{Capture, Sink};
 use crate::clock::{Clock, Event, Maker};
-use crate::events::{EventList, Heap, Wheel};
+use crate::events::{EventList, Wheel};
 use crate::fabric::Fabric;
 use crate::graph::Graph;
 use crate::host::{Hosts, Surroundings};
@@ -131,14 +131,9 @@ pub fn run(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome
 pub fn run_seen(
     scenario: &Scenario,
     instruments: Instruments,
-    go_on: impl FnMut(&Progress) -> bool,
+    mut go_on: impl FnMut(&Progress) -> bool,
 ) -> (Outcome, Seen) {
-    World::new(scenario, Wheel::default(), instruments).run(go_on)
-}
-
-/// As [`run`], on a binary heap: slower, with the same outcome.
-pub fn run_on_heap(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
-    World::new(scenario, Heap::default(), Instruments::default()).run(go_on).0
+    World::new(scenario, Wheel::default(), instruments).run(&mut go_on)
 }
 
 /// How far a run is.
@@ -204,7 +199,7 @@ impl<L: EventList<Event>> World<L> {
     }
 
     /// Runs to the end, and tells of it.
-    pub(crate) fn run(mut self, go_on: impl FnMut(&Progress) -> bool) -> (Outcome, Seen) {
+    pub(crate) fn run(mut self, go_on: &mut dyn FnMut(&Progress) -> bool) -> (Outcome, Seen) {
         let ending = self.go(go_on);
         self.look(self.clock.now().min(self.end));
         let pcapng = self.capture.take().map_or(Ok(()), |capture| capture.finish());
@@ -213,7 +208,7 @@ impl<L: EventList<Event>> World<L> {
     }
 
     /// Runs to the end.
-    fn go(&mut self, mut go_on: impl FnMut(&Progress) -> bool) -> Ending {
+    fn go(&mut self, go_on: &mut dyn FnMut(&Progress) -> bool) -> Ending {
         while let Some(event) = self.clock.next() {
             if self.clock.now() >= self.attend_at {
                 self.look(self.clock.now().min(self.end));
@@ -421,9 +416,27 @@ impl<L: EventList<Event>> World<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::Key;
+    use crate::CellResult;
+    use crate::events::{Heap, Key};
     use crate::packet::{Load, Packet, Target};
     use crate::scenario::Plan;
+
+    #[test]
+    fn a_wheel_and_a_heap_tell_the_same() {
+        let plan = Plan::parse(include_str!("../tests/mixed.toml")).unwrap();
+        for cell in plan.cells() {
+            let wheel =
+                World::new(&cell.scenario, Wheel::default(), Instruments::default()).run(&mut |_| true).0;
+            let heap =
+                World::new(&cell.scenario, Heap::default(), Instruments::default()).run(&mut |_| true).0;
+            let [wheel, heap] = [wheel, heap].map(|outcome| CellResult::new(&cell, &outcome));
+            assert_eq!(wheel, heap);
+            assert!(wheel.queries > 30 && wheel.flows > 100, "{wheel:?}");
+            assert_eq!(wheel.defects, [""; 0], "{} {:?}", cell.name, wheel.classes);
+            let lost: u64 = wheel.classes.values().map(|it| it.lost_virtual + it.lost_physical).sum();
+            assert_eq!(lost > 0, cell.values[0].1 != "ZZ", "{}: {wheel:?}", cell.name);
+        }
+    }
 
     /// Short flows between two machines, run.
     fn world() -> World<Wheel<Event>> {
@@ -443,7 +456,7 @@ closed = true
 "#;
         let plan = Plan::parse(text).unwrap();
         let mut world = World::new(plan.first(), Wheel::default(), Instruments::default());
-        assert_eq!(world.go(|_| true), Ending::Done);
+        assert_eq!(world.go(&mut |_| true), Ending::Done);
         world
     }
 
@@ -513,7 +526,7 @@ bytes = "200kb"
             let scenario = Plan::parse(&text).unwrap().cell(0).scenario;
             let defects = |n| {
                 let list = Detour { list: Wheel::default(), n };
-                World::new(&scenario, list, Instruments::default()).run(|_| true).0.defects
+                World::new(&scenario, list, Instruments::default()).run(&mut |_| true).0.defects
             };
             assert_eq!(defects(0), [""; 0]);
             assert_eq!(

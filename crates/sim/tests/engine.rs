@@ -16,76 +16,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// All kinds of workloads at once, on a small network.
-const MIXED: &str = r#"
-version = 1
-name = "mixed"
-[run]
-duration = "30ms"
-[topology]
-kind = "leaf-spine"
-leaves = 2
-spines = 2
-servers = 4
-clients = 2
-[fabric]
-buffer = { kind = "per-output", bytes = "60kb" }
-[virtual]
-vms = { a = 1, b = 2 }
-rate = "5gbit"
-[class.front]
-priority = 5
-ecn = "30kb"
-[class.back]
-priority = 1
-ecn = "30kb"
-[workload.queries]
-kind = "partition-aggregate"
-class = "front"
-aggregators = "a"
-workers = "b"
-request = "2kb"
-reply = "20kb"
-gap = "300us"
-[workload.tcp]
-kind = "flows"
-class = "back"
-sizes = "web-search"
-load = 0.2
-[workload.udp]
-kind = "flows"
-class = "back"
-transport = "udp"
-sizes = "exponential(40kb)"
-load = 0.2
-[workload.all]
-kind = "all-to-all"
-class = "front"
-vms = "b/0"
-bytes = "30kb"
-rounds = 20
-[sweep]
-network = [
-    { name = "LL", flow_control.virtual = "lossy", flow_control.physical = "lossy" },
-    { name = "LZ", flow_control.virtual = "lossy", flow_control.physical = "lossless" },
-    { name = "ZL", flow_control.virtual = "lossless", flow_control.physical = "lossy" },
-    { name = "ZZ" },
-]
-tcp.control = ["reno", "cubic", "vegas", "dctcp"]
-"#;
-
-#[test]
-fn a_wheel_and_a_heap_tell_the_same() {
-    let plan = plan(MIXED);
-    for cell in plan.cells() {
-        let [wheel, heap] = [sim::run(&cell.scenario, |_| true), sim::run_on_heap(&cell.scenario, |_| true)];
-        let [wheel, heap] = [wheel, heap].map(|outcome| CellResult::new(&cell, &outcome));
-        assert_eq!(wheel, heap);
-        assert!(wheel.queries > 30 && wheel.flows > 100, "{wheel:?}");
-        assert_eq!(wheel.defects, [""; 0], "{} {:?}", cell.name, wheel.classes);
-        let lost: u64 = wheel.classes.values().map(|it| it.lost_virtual + it.lost_physical).sum();
-        assert_eq!(lost > 0, cell.values[0].1 != "ZZ", "{}: {wheel:?}", cell.name);
-    }
-}
+const MIXED: &str = include_str!("mixed.toml");
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
