@@ -53,7 +53,6 @@ struct Lane {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Port {
-    node: u32,
     peer: u32,
     pace: Pace,
     delay: Time,
@@ -109,7 +108,7 @@ struct LaneRest {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     rules: Rules,
-    /// By port: the node it belongs to.
+    /// By port: the node it belongs to. Apart from the rest, all of them stay in cache.
     nodes: Vec<u32>,
     ports: Vec<Port>,
     /// By port and lane.
@@ -159,7 +158,6 @@ impl Fabric {
         let mut rest = Vec::with_capacity(graph.ends.len() * lanes.len());
         for end in &graph.ends {
             ports.push(Port {
-                node: end.node,
                 peer: end.peer,
                 pace: Pace::of(end.link.rate),
                 delay: end.link.delay.into(),
@@ -232,6 +230,7 @@ impl Fabric {
     }
 
     /// A frame has come into a switch by `port`.
+    // The engine has one place where frames do.
     #[inline(always)]
     pub(crate) fn switch<L: EventList<Event>>(
         &mut self,
@@ -389,7 +388,7 @@ impl Fabric {
             // Twice as often as it must be: a frame may have to wait for the transmitter.
             let renew_at = clock.now() + Time::from_picos(self.expiries[port as usize].as_picos() / 2);
             self.rest[place].renew_at = renew_at;
-            clock.at(renew_at, Maker(it.node), Event::Renew { port, lane });
+            clock.at(renew_at, Maker(self.nodes[port as usize]), Event::Renew { port, lane });
         }
         self.wake(clock, port);
     }
@@ -452,7 +451,11 @@ impl Fabric {
         let it = &mut self.ports[port as usize];
         it.sent += 1;
         it.free_at = clock.now() + it.pace.time_for(bytes + it.overhead);
-        clock.at(it.free_at + it.delay, Maker(it.node), Event::Arrive { port: it.peer, packet: handle });
+        clock.at(
+            it.free_at + it.delay,
+            Maker(self.nodes[port as usize]),
+            Event::Arrive { port: it.peer, packet: handle },
+        );
     }
 
     /// Sees to it that the transmitter goes on as soon as it can, if it has something to send.
@@ -461,7 +464,7 @@ impl Fabric {
         let it = &mut self.ports[port as usize];
         if !it.awaited && (it.ready & !it.paused != 0 || it.news != 0) {
             it.awaited = true;
-            clock.at(it.free_at, Maker(it.node), Event::Ready { port });
+            clock.at(it.free_at, Maker(self.nodes[port as usize]), Event::Ready { port });
         }
     }
 
@@ -518,7 +521,7 @@ impl Fabric {
         if is_empty {
             it.ready &= !(1 << lane);
         }
-        let node = it.node;
+        let node = self.nodes[port as usize];
         self.launch(clock, port, handle, bytes);
         if node >= self.hosts {
             self.used[node as usize] -= u64::from(bytes);
@@ -535,7 +538,7 @@ impl Fabric {
         let it = &mut self.ports[port as usize];
         it.free_at = clock.now() + it.pace.time_for(PFC_FRAME + it.overhead);
         let obeyed = it.free_at + it.delay + it.pace.time_for(self.rules.response);
-        clock.at(obeyed, Maker(it.node), Event::Obey { port: it.peer, lanes, paused });
+        clock.at(obeyed, Maker(self.nodes[port as usize]), Event::Obey { port: it.peer, lanes, paused });
     }
 
     /// Deficit round robin among lanes that may send: 1,500 bytes a round for each unit of weight.
@@ -583,7 +586,7 @@ impl Fabric {
                     out.paused_since = now;
                 }
                 out.paused_until = now + self.expiries[port as usize];
-                clock.at(out.paused_until, Maker(it.node), Event::Expire { port, lane });
+                clock.at(out.paused_until, Maker(self.nodes[port as usize]), Event::Expire { port, lane });
             } else {
                 self.resume(now, port, lane);
             }

@@ -255,6 +255,7 @@ impl Stack {
     }
 
     /// A segment has come. What has arrived with it is told to `heard`.
+    // The engine has one place where segments do.
     #[inline(always)]
     pub(crate) fn receive<L: EventList<Event>>(
         &mut self,
