@@ -9,6 +9,7 @@
 //! The switch is the very one that runs on real hosts. Each machine is a port of it, and the up-link is one for each lane, as
 //! a NIC has a queue for each: so a lane that is paused holds back no other.
 
+use std::mem;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
@@ -96,6 +97,8 @@ pub(crate) struct Hosts {
     pacing: Option<Pacing>,
     /// By machine and lane: what has left the stack, and the switch or the NIC has no room for yet.
     backlogs: Vec<Queue>,
+    /// By machine and lane: flows of datagrams whose sockets block until the backlog is gone, in the order in which they did.
+    waiting: Vec<Vec<u32>>,
     /// By host and lane: what lies in the NIC's memory, and the switch has no room for yet.
     arrived: Vec<Queue>,
     /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by lane.
@@ -170,6 +173,7 @@ impl Hosts {
         let ports = ports.into_iter().next().unwrap_or_default();
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
+            waiting: vec![Vec::new(); machines.len() * lanes.len()],
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
             rules: Rules { stack_delay: network.stack_delay.into(), machines: per_server, ports, lanes },
@@ -206,6 +210,20 @@ impl Hosts {
     pub(crate) fn is_blocked(&self, machine: u32, lane: u8) -> bool {
         let outbox = self.pacing.as_ref().map(|pacing| &pacing.outboxes[machine as usize]);
         outbox.is_some_and(|outbox| !outbox.queue.is_empty()) || self.has_backlog(machine, lane)
+    }
+
+    /// Has a flow of datagrams wait until it is worth to look again whether its machine is blocked.
+    pub(crate) fn wait(&mut self, machine: u32, lane: u8, flow: u32) {
+        let place = self.place(machine, lane);
+        self.waiting[place].push(flow);
+    }
+
+    /// Has the flows go on that wait for a lane of a machine.
+    fn wake<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, machine: u32, lane: u8) {
+        let (maker, place) = (Maker(self.host_of(machine)), self.place(machine, lane));
+        for flow in mem::take(&mut self.waiting[place]) {
+            clock.at(clock.now(), maker, Event::Pace { flow });
+        }
     }
 
     #[inline]
@@ -259,7 +277,12 @@ impl Hosts {
         let (now, maker) = (with.clock.now(), Maker(self.host_of(machine)));
         while let Some(Pacing { pace, outboxes }) = &mut self.pacing {
             let outbox = &mut outboxes[machine as usize];
-            let Some(handle) = outbox.queue.head() else { return };
+            let Some(handle) = outbox.queue.head() else {
+                for lane in 0..self.rules.lanes.len() as u8 {
+                    self.wake(with.clock, machine, lane);
+                }
+                return;
+            };
             if outbox.free_at > now {
                 with.clock.at(outbox.free_at, maker, Event::Out { machine });
                 return;
@@ -343,7 +366,10 @@ impl Hosts {
                     && self.enter(with, from, handle)
                 {
                     self.backlogs[place] = rest;
-                    self.hosts[number as usize].blocked -= u32::from(rest.is_empty());
+                    if rest.is_empty() {
+                        self.hosts[number as usize].blocked -= 1;
+                        self.wake(with.clock, machine, lane);
+                    }
                 }
             }
         }

@@ -18,6 +18,7 @@
 mod capture;
 mod cells;
 mod clock;
+mod confidence;
 mod events;
 mod fabric;
 mod graph;

@@ -1,10 +1,16 @@
 //! What a run finds out: a row for each query and flow that counts.
 
+use std::collections::VecDeque;
+
+use crate::confidence::mean_error;
+use crate::scenario::Run;
 use crate::time::Time;
 
 /// A query, or a round, that is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Query {
+    /// Which of those that count it is, in the order in which they began.
+    pub number: u64,
     /// Which workload's, by its place in the scenario.
     pub workload: u16,
     /// The machine that asked.
@@ -32,24 +38,91 @@ pub struct Flow {
     pub ended: Time,
 }
 
+/// What a query that begins is given, and shows when it is complete: its number, if it counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ticket(Option<u64>);
+
 /// The rows of a run, in the order in which they ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Record {
     warmup: Time,
+    /// How many queries are enough.
+    wanted: u64,
+    /// How well their mean has to be known to be enough, as a share of it.
+    precision: Option<f64>,
+    /// How many queries that count have to be complete, all that began before them too, until the mean is looked at again.
+    look_at: u64,
+    /// The first queries that count, all of which are complete.
+    settled: u64,
+    /// Whether the queries that began behind them are.
+    behind: VecDeque<bool>,
     queries: Vec<Query>,
     flows: Vec<Flow>,
 }
 
+/// Queries of which a mean may be known well enough; less could be by chance.
+const FIRST_LOOK: u64 = 500;
+
 impl Record {
-    /// A record of what begins after `warmup`.
-    pub(crate) fn new(warmup: Time) -> Self {
-        Self { warmup, ..Self::default() }
+    /// A record of what a run wants to know.
+    pub(crate) fn new(run: &Run) -> Self {
+        Self {
+            warmup: run.warmup.into(),
+            wanted: run.queries.unwrap_or(u64::MAX),
+            precision: run.precision,
+            look_at: run.precision.map_or(u64::MAX, |_| FIRST_LOOK),
+            settled: 0,
+            behind: VecDeque::new(),
+            queries: Vec::new(),
+            flows: Vec::new(),
+        }
     }
 
-    pub(crate) fn query(&mut self, query: Query) {
-        if query.begun >= self.warmup {
-            self.queries.push(query);
+    /// A query begins.
+    pub(crate) fn begin(&mut self, now: Time) -> Ticket {
+        if now < self.warmup {
+            return Ticket(None);
         }
+        self.behind.push_back(false);
+        Ticket(Some(self.settled + self.behind.len() as u64 - 1))
+    }
+
+    /// A query is complete.
+    pub(crate) fn query(&mut self, ticket: Ticket, workload: u16, at: u32, [begun, ended]: [Time; 2]) {
+        let Some(number) = ticket.0 else { return };
+        self.queries.push(Query { number, workload, at, begun, ended });
+        self.behind[(number - self.settled) as usize] = true;
+        while self.behind.front() == Some(&true) {
+            self.behind.pop_front();
+            self.settled += 1;
+        }
+    }
+
+    /// Whether the first queries that count are complete, and are as many as were wanted, or tell their mean as well as was
+    /// wanted. If so, those that began later count no more: the quick of them are complete, and the slow are not.
+    pub(crate) fn is_enough(&mut self) -> bool {
+        let enough = self.settled >= self.wanted || self.settled >= self.look_at && self.is_precise();
+        if enough {
+            let first = self.settled.min(self.wanted);
+            self.queries.retain(|it| it.number < first);
+        }
+        enough
+    }
+
+    #[cold]
+    fn is_precise(&mut self) -> bool {
+        self.look_at = self.settled + self.settled / 10;
+        let mut times = self.times();
+        times.truncate(self.settled as usize);
+        let mean = times.iter().map(|ns| *ns as f64).sum::<f64>() / times.len() as f64;
+        mean_error(&times).zip(self.precision).is_some_and(|(error, share)| error <= share * mean)
+    }
+
+    /// The completion times of queries that count in nanoseconds, in the order in which they began.
+    pub(crate) fn times(&self) -> Vec<u64> {
+        let mut queries: Vec<&Query> = self.queries.iter().collect();
+        queries.sort_unstable_by_key(|it| it.number);
+        queries.into_iter().map(|it| (it.ended - it.begun).as_nanos()).collect()
     }
 
     pub(crate) fn flow(&mut self, flow: Flow) {
@@ -66,5 +139,58 @@ impl Record {
     /// The flows that count.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Span;
+
+    use super::*;
+
+    fn us(us: u64) -> Time {
+        Time::from_picos(1_000_000 * us)
+    }
+
+    #[test]
+    fn the_first_queries_count_however_long_they_take() {
+        let mut record = Record::new(&Run { queries: Some(2), ..Run::default() });
+        let tickets: Vec<Ticket> = (0..3).map(|_| record.begin(us(1))).collect();
+        for (ticket, ended) in [(tickets[2], 2), (tickets[1], 3)] {
+            record.query(ticket, 0, 0, [us(1), us(ended)]);
+            assert!(!record.is_enough(), "the first is on its way");
+        }
+        record.query(tickets[0], 0, 0, [us(1), us(9)]);
+        assert!(record.is_enough());
+        assert_eq!(record.times(), [8000, 2000], "those that began first, not those that ended first");
+    }
+
+    #[test]
+    fn queries_of_the_warm_up_do_not_count() {
+        let mut record =
+            Record::new(&Run { queries: Some(1), warmup: Span::from_micros(1), ..Run::default() });
+        let early = record.begin(us(0));
+        record.query(early, 0, 0, [us(0), us(5)]);
+        assert!(!record.is_enough() && record.queries().is_empty());
+        let counted = record.begin(us(1));
+        record.query(counted, 0, 0, [us(1), us(5)]);
+        assert!(record.is_enough());
+    }
+
+    #[test]
+    fn a_mean_is_enough_once_it_is_known_well() {
+        let enough = |precision, spread: u64| {
+            let mut record = Record::new(&Run { precision: Some(precision), ..Run::default() });
+            (1..=5000).find(|n| {
+                let ticket = record.begin(us(1));
+                // The golden ratio's multiples are spread evenly, and no batch is like its neighbour.
+                let more = (n * 0x9e37_79b9 & 0xffff_ffff) * spread >> 32;
+                record.query(ticket, 0, 0, [us(1), us(101 + more)]);
+                record.is_enough()
+            })
+        };
+        assert_eq!(enough(0.05, 0), Some(FIRST_LOOK), "they are all alike");
+        assert_eq!(enough(0.001, 0), Some(FIRST_LOOK));
+        assert!(enough(1e-9, 100).is_none());
     }
 }

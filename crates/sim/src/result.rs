@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 
+use crate::confidence::mean_error;
 use crate::scenario::{Cell, fold};
 use crate::world::{Ending, Outcome};
 
@@ -30,7 +31,7 @@ pub struct CellResult {
     pub time_s: f64,
     /// Queries, and rounds, that count.
     pub queries: u64,
-    /// Their completion times. The mean's error is by batches of queries in the order in which they ended.
+    /// Their completion times. The mean's error is by batches of queries in the order in which they began.
     #[serde(flatten)]
     pub completion: Completion,
     /// Flows that count.
@@ -112,17 +113,10 @@ pub struct ClassResult {
     pub paused_s: f64,
 }
 
-/// Batches for a confidence interval. Neighbouring queries share queues and are alike; batches hardly.
-const BATCHES: usize = 20;
-
-/// Student's t for 19 degrees of freedom, 97.5 %.
-const T_19: f64 = 2.093;
-
 impl CellResult {
     /// What is told of `outcome`.
     pub fn new(cell: &Cell, outcome: &Outcome) -> Self {
-        let times: Vec<u64> =
-            outcome.record.queries().iter().map(|it| (it.ended - it.begun).as_nanos()).collect();
+        let times = outcome.record.times();
         let (ending, circle) = match &outcome.ending {
             Ending::Done => (Ended::Done, Vec::new()),
             Ending::Stopped => (Ended::Stopped, Vec::new()),
@@ -180,19 +174,6 @@ impl CellResult {
     }
 }
 
-/// Half the width of the mean's confidence interval; none of less than two samples a batch.
-fn mean_error(times: &[u64]) -> Option<f64> {
-    let size = times.len() / BATCHES;
-    if size < 2 {
-        return None;
-    }
-    let mean = |batch: &[u64]| batch.iter().map(|ns| *ns as f64).sum::<f64>() / batch.len() as f64;
-    let means: Vec<f64> = times.chunks_exact(size).take(BATCHES).map(mean).collect();
-    let middle = means.iter().sum::<f64>() / BATCHES as f64;
-    let variance = means.iter().map(|it| (it - middle).powi(2)).sum::<f64>() / (BATCHES - 1) as f64;
-    Some(T_19 * (variance / BATCHES as f64).sqrt())
-}
-
 /// FNV-1a over every row, in their order.
 fn rows(outcome: &Outcome) -> u64 {
     let queries = outcome
@@ -206,19 +187,4 @@ fn rows(outcome: &Outcome) -> u64 {
     });
     let bytes: Vec<u8> = queries.chain(flows).flat_map(u64::to_le_bytes).collect();
     fold(&bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_error_of_a_mean_is_that_of_its_batches() {
-        assert_eq!(mean_error(&[5; 39]), None);
-        assert_eq!(mean_error(&[5; 40]), Some(0.0));
-        // Batches of 2 whose means are 10 and 30 in turn: deviation 10 × √(20/19).
-        let times: Vec<u64> = (0..40).map(|n| if n / 2 % 2 == 0 { 10 } else { 30 }).collect();
-        let error = mean_error(&times).unwrap();
-        assert!((error - 2.093 * 10.0 / 19_f64.sqrt()).abs() < 1e-9, "{error}");
-    }
 }

@@ -439,7 +439,7 @@ impl Stack {
         &mut self,
         clock: &mut Clock<L>,
         packets: &mut Packets,
-        hosts: &Hosts,
+        hosts: &mut Hosts,
         flow: u32,
     ) {
         let Sender { machine, to, hash, lane, datagram, gap, stop, ref mut left, ref mut order, .. } =
@@ -447,23 +447,23 @@ impl Stack {
         if left.is_none() && clock.now() > stop {
             return;
         }
-        let maker = Maker(hosts.host_of(machine));
-        if !hosts.is_blocked(machine, lane) {
-            let bytes = left.map_or(datagram, |left| left.min(u64::from(datagram)) as u16);
-            let load = Load::Datagram { flow, bytes };
-            let length = IP + UDP + u32::from(bytes) + self.encapsulation;
-            let packet = Packet::new(length, to, hash, lane, false, load);
-            let handle = packets.insert(packet.numbered(order.next()));
-            hosts.emit(clock, machine, Burst(handle));
-            self.tally.datagrams += 1;
-            if let Some(left) = left {
-                *left -= u64::from(bytes);
-                if *left == 0 {
-                    return;
-                }
-            }
+        if hosts.is_blocked(machine, lane) {
+            hosts.wait(machine, lane, flow);
+            return;
         }
-        clock.at(clock.now() + gap, maker, Event::Pace { flow });
+        let bytes = left.map_or(datagram, |left| left.min(u64::from(datagram)) as u16);
+        let load = Load::Datagram { flow, bytes };
+        let length = IP + UDP + u32::from(bytes) + self.encapsulation;
+        let packet = Packet::new(length, to, hash, lane, false, load);
+        let handle = packets.insert(packet.numbered(order.next()));
+        hosts.emit(clock, machine, Burst(handle));
+        self.tally.datagrams += 1;
+        if let Some(left) = left {
+            *left -= u64::from(bytes);
+        }
+        if *left != Some(0) {
+            clock.at(clock.now() + gap, Maker(hosts.host_of(machine)), Event::Pace { flow });
+        }
     }
 
     /// How many sides there are places for.

@@ -114,7 +114,6 @@ pub struct World<L> {
     attend_at: Time,
     /// When a workload last did something, or a machine was handed something.
     busy_until: Time,
-    queries: u64,
     /// What machines were handed in this event.
     delivered: Queue,
     /// Notes of the segment that is looked at.
@@ -177,14 +176,13 @@ impl<L: EventList<Event>> World<L> {
             stack,
             works,
             lines: Lines::default(),
-            record: Record::new(scenario.run.warmup.into()),
+            record: Record::new(&scenario.run),
             lanes,
             capture,
             samples,
             attend_at: Time::ZERO,
             end: scenario.run.duration.map_or(Time::LAST, Time::from).min(Time::LAST),
             busy_until: Time::ZERO,
-            queries: scenario.run.queries.unwrap_or(u64::MAX),
             delivered: Queue::default(),
             notes: Vec::new(),
             graph,
@@ -289,7 +287,7 @@ impl<L: EventList<Event>> World<L> {
                 stack.receive(clock, packets, hosts, handle, notes);
                 if !self.notes.is_empty() {
                     self.tell(machine);
-                    if self.record.queries().len() as u64 >= self.queries {
+                    if self.record.is_enough() {
                         return Ending::Done;
                     }
                 }

@@ -49,6 +49,34 @@ fn a_lossy_virtual_switch_loses_what_it_has_no_room_for_and_pauses_nobody() {
 }
 
 #[test]
+fn datagrams_that_wait_for_room_take_no_events() {
+    // Forty flows are handed over at ten times the link's rate, so nine of ten would find their socket full.
+    let out = run(r#"
+version = 1
+name = "waiting"
+[run]
+duration = "5ms"
+[topology]
+kind = "star"
+servers = 2
+[virtual]
+vms = { vm = 4 }
+[workload.bulk]
+kind = "flows"
+sources = "vm@0"
+destinations = "vm@1"
+transport = "udp"
+sizes = "10mb"
+rate = "100gbit"
+gap = "500us"
+"#);
+    let whole = 5e-3 * 10e9 / 8.0 / 1520.0;
+    assert!(out.hops as f64 > 1.95 * whole, "{} hops: the link was not full", out.hops);
+    assert!(out.unfinished >= 30, "{} flows wait", out.unfinished);
+    assert!(out.events < 10 * out.hops, "{} events for {} hops", out.events, out.hops);
+}
+
+#[test]
 fn a_virtual_nic_sends_no_faster_than_its_rate() {
     for transport in ["tcp", "udp"] {
         let stream = |to| {

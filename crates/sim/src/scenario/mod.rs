@@ -108,9 +108,12 @@ pub struct Run {
     /// The most simulated time; no bound if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
-    /// End once so many queries that count are complete, over all workloads.
+    /// End once the first so many queries that count are complete, over all workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries: Option<u64>,
+    /// End once half the width of the 95 % confidence interval of the queries' mean is at most this share of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<f64>,
     /// Queries and flows that begin before this do not count.
     pub warmup: Span,
     /// The most real time, after which what there is is written and the run counts as unfinished; no bound if absent.
@@ -120,7 +123,7 @@ pub struct Run {
 
 impl Default for Run {
     fn default() -> Self {
-        Self { seed: 1, duration: None, queries: None, warmup: Span::ZERO, time_limit: None }
+        Self { seed: 1, duration: None, queries: None, precision: None, warmup: Span::ZERO, time_limit: None }
     }
 }
 

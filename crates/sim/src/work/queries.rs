@@ -4,7 +4,7 @@ use traffic::Distribution;
 
 use crate::clock::Event;
 use crate::events::EventList;
-use crate::record::Query as Row;
+use crate::record::Ticket;
 use crate::scenario::PartitionAggregate;
 use crate::time::Time;
 
@@ -50,6 +50,7 @@ struct Group {
 struct Query {
     aggregator: u32,
     begun: Time,
+    ticket: Ticket,
     /// Answers that the aggregator waits for.
     missing: u32,
     branches: Vec<Branch>,
@@ -164,7 +165,9 @@ impl Queries {
     /// A query has come to its aggregator.
     fn begin<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, number: u32) {
         let aggregator = self.active[number as usize].aggregator;
-        self.active[number as usize].begun = with.clock.now();
+        let query = &mut self.active[number as usize];
+        query.begun = with.clock.now();
+        query.ticket = with.record.begin(query.begun);
         if self.groups[0].mids.is_empty() {
             let all = &self.groups[0].workers;
             let others: Vec<u32> = all.iter().copied().filter(|worker| *worker != aggregator).collect();
@@ -239,11 +242,11 @@ impl Queries {
 
     /// A query that waits for nothing more is complete.
     fn check<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, number: u32) {
-        let Query { aggregator, begun, missing, .. } = self.active[number as usize];
+        let Query { aggregator, begun, ticket, missing, .. } = self.active[number as usize];
         if missing > 0 {
             return;
         }
-        with.record.query(Row { workload: common.number, at: aggregator, begun, ended: with.clock.now() });
+        with.record.query(ticket, common.number, aggregator, [begun, with.clock.now()]);
         self.free.push(number);
         if self.closed {
             let thinker = self.aggregators.iter().position(|other| *other == aggregator).unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use crate::clock::Event;
 use crate::events::EventList;
-use crate::record::Query as Row;
+use crate::record::Ticket;
 use crate::scenario::{AllToAll, Incast};
 use crate::time::Time;
 
@@ -19,6 +19,7 @@ pub(super) struct Rounds {
     left: u64,
     gap: Time,
     begun: Time,
+    ticket: Ticket,
     missing: u32,
 }
 
@@ -37,7 +38,16 @@ impl Rounds {
     }
 
     fn new(pairs: Vec<(u32, u32)>, bytes: u64, left: u64, gap: Time) -> Self {
-        Self { pairs, fan_in: None, bytes, left, gap, begun: Time::ZERO, missing: 0 }
+        Self {
+            pairs,
+            fan_in: None,
+            bytes,
+            left,
+            gap,
+            begun: Time::ZERO,
+            ticket: Ticket::default(),
+            missing: 0,
+        }
     }
 
     fn with_fan_in(self, fan_in: Option<u32>) -> Self {
@@ -53,6 +63,7 @@ impl Rounds {
     pub(super) fn go_on<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
         self.left -= 1;
         self.begun = with.clock.now();
+        self.ticket = with.record.begin(self.begun);
         let chosen = choose(self.pairs.clone(), self.fan_in, common);
         self.missing = chosen.len() as u32;
         for (from, to) in chosen {
@@ -67,7 +78,7 @@ impl Rounds {
             return;
         }
         let at = self.pairs.first().map_or(0, |(_, to)| *to);
-        with.record.query(Row { workload: common.number, at, begun: self.begun, ended: with.clock.now() });
+        with.record.query(self.ticket, common.number, at, [self.begun, with.clock.now()]);
         if self.left > 0 {
             common.after(with, self.gap, 0);
         }

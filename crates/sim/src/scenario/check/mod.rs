@@ -112,6 +112,11 @@ impl Check<'_> {
             "run.queries",
             "a run has at least one query: raise it, or leave it out",
         );
+        self.ensure(
+            run.precision.is_none_or(|share| share > 0.0 && share < 1.0),
+            "run.precision",
+            "the share of the mean by which it may be wrong lies between 0 and 1: 0.05 is usual",
+        );
         let ends = run.duration.unwrap_or(Span::from_nanos(u64::MAX));
         self.ensure(
             run.warmup < ends || ends == Span::ZERO,
