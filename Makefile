@@ -53,6 +53,9 @@ doc: packages ## target/doc
 bench: packages ## every benchmark
 	$(CARGO) bench --workspace --benches
 
+count: packages ## the instructions that a frame costs, which must not grow by a tenth
+	$(CARGO) bench --package agent --package sim --bench instructions
+
 # The example's ports stay comments: it is for its reader to name containers that exist.
 install: build ## into DESTDIR/PREFIX: the program, its unit, and an example of /etc/zovn/host.toml if there is none
 	install -D -m 755 target/release/zovn $(DESTDIR)$(PREFIX)/bin/zovn
@@ -65,4 +68,4 @@ clean: ## removes what was built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
 
-.PHONY: help packages build run test loom sanitize miri fuzz style lint doc bench install clean
+.PHONY: help packages build run test loom sanitize miri fuzz style lint doc bench count install clean
