@@ -204,7 +204,7 @@ impl Endpoint {
         let flags = segment.flags;
         let seq = unwrap(self.receive.next, segment.seq);
         let is_plain = flags.0 & (Flags::SYN | Flags::RST | Flags::ACK).0 == Flags::ACK.0;
-        if self.is_outdated(segment) {
+        if self.is_outdated(now, segment) {
             // RFC 7323 §5.3. One that carries nothing was overtaken, and has no news.
             if segment.sequence_len() > 0 && !flags.contains(Flags::RST) {
                 self.receive.repeated(&self.config, seq, segment.sequence_len());
@@ -222,7 +222,7 @@ impl Endpoint {
             && seq <= self.receive.acked()
         {
             // RFC 7323 §4.3
-            self.receive.stamp = stamps.value;
+            self.receive.take_stamp(now, stamps.value);
         }
         if self.state == State::SynReceived && !self.handle_opening_ack(now, segment) {
             return;
@@ -235,9 +235,9 @@ impl Endpoint {
 
     /// Whether a segment is older than what was seen (PAWS, RFC 7323 §5).
     #[inline]
-    fn is_outdated(&self, segment: &Segment) -> bool {
+    fn is_outdated(&self, now: Instant, segment: &Segment) -> bool {
         let is_before = |stamps: Timestamps| (stamps.value.wrapping_sub(self.receive.stamp) as i32) < 0;
-        self.stamped && segment.timestamps.is_some_and(is_before)
+        self.stamped && segment.timestamps.is_some_and(is_before) && self.receive.stamp_holds(now)
     }
 
     /// SYN, RST, and segments without ACK. Whether there is more to see in it.

@@ -83,6 +83,8 @@ pub(crate) struct Receiver {
     /// How many reports of what is out of order were sent at once since `next` was `reported_at`, and how many wait.
     reported: u8,
     held: u8,
+    /// In which hour `stamp` was taken over, of all hours of the clock.
+    stamp_hour: u16,
     reported_at: u64,
     /// An acknowledgement of what was there before the marks changed, and whether it says so.
     before: Option<(u64, bool)>,
@@ -116,7 +118,21 @@ impl Receiver {
             echo: Echo::Off,
             marked: false,
             stamp: 0,
+            stamp_hour: 0,
         }
+    }
+
+    /// Takes a timestamp over, which is to be echoed.
+    #[inline]
+    pub(crate) fn take_stamp(&mut self, now: Instant, value: u32) {
+        self.stamp = value;
+        self.stamp_hour = hour(now);
+    }
+
+    /// Whether the timestamp still tells what is older. The other side's clock has gone half round in 24.8 days, if it ticks
+    /// every millisecond (RFC 7323 §5.5).
+    pub(crate) fn stamp_holds(&self, now: Instant) -> bool {
+        hour(now).wrapping_sub(self.stamp_hour) <= 24 * 24
     }
 
     /// The other side's SYN has this number.
@@ -420,4 +436,10 @@ impl Receiver {
         }
         blocks
     }
+}
+
+/// The hour that a time lies in, of all hours of the clock; they begin anew after seven years.
+#[inline]
+const fn hour(now: Instant) -> u16 {
+    (now.as_nanos() / 3_600_000_000_000) as u16
 }

@@ -437,6 +437,19 @@ fn delayed_duplicates_of_an_earlier_stamp_are_refused() {
 }
 
 #[test]
+fn a_stamp_of_long_ago_refuses_nothing() {
+    // RFC 7323 §5.5. After 25 days a clock of milliseconds has gone more than half round, and seems to have gone back.
+    let mut world = World::established(&config(), steady(DELAY));
+    world.client.write(1000);
+    world.settle();
+    world.run_for(Span::from_secs(25 * 86_400));
+    world.client.write(1000);
+    world.run_for(Span::from_secs(1));
+    assert_eq!(world.server().delivered(), 2000);
+    assert_eq!(world.client.stats().retransmitted, 0);
+}
+
+#[test]
 fn the_window_that_a_syn_offers_is_not_shifted() {
     // RFC 7323 §2.2. No more than 65,535 bytes leave before the first acknowledgement, which can offer more.
     let config = Config { initial_window: 100, ..config() };
