@@ -20,11 +20,8 @@ use crate::clock::{Clock, Event, Maker};
 use crate::events::EventList;
 use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue};
-use crate::scenario::{Buffer, Scenario, Scheduling};
+use crate::scenario::{Buffer, PFC_FRAME, Scenario, Scheduling};
 use crate::time::{Pace, Time};
-
-/// A link-layer frame of PFC: 64 bytes (802.3 annex 31D).
-const PFC_FRAME: u32 = 64;
 
 /// What the whole network has in common.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use units::{Bytes, Class, Span};
 
 use super::Link;
 
-/// The bytes of the frame that PFC sends (802.3 annex 31B).
-const PAUSE_FRAME: u64 = 64;
+/// The bytes of the frame that PFC sends (802.3 annex 31D).
+pub(crate) const PFC_FRAME: u32 = 64;
 
 /// Every physical switch and NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ impl Pfc {
         }
         let on_wire = |bytes: u64| bytes.saturating_add(link.overhead.0);
         let both_ways = link.rate.bytes_in(link.delay + link.delay) + 1;
-        [on_wire(frame), on_wire(frame), on_wire(PAUSE_FRAME), both_ways, self.response.0]
+        [on_wire(frame), on_wire(frame), on_wire(PFC_FRAME.into()), both_ways, self.response.0]
             .into_iter()
             .fold(0, u64::saturating_add)
     }

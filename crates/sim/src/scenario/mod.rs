@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use traffic::{Cdf, Known};
 use units::{Class, Span};
 
+pub(crate) use fabric::PFC_FRAME;
 pub use fabric::{Buffer, ClassSpec, Fabric, Pfc, Scheduling, Thresholds};
 pub use fault::{Fault, ScenarioError};
 pub use node::{LinkName, Node, Tier};
