@@ -179,8 +179,14 @@ fn read<T: DataType>(reader: &SerializedFileReader<File>, group: usize, name: &s
     if group.metadata().column(place).column_type() != T::get_physical_type() {
         return Err(ParquetError::General(format!("its column `{name}` is of another type")));
     }
-    let mut values = Vec::with_capacity(rows);
+    let mut values = Vec::new();
     get_typed_column_reader::<T>(column).read_records(rows, None, None, &mut values)?;
+    if values.len() != rows {
+        return Err(ParquetError::General(format!(
+            "its column `{name}` has {} values of {rows}",
+            values.len()
+        )));
+    }
     Ok(values)
 }
 
