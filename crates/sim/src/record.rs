@@ -1,4 +1,4 @@
-//! What a run finds out: a row for each query and flow that counts.
+//! What a run finds out: a row for each query, flow and stream that counts.
 
 use std::collections::VecDeque;
 
@@ -21,7 +21,7 @@ pub struct Query {
     pub ended: Time,
 }
 
-/// A flow that has arrived.
+/// A flow that has arrived; or what of a stream has.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
     /// Which workload's, by its place in the scenario.
@@ -30,11 +30,11 @@ pub struct Flow {
     pub from: u32,
     /// The machine that it was for.
     pub to: u32,
-    /// Its payload.
+    /// Its payload; of a stream, what arrived between `begun` and `ended`.
     pub bytes: u64,
-    /// When it began.
+    /// When it began; of a stream, when it began to count.
     pub begun: Time,
-    /// When its last byte had arrived.
+    /// When its last byte had arrived; of a stream, when it stopped or the run ended.
     pub ended: Time,
 }
 
@@ -58,6 +58,7 @@ pub struct Record {
     behind: VecDeque<bool>,
     queries: Vec<Query>,
     flows: Vec<Flow>,
+    streams: Vec<Flow>,
 }
 
 /// Queries of which a mean may be known well enough; less could be by chance.
@@ -75,6 +76,7 @@ impl Record {
             behind: VecDeque::new(),
             queries: Vec::new(),
             flows: Vec::new(),
+            streams: Vec::new(),
         }
     }
 
@@ -131,6 +133,15 @@ impl Record {
         }
     }
 
+    pub(crate) fn stream(&mut self, stream: Flow) {
+        self.streams.push(stream);
+    }
+
+    /// What begins before does not count.
+    pub(crate) fn warmup(&self) -> Time {
+        self.warmup
+    }
+
     /// The queries and rounds that count.
     pub fn queries(&self) -> &[Query] {
         &self.queries
@@ -139,6 +150,11 @@ impl Record {
     /// The flows that count.
     pub fn flows(&self) -> &[Flow] {
         &self.flows
+    }
+
+    /// What streams have brought while it counted.
+    pub fn streams(&self) -> &[Flow] {
+        &self.streams
     }
 }
 

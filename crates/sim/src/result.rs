@@ -38,6 +38,10 @@ pub struct CellResult {
     pub flows: u64,
     /// Their payload.
     pub flow_bytes: u64,
+    /// Streams that count.
+    pub streams: u64,
+    /// Their payload that arrived while it counted.
+    pub stream_bytes: u64,
     /// Queries and flows that were begun and are not complete.
     pub unfinished: u64,
     /// By class.
@@ -144,6 +148,8 @@ impl CellResult {
             completion: Completion::of(&times, mean_error(&times).map(|ns| ns / 1e3)),
             flows: outcome.record.flows().len() as u64,
             flow_bytes: outcome.record.flows().iter().map(|it| it.bytes).sum(),
+            streams: outcome.record.streams().len() as u64,
+            stream_bytes: outcome.record.streams().iter().map(|it| it.bytes).sum(),
             unfinished: outcome.unfinished,
             classes: classes.collect(),
             segments: outcome.segments,
@@ -181,7 +187,7 @@ fn rows(outcome: &Outcome) -> u64 {
         .queries()
         .iter()
         .flat_map(|it| [it.workload.into(), it.at.into(), it.begun.as_picos(), it.ended.as_picos()]);
-    let flows = outcome.record.flows().iter().flat_map(|it| {
+    let flows = outcome.record.flows().iter().chain(outcome.record.streams()).flat_map(|it| {
         let ends = [it.workload.into(), it.from.into(), it.to.into()];
         ends.into_iter().chain([it.bytes, it.begun.as_picos(), it.ended.as_picos()])
     });

@@ -67,8 +67,10 @@ struct Sender {
     left: Option<u64>,
     /// When a stream without end stops.
     stop: Time,
-    /// Bytes that neither have arrived nor are lost.
+    /// Bytes that neither have arrived nor are lost; of a stream without end, of all that can be counted.
     due: u64,
+    /// Bytes that are lost.
+    lost: u64,
     note: Note,
     order: Order,
 }
@@ -229,14 +231,31 @@ impl Stack {
         bytes: u64,
         note: Note,
     ) {
-        let end = &mut self.ends[number as usize];
-        end.written += bytes;
-        let position = end.written;
-        if let Some(endpoint) = &mut end.endpoint {
-            endpoint.write(bytes);
-        }
+        let position = self.ends[number as usize].written + bytes;
         self.ends[number as usize ^ 1].expect(position, note);
-        self.go_on(clock, packets, hosts, number);
+        self.fill(clock, packets, hosts, number, position);
+    }
+
+    /// Writes into a connection until so many bytes were written in all. Nobody hears of their arrival.
+    pub(crate) fn fill<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        hosts: &Hosts,
+        number: u32,
+        position: u64,
+    ) {
+        let end = &mut self.ends[number as usize];
+        if let (Some(endpoint), Some(bytes)) = (&mut end.endpoint, position.checked_sub(end.written)) {
+            endpoint.write(bytes);
+            end.written = position;
+            self.go_on(clock, packets, hosts, number);
+        }
+    }
+
+    /// Payload that a connection has brought to its other side.
+    pub(crate) fn arrived(&self, number: u32) -> u64 {
+        self.ends[number as usize ^ 1].endpoint.as_ref().map_or(0, Endpoint::delivered)
     }
 
     /// Nothing more will be written into a connection by either side.
@@ -314,6 +333,7 @@ impl Stack {
     pub(crate) fn lose(&mut self, hosts: &Hosts, flow: u32, bytes: u16) -> Option<(Note, u32)> {
         let sender = &mut self.senders[flow as usize];
         sender.note.lost = true;
+        sender.lost += u64::from(bytes);
         let to = hosts.machine(sender.to);
         self.settle(flow, bytes).map(|note| (note, to))
     }
@@ -404,8 +424,13 @@ impl Stack {
         self.closed.push(first as u32);
     }
 
-    /// Begins a flow of datagrams.
-    pub(crate) fn pour<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, hosts: &Hosts, pour: Pour) {
+    /// Begins a flow of datagrams: its number.
+    pub(crate) fn pour<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        hosts: &Hosts,
+        pour: Pour,
+    ) -> u32 {
         self.opened += 1;
         let Pour { from, to, lane, datagram, gap, bytes, stop, note } = pour;
         let sender = Sender {
@@ -418,6 +443,7 @@ impl Stack {
             left: bytes,
             stop,
             due: bytes.unwrap_or(u64::MAX),
+            lost: 0,
             note,
             order: Order::default(),
         };
@@ -432,6 +458,13 @@ impl Stack {
             }
         };
         clock.at(clock.now(), Maker(hosts.host_of(from)), Event::Pace { flow });
+        flow
+    }
+
+    /// Payload that a flow of datagrams without end has brought.
+    pub(crate) fn poured(&self, flow: u32) -> u64 {
+        let Sender { due, lost, .. } = self.senders[flow as usize];
+        u64::MAX - due - lost
     }
 
     /// A flow's next datagram is due. It waits where a socket would block.

@@ -199,7 +199,11 @@ impl<L: EventList<Event>> World<L> {
     /// Runs to the end, and tells of it.
     pub(crate) fn run(mut self, go_on: &mut dyn FnMut(&Progress) -> bool) -> (Outcome, Seen) {
         let ending = self.go(go_on);
-        self.look(self.clock.now().min(self.end));
+        let now = self.clock.now().min(self.end);
+        self.look(now);
+        for number in 0..self.works.len() {
+            self.with_work(number, |work, with| work.end(with, now));
+        }
         let pcapng = self.capture.take().map_or(Ok(()), |capture| capture.finish());
         let seen = Seen { pcapng, samples: self.samples.take() };
         (self.outcome(ending), seen)
@@ -436,9 +440,13 @@ mod tests {
         }
     }
 
-    /// Short flows between two machines, run.
-    fn world() -> World<Wheel<Event>> {
-        let text = r#"
+    /// Short flows between two machines.
+    const FLOWS: &str = "kind = \"flows\"\nsizes = \"2kb\"\ngap = \"1us\"\nclosed = true";
+
+    /// A workload between two machines, run.
+    fn world(workload: &str) -> World<Wheel<Event>> {
+        let text = format!(
+            r#"
 version = 1
 name = "places"
 [run]
@@ -446,13 +454,11 @@ duration = "10ms"
 [topology]
 kind = "star"
 servers = 2
-[workload.flows]
-kind = "flows"
-sizes = "2kb"
-gap = "1us"
-closed = true
-"#;
-        let plan = Plan::parse(text).unwrap();
+[workload.it]
+{workload}
+"#
+        );
+        let plan = Plan::parse(&text).unwrap();
         let mut world = World::new(plan.first(), Wheel::default(), Instruments::default());
         assert_eq!(world.go(&mut |_| true), Ending::Done);
         world
@@ -460,14 +466,27 @@ closed = true
 
     #[test]
     fn a_connection_that_is_over_leaves_its_place_to_the_next() {
-        let world = world();
-        assert!(world.record.flows().len() > 200, "{}", world.record.flows().len());
-        assert!(world.stack.places() < 20, "{} places", world.stack.places());
+        const QUERIES: &str = r#"
+kind = "partition-aggregate"
+aggregators = "vm@0"
+workers = "vm@1"
+request = "1kb"
+reply = "2kb"
+gap = "1us"
+closed = true
+persistent = false
+"#;
+        for workload in [FLOWS, QUERIES] {
+            let world = world(workload);
+            let over = world.record.flows().len() + 2 * world.record.queries().len();
+            assert!(over > 200, "{over} connections");
+            assert!(world.stack.places() < 20, "{} places", world.stack.places());
+        }
     }
 
     #[test]
     fn a_frame_that_is_nowhere_is_missed() {
-        let mut world = world();
+        let mut world = world(FLOWS);
         let (to, load) = (Target { host: 0, slot: 0 }, Load::Datagram { flow: 0, bytes: 1 });
         let before = world.packets.alive();
         world.packets.insert(Packet::new(100, to, 0, 0, false, load));

@@ -7,7 +7,7 @@ use sim::scenario::Plan;
 use sim::store::{Kind, StoreError};
 use sim::{CellResult, Instruments, Outcome, Store};
 
-/// Queries beside flows of both transports, on two switches.
+/// Queries beside flows of both transports and a stream, on two switches.
 const TINY: &str = r#"
 version = 1
 name = "tiny"
@@ -38,6 +38,11 @@ kind = "flows"
 transport = "udp"
 sizes = "exponential(20kb)"
 load = 0.1
+[workload.stream]
+kind = "stream"
+source = "a@0"
+destination = "a@3"
+rate = "100mbit"
 [sweep]
 repeat = 2
 tcp.control = ["reno", "cubic"]
@@ -73,8 +78,17 @@ fn rows_agree_with_their_result() {
     let place = |name: &str| table[0].iter().position(|head| head == name).unwrap();
     let [kind, fct, bytes, slowdown] = ["kind", "fct_ns", "bytes", "slowdown"].map(place);
     let of = |wanted: &str| table[1..].iter().filter(|row| row[kind] == wanted).collect::<Vec<_>>();
-    let (queries, flows) = (of("query"), of("flow"));
+    let (queries, flows, streams) = (of("query"), of("flow"), of("stream"));
     assert_eq!((queries.len() as u64, flows.len() as u64), (result.queries, result.flows));
+    assert_eq!(
+        (streams.len() as u64, result.streams, table.len() - 1),
+        (1, 1, queries.len() + flows.len() + 1)
+    );
+    let stream =
+        ["from", "to", "bytes", "start_ns", "end_ns", "slowdown"].map(|name| &streams[0][place(name)]);
+    assert_eq!(stream, ["a@0/0", "a@3/0", &result.stream_bytes.to_string(), "1000000", "5000000", ""]);
+    // 4 ms at 100 Mb/s.
+    assert!(result.stream_bytes.abs_diff(50_000) < 3000, "{}", result.stream_bytes);
     assert!(table.iter().all(|row| row.len() == table[0].len()), "every row is as long as the heads");
     assert_eq!(flows.iter().map(|row| row[bytes].parse::<u64>().unwrap()).sum::<u64>(), result.flow_bytes);
     let times =

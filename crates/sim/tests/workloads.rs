@@ -3,13 +3,10 @@
 mod common;
 
 use common::run;
-use sim::{Ending, Outcome};
+use sim::{Ending, Flow, Outcome, Time};
 
-#[test]
-fn a_stream_of_datagrams_ends_at_its_stop() {
-    let out = run(r#"
-version = 1
-name = "stop"
+/// A datagram of 1000 bytes every 8 µs.
+const DATAGRAMS: &str = r#"
 [topology]
 kind = "star"
 servers = 2
@@ -20,10 +17,127 @@ destination = "vm@1"
 transport = "udp"
 rate = "1gbit"
 datagram = "1000b"
-stop = "2ms"
-"#);
-    // One every 8 µs from 0 to 2 ms, both included.
+"#;
+
+#[test]
+fn a_stream_of_datagrams_ends_at_its_stop() {
+    let out = run(&format!("version = 1\nname = \"stop\"{DATAGRAMS}stop = \"2ms\""));
+    // From 0 to 2 ms, both included.
     assert_eq!((out.ending, out.datagrams), (Ending::Done, 251));
+}
+
+/// What the only stream of a scenario has brought.
+fn streamed(more: &str) -> (Outcome, Flow) {
+    let out = run(&format!("version = 1\nname = \"stream\"\n{more}"));
+    let [stream] = out.record.streams() else { panic!("{:?}", out.record.streams()) };
+    let stream = *stream;
+    (out, stream)
+}
+
+#[test]
+fn a_stream_counts_from_the_warmup_to_its_stop() {
+    let run_for = |warmup: &str| format!("[run]\nduration = \"10ms\"\nwarmup = \"{warmup}\"{DATAGRAMS}");
+    for (more, end, bytes) in [("", 10, 1_125_000), ("stop = \"3ms\"", 3, 250_000)] {
+        let (out, stream) = streamed(&(run_for("1ms") + more));
+        let [begun, ended] = [stream.begun, stream.ended].map(Time::as_nanos);
+        assert_eq!([begun, ended], [1_000_000, end * 1_000_000]);
+        assert!(stream.bytes.abs_diff(bytes) <= 1000, "{} bytes, not {bytes}", stream.bytes);
+        assert_eq!((out.record.flows().len(), out.unfinished), (0, 0));
+    }
+    let out = run(&format!("version = 1\nname = \"early\"\n{}stop = \"3ms\"", run_for("4ms")));
+    assert!(out.record.streams().is_empty(), "it stops before anything counts");
+}
+
+#[test]
+fn what_a_stream_loses_has_not_arrived() {
+    let (out, stream) = streamed(
+        r#"
+[run]
+duration = "10ms"
+[flow_control]
+virtual = "lossy"
+physical = "lossy"
+[topology]
+kind = "dumbbell"
+left = 1
+right = 1
+bottleneck.rate = "1gbit"
+[workload.stream]
+kind = "stream"
+source = "vm@0"
+destination = "vm@1"
+transport = "udp"
+"#,
+    );
+    let link = 0.01 * 1e9 / 8.0 * 1418.0 / 1520.0;
+    assert!((stream.bytes as f64 / link - 1.0).abs() < 0.01, "{} bytes, not {link}", stream.bytes);
+    assert!(out.classes[0].lost_physical > 1000);
+}
+
+/// TCP at 4 Gb/s by a link that datagrams of a higher priority fill from 5 to 8 ms, until `duration`.
+fn stalled(duration: &str) -> f64 {
+    let scenario = format!(
+        r#"
+version = 1
+name = "stall"
+run.duration = "{duration}"
+[topology]
+kind = "star"
+servers = 3
+[class.front]
+priority = 7
+[class.back]
+priority = 0
+[workload.stream]
+kind = "stream"
+class = "back"
+source = "vm@0"
+destination = "vm@2"
+rate = "4gbit"
+[workload.wall]
+kind = "stream"
+class = "front"
+source = "vm@1"
+destination = "vm@2"
+transport = "udp"
+start = "5ms"
+stop = "8ms"
+"#
+    );
+    let out = run(&scenario);
+    let stream = out.record.streams().iter().find(|it| it.from == 0).unwrap();
+    stream.bytes as f64
+}
+
+#[test]
+fn a_stream_of_tcp_keeps_its_rate_and_catches_up_after_a_stall() {
+    let sent = |ms: f64| ms / 1e3 * 4e9 / 8.0;
+    let (held_back, caught_up) = (stalled("8ms"), stalled("20ms"));
+    assert!((sent(4.9)..sent(5.5)).contains(&held_back), "{held_back} bytes in 8 ms");
+    assert!((sent(19.8)..sent(20.01)).contains(&caught_up), "{caught_up} bytes in 20 ms");
+}
+
+#[test]
+fn a_stream_of_tcp_that_is_faster_than_its_path_writes_what_a_buffer_takes() {
+    let out = run(r#"
+version = 1
+name = "buffer"
+[topology]
+kind = "dumbbell"
+left = 1
+right = 1
+bottleneck.rate = "100mbit"
+[workload.stream]
+kind = "stream"
+source = "vm@0"
+destination = "vm@1"
+rate = "10gbit"
+stop = "50ms"
+"#);
+    // 8 MiB are left at the stop, in segments of 1394 bytes and 1520 on the wire. Without a bound it were 62 MB.
+    let drain = f64::from(8 << 20) / 1394.0 * 1520.0 * 8.0 / 100e6;
+    let took = out.time.as_secs_f64() - 0.05;
+    assert!((0.95..1.05).contains(&(took / drain)), "{took} s, not {drain}");
 }
 
 #[test]
@@ -175,4 +289,19 @@ fn a_query_draws_whom_it_asks() {
     let far = out.record.queries().iter().filter(|query| (query.ended - query.begun).as_nanos() > 2_000_000);
     // Half of 400, five deviations of 10.
     assert!((150..250).contains(&far.count()));
+}
+
+#[test]
+fn a_message_without_a_connection_that_stays_opens_and_closes_one() {
+    let asked = |persistent: bool| {
+        let out = queries(&format!("workers = \"vm@4\"\ngap = \"1ms\"\npersistent = {persistent}"));
+        assert!(out.record.queries().len() == 400 && out.unfinished < 40, "{}", out.unfinished);
+        let all: u64 = out.record.queries().iter().map(|query| (query.ended - query.begun).as_nanos()).sum();
+        (out.segments as f64 / 400.0, all as f64 / 400e3)
+    };
+    let ((stays, fast), (anew, slow)) = (asked(true), asked(false));
+    // Two messages; each is opened by two segments more, and closed by at least two.
+    assert!(anew > stays + 8.0, "{anew} segments a query, and {stays} on connections that stay");
+    // And each waits for a round trip more.
+    assert!(slow > 2.0 * fast, "{slow} µs, and {fast} on connections that stay");
 }

@@ -1,5 +1,5 @@
-//! Rows: a query or a flow that counts, what was seen of a queue, and the columns that tell them. docs/simulator.md explains
-//! each.
+//! Rows: a query, a flow or a stream that counts, what was seen of a queue, and the columns that tell them.
+//! docs/simulator.md explains each.
 
 use super::table::{Column, Told, Values, full, partial};
 use crate::ideal::Ideal;
@@ -9,7 +9,7 @@ use crate::scenario::{Cell, Scenario, Transport, Vm};
 use crate::time::Time;
 use crate::world::Outcome;
 
-/// A query, a round or a flow, as it is written down.
+/// A query, a round, a flow or a stream, as it is written down.
 #[derive(Clone, Debug)]
 pub(super) struct Row<'a> {
     cell: u64,
@@ -26,6 +26,7 @@ pub(super) struct Row<'a> {
 /// The kinds of rows.
 pub(super) const QUERY: &str = "query";
 pub(super) const FLOW: &str = "flow";
+const STREAM: &str = "stream";
 
 /// The columns that are read again.
 pub(super) const KIND: &str = "kind";
@@ -94,6 +95,7 @@ pub(super) struct Rows<'a> {
     workloads: Vec<(&'a str, Transport)>,
     queries: &'a [Query],
     flows: &'a [Flow],
+    streams: &'a [Flow],
     ideal: Ideal<'a>,
 }
 
@@ -106,14 +108,17 @@ impl<'a> Rows<'a> {
             workloads: workloads.iter().map(|(name, it)| (name.as_str(), it.kind.transport())).collect(),
             queries: if output.queries { outcome.record.queries() } else { &[] },
             flows: if output.flows { outcome.record.flows() } else { &[] },
+            streams: if output.flows { outcome.record.streams() } else { &[] },
             ideal: Ideal::new(&cell.scenario),
         }
     }
 
-    /// Queries, then flows, each in the order in which they ended.
+    /// Queries, then flows, each in the order in which they ended; then streams.
     pub fn iter(&self) -> impl Iterator<Item = Row<'a>> {
         let queries = self.queries.iter().map(|it| self.query(it));
-        queries.chain(self.flows.iter().map(|it| self.flow(it)))
+        let flows = self.flows.iter().map(|it| self.flow(it));
+        let streams = self.streams.iter().map(|it| self.stream(it));
+        queries.chain(flows).chain(streams)
     }
 
     fn query(&self, it: &Query) -> Row<'a> {
@@ -131,19 +136,24 @@ impl<'a> Rows<'a> {
     }
 
     fn flow(&self, it: &Flow) -> Row<'a> {
+        let [from, to] = [it.from, it.to].map(|machine| host(&self.cell.scenario, machine));
+        let (_, transport) = self.workloads[usize::from(it.workload)];
+        let base = self.ideal.time(from, to, it.bytes, transport);
+        Row { kind: FLOW, base: Some(base), ..self.stream(it) }
+    }
+
+    fn stream(&self, it: &Flow) -> Row<'a> {
         let scenario = &self.cell.scenario;
-        let (workload, transport) = self.workloads[usize::from(it.workload)];
-        let [from, to] = [it.from, it.to].map(|machine| host(scenario, machine));
         Row {
             cell: self.cell.index,
-            workload,
-            kind: FLOW,
+            workload: self.workloads[usize::from(it.workload)].0,
+            kind: STREAM,
             from: machine(scenario, it.from),
             to: Some(machine(scenario, it.to)),
             bytes: Some(it.bytes),
             begun: it.begun,
             ended: it.ended,
-            base: Some(self.ideal.time(from, to, it.bytes, transport)),
+            base: None,
         }
     }
 }

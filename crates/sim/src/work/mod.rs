@@ -4,6 +4,7 @@ mod flows;
 mod queries;
 mod rounds;
 mod steady;
+mod streams;
 
 use std::collections::HashMap;
 
@@ -68,6 +69,7 @@ enum Kind {
     Rounds(rounds::Rounds),
     Flows(flows::Flows),
     Steady(steady::Steady),
+    Streams(streams::Streams),
 }
 
 impl Work {
@@ -98,10 +100,13 @@ impl Work {
             WorkloadKind::AllToAll(it) => Kind::Rounds(rounds::Rounds::all_to_all(&place, it)),
             WorkloadKind::Flows(it) => Kind::Flows(flows::Flows::new(&place, it)),
             WorkloadKind::Permutation(it) => {
-                let mut rng = common.rng.clone();
-                Kind::Steady(steady::Steady::permutation(&place, it, &mut rng))
+                let pairs = steady::pairs(&place, it, &mut common.rng.clone());
+                match it.bytes {
+                    Some(bytes) => Kind::Steady(steady::Steady::new(pairs, it.transport, bytes.0, &place)),
+                    None => Kind::Streams(streams::Streams::new(pairs, it.transport, &place)),
+                }
             }
-            WorkloadKind::Stream(it) => Kind::Steady(steady::Steady::stream(&place, it)),
+            WorkloadKind::Stream(it) => Kind::Streams(streams::Streams::of(&place, it)),
         };
         Self { common, kind }
     }
@@ -113,6 +118,7 @@ impl Work {
             Kind::Rounds(it) => it.start(&mut self.common, with),
             Kind::Flows(it) => it.start(&mut self.common, with),
             Kind::Steady(it) => it.start(&mut self.common, with),
+            Kind::Streams(it) => it.start(&mut self.common, with),
         }
     }
 
@@ -123,6 +129,7 @@ impl Work {
             Kind::Rounds(it) => it.go_on(&mut self.common, with),
             Kind::Flows(it) => it.go_on(&mut self.common, with, what),
             Kind::Steady(it) => it.go_on(&mut self.common, with, what),
+            Kind::Streams(it) => it.go_on(&mut self.common, with, what),
         }
     }
 
@@ -133,6 +140,14 @@ impl Work {
             Kind::Rounds(it) => it.hear(&mut self.common, with),
             Kind::Flows(it) => it.hear(&mut self.common, with, heard),
             Kind::Steady(it) => it.hear(&mut self.common, with, heard),
+            Kind::Streams(it) => it.hear(&mut self.common, with, heard),
+        }
+    }
+
+    /// The run ends: tells what has no end of its own.
+    pub(crate) fn end<L>(&mut self, with: &mut Context<'_, L>, now: Time) {
+        if let Kind::Streams(it) = &mut self.kind {
+            it.tell(&self.common, with, now);
         }
     }
 }
@@ -212,6 +227,12 @@ impl Common {
         bytes: u64,
         note: Note,
     ) {
+        let end = self.line(with, from, to);
+        with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
+    }
+
+    /// The connection that two machines have had all along: the number of its side at `from`.
+    fn line<L: EventList<Event>>(&self, with: &mut Context<'_, L>, from: u32, to: u32) -> u32 {
         let key = (self.number, from.min(to), from.max(to));
         let first = match with.lines.0.get(&key) {
             Some(first) => *first,
@@ -223,8 +244,7 @@ impl Common {
                 first
             }
         };
-        let end = if from == key.1 { first } else { first ^ 1 };
-        with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
+        if from == key.1 { first } else { first ^ 1 }
     }
 
     /// Sends a message over a connection of its own.
@@ -271,7 +291,9 @@ fn drawn(ns: f64) -> Time {
 fn begin<L: EventList<Event>>(common: &Common, with: &mut Context<'_, L>, transport: Transport, flow: Pour) {
     match (transport, flow.bytes) {
         (Transport::Tcp, Some(bytes)) => common.tell_anew(with, flow.from, flow.to, bytes, flow.note),
-        _ => with.stack.pour(with.clock, with.hosts, flow),
+        _ => {
+            with.stack.pour(with.clock, with.hosts, flow);
+        }
     }
 }
 
@@ -283,6 +305,7 @@ impl Work {
             Kind::Rounds(it) => it.unfinished(),
             Kind::Flows(it) => it.unfinished(),
             Kind::Steady(it) => it.unfinished(),
+            Kind::Streams(_) => 0,
         }
     }
 }

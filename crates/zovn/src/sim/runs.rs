@@ -194,7 +194,8 @@ struct Config<'a> {
 fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
     let mut table = bare();
     table.set_header([
-        "run", "queries", "mean", "p5", "p50", "p95", "p99", "max", "flows", "resent", "timeouts", "lost",
+        "run", "queries", "mean", "p5", "p50", "p95", "p99", "max", "flows", "streamed", "resent",
+        "timeouts", "lost",
     ]);
     for it in results {
         let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
@@ -210,6 +211,7 @@ fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
             ms(times.map(|it| it.p99)),
             ms(times.map(|it| it.max)),
             it.flows.to_string(),
+            format!("{:.1} MB", it.stream_bytes as f64 / 1e6),
             it.retransmits.to_string(),
             it.timeouts.to_string(),
             lost.to_string(),
