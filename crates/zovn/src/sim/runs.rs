@@ -24,7 +24,7 @@ pub struct Order {
     /// What randomness is drawn from, instead of what the file says.
     #[arg(long, value_parser = clap::value_parser!(u64).range(..=MOST_SEED))]
     seed: Option<u64>,
-    /// How many runs at once; as many as there are processors if absent.
+    /// How many runs at once, each on one thread; as many as there are processors if absent.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Tell it as JSON.
