@@ -261,6 +261,8 @@ impl Sender {
         self.recovery.prr = Prr { size: self.window.size, ..Prr::default() };
         self.window.threshold = threshold;
         self.window.forget_credit();
+        // Recovery sees to what the probe was to find out; the next flight may need one of its own.
+        self.probe.forget();
         if !config.prr {
             self.window.size = threshold;
         }

@@ -126,6 +126,17 @@ fn a_probe_that_repairs_a_loss_halves_the_window_and_one_that_is_lost_leaves_it_
 }
 
 #[test]
+fn a_flight_after_a_repaired_one_has_a_probe_of_its_own() {
+    // The probe is the 11th to be sent, two repairs follow, and of the next flight all three are lost.
+    let (mut world, data) = send(&config(Profile::Linux), 10, &[8, 9, 10, 14, 15, 16]);
+    assert!(data.ends_with(" 38:9+ 48:7+ 58:8+"), "{data}");
+    world.client.write(3000);
+    world.settle();
+    let stats = world.client.stats();
+    assert_eq!((stats.tail_probes, stats.timeouts, stats.fast_recoveries), (2, 0, 2), "{stats:?}");
+}
+
+#[test]
 fn too_few_duplicates_are_enough_after_a_while() {
     // A round trip, a quarter of one for reordering, and two ticks. No probe is sent then.
     let (world, data) = send(&config(Profile::Linux), 3, &[1]);
