@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Expire { port: u32, lane: u8 },
     /// What a machine's stack has sent reaches its virtual NIC.
     Send { machine: u32, burst: Burst },
+    /// The same, where it has waited for its turn.
+    Leave { machine: u32, burst: Burst },
     /// A machine's virtual NIC that has a rate may send again.
     Out { machine: u32 },
     /// Something falls due in a host's virtual switch.
@@ -111,7 +113,7 @@ impl<L: EventList<Event>> Clock<L> {
         let events = std::iter::from_fn(|| self.list.pop());
         let under_way = events.map(|(_, event)| match event {
             Event::Arrive { .. } => 1,
-            Event::Send { burst, .. } => {
+            Event::Send { burst, .. } | Event::Leave { burst, .. } => {
                 std::iter::successors(Some(burst.0), |&it| Queue::after(packets, it)).count() as u64
             }
             _ => 0,

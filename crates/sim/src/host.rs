@@ -17,7 +17,7 @@ use lossless::{
     Arrival, ClassKind, Classes, Full, Limits, Passed, PortConfig, PortId, Scheduling, Settings, Shaping,
     Switch,
 };
-use units::{Class, ClassMap, Mac};
+use units::{Class, ClassMap, Mac, Rng};
 use wire::ethernet::{Peek, Tag};
 
 use crate::clock::{Burst, Clock, Event, Maker};
@@ -71,6 +71,16 @@ struct Bridge {
     tick_at: Time,
 }
 
+/// Stacks that send one burst after the other, for want of a processor.
+#[derive(Debug)]
+struct Turns {
+    gap: Time,
+    jitter: Time,
+    /// By machine: when its next burst may leave.
+    free_at: Vec<Time>,
+    rng: Rng,
+}
+
 /// Virtual NICs that have a rate.
 #[derive(Debug)]
 struct Pacing {
@@ -94,6 +104,8 @@ pub(crate) struct Hosts {
     /// By server; none at all in a scenario without virtual switches.
     bridges: Vec<Bridge>,
     machines: Vec<Target>,
+    /// None where stacks send everything at once.
+    turns: Option<Turns>,
     pacing: Option<Pacing>,
     /// By machine and lane: what has left the stack, and the switch or the NIC has no room for yet.
     backlogs: Vec<Queue>,
@@ -117,6 +129,28 @@ pub(crate) struct Surroundings<'a, L> {
 /// The address of a machine on its own switch, by its slot; the up-links' follow.
 fn address(place: usize) -> Mac {
     Mac::local(place as u32 + 1)
+}
+
+impl Turns {
+    fn new(scenario: &Scenario, machines: usize) -> Option<Self> {
+        let network = &scenario.virtual_network;
+        let [gap, jitter] = [network.stack_gap, network.stack_jitter].map(Time::from);
+        (gap + jitter > Time::ZERO).then(|| Self {
+            gap,
+            jitter,
+            free_at: vec![Time::ZERO; machines],
+            rng: Rng::new(scenario.run.seed),
+        })
+    }
+
+    /// When a burst leaves that is ready now. None passes another of its machine.
+    fn next(&mut self, machine: u32, now: Time) -> Time {
+        let late = Time::from_picos(self.rng.below(self.jitter.as_picos() + 1));
+        let free_at = &mut self.free_at[machine as usize];
+        let at = (now + late).max(*free_at);
+        *free_at = at + self.gap;
+        at
+    }
 }
 
 impl Rules {
@@ -177,7 +211,8 @@ impl Hosts {
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
             rules: Rules { stack_delay: network.stack_delay.into(), machines: per_server, ports, lanes },
-            pacing: network.rate.map(|rate| Pacing {
+            turns: Turns::new(scenario, machines.len()),
+            pacing: network.pace().map(|rate| Pacing {
                 pace: Pace::of(rate),
                 outboxes: vec![Outbox::default(); machines.len()],
             }),
@@ -248,9 +283,26 @@ impl Hosts {
         clock.at(clock.now() + delay + delay, maker, Event::Send { machine, burst });
     }
 
-    /// What a machine's stack has sent is at its virtual NIC.
+    /// What a machine's stack has sent is at its virtual NIC, unless it is not its turn yet.
     #[inline]
     pub(crate) fn send<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        machine: u32,
+        burst: Burst,
+    ) {
+        match &mut self.turns {
+            None => self.leave(with, machine, burst),
+            Some(turns) => {
+                let at = turns.next(machine, with.clock.now());
+                with.clock.at(at, Maker(self.host_of(machine)), Event::Leave { machine, burst });
+            }
+        }
+    }
+
+    /// What a machine's stack has sent enters its virtual NIC.
+    #[inline]
+    pub(crate) fn leave<L: EventList<Event>>(
         &mut self,
         with: &mut Surroundings<'_, L>,
         machine: u32,
@@ -620,9 +672,8 @@ impl Bridge {
             ingress: limits(network.ingress.0),
             egress: limits(network.egress.0),
             quota: network.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
-            shaping: network
-                .rate
-                .map(|rate| Shaping { rate, burst: network.mtu + network.encapsulation.0 as u32 }),
+            // As the agent's ports have it.
+            shaping: network.rate.map(|rate| Shaping { rate, burst: rate.bucket_bytes(network.mtu) }),
             scheduling: match network.scheduling {
                 scenario::Scheduling::Strict => Scheduling::Strict,
                 scenario::Scheduling::Weighted => Scheduling::Weighted(weights),

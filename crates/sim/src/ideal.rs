@@ -56,8 +56,11 @@ impl<'a> Ideal<'a> {
             }
         }
         if let Some(rate) = network.rate {
-            // A virtual NIC lets one longest frame through at once.
-            bottleneck = bottleneck.max(taking(all.saturating_sub(self.scenario.longest_frame()), rate));
+            // A virtual NIC sends one longest frame at once; what it is sent comes at once as far as its bucket goes, and one
+            // frame further.
+            let bucket = if network.paced { 0 } else { u64::from(rate.bucket_bytes(network.mtu)) };
+            let at_once = self.scenario.longest_frame() + bucket;
+            bottleneck = bottleneck.max(taking(all.saturating_sub(at_once), rate));
         }
         one_way + bottleneck
     }

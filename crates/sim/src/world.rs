@@ -242,6 +242,9 @@ impl<L: EventList<Event>> World<L> {
                 Event::Send { machine, burst } => {
                     self.with_hosts(|hosts, with| hosts.send(with, machine, burst))
                 }
+                Event::Leave { machine, burst } => {
+                    self.with_hosts(|hosts, with| hosts.leave(with, machine, burst))
+                }
                 Event::Out { machine } => self.with_hosts(|hosts, with| hosts.let_out(with, machine)),
                 Event::Timer { end } => {
                     let Self { clock, packets, hosts, stack, .. } = self;

@@ -125,7 +125,7 @@ fn a_digest_is_what_is_simulated() {
     assert_eq!(digest(SMALL), digest(&SMALL.replace("\"small\"", "\"other\"")));
     assert_ne!(digest(SMALL), digest(&SMALL.replace("20kb", "21kb")));
     // Results carry it: whoever changes it makes theirs and ours strangers.
-    assert_eq!(format!("{:016x}", digest(SMALL)), "c5f847a11a6c9d44");
+    assert_eq!(format!("{:016x}", digest(SMALL)), "5e21908dbb9a9f8f");
 }
 
 #[test]

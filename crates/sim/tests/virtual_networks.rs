@@ -107,6 +107,86 @@ delayed_ack = "0ns"
     }
 }
 
+/// Ten segments between two machines of one server, at 100 Mb/s: how long they take, in microseconds.
+fn ten_segments(paced: bool) -> f64 {
+    let out = run(&format!(
+        r#"
+version = 1
+name = "burst"
+[topology]
+kind = "star"
+servers = 1
+[virtual]
+vms = {{ vm = 2 }}
+rate = "100mbit"
+paced = {paced}
+[workload.burst]
+kind = "incast"
+senders = "vm@0/0"
+receiver = "vm@0/1"
+bytes = "13940b"
+"#
+    ));
+    let query = out.record.queries()[0];
+    (query.ended - query.begun).as_secs_f64() * 1e6
+}
+
+#[test]
+fn what_is_not_paced_waits_in_the_switch() {
+    // A frame of 1500 bytes takes 120 µs, a stack 5. The first goes at once.
+    assert!((ten_segments(true) - (9.0 * 120.0 + 10.0)).abs() < 0.1, "{}", ten_segments(true));
+    // A bucket of two packets with Ethernet headers lets two go, and lacks 72 bytes for the third.
+    let waits = f64::from(2 * 1500 - 2 * (1446 + 18)) * 0.08;
+    assert!((ten_segments(false) - (7.0 * 120.0 + waits + 10.0)).abs() < 0.1, "{}", ten_segments(false));
+}
+
+/// Queries to four machines of the same server, one after the other: how long they take, in nanoseconds.
+fn queries_on_one_server(reply: &str, stack: &str, seed: u64) -> Vec<u64> {
+    let out = run(&format!(
+        r#"
+version = 1
+name = "turns"
+[run]
+seed = {seed}
+[topology]
+kind = "star"
+servers = 1
+[virtual]
+vms = {{ aggregator = 1, worker = 4 }}
+{stack}
+[workload.queries]
+kind = "partition-aggregate"
+aggregators = "aggregator"
+workers = "worker"
+request = "16b"
+reply = "{reply}"
+gap = "1ms"
+arrivals = "fixed"
+closed = true
+queries = 20
+"#
+    ));
+    out.record.queries().iter().map(|query| (query.ended - query.begun).as_nanos()).collect()
+}
+
+#[test]
+fn a_stack_sends_one_burst_after_the_other() {
+    // Through four stacks of 5 µs each.
+    assert_eq!(queries_on_one_server("100b", "", 1), [4 * 5_000; 20]);
+    // The last of four requests waits for three; the first time its answer waits for an acknowledgement, too.
+    let in_turn = queries_on_one_server("100b", "stack_gap = \"100us\"", 1);
+    assert_eq!(in_turn[0], 4 * 5_000 + 4 * 100_000);
+    assert_eq!(in_turn[1..], [4 * 5_000 + 3 * 100_000; 19]);
+}
+
+#[test]
+fn a_stack_is_late_by_what_the_seed_says() {
+    let late = |seed| queries_on_one_server("20kb", "stack_jitter = \"100us\"", seed);
+    let times = late(1);
+    assert!(times.iter().all(|time| (20_000..=20_000 + 4 * 100_000).contains(time)), "{times:?}");
+    assert!(times == late(1) && times != late(2));
+}
+
 #[test]
 fn a_virtual_switch_serves_classes_by_their_weights() {
     let out = run(r#"

@@ -29,13 +29,19 @@ pub struct VirtualNetwork {
     /// as `ingress` allows if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<u32>,
-    /// The rate of a machine's virtual NIC, both ways; unlimited if absent.
+    /// The rate of a machine's virtual NIC; unlimited if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
+    /// Whether `rate` bounds what a machine sends, too: ports of an agent bound only what it is sent.
+    pub paced: bool,
     /// How an egress chooses among its classes.
     pub scheduling: Scheduling,
     /// What a machine's stack adds to each segment that it sends or receives.
     pub stack_delay: Span,
+    /// The least time from a burst that a machine's stack sends to its next.
+    pub stack_gap: Span,
+    /// How late such a burst may be, drawn for each.
+    pub stack_jitter: Span,
     /// How long a receiver may take nothing while frames wait for it before it is declared stalled.
     pub stall_after: Span,
 }
@@ -51,14 +57,22 @@ impl Default for VirtualNetwork {
             egress: Bytes(256_000),
             quota: None,
             rate: None,
+            paced: true,
             scheduling: Scheduling::Strict,
             stack_delay: Span::from_micros(5),
+            stack_gap: Span::ZERO,
+            stack_jitter: Span::ZERO,
             stall_after: Span::from_secs(10),
         }
     }
 }
 
 impl VirtualNetwork {
+    /// The rate at which machines send; unlimited if absent.
+    pub fn pace(&self) -> Option<Rate> {
+        self.rate.filter(|_| self.paced)
+    }
+
     /// How many machines a server has.
     pub fn vms_per_server(&self) -> u64 {
         self.vms.values().map(|count| u64::from(*count)).sum()

@@ -197,7 +197,7 @@ impl Place<'_> {
         let link = self.scenario.topology.access(self.scenario.link);
         let network = &self.scenario.virtual_network;
         let frame = u32::from(datagram) + 28 + network.encapsulation.0 as u32;
-        match (rate, network.rate) {
+        match (rate, network.pace()) {
             (Some(rate), _) => Pace::of(rate).time_for(datagram.into()),
             (None, Some(rate)) => Pace::of(rate).time_for(frame),
             (None, None) => Pace::of(link.rate).time_for(frame + link.overhead.0 as u32),

@@ -35,6 +35,10 @@ fn a_network_can_be_built() {
         ),
     ]);
     added(&[
+        (
+            "[virtual]\nstack_jitter = \"2s\"",
+            "line 15, column 16: `virtual.stack_jitter`: a stack takes at most 1s: lower it",
+        ),
         ("[link]\ndelay = \"2s\"", "line 15, column 9: `link.delay`: a link's delay is at most 1s: lower it"),
         (
             "[topology.access]\nrate = \"100tbit\"",

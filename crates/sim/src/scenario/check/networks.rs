@@ -174,11 +174,10 @@ impl Check<'_> {
             "virtual.quota",
             "a quota is of at least one frame: raise it, or leave it out",
         );
-        self.ensure(
-            it.stack_delay <= Span::from_secs(1),
-            "virtual.stack_delay",
-            "a stack takes at most 1s: lower it",
-        );
+        for (field, span) in [("delay", it.stack_delay), ("gap", it.stack_gap), ("jitter", it.stack_jitter)] {
+            let what = "a stack takes at most 1s: lower it";
+            self.ensure(span <= Span::from_secs(1), &format!("virtual.stack_{field}"), what);
+        }
         self.ensure(
             it.stall_after > Span::ZERO,
             "virtual.stall_after",
