@@ -35,6 +35,7 @@ fn every_shipped_scenario_can_be_simulated() {
     let expected = [
         ("incast", 2),
         ("isolation", 3),
+        ("lab", 80),
         ("pfc-deadlock", 2),
         ("testbed1", 132),
         ("testbed2", 264),
