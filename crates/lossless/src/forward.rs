@@ -108,7 +108,7 @@ impl<F: Copy> Switch<F> {
     ///
     /// # Errors
     ///
-    /// [`Full`] if there is no room in the frame's class ([`Switch::room_in`]): it stays where it is.
+    /// [`Full`] if there is no room in the frame's class: it stays where it is.
     #[inline]
     pub fn pass(
         &mut self,

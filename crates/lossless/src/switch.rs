@@ -196,7 +196,7 @@ impl<F: Copy> Switch<F> {
 
     /// How many frames of one class may be offered by this port now: for a sender whose classes wait apart. As
     /// [`Switch::room`], zero says that the sender is held back.
-    pub fn room_in(&mut self, now: Instant, port: PortId, class: Class) -> u32 {
+    pub(crate) fn room_in(&mut self, now: Instant, port: PortId, class: Class) -> u32 {
         let port = self.port_mut(port);
         let room = port.ingress.room_in(&port.config, class);
         if room == 0 {
