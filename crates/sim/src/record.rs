@@ -200,7 +200,7 @@ mod tests {
             (1..=5000).find(|n| {
                 let ticket = record.begin(us(1));
                 // The golden ratio's multiples are spread evenly, and no batch is like its neighbour.
-                let more = (n * 0x9e37_79b9 & 0xffff_ffff) * spread >> 32;
+                let more = (n * 0x9e37_79b9) % (1 << 32) * spread / (1 << 32);
                 record.query(ticket, 0, 0, [us(1), us(101 + more)]);
                 record.is_enough()
             })
