@@ -9,7 +9,7 @@
 //! The switch is the very one that runs on real hosts. Each machine is a port of it, and the up-link is one for each lane, as
 //! a NIC has a queue for each: so a lane that is paused holds back no other.
 
-use std::mem;
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
@@ -110,7 +110,7 @@ pub(crate) struct Hosts {
     /// By machine and lane: what has left the stack, and the switch or the NIC has no room for yet.
     backlogs: Vec<Queue>,
     /// By machine and lane: flows of datagrams whose sockets block until the backlog is gone, in the order in which they did.
-    waiting: Vec<Vec<u32>>,
+    waiting: BTreeMap<usize, Vec<u32>>,
     /// By host and lane: what lies in the NIC's memory, and the switch has no room for yet.
     arrived: Vec<Queue>,
     /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by lane.
@@ -207,7 +207,7 @@ impl Hosts {
         let ports = ports.into_iter().next().unwrap_or_default();
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
-            waiting: vec![Vec::new(); machines.len() * lanes.len()],
+            waiting: BTreeMap::new(),
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
             rules: Rules { stack_delay: network.stack_delay.into(), machines: per_server, ports, lanes },
@@ -247,16 +247,21 @@ impl Hosts {
         outbox.is_some_and(|outbox| !outbox.queue.is_empty()) || self.has_backlog(machine, lane)
     }
 
+    /// When a machine's stack has its next turn to send.
+    pub(crate) fn turn(&self, machine: u32) -> Time {
+        self.turns.as_ref().map_or(Time::ZERO, |turns| turns.free_at[machine as usize])
+    }
+
     /// Has a flow of datagrams wait until it is worth to look again whether its machine is blocked.
     pub(crate) fn wait(&mut self, machine: u32, lane: u8, flow: u32) {
         let place = self.place(machine, lane);
-        self.waiting[place].push(flow);
+        self.waiting.entry(place).or_default().push(flow);
     }
 
     /// Has the flows go on that wait for a lane of a machine.
     fn wake<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, machine: u32, lane: u8) {
         let (maker, place) = (Maker(self.host_of(machine)), self.place(machine, lane));
-        for flow in mem::take(&mut self.waiting[place]) {
+        for flow in self.waiting.remove(&place).into_iter().flatten() {
             clock.at(clock.now(), maker, Event::Pace { flow });
         }
     }

@@ -52,6 +52,9 @@ pub struct Record {
     precision: Option<f64>,
     /// How many queries that count have to be complete, all that began before them too, until the mean is looked at again.
     look_at: u64,
+    /// Whether it was known well enough when it was last looked at.
+    was_precise: bool,
+    enough: bool,
     /// The first queries that count, all of which are complete.
     settled: u64,
     /// Whether the queries that began behind them are.
@@ -72,6 +75,8 @@ impl Record {
             wanted: run.queries.unwrap_or(u64::MAX),
             precision: run.precision,
             look_at: run.precision.map_or(u64::MAX, |_| FIRST_LOOK),
+            was_precise: false,
+            enough: false,
             settled: 0,
             behind: VecDeque::new(),
             queries: Vec::new(),
@@ -103,21 +108,29 @@ impl Record {
     /// Whether the first queries that count are complete, and are as many as were wanted, or tell their mean as well as was
     /// wanted. If so, those that began later count no more: the quick of them are complete, and the slow are not.
     pub(crate) fn is_enough(&mut self) -> bool {
-        let enough = self.settled >= self.wanted || self.settled >= self.look_at && self.is_precise();
-        if enough {
+        self.enough = self.settled >= self.wanted || self.settled >= self.look_at && self.is_precise();
+        if self.enough {
             let first = self.settled.min(self.wanted);
             self.queries.retain(|it| it.number < first);
         }
-        enough
+        self.enough
     }
 
+    /// Whether queries were as many as was wanted, or their mean known as well; none if nothing was wanted.
+    pub fn enough(&self) -> Option<bool> {
+        (self.wanted < u64::MAX || self.precision.is_some()).then_some(self.enough)
+    }
+
+    /// Whether the mean is known well enough, and was when it was last looked at: once may be by chance.
     #[cold]
     fn is_precise(&mut self) -> bool {
         self.look_at = self.settled + self.settled / 10;
         let mut times = self.times();
         times.truncate(self.settled as usize);
         let mean = times.iter().map(|ns| *ns as f64).sum::<f64>() / times.len() as f64;
-        mean_error(&times).zip(self.precision).is_some_and(|(error, share)| error <= share * mean)
+        let known =
+            mean_error(&times).zip(self.precision).is_some_and(|(error, share)| error <= share * mean);
+        std::mem::replace(&mut self.was_precise, known) && known
     }
 
     /// The completion times of queries that count in nanoseconds, in the order in which they began.
@@ -205,8 +218,9 @@ mod tests {
                 record.is_enough()
             })
         };
-        assert_eq!(enough(0.05, 0), Some(FIRST_LOOK), "they are all alike");
-        assert_eq!(enough(0.001, 0), Some(FIRST_LOOK));
+        assert_eq!(enough(0.05, 0), Some(FIRST_LOOK + FIRST_LOOK / 10), "they are all alike");
+        let [well, better] = [0.0005, 0.0002].map(|precision| enough(precision, 100).unwrap());
+        assert!(FIRST_LOOK < well && well < better && better < 5000, "{well}, {better}");
         assert!(enough(1e-9, 100).is_none());
     }
 }

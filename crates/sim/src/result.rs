@@ -31,6 +31,10 @@ pub struct CellResult {
     pub time_s: f64,
     /// Queries, and rounds, that count.
     pub queries: u64,
+    /// Whether they are as many as the scenario wants, or their mean known as well; absent if it wants nothing. If not, the
+    /// quick ones of the last are there, and the slow ones missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enough: Option<bool>,
     /// Their completion times. The mean's error is by batches of queries in the order in which they began.
     #[serde(flatten)]
     pub completion: Completion,
@@ -145,6 +149,7 @@ impl CellResult {
             circle,
             time_s: outcome.time.as_secs_f64(),
             queries: times.len() as u64,
+            enough: outcome.record.enough(),
             completion: Completion::of(&times, mean_error(&times).map(|ns| ns / 1e3)),
             flows: outcome.record.flows().len() as u64,
             flow_bytes: outcome.record.flows().iter().map(|it| it.bytes).sum(),

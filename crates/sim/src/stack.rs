@@ -484,6 +484,11 @@ impl Stack {
             hosts.wait(machine, lane, flow);
             return;
         }
+        let (maker, turn) = (Maker(hosts.host_of(machine)), hosts.turn(machine));
+        if turn > clock.now() {
+            clock.at(turn, maker, Event::Pace { flow });
+            return;
+        }
         let bytes = left.map_or(datagram, |left| left.min(u64::from(datagram)) as u16);
         let load = Load::Datagram { flow, bytes };
         let length = IP + UDP + u32::from(bytes) + self.encapsulation;
@@ -495,7 +500,7 @@ impl Stack {
             *left -= u64::from(bytes);
         }
         if *left != Some(0) {
-            clock.at(clock.now() + gap, Maker(hosts.host_of(machine)), Event::Pace { flow });
+            clock.at(clock.now() + gap, maker, Event::Pace { flow });
         }
     }
 

@@ -23,7 +23,7 @@ const WATCH: Time = Time::from_picos(5_000_000_000);
 /// Why a run ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Ending {
-    /// As many queries as were wanted are complete, the time is over, or there is nothing left to do.
+    /// As many queries as were wanted are complete, or their mean is known as well as was, the time is over, or there is nothing left to do.
     Done,
     /// Its owner has stopped it.
     Stopped,

@@ -77,6 +77,29 @@ gap = "500us"
 }
 
 #[test]
+fn datagrams_wait_for_their_machines_turn_at_their_sender() {
+    let out = run(r#"
+version = 1
+name = "turns"
+[run]
+duration = "20ms"
+[topology]
+kind = "star"
+servers = 2
+[virtual]
+stack_gap = "7us"
+[workload.stream]
+kind = "stream"
+source = "vm@0"
+destination = "vm@1"
+transport = "udp"
+"#);
+    // A turn each 7 µs, and what was handed over in the 10 µs after each, at 10 Gb/s.
+    assert!((2857..2857 + 20).contains(&(out.hops / 2)), "{} hops", out.hops);
+    assert!(out.datagrams < out.hops / 2 + 20, "{} datagrams for {} hops", out.datagrams, out.hops);
+}
+
+#[test]
 fn a_virtual_nic_sends_no_faster_than_its_rate() {
     for transport in ["tcp", "udp"] {
         let stream = |to| {

@@ -192,6 +192,9 @@ fn facts_of(plan: &Plan, summary: &Summary) -> Vec<(&'static str, String)> {
         summary.vms_per_server.iter().map(|(role, count)| format!("{count} {role}")).collect();
     let mut ends: Vec<String> = it.run.duration.iter().map(|time| format!("after {time}")).collect();
     ends.extend(it.run.queries.iter().map(|count| format!("after {count} queries")));
+    ends.extend(
+        it.run.precision.map(|share| format!("once the queries' mean is known to {} %", 100.0 * share)),
+    );
     if ends.is_empty() {
         ends.push("when all workloads are done".to_owned());
     }

@@ -46,7 +46,9 @@ impl Side {
 fn scenario() -> String {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/lab.toml");
     let text = std::fs::read_to_string(shipped).unwrap();
-    text.split_once("[sweep]").unwrap().0.replace("queries = 30", &format!("queries = {QUERIES}"))
+    let text = text.split_once("[sweep]").unwrap().0;
+    assert!(text.contains("\nqueries = 30\n"), "{text}");
+    text.replace("\nqueries = 30\n", &format!("\nqueries = {QUERIES}\n"))
 }
 
 /// Answers of 64 segments, behind a lossy switch and behind a lossless one.

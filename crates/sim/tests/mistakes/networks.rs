@@ -36,6 +36,10 @@ fn a_network_can_be_built() {
     ]);
     added(&[
         (
+            "[virtual]\nswitch = false\npaced = false",
+            "line 16, column 9: `virtual.paced`: without a virtual switch nothing else bounds what a machine sends: leave it out",
+        ),
+        (
             "[virtual]\nstack_jitter = \"2s\"",
             "line 15, column 16: `virtual.stack_jitter`: a stack takes at most 1s: lower it",
         ),

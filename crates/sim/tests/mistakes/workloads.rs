@@ -56,6 +56,11 @@ fn a_run_ends_and_something_of_it_counts() {
         ),
         (
             "\"1s\"",
+            "\"1s\"\nprecision = 5",
+            "line 6, column 13: `run.precision`: the share of the mean by which it may be wrong lies between 0 and 1: 0.05 is usual",
+        ),
+        (
+            "\"1s\"",
             "\"1s\"\nseed = 4611686018427387905",
             "line 6, column 8: `run.seed`: a seed is at most 2^62: write a smaller one",
         ),

@@ -167,6 +167,11 @@ impl Check<'_> {
             "virtual.switch",
             "without a virtual switch a server has one machine: write `vms = { vm = 1 }`",
         );
+        self.ensure(
+            it.switch || it.paced,
+            "virtual.paced",
+            "without a virtual switch nothing else bounds what a machine sends: leave it out",
+        );
         self.holds_a_frame("virtual.ingress", it.ingress);
         self.holds_a_frame("virtual.egress", it.egress);
         self.ensure(

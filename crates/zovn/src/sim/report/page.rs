@@ -55,7 +55,7 @@ pub fn page(sweep: &Sweep, figures: &Figures) -> String {
         ));
     }
     page = page.note(
-        "Only what is complete has a time: where many queries and flows are unfinished, the slowest are not among these.",
+        "Only what is complete has a time: where a run has ended by its time, the slowest of the last are not among these.",
     );
     page = page.section("Distributions", format!("Which share of {of} took at most so long."));
     for panel in &panels {
