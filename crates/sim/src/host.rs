@@ -247,9 +247,11 @@ impl Hosts {
         outbox.is_some_and(|outbox| !outbox.queue.is_empty()) || self.has_backlog(machine, lane)
     }
 
-    /// When a machine's stack has its next turn to send.
+    /// When what a machine's stack begins to send finds that it is its turn.
     pub(crate) fn turn(&self, machine: u32) -> Time {
-        self.turns.as_ref().map_or(Time::ZERO, |turns| turns.free_at[machine as usize])
+        let free_at = self.turns.as_ref().map_or(Time::ZERO, |turns| turns.free_at[machine as usize]);
+        let delays = self.rules.stack_delay + self.rules.stack_delay;
+        free_at.max(delays) - delays
     }
 
     /// Has a flow of datagrams wait until it is worth to look again whether its machine is blocked.

@@ -219,7 +219,7 @@ mod tests {
             })
         };
         assert_eq!(enough(0.05, 0), Some(FIRST_LOOK + FIRST_LOOK / 10), "they are all alike");
-        let [well, better] = [0.0005, 0.0002].map(|precision| enough(precision, 100).unwrap());
+        let [well, better] = [0.002, 0.001].map(|precision| enough(precision, 100).unwrap());
         assert!(FIRST_LOOK < well && well < better && better < 5000, "{well}, {better}");
         assert!(enough(1e-9, 100).is_none());
     }

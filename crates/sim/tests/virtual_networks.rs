@@ -94,8 +94,8 @@ source = "vm@0"
 destination = "vm@1"
 transport = "udp"
 "#);
-    // A turn each 7 µs, and what was handed over in the 10 µs after each, at 10 Gb/s.
-    assert!((2857..2857 + 20).contains(&(out.hops / 2)), "{} hops", out.hops);
+    // A turn each 7 µs. Beside what leaves, no more waits than was handed over in the first 10 µs.
+    assert!((2840..2860).contains(&(out.hops / 2)), "{} hops", out.hops);
     assert!(out.datagrams < out.hops / 2 + 20, "{} datagrams for {} hops", out.datagrams, out.hops);
 }
 
