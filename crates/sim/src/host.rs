@@ -110,7 +110,7 @@ pub(crate) struct Hosts {
     /// By machine and lane: what has left the stack, and the switch or the NIC has no room for yet.
     backlogs: Vec<Queue>,
     /// By machine and lane: flows of datagrams whose sockets block until the backlog is gone, in the order in which they did.
-    waiting: BTreeMap<usize, Vec<u32>>,
+    sleepers: BTreeMap<usize, Vec<u32>>,
     /// By host and lane: what lies in the NIC's memory, and the switch has no room for yet.
     arrived: Vec<Queue>,
     /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by lane.
@@ -207,7 +207,7 @@ impl Hosts {
         let ports = ports.into_iter().next().unwrap_or_default();
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
-            waiting: BTreeMap::new(),
+            sleepers: BTreeMap::new(),
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
             rules: Rules { stack_delay: network.stack_delay.into(), machines: per_server, ports, lanes },
@@ -257,13 +257,13 @@ impl Hosts {
     /// Has a flow of datagrams wait until it is worth to look again whether its machine is blocked.
     pub(crate) fn wait(&mut self, machine: u32, lane: u8, flow: u32) {
         let place = self.place(machine, lane);
-        self.waiting.entry(place).or_default().push(flow);
+        self.sleepers.entry(place).or_default().push(flow);
     }
 
     /// Has the flows go on that wait for a lane of a machine.
     fn wake<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, machine: u32, lane: u8) {
         let (maker, place) = (Maker(self.host_of(machine)), self.place(machine, lane));
-        for flow in self.waiting.remove(&place).into_iter().flatten() {
+        for flow in self.sleepers.remove(&place).into_iter().flatten() {
             clock.at(clock.now(), maker, Event::Pace { flow });
         }
     }

@@ -54,6 +54,7 @@ pub struct Record {
     look_at: u64,
     /// Whether it was known well enough when it was last looked at.
     was_precise: bool,
+    /// Whether what there is was enough.
     enough: bool,
     /// The first queries that count, all of which are complete.
     settled: u64,
@@ -105,9 +106,10 @@ impl Record {
         }
     }
 
-    /// Whether the first queries that count are complete, and are as many as were wanted, or tell their mean as well as was
-    /// wanted. If so, those that began later count no more: the quick of them are complete, and the slow are not.
-    pub(crate) fn is_enough(&mut self) -> bool {
+    /// Closes the record once the first queries that count are complete, and are as many as were wanted, or tell their mean
+    /// as well as was wanted: whether they do. Those that began later count no more then: the quick of them are complete,
+    /// and the slow are not.
+    pub(crate) fn close_if_enough(&mut self) -> bool {
         self.enough = self.settled >= self.wanted || self.settled >= self.look_at && self.is_precise();
         if self.enough {
             let first = self.settled.min(self.wanted);
@@ -187,10 +189,10 @@ mod tests {
         let tickets: Vec<Ticket> = (0..3).map(|_| record.begin(us(1))).collect();
         for (ticket, ended) in [(tickets[2], 2), (tickets[1], 3)] {
             record.query(ticket, 0, 0, [us(1), us(ended)]);
-            assert!(!record.is_enough(), "the first is on its way");
+            assert!(!record.close_if_enough(), "the first is on its way");
         }
         record.query(tickets[0], 0, 0, [us(1), us(9)]);
-        assert!(record.is_enough());
+        assert!(record.close_if_enough());
         assert_eq!(record.times(), [8000, 2000], "those that began first, not those that ended first");
     }
 
@@ -200,10 +202,10 @@ mod tests {
             Record::new(&Run { queries: Some(1), warmup: Span::from_micros(1), ..Run::default() });
         let early = record.begin(us(0));
         record.query(early, 0, 0, [us(0), us(5)]);
-        assert!(!record.is_enough() && record.queries().is_empty());
+        assert!(!record.close_if_enough() && record.queries().is_empty());
         let counted = record.begin(us(1));
         record.query(counted, 0, 0, [us(1), us(5)]);
-        assert!(record.is_enough());
+        assert!(record.close_if_enough());
     }
 
     #[test]
@@ -215,7 +217,7 @@ mod tests {
                 // The golden ratio's multiples are spread evenly, and no batch is like its neighbour.
                 let more = (n * 0x9e37_79b9) % (1 << 32) * spread / (1 << 32);
                 record.query(ticket, 0, 0, [us(1), us(101 + more)]);
-                record.is_enough()
+                record.close_if_enough()
             })
         };
         assert_eq!(enough(0.05, 0), Some(FIRST_LOOK + FIRST_LOOK / 10), "they are all alike");

@@ -23,7 +23,8 @@ const WATCH: Time = Time::from_picos(5_000_000_000);
 /// Why a run ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Ending {
-    /// As many queries as were wanted are complete, or their mean is known as well as was, the time is over, or there is nothing left to do.
+    /// As many queries as were wanted are complete, or their mean is known as well as was wanted, the time is over, or there
+    /// is nothing left to do.
     Done,
     /// Its owner has stopped it.
     Stopped,
@@ -294,7 +295,7 @@ impl<L: EventList<Event>> World<L> {
                 stack.receive(clock, packets, hosts, handle, notes);
                 if !self.notes.is_empty() {
                     self.tell(machine);
-                    if self.record.is_enough() {
+                    if self.record.close_if_enough() {
                         return Ending::Done;
                     }
                 }
