@@ -183,6 +183,14 @@ impl CellResult {
         }
         complaints
     }
+
+    /// A sentence, if the run's time was over before it had found out as much as its scenario wants.
+    pub fn shortfall(&self) -> Option<String> {
+        (self.ending == Ended::Done && self.enough == Some(false)).then(|| {
+            let Self { name, queries, .. } = self;
+            format!("{name}: its time was over after {queries} queries, which are not enough: raise `duration` in [run]")
+        })
+    }
 }
 
 /// FNV-1a over every row, in their order.

@@ -33,6 +33,20 @@ fn the_number_of_threads_changes_nothing() {
     assert_eq!(sim::run_cells(&cells, 1, &Nobody), sim::run_cells(&cells, 3, &Nobody));
 }
 
+#[test]
+fn a_run_whose_time_is_over_too_early_says_so() {
+    let shortfall = |run: &str| {
+        let cell = plan(&MIXED.replace("duration = \"30ms\"", run)).cell(0);
+        let result = CellResult::new(&cell, &sim::run(&cell.scenario, |_| true));
+        (result.queries, result.shortfall())
+    };
+    assert_eq!(shortfall("duration = \"30ms\"").1, None, "nothing was wanted");
+    assert_eq!(shortfall("duration = \"30ms\"\nqueries = 3"), (3, None));
+    let (queries, told) = shortfall("duration = \"30ms\"\nqueries = 1000");
+    assert!((3..1000).contains(&queries));
+    assert!(told.unwrap().contains(&format!("its time was over after {queries} queries")));
+}
+
 /// The digest of all rows, which must be the same in every build, on every machine. A change here is a change of results:
 /// say so in the changelog.
 #[test]

@@ -160,8 +160,9 @@ impl Order {
             print(scenario, results)?;
         }
         let complaints: Vec<String> = results.iter().flat_map(CellResult::complaints).collect();
-        for complaint in &complaints {
-            eprintln!("zovn: {complaint}");
+        let shortfalls: Vec<String> = results.iter().filter_map(CellResult::shortfall).collect();
+        for sentence in complaints.iter().chain(&shortfalls) {
+            eprintln!("zovn: {sentence}");
         }
         if ending.is_stopped {
             let done = results.iter().filter(|it| it.ending != Ended::Stopped).count();

@@ -130,7 +130,10 @@ impl Line {
             lost_physical: classes().map(|it| it.lost_physical).sum(),
             paused_s: classes().map(|it| it.paused_s).sum(),
             unfinished: sum(|it| it.unfinished),
-            complaints: cells.iter().flat_map(|it| it.complaints()).collect(),
+            complaints: cells
+                .iter()
+                .flat_map(|it| it.complaints().into_iter().chain(it.shortfall()))
+                .collect(),
         }
     }
 }
