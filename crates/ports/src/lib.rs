@@ -23,6 +23,7 @@ pub mod tap;
 pub mod tcp;
 pub mod thread;
 pub mod udp;
+pub mod vhost;
 
 use std::fmt;
 use std::io;

@@ -1,0 +1,18 @@
+//! vhost-user's front door: how a virtual machine's network card is handed over a Unix socket.
+//!
+//! A *front-end* (QEMU, DPDK's virtio-user, our own [`front`]) owns the guest's memory and its rings; we, the
+//! *back-end*, process the rings. This is the protocol by which the two settle who has what. The rings themselves are
+//! somebody else's: what is handed over here are addresses and descriptors.
+//!
+//! ```text
+//!   front-end ─▶ socket ─bytes─▶ message ─Request─▶ session ─Change─▶ a Device: whoever drives the rings
+//!             ◀─────────bytes──────────── Reply ◀────┘                  └─▶ memory, log, inflight: what is mapped
+//! ```
+//!
+//! A front-end is as little trusted as its guest. What contradicts itself is refused by name, which ends that
+//! connection and nothing else; what it can do to the memory that it shares with us, `mapping` survives.
+//!
+//! The protocol is QEMU's docs/interop/vhost-user.rst, cited by its section headings.
+
+pub mod features;
+pub mod message;
