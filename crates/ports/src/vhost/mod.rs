@@ -15,4 +15,6 @@
 //! The protocol is QEMU's docs/interop/vhost-user.rst, cited by its section headings.
 
 pub mod features;
+pub mod mapping;
+pub mod memory;
 pub mod message;
