@@ -15,6 +15,8 @@
 //! The protocol is QEMU's docs/interop/vhost-user.rst, cited by its section headings.
 
 pub mod features;
+pub mod inflight;
+pub mod log;
 pub mod mapping;
 pub mod memory;
 pub mod message;
