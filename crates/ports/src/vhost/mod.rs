@@ -20,3 +20,4 @@ pub mod log;
 pub mod mapping;
 pub mod memory;
 pub mod message;
+pub mod session;

@@ -1,0 +1,713 @@
+//! What front-end and back-end have settled so far: one for each connection.
+//!
+//! ```text
+//!   request ─▶ book it ─▶ settle: for each ring, what should run and what does? ─▶ Rings: start, update, stop
+//! ```
+//!
+//! Requests come in any order, and front-ends differ. So a request only changes the books, and afterwards the rings
+//! are settled: one runs as soon as it has all that it [needs](Need), and stops as soon as it lacks something. Before
+//! memory goes away, every ring is stopped, so that none can touch it ("Ring states", "Memory access").
+//!
+//! It reads no socket and waits for nothing. Whatever contradicts itself is a [`Refusal`]: all rings are stopped then,
+//! and the connection is to be closed.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use units::Mac;
+
+use super::features::{Features, ProtocolFeatures};
+use super::inflight::{self, InflightRegion};
+use super::log::DirtyLog;
+use super::memory::{MAX_SLOTS, Memory, MemoryChange, MemoryError};
+use super::message::{Addresses, Code, Inflight, Message, Region, Reply, Request, Table};
+
+/// Whoever processes the rings.
+pub trait Rings {
+    /// From now on this ring may be processed; `shared` is where it lies.
+    fn start(&mut self, vring: Vring, shared: &Shared);
+
+    /// Something of a running ring has changed: its descriptors, whether it is enabled, or what is logged. Its size,
+    /// its addresses and where it stands are as they were.
+    fn update(&mut self, vring: Vring, shared: &Shared);
+
+    /// From now on this ring must not be touched, nor any memory for its sake. Returns where it stands: what was taken
+    /// from it and cannot be finished any more is not counted as taken.
+    fn stop(&mut self, index: usize, shared: &Shared) -> Base;
+}
+
+/// What a front-end shares with us.
+#[derive(Debug, Default)]
+pub struct Shared {
+    /// The guest's memory.
+    pub memory: Memory,
+    /// The dirty log, if one was given.
+    pub log: Option<DirtyLog>,
+    /// What tracks descriptors in flight, if that was given.
+    pub inflight: Option<InflightRegion>,
+}
+
+impl Shared {
+    /// What of it was taken away under us: the port is to be detached.
+    pub fn lost(&self) -> Option<String> {
+        let named = |lost: bool, name: &str| lost.then(|| name.to_string());
+        let (log, inflight) = (self.log.as_ref(), self.inflight.as_ref());
+        self.memory.lost().map(|region| region.to_string()).or_else(|| {
+            named(log.is_some_and(DirtyLog::is_lost), "the dirty log")
+                .or(named(inflight.is_some_and(InflightRegion::is_lost), "the in-flight region"))
+        })
+    }
+}
+
+/// What the back-end can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    /// Of the device.
+    pub features: Features,
+    /// Of the protocol.
+    pub protocol: ProtocolFeatures,
+    /// How many pairs of rings: 1 to 128.
+    pub queue_pairs: u8,
+    /// The largest packet in bytes.
+    pub max_mtu: u16,
+}
+
+impl Offer {
+    /// All that a network card of ours can be.
+    pub const fn net(queue_pairs: u8) -> Self {
+        Self {
+            features: Features::of(&[
+                Features::CSUM,
+                Features::GUEST_CSUM,
+                Features::MTU,
+                Features::GUEST_TSO4,
+                Features::GUEST_TSO6,
+                Features::GUEST_ECN,
+                Features::HOST_TSO4,
+                Features::HOST_TSO6,
+                Features::HOST_ECN,
+                Features::MRG_RXBUF,
+                Features::STATUS,
+                Features::CTRL_VQ,
+                Features::GUEST_ANNOUNCE,
+                Features::MQ,
+                Features::LOG_ALL,
+                Features::RING_INDIRECT_DESC,
+                Features::RING_EVENT_IDX,
+                Features::PROTOCOL_FEATURES,
+                Features::VERSION_1,
+                Features::RING_PACKED,
+            ]),
+            protocol: ProtocolFeatures::of(&[
+                ProtocolFeatures::MQ,
+                ProtocolFeatures::LOG_SHMFD,
+                ProtocolFeatures::RARP,
+                ProtocolFeatures::REPLY_ACK,
+                ProtocolFeatures::NET_MTU,
+                ProtocolFeatures::INFLIGHT_SHMFD,
+                ProtocolFeatures::RESET_DEVICE,
+                ProtocolFeatures::CONFIGURE_MEM_SLOTS,
+                ProtocolFeatures::STATUS,
+            ]),
+            queue_pairs,
+            max_mtu: 65_521,
+        }
+    }
+}
+
+/// How a ring's driver tells of new buffers.
+#[derive(Clone, Debug)]
+pub enum Kick {
+    /// It writes to this.
+    Fd(Arc<OwnedFd>),
+    /// Not at all: the ring is polled.
+    Polled,
+}
+
+/// A ring that runs.
+#[derive(Clone, Debug)]
+pub struct Vring {
+    /// Which one: even ones are what the guest receives by, odd ones what it transmits by (VIRTIO 1.2 §5.1.2).
+    pub index: usize,
+    /// How many descriptors.
+    pub size: u16,
+    /// Where it lies, as the front-end sees it: all inside the memory.
+    pub addresses: Addresses,
+    /// Where it stood when it last stopped. Only its start tells anything by it.
+    pub base: Base,
+    /// How new buffers are told of.
+    pub kick: Kick,
+    /// What to write to when buffers were used, unless the driver polls.
+    pub call: Option<Arc<OwnedFd>>,
+    /// What to write to when the ring contradicts itself.
+    pub error: Option<Arc<OwnedFd>>,
+    /// A ring that is not enabled gives nothing to the guest, and what it takes from it is discarded ("Ring states").
+    pub enabled: bool,
+    /// What was negotiated.
+    pub features: Features,
+}
+
+/// A place in a packed ring, and the wrap counter there (VIRTIO 1.2 §2.8.1).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Turn {
+    /// The descriptor: less than 2^15.
+    pub index: u16,
+    /// The wrap counter.
+    pub wrap: bool,
+}
+
+/// Where a ring stands, as SET_VRING_BASE and GET_VRING_BASE have it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Base {
+    /// The index of the next available descriptor; that of the next used one is in the ring.
+    Split(u16),
+    /// The next available descriptor and the next used one.
+    Packed {
+        /// Available.
+        available: Turn,
+        /// Used.
+        used: Turn,
+    },
+}
+
+impl Base {
+    /// Where a new ring stands.
+    pub const fn new(packed: bool) -> Self {
+        let first = Turn { index: 0, wrap: true };
+        if packed { Self::Packed { available: first, used: first } } else { Self::Split(0) }
+    }
+
+    /// A packed ring has both places in one number, each with its wrap counter on top.
+    fn parse(base: u32, packed: bool) -> Option<Self> {
+        if !packed {
+            return u16::try_from(base).ok().map(Self::Split);
+        }
+        let turn = |half: u32| Turn { index: half as u16 & 0x7fff, wrap: half & 0x8000 != 0 };
+        // DPDK's virtio-user leaves the upper half out of a new ring's. Read to the letter that would be one whose
+        // every descriptor is in flight, but it begins such rings anew always.
+        let used = if base == 0x8000 { base } else { base >> 16 };
+        Some(Self::Packed { available: turn(base), used: turn(used) })
+    }
+
+    fn emit(self) -> u32 {
+        let half = |Turn { index, wrap }: Turn| u32::from(index & 0x7fff) | if wrap { 0x8000 } else { 0 };
+        match self {
+            Self::Split(available) => available.into(),
+            Self::Packed { available, used } => half(available) | half(used) << 16,
+        }
+    }
+}
+
+/// What a ring that does not run still waits for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Need {
+    /// SET_FEATURES.
+    #[error("its features")]
+    Features,
+    /// SET_VRING_NUM.
+    #[error("its size")]
+    Size,
+    /// SET_VRING_ADDR.
+    #[error("its addresses")]
+    Addresses,
+    /// SET_VRING_KICK.
+    #[error("its kick descriptor")]
+    Kick,
+    /// Memory where its addresses are.
+    #[error("memory at its addresses")]
+    Memory,
+    /// A log of all the memory, since everything is to be logged.
+    #[error("a dirty log as large as the memory")]
+    Log,
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Features that were not offered.
+    #[error("cannot agree on features {0}: they were not offered; use another front-end")]
+    Features(Features),
+    /// Protocol features that were not offered.
+    #[error("cannot agree on protocol features {0}: they were not offered; use another front-end")]
+    Protocol(ProtocolFeatures),
+    /// A request that needs a protocol feature.
+    #[error("cannot serve {request:?}: protocol feature {feature} was not negotiated; use another front-end")]
+    Unnegotiated {
+        /// The request.
+        request: Code,
+        /// What it needs.
+        feature: ProtocolFeatures,
+    },
+    /// A request that comes too early.
+    #[error("cannot serve {0:?}: no features were set yet; use another front-end")]
+    Early(Code),
+    /// A ring that is not there.
+    #[error("cannot serve {request:?}: there is no ring {index}; give the card {pairs} queue pairs at most")]
+    NoRing {
+        /// The request.
+        request: Code,
+        /// The ring.
+        index: u8,
+        /// How many pairs there are.
+        pairs: u8,
+    },
+    /// What cannot change while a ring runs.
+    #[error("cannot serve {request:?}: ring {index} runs; use a front-end that stops it first")]
+    Runs {
+        /// The request.
+        request: Code,
+        /// The ring.
+        index: usize,
+    },
+    /// A split ring whose size is no power of two (VIRTIO 1.2 §2.7).
+    #[error("cannot start ring {index}: its size of {size} is no power of two; choose another")]
+    Size {
+        /// The ring.
+        index: usize,
+        /// Its size.
+        size: u16,
+    },
+    /// A part of a ring at an address that its kind cannot have (VIRTIO 1.2 §2.7, §2.8).
+    #[error("cannot start ring {index}: its part at {address:#x} is not aligned; use another front-end")]
+    Misaligned {
+        /// The ring.
+        index: usize,
+        /// Where the part lies.
+        address: u64,
+    },
+    /// A split ring that begins where no 16-bit index leads.
+    #[error("cannot start ring {index}: its base {base:#x} has more than 16 bits; use another front-end")]
+    Base {
+        /// The ring.
+        index: usize,
+        /// Its base.
+        base: u32,
+    },
+    /// Memory that cannot be used.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// What a port does about a request that was served.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// To be sent to the front-end, and the descriptor with it.
+    pub reply: Option<(Reply, Option<OwnedFd>)>,
+    /// What else the port should know.
+    pub news: Option<News>,
+}
+
+/// What concerns the port beyond its rings.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum News {
+    /// The features are settled, or settled again.
+    Features(Features),
+    /// The guest's MTU is this.
+    Mtu(u16),
+    /// The guest with this address has moved here and does not say so itself: send a RARP for it.
+    Announce(Mac),
+}
+
+/// A ring's books.
+#[derive(Debug, Default)]
+struct Book {
+    size: Option<u16>,
+    addresses: Option<Addresses>,
+    base: Option<u32>,
+    kick: Option<Kick>,
+    call: Option<Arc<OwnedFd>>,
+    error: Option<Arc<OwnedFd>>,
+    /// What SET_VRING_ENABLE said, if it did.
+    enabled: Option<bool>,
+    /// As it was last told to the rings.
+    running: Option<Vring>,
+}
+
+/// One connection's state. Dropping it stops the rings.
+#[derive(Debug)]
+pub struct Session<R: Rings> {
+    offer: Offer,
+    features: Option<Features>,
+    protocol: ProtocolFeatures,
+    status: u8,
+    books: Vec<Book>,
+    rings: R,
+    // After the rings, which may have pointers to it.
+    shared: Shared,
+}
+
+impl<R: Rings> Session<R> {
+    /// A session of which nothing is settled.
+    ///
+    /// # Panics
+    ///
+    /// If no queue pair is offered, or more than 128.
+    pub fn new(offer: Offer, rings: R) -> Self {
+        assert!((1..=128).contains(&offer.queue_pairs), "{} queue pairs", offer.queue_pairs);
+        let books = (0..2 * usize::from(offer.queue_pairs)).map(|_| Book::default()).collect();
+        let (features, protocol) = (None, ProtocolFeatures::default());
+        Self { offer, features, protocol, status: 0, books, rings, shared: Shared::default() }
+    }
+
+    /// Serves a request that came with these descriptors, as many as its parsing asked for.
+    ///
+    /// When it returns, the rings are as the front-end wants them: the reply says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]: no ring runs any more, and the connection is to be closed.
+    pub fn handle(&mut self, message: Message, fds: Vec<OwnedFd>) -> Result<Outcome, Refusal> {
+        let served = self.serve(message, fds).and_then(|outcome| self.settle().map(|()| outcome));
+        match served {
+            // "The payload should be set to zero on success … unless the message already has an explicit reply body."
+            Ok(outcome) if outcome.reply.is_none() && message.need_reply => {
+                Ok(Outcome { reply: number(message.request, 0), ..outcome })
+            }
+            Ok(outcome) => Ok(outcome),
+            Err(refusal) => {
+                self.quiesce();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The rings, and what they work on.
+    pub fn parts(&mut self) -> (&mut R, &Shared) {
+        (&mut self.rings, &self.shared)
+    }
+
+    /// What the front-end shares.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// What a ring still waits for; `None` if it runs, or if there is none of that number.
+    pub fn waits_for(&self, index: usize) -> Option<Need> {
+        self.books.get(index).and_then(|book| self.missing(book))
+    }
+
+    /// The request's effect on the books.
+    fn serve(&mut self, message: Message, mut fds: Vec<OwnedFd>) -> Result<Outcome, Refusal> {
+        let Message { request, need_reply } = message;
+        let code = request.code();
+        let mut fd = || fds.pop().map(Arc::new);
+        match request {
+            Request::GetFeatures => return Ok(answer(number(request, self.offer.features.0))),
+            Request::SetFeatures(bits) => return self.set_features(Features(bits)),
+            Request::GetProtocolFeatures => return Ok(answer(number(request, self.offer.protocol.0))),
+            Request::SetProtocolFeatures(bits) => {
+                let excess = ProtocolFeatures(bits).without(self.offer.protocol);
+                if excess != ProtocolFeatures::default() {
+                    return Err(Refusal::Protocol(excess));
+                }
+                self.protocol = ProtocolFeatures(bits);
+            }
+            // How many pairs, although the specification says queues: so do DPDK and QEMU.
+            Request::GetQueueNum => {
+                self.needs(code, ProtocolFeatures::MQ)?;
+                return Ok(answer(number(request, self.offer.queue_pairs.into())));
+            }
+
+            // Whoever connects is the owner.
+            Request::SetOwner => {}
+            // "It is recommended that back-ends either ignore this message, or use it to disable all rings."
+            Request::ResetOwner => self.books.iter_mut().for_each(|book| book.enabled = Some(false)),
+            Request::ResetDevice => {
+                self.needs(code, ProtocolFeatures::RESET_DEVICE)?;
+                self.quiesce();
+                self.books.iter_mut().for_each(|book| *book = Book::default());
+                (self.features, self.status, self.shared.inflight) = (None, 0, None);
+            }
+            Request::SetStatus(status) => {
+                self.needs(code, ProtocolFeatures::STATUS)?;
+                self.status = status;
+                if status == 0 {
+                    // VIRTIO 1.2 §2.1.2: a device that was reset uses no ring until it is set up again.
+                    (0..self.books.len()).for_each(|index| self.halt(index));
+                }
+            }
+            Request::GetStatus => {
+                self.needs(code, ProtocolFeatures::STATUS)?;
+                return Ok(answer(number(request, self.status.into())));
+            }
+
+            Request::SetMemTable(table) => self.change_memory(replacement(table, fds))?,
+            Request::AddMemReg(region) => {
+                self.needs(code, ProtocolFeatures::CONFIGURE_MEM_SLOTS)?;
+                if !self.shared.memory.hold(&region)
+                    && let Some(fd) = fds.pop()
+                {
+                    self.change_memory(MemoryChange::Add(region, fd))?;
+                }
+            }
+            Request::RemMemReg(region) => {
+                self.needs(code, ProtocolFeatures::CONFIGURE_MEM_SLOTS)?;
+                if !self.shared.memory.let_go(&region) {
+                    self.change_memory(MemoryChange::Remove(region))?;
+                }
+            }
+            Request::GetMaxMemSlots => {
+                self.needs(code, ProtocolFeatures::CONFIGURE_MEM_SLOTS)?;
+                return Ok(answer(number(request, MAX_SLOTS as u64)));
+            }
+
+            Request::SetLogBase { size, offset } => {
+                self.needs(code, ProtocolFeatures::LOG_SHMFD)?;
+                if let Some(fd) = fds.pop() {
+                    self.shared.log = Some(DirtyLog::new(fd, size, offset)?);
+                }
+                // One of the requests that have a reply of their own ("Communication").
+                return Ok(answer(number(request, 0)));
+            }
+            // Both tell the front-end what it finds out anyway, or what we never say.
+            Request::SetLogFd | Request::SetBackendReqFd => {}
+            Request::GetInflightFd(wanted) => {
+                self.needs(code, ProtocolFeatures::INFLIGHT_SHMFD)?;
+                let (made, file) = inflight::create(wanted, self.books.len(), self.packed(code)?)?;
+                return Ok(answer(Some((Reply::Inflight(made), Some(file)))));
+            }
+            Request::SetInflightFd(given) => self.set_inflight(given, fds)?,
+
+            Request::SetVringNum { index, size } => self.stopped(code, index)?.size = Some(size),
+            Request::SetVringAddr { index, addresses } => {
+                self.book(code, index)?.addresses = Some(addresses);
+            }
+            Request::SetVringBase { index, base } => self.stopped(code, index)?.base = Some(base),
+            Request::GetVringBase { index } => {
+                self.book(code, index)?;
+                self.halt(index.into());
+                let base = self.books[usize::from(index)].base.unwrap_or(0);
+                return Ok(answer(Some((Reply::Base { index, base }, None))));
+            }
+            Request::SetVringKick { index, .. } => {
+                self.book(code, index)?.kick = Some(fd().map_or(Kick::Polled, Kick::Fd));
+            }
+            Request::SetVringCall { index, .. } => self.book(code, index)?.call = fd(),
+            Request::SetVringErr { index, .. } => self.book(code, index)?.error = fd(),
+            // QEMU sends it before SET_FEATURES, so it cannot be asked whether protocol features were negotiated.
+            Request::SetVringEnable { index, enable } => self.book(code, index)?.enabled = Some(enable),
+
+            Request::NetSetMtu(mtu) => {
+                self.needs(code, ProtocolFeatures::NET_MTU)?;
+                // "The back-end must respond with zero in case the specified MTU is valid, or non-zero otherwise."
+                let fits = u16::try_from(mtu).ok().filter(|mtu| (68..=self.offer.max_mtu).contains(mtu));
+                let reply = number(request, 1).filter(|_| need_reply && fits.is_none());
+                return Ok(Outcome { reply, news: fits.map(News::Mtu) });
+            }
+            Request::SendRarp(mac) => {
+                self.needs(code, ProtocolFeatures::RARP)?;
+                return Ok(Outcome { reply: None, news: Some(News::Announce(mac)) });
+            }
+        }
+        Ok(Outcome::default())
+    }
+
+    fn set_features(&mut self, features: Features) -> Result<Outcome, Refusal> {
+        let excess = features.without(self.offer.features);
+        if excess != Features::default() {
+            return Err(Refusal::Features(excess));
+        }
+        // A migration begins and ends while rings run; nothing else that matters to them may change then.
+        let same = |old: Features| old.without(Features::LOG_ALL) == features.without(Features::LOG_ALL);
+        let running = self.books.iter().position(|book| book.running.is_some());
+        if let (Some(index), false) = (running, self.features.is_some_and(same)) {
+            return Err(Refusal::Runs { request: Code::SetFeatures, index });
+        }
+        self.features = Some(features);
+        Ok(Outcome { reply: None, news: Some(News::Features(features)) })
+    }
+
+    fn set_inflight(&mut self, given: Inflight, mut fds: Vec<OwnedFd>) -> Result<(), Refusal> {
+        let code = Code::SetInflightFd;
+        self.needs(code, ProtocolFeatures::INFLIGHT_SHMFD)?;
+        let packed = self.packed(code)?;
+        self.quiesce();
+        if let Some(fd) = fds.pop() {
+            self.shared.inflight = Some(InflightRegion::open(fd, given, self.books.len(), packed)?);
+        }
+        Ok(())
+    }
+
+    fn change_memory(&mut self, change: MemoryChange) -> Result<(), Refusal> {
+        self.quiesce();
+        Ok(self.shared.memory.apply(change)?)
+    }
+
+    fn needs(&self, request: Code, feature: ProtocolFeatures) -> Result<(), Refusal> {
+        let negotiated = self.protocol.contains(feature);
+        if negotiated { Ok(()) } else { Err(Refusal::Unnegotiated { request, feature }) }
+    }
+
+    fn packed(&self, request: Code) -> Result<bool, Refusal> {
+        let features = self.features.ok_or(Refusal::Early(request))?;
+        Ok(features.contains(Features::RING_PACKED))
+    }
+
+    fn book(&mut self, request: Code, index: u8) -> Result<&mut Book, Refusal> {
+        let pairs = self.offer.queue_pairs;
+        self.books.get_mut(usize::from(index)).ok_or(Refusal::NoRing { request, index, pairs })
+    }
+
+    /// The books of a ring that does not run.
+    fn stopped(&mut self, request: Code, index: u8) -> Result<&mut Book, Refusal> {
+        let book = self.book(request, index)?;
+        let runs = Refusal::Runs { request, index: index.into() };
+        if book.running.is_none() { Ok(book) } else { Err(runs) }
+    }
+
+    /// Makes the rings what the books say.
+    fn settle(&mut self) -> Result<(), Refusal> {
+        for index in 0..self.books.len() {
+            match (&self.books[index].running, self.wanted(index)?) {
+                (None, None) => {}
+                (Some(running), Some(wanted)) if running.is_same(&wanted) => {}
+                (Some(running), Some(wanted)) if running.lies_as(&wanted) => {
+                    self.rings.update(wanted.clone(), &self.shared);
+                    self.books[index].running = Some(wanted);
+                }
+                _ => {
+                    self.stop(index);
+                    // Asked again, since it begins where it has just stopped.
+                    if let Some(wanted) = self.wanted(index)? {
+                        self.rings.start(wanted.clone(), &self.shared);
+                        self.books[index].running = Some(wanted);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a ring lacks to run.
+    fn missing(&self, book: &Book) -> Option<Need> {
+        let Some(features) = self.features else { return Some(Need::Features) };
+        let Some(size) = book.size else { return Some(Need::Size) };
+        let Some(addresses) = book.addresses else { return Some(Need::Addresses) };
+        if book.kick.is_none() {
+            return Some(Need::Kick);
+        }
+        let regions = || self.shared.memory.regions();
+        let parts = addresses.parts(size, features.contains(Features::RING_PACKED));
+        if parts.iter().any(|part| !regions().any(|region| region.has_user(part.address, part.len))) {
+            return Some(Need::Memory);
+        }
+        let end = regions().map(|region: Region| region.guest + region.size).max().unwrap_or(0);
+        let used_end = addresses.log.and_then(|log| log.checked_add(parts[1].len));
+        let end = if addresses.log.is_some() { used_end.unwrap_or(u64::MAX).max(end) } else { end };
+        let logs = self.shared.log.as_ref().is_some_and(|log| log.covers(end));
+        (features.contains(Features::LOG_ALL) && !logs).then_some(Need::Log)
+    }
+
+    /// The ring as it should run now, if it should.
+    fn wanted(&self, index: usize) -> Result<Option<Vring>, Refusal> {
+        let book = &self.books[index];
+        let (None, Some(features), Some(size), Some(addresses), Some(kick)) =
+            (self.missing(book), self.features, book.size, book.addresses, book.kick.clone())
+        else {
+            return Ok(None);
+        };
+        let packed = features.contains(Features::RING_PACKED);
+        if !packed && !size.is_power_of_two() {
+            return Err(Refusal::Size { index, size });
+        }
+        if let Some(part) = addresses.parts(size, packed).iter().find(|part| part.address % part.align != 0) {
+            return Err(Refusal::Misaligned { index, address: part.address });
+        }
+        let base = book.base.unwrap_or(Base::new(packed).emit());
+        let base = Base::parse(base, packed).ok_or(Refusal::Base { index, base })?;
+        // "If VHOST_USER_F_PROTOCOL_FEATURES has not been negotiated, the ring starts directly in the enabled state."
+        let enabled = book.enabled.unwrap_or(!features.contains(Features::PROTOCOL_FEATURES));
+        let (call, error) = (book.call.clone(), book.error.clone());
+        Ok(Some(Vring { index, size, addresses, base, kick, call, error, enabled, features }))
+    }
+
+    /// Stops a ring if it runs, and books where it stands.
+    fn stop(&mut self, index: usize) {
+        let book = &mut self.books[index];
+        if book.running.take().is_some() {
+            book.base = Some(self.rings.stop(index, &self.shared).emit());
+        }
+    }
+
+    /// Stops a ring until it is given a kick again.
+    fn halt(&mut self, index: usize) {
+        self.stop(index);
+        self.books[index].kick = None;
+    }
+
+    /// Stops all rings: whatever they may touch may change. Settling starts them again.
+    fn quiesce(&mut self) {
+        (0..self.books.len()).for_each(|index| self.stop(index));
+    }
+}
+
+impl<R: Rings> Drop for Session<R> {
+    fn drop(&mut self) {
+        self.quiesce();
+    }
+}
+
+/// One of the three parts of a ring: where, how long, and how it must be aligned.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// As the front-end sees it.
+    pub address: u64,
+    /// In bytes.
+    pub len: u64,
+    align: u64,
+}
+
+impl Addresses {
+    /// A ring's descriptors, its used part and its available part (VIRTIO 1.2 §2.7, §2.8).
+    pub fn parts(&self, size: u16, packed: bool) -> [Part; 3] {
+        let n = u64::from(size);
+        // A split ring's other parts: flags, index, an entry for each descriptor, an event. A packed ring's: an event.
+        let ((used, used_align), (available, available_align)) =
+            if packed { ((4, 4), (4, 4)) } else { ((6 + 8 * n, 4), (6 + 2 * n, 2)) };
+        [
+            Part { address: self.descriptors, len: 16 * n, align: 16 },
+            Part { address: self.used, len: used, align: used_align },
+            Part { address: self.available, len: available, align: available_align },
+        ]
+    }
+}
+
+impl Vring {
+    /// Whether it lies and goes on as that one does.
+    fn lies_as(&self, other: &Self) -> bool {
+        let place = |vring: &Self| (vring.size, Addresses { log: None, ..vring.addresses });
+        place(self) == place(other)
+    }
+
+    /// Whether nothing at all tells them apart but where they began.
+    fn is_same(&self, other: &Self) -> bool {
+        let same = |a: &Option<Arc<OwnedFd>>, b: &Option<Arc<OwnedFd>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        let same_kick = match (&self.kick, &other.kick) {
+            (Kick::Fd(a), Kick::Fd(b)) => Arc::ptr_eq(a, b),
+            (Kick::Polled, Kick::Polled) => true,
+            _ => false,
+        };
+        self.lies_as(other)
+            && same_kick
+            && same(&self.call, &other.call)
+            && same(&self.error, &other.error)
+            && (self.addresses.log, self.enabled, self.features)
+                == (other.addresses.log, other.enabled, other.features)
+    }
+}
+
+fn replacement(table: Table, fds: Vec<OwnedFd>) -> MemoryChange {
+    MemoryChange::Replace(table.regions().iter().copied().zip(fds).collect())
+}
+
+fn answer(reply: Option<(Reply, Option<OwnedFd>)>) -> Outcome {
+    Outcome { reply, news: None }
+}
+
+fn number(request: Request, number: u64) -> Option<(Reply, Option<OwnedFd>)> {
+    Some((Reply::Number(request.code(), number), None))
+}
