@@ -14,6 +14,7 @@
 //!
 //! The protocol is QEMU's docs/interop/vhost-user.rst, cited by its section headings.
 
+pub mod backend;
 pub mod features;
 pub mod inflight;
 pub mod log;
@@ -21,3 +22,4 @@ pub mod mapping;
 pub mod memory;
 pub mod message;
 pub mod session;
+pub mod socket;
