@@ -164,6 +164,13 @@ fn name(number: u32) -> String {
 }
 
 impl Code {
+    /// Whether it has a reply of its own, even if none was asked for ("Communication").
+    pub fn is_answered(self) -> bool {
+        use Code::*;
+        matches!(self, GetFeatures | GetProtocolFeatures | GetQueueNum | GetVringBase)
+            || matches!(self, SetLogBase | GetInflightFd | GetMaxMemSlots | GetStatus)
+    }
+
     fn of(number: u32) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| *code as u32 == number)
     }

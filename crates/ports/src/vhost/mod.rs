@@ -16,6 +16,7 @@
 
 pub mod backend;
 pub mod features;
+pub mod front;
 pub mod inflight;
 pub mod log;
 pub mod mapping;

@@ -177,8 +177,8 @@ impl Base {
         if packed { Self::Packed { available: first, used: first } } else { Self::Split(0) }
     }
 
-    /// A packed ring has both places in one number, each with its wrap counter on top.
-    fn parse(base: u32, packed: bool) -> Option<Self> {
+    /// What came over the socket. A packed ring has both places in one number, each with its wrap counter on top.
+    pub fn parse(base: u32, packed: bool) -> Option<Self> {
         if !packed {
             return u16::try_from(base).ok().map(Self::Split);
         }
@@ -189,7 +189,8 @@ impl Base {
         Some(Self::Packed { available: turn(base), used: turn(used) })
     }
 
-    fn emit(self) -> u32 {
+    /// The number that goes over the socket.
+    pub fn emit(self) -> u32 {
         let half = |Turn { index, wrap }: Turn| u32::from(index & 0x7fff) | if wrap { 0x8000 } else { 0 };
         match self {
             Self::Split(available) => available.into(),

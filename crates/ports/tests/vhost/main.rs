@@ -1,0 +1,9 @@
+//! What vhost-user's front door promises: to front-ends as they are, to those that contradict themselves, and over
+//! real sockets.
+
+mod fronts;
+mod qemu;
+mod recorder;
+mod refusals;
+mod sockets;
+mod transcripts;
