@@ -6,6 +6,9 @@ use super::message::Message;
 use super::session::{News, Offer, Refusal, Rings, Session};
 use super::socket::{Connection, ConnectionError, Received};
 
+/// How many requests are served before other ports have their turn.
+const AT_ONCE: usize = 32;
+
 /// Why a back-end ends.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
@@ -33,16 +36,17 @@ impl<R: Rings> Backend<R> {
         Self { session: Session::new(offer, rings), connection }
     }
 
-    /// Serves all that has arrived, telling `heard` of what concerns the port.
+    /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there may be more: a
+    /// front-end that talks without end does not keep other ports waiting.
     ///
     /// # Errors
     ///
     /// [`Ended`]: no ring runs any more; drop it.
-    pub fn serve(&mut self, mut heard: impl FnMut(News)) -> Result<(), Ended> {
-        loop {
+    pub fn serve(&mut self, mut heard: impl FnMut(News)) -> Result<bool, Ended> {
+        for _ in 0..AT_ONCE {
             let frame = match self.connection.receive()? {
                 Received::Message(frame) => frame,
-                Received::Nothing => return Ok(()),
+                Received::Nothing => return Ok(false),
                 Received::Closed => return Err(Ended::Closed),
             };
             let message = Message::parse(&frame.header, frame.payload, frame.fds.len());
@@ -53,6 +57,7 @@ impl<R: Rings> Backend<R> {
                 self.connection.send(reply.emit(), fd.into_iter().collect())?;
             }
         }
+        Ok(true)
     }
 
     /// What was settled.

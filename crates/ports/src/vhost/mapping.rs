@@ -8,7 +8,8 @@
 //!                        └─────────no─────────▶ whoever handled SIGBUS before
 //! ```
 //!
-//! What was touched then reads as zeroes and the port's owner, who asks [`Mapping::is_lost`], detaches it.
+//! What was touched then reads as zeroes and the port's owner, who asks [`Mapping::is_lost`], detaches it. A system call
+//! that is handed such memory raises nothing: it fails with EFAULT, which says the same.
 //!
 //! The handler may run between any two instructions, so it takes no lock and allocates nothing: each mapping is one
 //! word in a fixed table, written and read at once.
@@ -268,6 +269,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
     use std::os::unix::process::ExitStatusExt;
     use std::process::Command;
 
@@ -308,6 +310,19 @@ mod tests {
         let place = mapping.place;
         drop(mapping);
         assert!(!TABLE[place].lost.load(Relaxed), "whoever is next there has lost nothing");
+    }
+
+    #[test]
+    fn a_system_call_that_is_handed_lost_memory_fails() {
+        let file = memfd(4096);
+        let mapping = Mapping::new(&file, 0, 4096).unwrap();
+        ftruncate(&file, 0).unwrap();
+        let (_reader, writer) = std::io::pipe().unwrap();
+        // SAFETY: the kernel reads one byte of a mapping that lives.
+        #[expect(unsafe_code, reason = "mapped bytes are handed on by pointer")]
+        let written = unsafe { libc::write(writer.as_raw_fd(), mapping.start().as_ptr().cast(), 1) };
+        let error = io::Error::last_os_error().raw_os_error();
+        assert_eq!((written, error, mapping.is_lost()), (-1, Some(libc::EFAULT), false));
     }
 
     #[test]

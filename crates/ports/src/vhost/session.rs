@@ -14,6 +14,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use units::Mac;
 
 use super::features::{Features, ProtocolFeatures};
@@ -284,6 +285,9 @@ pub enum Refusal {
         /// Its base.
         base: u32,
     },
+    /// A descriptor that cannot be made not to wait.
+    #[error("cannot use a ring's event descriptor: {0}; use another front-end")]
+    Event(std::io::Error),
     /// Memory that cannot be used.
     #[error(transparent)]
     Memory(#[from] MemoryError),
@@ -366,7 +370,7 @@ impl<R: Rings> Session<R> {
             }
             Ok(outcome) => Ok(outcome),
             Err(refusal) => {
-                self.quiesce();
+                (0..self.books.len()).for_each(|index| self.halt(index));
                 Err(refusal)
             }
         }
@@ -391,7 +395,7 @@ impl<R: Rings> Session<R> {
     fn serve(&mut self, message: Message, mut fds: Vec<OwnedFd>) -> Result<Outcome, Refusal> {
         let Message { request, need_reply } = message;
         let code = request.code();
-        let mut fd = || fds.pop().map(Arc::new);
+        let mut event = || fds.pop().map(event).transpose();
         match request {
             Request::GetFeatures => return Ok(answer(number(request, self.offer.features.0))),
             Request::SetFeatures(bits) => return self.set_features(Features(bits)),
@@ -481,10 +485,10 @@ impl<R: Rings> Session<R> {
                 return Ok(answer(Some((Reply::Base { index, base }, None))));
             }
             Request::SetVringKick { index, .. } => {
-                self.book(code, index)?.kick = Some(fd().map_or(Kick::Polled, Kick::Fd));
+                self.book(code, index)?.kick = Some(event()?.map_or(Kick::Polled, Kick::Fd));
             }
-            Request::SetVringCall { index, .. } => self.book(code, index)?.call = fd(),
-            Request::SetVringErr { index, .. } => self.book(code, index)?.error = fd(),
+            Request::SetVringCall { index, .. } => self.book(code, index)?.call = event()?,
+            Request::SetVringErr { index, .. } => self.book(code, index)?.error = event()?,
             // QEMU sends it before SET_FEATURES, so it cannot be asked whether protocol features were negotiated.
             Request::SetVringEnable { index, enable } => self.book(code, index)?.enabled = Some(enable),
 
@@ -701,6 +705,13 @@ impl Vring {
     }
 }
 
+/// A descriptor to be told by, or to tell: neither reading nor writing it waits, unless its giver changes that again.
+fn event(fd: OwnedFd) -> Result<Arc<OwnedFd>, Refusal> {
+    let flags = rustix::fs::fcntl_getfl(&fd);
+    let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK));
+    set.map(|()| Arc::new(fd)).map_err(|error| Refusal::Event(error.into()))
+}
+
 fn replacement(table: Table, fds: Vec<OwnedFd>) -> MemoryChange {
     MemoryChange::Replace(table.regions().iter().copied().zip(fds).collect())
 }
@@ -711,4 +722,30 @@ fn answer(reply: Option<(Reply, Option<OwnedFd>)>) -> Outcome {
 
 fn number(request: Request, number: u64) -> Option<(Reply, Option<OwnedFd>)> {
     Some((Reply::Number(request.code(), number), None))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn parsing_a_base_undoes_emitting_it(index: u16, turns: [(u16, bool); 2]) {
+            prop_assert_eq!(Base::parse(Base::Split(index).emit(), false), Some(Base::Split(index)));
+            let [available, used] = turns.map(|(index, wrap)| Turn { index: index & 0x7fff, wrap });
+            let base = Base::Packed { available, used };
+            let is_new = base.emit() == 0x8000;
+            prop_assert_eq!(Base::parse(base.emit(), true), Some(if is_new { Base::new(true) } else { base }));
+        }
+    }
+
+    #[test]
+    fn a_new_ring_of_virtio_users_is_a_new_ring() {
+        assert_eq!(Base::parse(0x8000, true), Some(Base::new(true)));
+        assert_eq!(Base::parse(0x8000_8000, true), Some(Base::new(true)));
+        assert_eq!(Base::parse(0, false), Some(Base::new(false)));
+        assert_eq!(Base::parse(0x1_0000, false), None);
+    }
 }

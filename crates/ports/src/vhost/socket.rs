@@ -26,6 +26,9 @@ use super::message::{Bytes, HEADER_LEN, Header, MAX_FDS, MAX_PAYLOAD, MessageErr
 /// How long to wait before another try, after [`connect`] failed or its connection ended.
 pub const RETRY: Duration = Duration::from_secs(1);
 
+/// How many connections may wait to be accepted.
+const BACKLOG: usize = 8;
+
 /// Who may connect to a socket of ours.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Access {
@@ -98,7 +101,8 @@ impl Listener {
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
             std::fs::symlink_metadata(path)
         };
-        let listening = rustix::net::listen(&socket, 8).map_err(io::Error::from).and_then(|()| metadata());
+        let listening =
+            rustix::net::listen(&socket, BACKLOG as i32).map_err(io::Error::from).and_then(|()| metadata());
         match listening {
             Ok(metadata) => Ok(Self { socket, path: path.into(), file: (metadata.dev(), metadata.ino()) }),
             Err(source) => {
@@ -121,14 +125,14 @@ impl Listener {
         }
     }
 
-    /// Closes the connections that wait to be accepted, since a port has one front-end at a time. Returns how many.
+    /// Closes connections that wait to be accepted, since a port has one front-end at a time. Returns how many.
     ///
     /// # Errors
     ///
     /// As [`accept`](Self::accept).
     pub fn turn_away(&self) -> Result<usize, SocketError> {
         let mut turned_away = 0;
-        while self.accept()?.is_some() {
+        while turned_away < BACKLOG && self.accept()?.is_some() {
             turned_away += 1;
         }
         Ok(turned_away)

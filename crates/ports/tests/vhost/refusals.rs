@@ -6,6 +6,8 @@ use ports::vhost::features::{Features, ProtocolFeatures};
 use ports::vhost::memory::MAX_SLOTS;
 use ports::vhost::message::{Addresses, Inflight, Region, Request};
 use ports::vhost::session::{Offer, Session};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{OFlags, fcntl_getfl};
 
 use crate::recorder::{Recorder, ask, demand, session, table, tell};
 
@@ -167,6 +169,20 @@ fn an_mtu_that_does_not_fit_is_denied_and_no_more() {
         assert_eq!(tell(&mut session, ask(Request::NetSetMtu(mtu))).unwrap(), "");
     }
     assert_eq!(tell(&mut session, demand(Request::NetSetMtu(65_521))).unwrap(), "mtu 65521; = 0x0");
+}
+
+#[test]
+fn an_event_descriptor_never_makes_us_wait() {
+    for request in [
+        Request::SetVringKick { index: 0, has_fd: true },
+        Request::SetVringCall { index: 0, has_fd: true },
+        Request::SetVringErr { index: 0, has_fd: true },
+    ] {
+        let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let mut session = running();
+        session.handle(ask(request), vec![event.try_clone().unwrap()]).unwrap();
+        assert!(fcntl_getfl(&event).unwrap().contains(OFlags::NONBLOCK), "{request:?}");
+    }
 }
 
 #[test]
