@@ -1,6 +1,7 @@
 //! What vhost-user's front door promises: to front-ends as they are, to those that contradict themselves, and over
 //! real sockets.
 
+mod attacks;
 mod fronts;
 mod qemu;
 mod recorder;

@@ -1,0 +1,196 @@
+//! Front-ends that send anything, as a back-end of ours meets them.
+
+use std::os::fd::OwnedFd;
+
+use ports::vhost::memory::MAX_SLOTS;
+use ports::vhost::message::{Code, HEADER_LEN, Header, MAX_FDS, Message, Reply, Request};
+use ports::vhost::session::{Base, Offer, Rings, Session, Shared, Vring};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+/// Reads `bytes` as a message and as each reply.
+pub fn message(bytes: &[u8]) {
+    let Some((&fds, bytes)) = bytes.split_first() else { return };
+    let Some((header, payload)) = bytes.split_first_chunk::<HEADER_LEN>() else { return };
+    let Ok(header) = Header::parse(header) else { return };
+    if let Ok(message) = Message::parse(&header, payload, fds.into()) {
+        let emitted = message.emit();
+        let (header, payload) = emitted.as_ref().split_first_chunk().expect("a header");
+        let header = Header::parse(header).expect("it was emitted");
+        assert_eq!(Message::parse(&header, payload, fds.into()), Ok(message), "what was read can be written");
+    }
+    for code in Code::ALL {
+        if let Ok(reply) = Reply::parse(*code, &header, payload, fds.into()) {
+            assert_eq!(reply.emit().as_ref(), &bytes[..HEADER_LEN + payload.len()]);
+        }
+    }
+}
+
+/// Numbers that are likely to mean something, or to go wrong.
+const NUMBERS: [u64; 32] = [
+    0,
+    1,
+    2,
+    3,
+    255,
+    256,
+    4095,
+    4096,
+    8192,
+    8320,
+    16_512,
+    0x8000,
+    0x1_0000,
+    0x10_0000,
+    0x10_1000,
+    0x10_4000,
+    0x10_8000,
+    0x20_0000,
+    1 << 26,
+    1 << 30,
+    1 << 32,
+    (1 << 32) + 1,
+    (1 << 40) - 4096,
+    1 << 40,
+    u64::MAX,
+    u64::MAX - 4095,
+    0x1_4000_0000,
+    0x1_4400_0000,
+    0x5_4000_0000,
+    0x5_7463_bb8b,
+    0x1_b01f,
+    0x1_b018,
+];
+
+/// A front-end's next move: which request, and what decides its numbers and descriptors.
+type Move = [u8; 12];
+
+/// Plays a front-end that does as `bytes` say, until it is refused. By the first one, it may have agreed on everything.
+pub fn session(bytes: &[u8]) {
+    let Some((agreed, bytes)) = bytes.split_first() else { return };
+    let offer = Offer::net(2);
+    let mut session = Session::new(offer, Wary::default());
+    if let Some(features) = [0x1_4000_0000, 0x1_4400_0000, 0x5_4000_0000].get(usize::from(agreed % 4)) {
+        for request in [Request::SetProtocolFeatures(offer.protocol.0), Request::SetFeatures(*features)] {
+            session.handle(Message { request, need_reply: false }, Vec::new()).expect("it was offered");
+        }
+    }
+    let mut files = Vec::new();
+    let (moves, _) = bytes.as_chunks::<12>();
+    for next in moves {
+        let [kind, flags, ..] = *next;
+        let Some(code) = Code::ALL.get(usize::from(kind) % (Code::ALL.len() + 1)) else {
+            cut(&mut session, &files, flags);
+            continue;
+        };
+        let fds = usize::from(flags >> 4).min(MAX_FDS);
+        let bytes = bytes_of(*code, flags, next);
+        let (header, payload) = bytes.split_first_chunk().expect("a header");
+        let Ok(message) = Header::parse(header).and_then(|header| Message::parse(&header, payload, fds))
+        else {
+            return;
+        };
+        let fds = (0..fds).map(|fd| file(next[2 + fd % 10], &mut files)).collect();
+        let served = session.handle(message, fds);
+        assert!(session.shared().memory.regions().count() <= MAX_SLOTS);
+        if served.is_err() {
+            assert_eq!(session.parts().0.running, [false; 4], "a refusal stops every ring");
+            return;
+        }
+    }
+}
+
+/// The bytes of a request whose payload has about the right length.
+fn bytes_of(code: Code, flags: u8, next: &Move) -> Vec<u8> {
+    let mut pick = next.iter().skip(2).cycle();
+    let mut number = || NUMBERS[usize::from(*pick.next().expect("it has no end")) % NUMBERS.len()];
+    let (with_index, words) = match code {
+        Code::SetMemTable => (true, 1 + 4 * usize::from(flags >> 4)),
+        Code::SetVringNum | Code::SetVringBase | Code::GetVringBase | Code::SetVringEnable => (true, 1),
+        Code::SetVringAddr => (true, 5),
+        Code::SetLogBase => (false, 2),
+        Code::GetInflightFd | Code::SetInflightFd => (false, 3),
+        Code::AddMemReg | Code::RemMemReg => (false, 5),
+        Code::SetFeatures | Code::SetProtocolFeatures | Code::SendRarp | Code::NetSetMtu => (false, 1),
+        Code::SetVringKick | Code::SetVringCall | Code::SetVringErr | Code::SetStatus => (false, 1),
+        _ => (false, 0),
+    };
+    let mut payload: Vec<u64> = (0..words).map(|_| number()).collect();
+    match payload.first_mut() {
+        Some(first) if code == Code::SetMemTable => *first = u64::from(flags >> 4),
+        // A ring's number, then 32 bits of whatever it is.
+        Some(first) if with_index => *first = u64::from(next[2] % 5) | *first << 32,
+        _ => {}
+    }
+    let header = [code as u32, 1 | u32::from(flags & 8), 8 * payload.len() as u32];
+    let bytes = header.iter().flat_map(|field| field.to_ne_bytes());
+    bytes.chain(payload.iter().flat_map(|word| word.to_ne_bytes())).collect()
+}
+
+/// A memfd of some size; a second hold on it stays in `files`.
+fn file(size: u8, files: &mut Vec<OwnedFd>) -> OwnedFd {
+    let file = memfd_create("zovn-fuzz", MemfdFlags::CLOEXEC).expect("there are descriptors");
+    let len = NUMBERS[usize::from(size) % 24].min(1 << 32);
+    ftruncate(&file, len).expect("a sparse file");
+    files.push(file.try_clone().expect("there are descriptors"));
+    file
+}
+
+/// Cuts a file short and touches all memory: what is lost is told, and nobody dies.
+fn cut(session: &mut Session<Wary>, files: &[OwnedFd], which: u8) {
+    if let Some(file) = files.get(usize::from(which) % files.len().max(1)) {
+        ftruncate(file, 0).expect("it is ours");
+    }
+    let shared = session.shared();
+    for region in shared.memory.regions() {
+        touch(shared, region.user, region.size);
+    }
+}
+
+/// Reads the first and the last of so many bytes.
+fn touch(shared: &Shared, address: u64, len: u64) {
+    let span = shared.memory.user(address).expect("it is in memory");
+    assert!(span.len as u64 >= len, "contiguous");
+    for at in [0, len as usize - 1] {
+        // SAFETY: inside the span, which is mapped while the session has it.
+        #[allow(unsafe_code, reason = "guest memory is read by pointer")]
+        unsafe {
+            span.start.add(at).read_volatile();
+        }
+    }
+}
+
+/// Rings that touch all that they are given.
+#[derive(Default)]
+struct Wary {
+    running: [bool; 4],
+}
+
+impl Wary {
+    fn check(&self, vring: &Vring, shared: &Shared) {
+        let packed = matches!(vring.base, Base::Packed { .. });
+        assert!(packed || vring.size.is_power_of_two());
+        for part in vring.addresses.parts(vring.size, packed) {
+            touch(shared, part.address, part.len);
+        }
+        if let (Some(log), Some(inflight)) = (&shared.log, &shared.inflight) {
+            assert!(log.mark(0, 0) && inflight.queue(99).is_none());
+        }
+    }
+}
+
+impl Rings for Wary {
+    fn start(&mut self, vring: Vring, shared: &Shared) {
+        assert!(!std::mem::replace(&mut self.running[vring.index], true));
+        self.check(&vring, shared);
+    }
+
+    fn update(&mut self, vring: Vring, shared: &Shared) {
+        assert!(self.running[vring.index]);
+        self.check(&vring, shared);
+    }
+
+    fn stop(&mut self, index: usize, _: &Shared) -> Base {
+        assert!(std::mem::replace(&mut self.running[index], false));
+        Base::Split(0)
+    }
+}
