@@ -236,6 +236,12 @@ impl InflightRegion {
         }
     }
 
+    /// Whether it can track this ring, or does not track it at all.
+    pub fn fits(&self, index: usize, size: u16, packed: bool) -> bool {
+        let Shape { queues, queue_size, .. } = self.shape;
+        index >= queues || (packed == self.shape.packed && usize::from(size) <= queue_size)
+    }
+
     /// Whether it was taken away under us.
     pub fn is_lost(&self) -> bool {
         self.mapping.is_lost()

@@ -285,6 +285,14 @@ pub enum Refusal {
         /// Its base.
         base: u32,
     },
+    /// A ring that is larger, or of another kind, than its in-flight region is for.
+    #[error(
+        "cannot start ring {index}: its in-flight region is for another ring; start the guest's card anew"
+    )]
+    Untracked {
+        /// The ring.
+        index: usize,
+    },
     /// A descriptor that cannot be made not to wait.
     #[error("cannot use a ring's event descriptor: {0}; use another front-end")]
     Event(std::io::Error),
@@ -617,6 +625,9 @@ impl<R: Rings> Session<R> {
         }
         if let Some(part) = addresses.parts(size, packed).iter().find(|part| part.address % part.align != 0) {
             return Err(Refusal::Misaligned { index, address: part.address });
+        }
+        if self.shared.inflight.as_ref().is_some_and(|inflight| !inflight.fits(index, size, packed)) {
+            return Err(Refusal::Untracked { index });
         }
         let base = book.base.unwrap_or(Base::new(packed).emit());
         let base = Base::parse(base, packed).ok_or(Refusal::Base { index, base })?;

@@ -162,6 +162,19 @@ fn what_is_in_flight_cannot_be_told_before_the_kind_of_rings_is() {
 }
 
 #[test]
+fn a_ring_that_its_in_flight_region_does_not_fit_is_not_started() {
+    let given =
+        |queue_size| Request::SetInflightFd(Inflight { size: 1 << 20, offset: 0, queues: 1, queue_size });
+    assert!(refusal(running(), &[given(128)]).contains("for another ring"));
+    assert_eq!(tell(&mut running(), ask(given(512))).unwrap(), "stop 0; start 0 at 0x0, disabled");
+
+    let stop = Request::GetVringBase { index: 0 };
+    let packed = Request::SetFeatures(Offer::net(1).features.without(Features::LOG_ALL).0);
+    let kick = Request::SetVringKick { index: 0, has_fd: true };
+    assert!(refusal(running(), &[given(256), stop, packed, kick]).contains("for another ring"));
+}
+
+#[test]
 fn an_mtu_that_does_not_fit_is_denied_and_no_more() {
     let mut session = running();
     for mtu in [67, 65_522, u64::MAX] {
