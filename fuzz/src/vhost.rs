@@ -4,7 +4,8 @@ use std::os::fd::OwnedFd;
 
 use ports::vhost::memory::MAX_SLOTS;
 use ports::vhost::message::{Code, Header, MAX_FDS, Message, Reply, Request};
-use ports::vhost::session::{Base, Offer, Rings, Session, Shared, Vring};
+use ports::vhost::session::{Offer, Rings, Session, Shared};
+use ports::vhost::vring::{Base, Vring};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 /// Reads `bytes` as a message and as each reply: what was read can be written, and says the same.

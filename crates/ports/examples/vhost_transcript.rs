@@ -7,8 +7,9 @@
 use std::path::Path;
 
 use ports::vhost::message::Message;
-use ports::vhost::session::{Base, Offer, Rings, Session, Shared, Vring};
+use ports::vhost::session::{Offer, Rings, Session, Shared};
 use ports::vhost::socket::{Access, Connection, Listener, Received};
+use ports::vhost::vring::{Base, Vring};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// Rings that nobody processes: each stops where it started.

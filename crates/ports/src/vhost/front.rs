@@ -21,8 +21,8 @@ use super::features::{Features, ProtocolFeatures};
 use super::mapping::Mapping;
 use super::memory::Span;
 use super::message::{Addresses, Code, Inflight, Message, MessageError, Region, Reply, Request, Table};
-use super::session::Base;
 use super::socket::{Connection, ConnectionError, Received};
+use super::vring::Base;
 
 /// Where its memory begins for the "guest": elsewhere than for the front-end, so that nobody mistakes one for the
 /// other.

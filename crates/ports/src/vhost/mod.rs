@@ -5,16 +5,19 @@
 //! somebody else's: what is handed over here are addresses and descriptors.
 //!
 //! ```text
-//!   front-end ─▶ socket ─bytes─▶ message ─Request─▶ session ─Change─▶ a Device: whoever drives the rings
-//!             ◀─────────bytes──────────── Reply ◀────┘                  └─▶ memory, log, inflight: what is mapped
+//!   front-end ─▶ socket ─bytes─▶ message ─Request─▶ session ─start, update, stop─▶ Rings: whoever drives them
+//!             ◀───────── bytes ◀───────── Reply ◀──────┘ └─▶ memory, log, inflight: what is shared with them
 //! ```
 //!
+//! [`backend`] ties the knot for one connection; a port that loses it waits for the next one, with everything anew.
+//!
 //! A front-end is as little trusted as its guest. What contradicts itself is refused by name, which ends that
-//! connection and nothing else; what it can do to the memory that it shares with us, `mapping` survives.
+//! connection and nothing else; what it can do to the memory that it shares with us, [`mapping`] survives.
 //!
 //! The protocol is QEMU's docs/interop/vhost-user.rst, cited by its section headings.
 
 pub mod backend;
+mod code;
 pub mod features;
 pub mod front;
 pub mod inflight;
@@ -24,3 +27,4 @@ pub mod memory;
 pub mod message;
 pub mod session;
 pub mod socket;
+pub mod vring;

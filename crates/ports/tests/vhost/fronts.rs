@@ -10,8 +10,9 @@ use ports::vhost::features::{Features, ProtocolFeatures};
 use ports::vhost::front::{FrontConfig, FrontEnd, FrontError};
 use ports::vhost::inflight::Tracked;
 use ports::vhost::message::{Code, Request};
-use ports::vhost::session::{Base, Offer, Rings, Shared, Turn, Vring};
+use ports::vhost::session::{Offer, Rings, Shared};
 use ports::vhost::socket::Connection;
+use ports::vhost::vring::{Base, Turn, Vring};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 

@@ -5,8 +5,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ports::vhost::backend::{Backend, Ended};
-use ports::vhost::session::{Kick, Offer};
+use ports::vhost::session::Offer;
 use ports::vhost::socket::{Access, Listener};
+use ports::vhost::vring::Kick;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::recorder::Recorder;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use ports::vhost::message::{Message, Region, Reply, Request, Table};
-use ports::vhost::session::{Base, News, Offer, Refusal, Rings, Session, Shared, Vring};
+use ports::vhost::session::{News, Offer, Refusal, Rings, Session, Shared};
+use ports::vhost::vring::{Base, Vring};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 /// Remembers, and makes sure that what it is told makes sense.

@@ -3,7 +3,8 @@
 //! Recorded with `examples/vhost_transcript.rs`.
 
 use ports::vhost::message::{Addresses, Message, Region, Request};
-use ports::vhost::session::{Base, Need, Session, Turn};
+use ports::vhost::session::{Need, Session};
+use ports::vhost::vring::{Base, Turn};
 use units::Mac;
 
 use crate::recorder::{Recorder, ask, demand, session, table, tell};
