@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::message::Message;
+use super::message::{Message, Reply};
 use super::session::{News, Offer, Refusal, Rings, Session};
 use super::socket::{Connection, ConnectionError, Received};
 
@@ -51,7 +51,17 @@ impl<R: Rings> Backend<R> {
             };
             let message = Message::parse(&frame.header, frame.payload, frame.fds.len());
             let message = message.map_err(ConnectionError::from)?;
-            let outcome = self.session.handle(message, frame.fds)?;
+            let outcome = match self.session.handle(message, frame.fds) {
+                Ok(outcome) => outcome,
+                Err(refusal) => {
+                    let code = message.request.code();
+                    if message.need_reply && !code.is_answered() {
+                        // So that it need not guess. Whether it still listens makes no difference.
+                        let _ = self.connection.send(Reply::Number(code, 1).emit(), Vec::new());
+                    }
+                    return Err(refusal.into());
+                }
+            };
             outcome.news.into_iter().for_each(&mut heard);
             if let Some((reply, fd)) = outcome.reply {
                 self.connection.send(reply.emit(), fd.into_iter().collect())?;

@@ -11,7 +11,7 @@ use ports::vhost::front::{FrontConfig, FrontEnd, FrontError};
 use ports::vhost::inflight::Tracked;
 use ports::vhost::message::{Code, Request};
 use ports::vhost::session::{Offer, Rings, Shared};
-use ports::vhost::socket::Connection;
+use ports::vhost::socket::{Connection, ConnectionError};
 use ports::vhost::vring::{Base, Turn, Vring};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -241,8 +241,10 @@ fn a_front_end_says_what_is_wrong() {
     front.connect(ours).unwrap();
     assert!(matches!(front.ask(Request::NetSetMtu(1)), Err(FrontError::Refused(Code::NetSetMtu, 1))));
     let request = Request::SetVringNum { index: 4, size: 1 };
-    assert!(matches!(front.ask(request), Err(FrontError::Closed(Code::SetVringNum))));
+    assert!(matches!(front.ask(request), Err(FrontError::Refused(Code::SetVringNum, 1))));
     assert!(matches!(back.join().unwrap().ended, Ended::Refused(_)));
+    let answer = front.ask(Request::GetFeatures);
+    assert!(matches!(answer, Err(FrontError::Connection(ConnectionError::Broken { .. }))), "{answer:?}");
 
     let mut hasty = FrontEnd::new(FrontConfig { timeout: Duration::ZERO, ..config(split()) }).unwrap();
     let (ours, _silent) = socketpair();
