@@ -1,4 +1,5 @@
-//! A real QEMU. Its guest is the network card's own boot program (iPXE), which has a driver: no kernel is needed.
+//! A real QEMU. Its guest is the network card's own boot program (iPXE), which has a driver: no kernel is needed. It asks
+//! for an address some times, gives up, and is booted again.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command, Stdio};
@@ -39,18 +40,25 @@ fn accept(listener: &Listener, deadline: Instant) -> Backend<Recorder> {
     }
 }
 
-/// Serves until both rings run and the guest has told twice that it sends: the first kick is QEMU's own.
+/// Serves until both rings run.
+fn until_started(backend: &mut Backend<Recorder>, deadline: Instant) {
+    backend.serve(|_| {}).unwrap();
+    while backend.session().parts().0.running.len() < 2 {
+        until(deadline, &[backend.as_fd()]);
+        backend.serve(|_| {}).unwrap();
+    }
+}
+
+/// Serves until the guest has told twice that it sends: the first kick is QEMU's own.
 fn until_it_sends(backend: &mut Backend<Recorder>, deadline: Instant) {
     let mut kicks = 0;
     while kicks < 2 {
-        backend.serve(|_| {}).unwrap();
-        let running = &backend.session().parts().0.running;
-        let (2, Some(Kick::Fd(kick))) = (running.len(), running.get(&1).map(|ring| ring.kick.clone())) else {
-            until(deadline, &[backend.as_fd()]);
-            continue;
+        until_started(backend, deadline);
+        let Kick::Fd(kick) = backend.session().parts().0.running[&1].kick.clone() else {
+            panic!("no descriptor")
         };
         until(deadline, &[backend.as_fd(), kick.as_fd()]);
-        // QEMU has the kick made so that reading it never waits.
+        // It never waits.
         if rustix::io::read(&kick, &mut [0; 8]).is_ok() {
             kicks += 1;
         }
@@ -63,7 +71,10 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
     let path = folder.path().join("port");
     let listener = Listener::bind(&path, Access::Owner).unwrap();
     let mut qemu = Command::new("qemu-system-x86_64");
-    qemu.args("-M q35 -accel tcg -m 64 -nodefaults -no-user-config -display none -boot n".split(' '));
+    qemu.args(
+        "-M q35 -accel tcg -m 64 -nodefaults -no-user-config -display none -boot n,reboot-timeout=100"
+            .split(' '),
+    );
     qemu.args("-object memory-backend-memfd,id=m0,size=64M,share=on -numa node,memdev=m0".split(' '));
     // QEMU 7.2 dies under TCG if the card has interrupt vectors.
     qemu.args(["-netdev", "vhost-user,id=n0,chardev=c0"]);
@@ -73,7 +84,7 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
     let qemu =
         Qemu(qemu.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("qemu-system-x86 is installed"));
 
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(300);
     let mut backend = accept(&listener, deadline);
     until_it_sends(&mut backend, deadline);
     let memory: u64 = backend.session().shared().memory.regions().map(|region| region.size).sum();
@@ -82,7 +93,7 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
     // As if the switch were started anew.
     drop(backend);
     let mut backend = accept(&listener, deadline);
-    until_it_sends(&mut backend, deadline);
+    until_started(&mut backend, deadline);
 
     drop(qemu);
     let ended = loop {
