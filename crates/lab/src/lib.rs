@@ -21,6 +21,7 @@ mod cable;
 mod counters;
 mod endpoint;
 mod error;
+pub mod guest;
 mod home;
 mod lab;
 mod ovs;
