@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use lab::guest::{Guest, GuestError, GuestSpec, Image, Kernel, Nic, Socket};
+use lab::guest::{Features, Guest, GuestError, GuestSpec, Image, Kernel, Nic, Socket};
 use ports::spawn;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -169,13 +169,27 @@ fn guests_talk_through_a_vhost_user_switch() {
     let specs = [("a", Socket::Listens(first.clone()), 1), ("b", Socket::Connects(second), 2)];
     let guests = specs.map(|(name, socket, number)| {
         let mut nic = Nic::new(Mac::local(number), socket);
-        nic.addresses = vec![
-            format!("10.0.0.{number}/24").parse().unwrap(),
-            format!("fd00::{number}/64").parse().unwrap(),
-        ];
+        let addresses = [format!("10.0.0.{number}/24"), format!("fd00::{number}/64")];
+        nic.addresses = addresses.map(|address| address.parse().unwrap()).into();
+        if name == "b" {
+            nic.features = Features {
+                packed: true,
+                event_index: false,
+                indirect_descriptors: false,
+                ..Features::default()
+            };
+            nic.mtu = Some(1400);
+        }
         Guest::start(image(), GuestSpec { nics: vec![nic], ..GuestSpec::new(name) }).unwrap()
     });
     let [a, b] = guests.map(|guest| guest.ready().unwrap());
+
+    // Each got what it asked for: packed virtqueues, an index of events, indirect descriptors (virtio 1.2 §6).
+    for (guest, expected, mtu) in [(&a, ['0', '1', '1'], "1500\n"), (&b, ['1', '0', '0'], "1400\n")] {
+        let bits = said(guest, &["cat", "/sys/class/net/eth0/device/features"]);
+        assert_eq!([34, 29, 28].map(|bit| bits.chars().nth(bit).unwrap()), expected, "{bits}");
+        assert_eq!(said(guest, &["cat", "/sys/class/net/eth0/mtu"]), mtu);
+    }
 
     for to in ["10.0.0.2", "fd00::2"] {
         let report = said(&a, &["ping", "-c", "3", "-i", "0.1", to]);

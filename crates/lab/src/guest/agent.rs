@@ -38,7 +38,7 @@ pub fn serve() -> io::Result<()> {
                 Kind::Start => match start(&bytes) {
                     Ok(mut child) => {
                         let (input, inputs) = mpsc::channel();
-                        lock(&programs).insert(program, Program { pid: pid(&child), input });
+                        lock(&programs).insert(program, Program { pid: pid(&child), input: Some(input) });
                         let mut stdin = child.stdin.take().expect("its stdin is a pipe");
                         // A program may read late, or never: nobody else waits for it.
                         scope.spawn(move || {
@@ -49,16 +49,9 @@ pub fn serve() -> io::Result<()> {
                     }
                     Err(error) => host.say(program, Kind::Refused, error.to_string())?,
                 },
-                Kind::Input if bytes.is_empty() => {
-                    // The far end of the channel is what keeps its stdin open.
-                    if let Some(program) = lock(&programs).get_mut(&program) {
-                        program.input = mpsc::channel().0;
-                    }
-                }
                 Kind::Input => {
-                    if let Some(program) = lock(&programs).get(&program) {
-                        // It may have closed its stdin, as it may at any shell.
-                        let _ = program.input.send(bytes);
+                    if let Some(program) = lock(&programs).get_mut(&program) {
+                        program.read(bytes);
                     }
                 }
                 Kind::Kill => {
@@ -78,7 +71,20 @@ pub fn serve() -> io::Result<()> {
 struct Program {
     /// Its process and its group. While it is listed here it is not reaped, so nobody else has this number.
     pid: Pid,
-    input: Sender<Vec<u8>>,
+    /// While it is there, its stdin is open.
+    input: Option<Sender<Vec<u8>>>,
+}
+
+impl Program {
+    /// Gives it more to read; nothing is the end of it.
+    fn read(&mut self, bytes: Vec<u8>) {
+        if bytes.is_empty() {
+            self.input = None;
+        } else if let Some(input) = &self.input {
+            // It may have closed its stdin.
+            let _ = input.send(bytes);
+        }
+    }
 }
 
 /// The host at the other end.

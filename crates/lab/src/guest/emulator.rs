@@ -43,16 +43,16 @@ impl Emulator {
         let (tell, told) = mpsc::channel();
         // It dies with the thread that started it: this one, which has nothing else to do, and not the caller's.
         let keeper = thread::spawn(move || {
-            let child = spawn::dies_with_parent(&mut command).spawn();
-            // And with it our copies of QEMU's ends of its channels, whose other ends shall notice when it ends.
+            let started = spawn::dies_with_parent(&mut command).spawn();
+            // And with it our copies of QEMU's ends of its channels: the other ends notice when it ends.
             drop(command);
-            let told = child.map(|child| (Process::of(child.id()), child));
-            let (report, child) = match told {
-                Ok((process, child)) => (Ok(process), Some(child)),
-                Err(error) => (Err(error), None),
-            };
-            let _ = tell.send(report);
-            let _ = child.map(|mut child| child.wait());
+            match started {
+                Ok(mut child) => {
+                    let _ = tell.send(Ok(Process::of(child.id())));
+                    let _ = child.wait();
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            }
         });
         let process = told.recv().expect("the keeper tells").map_err(GuestError::system("start QEMU"))?;
         Ok(Self { process, keeper: Some(keeper), log, sockets })

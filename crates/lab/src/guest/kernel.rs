@@ -163,3 +163,24 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>, LabError> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_fetched_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let kernel = Kernel { directory: cache.path().join("kernel") };
+        fs::create_dir(&kernel.directory).unwrap();
+        fs::write(kernel.image(), "ours").unwrap();
+        fs::write(kernel.directory.join(BUILT_IN), "kernel/drivers/virtio/virtio.ko\n").unwrap();
+        for name in MODULES.iter().filter(|name| **name != "virtio") {
+            assert!(!kernel.is_complete(), "{name} is not there yet");
+            fs::write(kernel.module(name), "").unwrap();
+        }
+        let fetched = Kernel::fetch(cache.path()).unwrap();
+        assert_eq!(fs::read(fetched.image()).unwrap(), b"ours");
+        assert_eq!(fetched.modules().count(), MODULES.len() - 1, "one is within the kernel");
+    }
+}

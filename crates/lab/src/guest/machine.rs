@@ -82,6 +82,10 @@ impl Guest {
     }
 
     /// Starts a program. What it is to read is written by [`Running::write`].
+    ///
+    /// # Panics
+    ///
+    /// If its arguments are longer than a mebibyte.
     pub fn spawn<A: AsRef<OsStr>>(&self, command: &[A]) -> Running<'_> {
         self.machine.spawn(command)
     }
@@ -184,7 +188,7 @@ impl Running<'_> {
         }))
     }
 
-    /// Waits for its end, and returns all that it has said.
+    /// Waits for its end and that of whoever else has its stdout or stderr, and returns all that was said there.
     ///
     /// # Errors
     ///

@@ -63,9 +63,13 @@ impl Message {
     }
 
     /// Sends it, in one piece.
+    ///
+    /// # Panics
+    ///
+    /// If it is longer than any may be.
     pub(super) fn write(&self, mut channel: impl Write) -> io::Result<()> {
-        let length = u32::try_from(self.bytes.len()).ok().filter(|length| *length <= LONGEST);
-        let length = length.ok_or(io::ErrorKind::InvalidInput)?;
+        let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        assert!(length <= LONGEST, "a message of {length} bytes; {LONGEST} is the most");
         let mut whole = Vec::with_capacity(9 + self.bytes.len());
         whole.extend(self.program.to_le_bytes());
         whole.push(self.kind as u8);
