@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::guest::{Features, Guest, GuestError, GuestSpec, Image, Kernel, Nic, Socket};
 use ports::spawn;
@@ -92,8 +92,7 @@ fn a_paused_guest_goes_on_where_it_was() {
     if !is_here("qemu-system-x86_64") {
         return;
     }
-    let spec = GuestSpec { patience: Duration::from_secs(20), ..GuestSpec::new("guest") };
-    let guest = Guest::boot(image(), spec).unwrap();
+    let guest = Guest::boot(image(), GuestSpec::new("guest")).unwrap();
     let status = || guest.qmp("query-status", serde_json::json!({})).unwrap()["status"].clone();
     guest.pause().unwrap();
     assert_eq!(status(), "paused");
@@ -128,9 +127,15 @@ fn what_a_guest_said_last_is_told_with_its_end() {
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("a.sock");
     let nics = vec![Nic::new(Mac::local(1), Socket::Listens(socket.clone()))];
-    let spec = GuestSpec { nics, patience: Duration::from_millis(500), ..GuestSpec::new("lonely") };
-    let error = Guest::boot(image(), spec).err().unwrap().to_string();
-    assert!(error.contains("did not boot within") && error.contains("waiting for connection"), "{error}");
+    let spec = GuestSpec { nics, patience: Duration::from_secs(1), ..GuestSpec::new("lonely") };
+    let booting = Guest::start(image(), spec).unwrap();
+    let begun = Instant::now();
+    while !socket.exists() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::yield_now();
+    }
+    assert!(socket.exists());
+    let error = booting.ready().err().unwrap().to_string();
+    assert!(error.contains("guest `lonely` did not boot within 1 s"), "{error}");
     assert!(!socket.exists());
 }
 

@@ -19,7 +19,8 @@ pub struct GuestSpec {
     pub vcpus: u16,
     /// Its network interfaces: `eth0`, `eth1`, …
     pub nics: Vec<Nic>,
-    /// How long it may take to boot, and a program to end or to say the next line.
+    /// How long it may take to boot, and a program to end or to say the next line: where others have the processors,
+    /// an emulated guest may stand still for half a minute.
     pub patience: Duration,
 }
 
@@ -75,7 +76,7 @@ impl GuestSpec {
             memory_mib: 96,
             vcpus: 1,
             nics: Vec::new(),
-            patience: Duration::from_secs(60),
+            patience: Duration::from_secs(180),
         }
     }
 
