@@ -15,18 +15,18 @@ use crate::{Endpoint, LabError, LabSpec, SwitchKind};
 
 /// Starts an agent with a port for each endpoint, and waits until frames flow.
 pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
-    let socket = socket(&site.directory);
+    let socket = socket(&site.ground.directory);
     let endpoints = site.endpoints.iter().map(|(endpoint, _)| *endpoint);
     let config = host_config(site.spec, endpoints, &socket);
-    let file = site.directory.join("host.toml");
+    let file = site.ground.directory.join("host.toml");
     let text = toml::to_string(&config).expect("every value of a host's declaration can be written as TOML");
     fs::write(&file, text).map_err(LabError::file(&file))?;
 
     let mut command = Command::new(ourselves()?);
     command.arg("agent").arg("-c").arg(&file);
-    let agent = Program::start(site, "agent", command)?;
+    let agent = Program::start(&site.ground, "agent", command)?;
     let client = Client::new(&socket)?;
-    agent.wait_until(site, || Ok(client.ready()?))
+    agent.wait_until(&site.ground, || Ok(client.ready()?))
 }
 
 /// Where a lab's agent listens.

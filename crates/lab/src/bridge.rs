@@ -11,7 +11,7 @@ pub(crate) const SWITCH: &str = "switch";
 
 /// Makes a bridge whose ports are the endpoints' cables.
 pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
-    let mut netlink = Netlink::open_in(&site.switch)?;
+    let mut netlink = Netlink::open_in(&site.ground.switch)?;
     netlink.add_bridge(SWITCH)?;
     let bridge = netlink.index(SWITCH)?;
     let offload = if site.spec.offload { Offload::On } else { Offload::Off };

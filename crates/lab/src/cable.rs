@@ -31,7 +31,7 @@ pub(crate) enum Offload {
 /// Connects every endpoint to a device of its name in the switch's namespace; all are up.
 pub(crate) fn lay(site: &Site<'_>, netlink: &mut Netlink, offload: Offload) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {
-        site.check_interrupted()?;
+        site.ground.check_interrupted()?;
         // One queue each way keeps a flow's frames in order.
         netlink.add_veth(&endpoint.name, INTERFACE, 1)?;
         netlink.change_link(INTERFACE, LinkChange { namespace: Some(namespace), ..Default::default() })?;

@@ -38,7 +38,7 @@ pub(crate) fn make_switch_namespace(name: &str) -> Result<Namespace, LabError> {
 /// Gives endpoints whose interfaces are there the rest of what they asked for.
 pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {
-        site.check_interrupted()?;
+        site.ground.check_interrupted()?;
         let mut netlink = Netlink::open_in(namespace)?;
         let link = netlink.index(INTERFACE)?;
         if site.spec.static_addresses {

@@ -35,13 +35,22 @@ pub struct Lab {
     ours: bool,
 }
 
+/// Where a switch's programs run.
+#[derive(Debug)]
+pub(crate) struct Ground<'a> {
+    /// Their files, logs and sockets.
+    pub(crate) directory: PathBuf,
+    /// Their network namespace.
+    pub(crate) switch: Namespace,
+    /// Whether whoever waits for them wants no more.
+    pub(crate) interrupted: &'a AtomicBool,
+}
+
 /// Where a lab is being built.
 pub(crate) struct Site<'a> {
-    pub(crate) directory: PathBuf,
+    pub(crate) ground: Ground<'a>,
     pub(crate) spec: &'a LabSpec,
-    pub(crate) switch: Namespace,
     pub(crate) endpoints: Vec<(&'a Endpoint, Namespace)>,
-    pub(crate) interrupted: &'a AtomicBool,
 }
 
 impl Lab {
@@ -168,15 +177,14 @@ impl Lab {
     }
 
     fn build(&self, interrupted: &AtomicBool) -> Result<(), LabError> {
-        let mut site = Site {
+        let ground = Ground {
             directory: self.directory(),
-            spec: self.spec(),
             switch: endpoint::make_switch_namespace(&self.home.switch_netns(self.id()))?,
-            endpoints: Vec::new(),
             interrupted,
         };
+        let mut site = Site { ground, spec: self.spec(), endpoints: Vec::new() };
         for endpoint in self.endpoints() {
-            site.check_interrupted()?;
+            site.ground.check_interrupted()?;
             site.endpoints.push((endpoint, endpoint::make_namespace(&endpoint.netns)?));
         }
         match self.spec().switch {
@@ -185,7 +193,7 @@ impl Lab {
             SwitchKind::ZovnLossy | SwitchKind::Zovn => agent::up(&site)?,
         }
         endpoint::finish(&site)?;
-        site.check_interrupted()
+        site.ground.check_interrupted()
     }
 }
 
@@ -198,7 +206,7 @@ impl Drop for Lab {
     }
 }
 
-impl Site<'_> {
+impl Ground<'_> {
     pub(crate) fn check_interrupted(&self) -> Result<(), LabError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
     }

@@ -13,46 +13,32 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ports::netlink::Netlink;
+use units::Mac;
 
 use crate::LabError;
 use crate::bridge::SWITCH;
 use crate::cable::{self, Offload};
-use crate::lab::Site;
-use crate::program::{Program, find, run};
+use crate::lab::{Ground, Site};
+use crate::program::{Program, find, first, run};
 
 const PACKAGE: &str = "openvswitch-switch";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
+/// An Open vSwitch of our own: what configures and asks it. Its daemons end with the ground that they run on.
+#[derive(Debug)]
+pub(crate) struct OpenVSwitch {
+    directory: PathBuf,
+    vsctl: PathBuf,
+    appctl: PathBuf,
+}
+
 /// Starts Open vSwitch with a bridge whose ports are the endpoints' cables.
 pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
-    let [tool, server, vswitchd, vsctl, appctl] = programs()?;
-    cable::lay(site, &mut Netlink::open_in(&site.switch)?, Offload::Off)?;
+    let [_, _, vswitchd, ..] = programs()?;
+    cable::lay(site, &mut Netlink::open_in(&site.ground.switch)?, Offload::Off)?;
 
-    let here = site.directory.as_path();
-    let (database, socket) = (here.join("conf.db"), here.join("db.sock"));
-    let remote = format!("unix:{}", socket.display());
-    run(command(tool, here).arg("create").arg(&database).arg(SCHEMA))?;
-
-    let mut command_line = daemon(server, here);
-    command_line
-        .arg(&database)
-        .arg(format!("--remote=p{remote}"))
-        .arg(unixctl(&here.join("ovsdb-server.ctl")));
-    let server = Program::start(site, "ovsdb-server", command_line)?;
-    server.wait_until(site, || Ok(socket.exists()))?;
-    let configure = || {
-        let mut configure = command(vsctl.clone(), here);
-        configure.arg(format!("--db={remote}")).arg("--timeout=20");
-        configure
-    };
-    run(configure().args(["--no-wait", "init"]))?;
-
-    let mut command_line = daemon(vswitchd, here);
-    command_line.arg(&remote).arg(unixctl(&control(here)));
-    let vswitchd = Program::start(site, "ovs-vswitchd", command_line)?;
-    vswitchd.wait_until(site, || Ok(control(here).exists()))?;
-    // Returns once the daemon has done it all.
-    let mut bridge = configure();
+    let switch = OpenVSwitch::start(&site.ground, vswitchd, &[])?;
+    let mut bridge = switch.configure();
     bridge.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
     // Without this it takes away every queue that it did not make itself.
     bridge.args(["--", "--id=@hands-off", "create", "qos", "type=linux-noop"]);
@@ -63,9 +49,7 @@ pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
     run(&mut bridge)?;
     if site.spec.static_addresses {
         for (endpoint, _) in &site.endpoints {
-            let mac = endpoint.mac.to_string();
-            // Port and address, in VLAN 0: untagged.
-            run(ask(&appctl, here).args(["fdb/add", SWITCH, &endpoint.name, "0", &mac]))?;
+            switch.pin(&endpoint.name, endpoint.mac)?;
         }
     }
     Ok(())
@@ -87,36 +71,88 @@ pub(crate) fn programs() -> Result<[PathBuf; 5], LabError> {
 ///
 /// What the ports' devices received and the datapath did not was dropped in front of it, by a full packet socket.
 pub(crate) fn received(directory: &Path) -> Result<u64, LabError> {
-    let [.., appctl] = programs()?;
-    let said = run(ask(&appctl, directory).arg("dpif-netdev/pmd-stats-show"))?;
-    let counts = said.lines().filter_map(|line| line.trim().strip_prefix("packets received:"));
-    Ok(counts.filter_map(|count| count.trim().parse::<u64>().ok()).sum())
+    let [.., vsctl, appctl] = programs()?;
+    let switch = OpenVSwitch { directory: directory.to_owned(), vsctl, appctl };
+    Ok(sum(&switch.threads()?, "packets received:"))
 }
 
-/// A command of Open vSwitch's that keeps its files in the lab's directory.
-fn command(program: PathBuf, directory: &Path) -> Command {
-    let mut command = Command::new(program);
-    for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+/// Adds up what the datapath's threads say behind `name`, as far as each begins with a number.
+pub(crate) fn sum(threads: &str, name: &str) -> u64 {
+    let said = threads.lines().filter_map(|line| line.trim().strip_prefix(name));
+    said.filter_map(|said| said.split_ascii_whitespace().next()?.parse::<u64>().ok()).sum()
+}
+
+impl OpenVSwitch {
+    /// Starts both daemons; `settings` of the database are there before the second reads them.
+    pub(crate) fn start(
+        ground: &Ground<'_>,
+        vswitchd: PathBuf,
+        settings: &[String],
+    ) -> Result<Self, LabError> {
+        let [tool, server, _, vsctl, appctl] = programs()?;
+        let here = ground.directory.as_path();
+        let switch = Self { directory: here.to_owned(), vsctl, appctl };
+        let database = here.join("conf.db");
+        run(at_home(Command::new(tool), here).arg("create").arg(&database).arg(SCHEMA))?;
+
+        let mut command_line = at_home(first(&server), here);
+        command_line
+            .arg(&database)
+            .arg(format!("--remote=p{}", switch.remote()))
+            .arg(unixctl(&here.join("ovsdb-server.ctl")));
+        let server = Program::start(ground, "ovsdb-server", command_line)?;
+        server.wait_until(ground, || Ok(switch.socket().exists()))?;
+        let mut setup = switch.configure();
+        setup.args(["--no-wait", "init"]);
+        if !settings.is_empty() {
+            setup.args(["--", "set", "Open_vSwitch", "."]).args(settings);
+        }
+        run(&mut setup)?;
+
+        let mut command_line = at_home(first(&vswitchd), here);
+        command_line.arg(switch.remote()).arg(unixctl(&control(here)));
+        let vswitchd = Program::start(ground, "ovs-vswitchd", command_line)?;
+        vswitchd.wait_until(ground, || Ok(control(here).exists()))?;
+        Ok(switch)
+    }
+
+    /// A change of the database: it returns once the daemon has done it all.
+    pub(crate) fn configure(&self) -> Command {
+        let mut configure = at_home(Command::new(&self.vsctl), &self.directory);
+        configure.arg(format!("--db={}", self.remote())).arg("--timeout=20");
+        configure
+    }
+
+    /// Tells the bridge behind which port an address is, in VLAN 0: untagged.
+    pub(crate) fn pin(&self, port: &str, address: Mac) -> Result<(), LabError> {
+        run(self.ask().args(["fdb/add", SWITCH, port, "0", &address.to_string()])).map(drop)
+    }
+
+    /// What the datapath's threads have counted.
+    pub(crate) fn threads(&self) -> Result<String, LabError> {
+        run(self.ask().arg("dpif-netdev/pmd-stats-show"))
+    }
+
+    fn ask(&self) -> Command {
+        let mut command = at_home(Command::new(&self.appctl), &self.directory);
+        command.arg("-t").arg(control(&self.directory));
+        command
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.join("db.sock")
+    }
+
+    fn remote(&self) -> String {
+        format!("unix:{}", self.socket().display())
+    }
+}
+
+/// Has a command of Open vSwitch's, or of the DPDK within, keep its files in the lab's directory.
+fn at_home(mut command: Command, directory: &Path) -> Command {
+    for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
         command.env(variable, directory);
     }
-    command
-}
-
-/// The daemons' priority: what Debian's own scripts give them, and zovn's agent its thread.
-const NICE: i32 = -10;
-
-/// Every frame waits for the daemons: they go first, as zovn's thread does.
-fn daemon(program: PathBuf, directory: &Path) -> Command {
-    let ours = rustix::process::getpriority_process(None).unwrap_or(0);
-    let mut daemon = command("nice".into(), directory);
-    // `nice` adds to what we run at.
-    daemon.arg("-n").arg((NICE - ours).to_string()).arg(program);
-    daemon
-}
-
-fn ask(appctl: &Path, directory: &Path) -> Command {
-    let mut command = command(appctl.to_owned(), directory);
-    command.arg("-t").arg(control(directory));
     command
 }
 

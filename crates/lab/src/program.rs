@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,13 +12,17 @@ use ports::spawn;
 
 use crate::LabError;
 use crate::home::PROCESSES;
-use crate::lab::Site;
+use crate::lab::Ground;
 use crate::process::Process;
 
 /// How long a program may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The priority of a switch's programs: what Debian's own scripts give Open vSwitch, and zovn's agent its thread.
+const NICE: i32 = -10;
+
 /// A program that was started and outlives us.
+#[derive(Debug)]
 pub(crate) struct Program {
     what: &'static str,
     process: Option<Process>,
@@ -28,16 +32,20 @@ pub(crate) struct Program {
 impl Program {
     /// Starts a program inside the switch's namespace. It stays when this process ends, and a terminal's Ctrl-C
     /// does not reach it.
-    pub(crate) fn start(site: &Site<'_>, what: &'static str, mut command: Command) -> Result<Self, LabError> {
-        let log = site.directory.join(format!("{what}.log"));
+    pub(crate) fn start(
+        ground: &Ground<'_>,
+        what: &'static str,
+        mut command: Command,
+    ) -> Result<Self, LabError> {
+        let log = ground.directory.join(format!("{what}.log"));
         let file = File::create(&log).map_err(LabError::file(&log))?;
         let copy = file.try_clone().map_err(LabError::file(&log))?;
-        spawn::inside(&mut command, crate::lab::open(&site.switch.path().to_string_lossy())?);
+        spawn::inside(&mut command, crate::lab::open(&ground.switch.path().to_string_lossy())?);
         command.stdin(Stdio::null()).stdout(file).stderr(copy).process_group(0);
         let child = command.spawn().map_err(LabError::kernel(format!("start {what}")))?;
         // One that has ended already is not there to be recorded; waiting for it will tell.
         let process = Process::of(child.id());
-        let book = site.directory.join(PROCESSES);
+        let book = ground.directory.join(PROCESSES);
         process.map_or(Ok(()), |process| process.record(&book, what)).map_err(LabError::file(&book))?;
         Ok(Self { what, process, log })
     }
@@ -45,12 +53,12 @@ impl Program {
     /// Waits until the program is ready for its users.
     pub(crate) fn wait_until(
         &self,
-        site: &Site<'_>,
+        ground: &Ground<'_>,
         mut ready: impl FnMut() -> Result<bool, LabError>,
     ) -> Result<(), LabError> {
         let begun = Instant::now();
         while !ready()? {
-            site.check_interrupted()?;
+            ground.check_interrupted()?;
             if !self.process.is_some_and(Process::is_alive) {
                 return Err(LabError::Program { program: self.what.into(), said: self.last_words() });
             }
@@ -66,6 +74,15 @@ impl Program {
     fn last_words(&self) -> String {
         last_line(&fs::read_to_string(&self.log).unwrap_or_default())
     }
+}
+
+/// A command for whose program every frame waits: it goes first, as zovn's thread does.
+pub(crate) fn first(program: &Path) -> Command {
+    let ours = rustix::process::getpriority_process(None).unwrap_or(0);
+    let mut command = Command::new("nice");
+    // `nice` adds to what we run at.
+    command.arg("-n").arg((NICE - ours).to_string()).arg(program);
+    command
 }
 
 /// Runs a program to its end and returns what it printed.
