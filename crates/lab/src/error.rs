@@ -118,6 +118,17 @@ pub enum LabError {
         /// The end of what it said.
         said: String,
     },
+    /// The kernel has no place for huge pages.
+    #[error(
+        "the kernel gathered {got} of {wanted} huge pages of 2 MiB: free some memory, or have the kernel put what is \
+         free together (echo 1 > /proc/sys/vm/compact_memory), and try again"
+    )]
+    Hugepages {
+        /// How many were asked for.
+        wanted: u64,
+        /// How many there were.
+        got: u64,
+    },
     /// The agent does not answer.
     #[error("the lab's agent does not answer: {0}")]
     Agent(#[from] api::ClientError),

@@ -6,6 +6,7 @@
 //!     ├── lab.json       what it is
 //!     ├── owner          the process that will remove it, while one means to
 //!     ├── processes/     the switch's programs, and what runs inside by `zovn lab exec`
+//!     ├── hugepages      how many huge pages were added to the machine's
 //!     └── …              the switch's own files and logs
 //! ```
 //!
@@ -23,11 +24,15 @@ use ports::netlink::Netlink;
 use ports::netns::{self, Namespace};
 use serde::{Deserialize, Serialize};
 
+use crate::hugepages::give_back;
 use crate::process::{Process, identity};
 use crate::{Endpoint, LabError, LabSpec};
 
 /// Where a lab's processes are written down.
 pub(crate) const PROCESSES: &str = "processes";
+
+/// Where a lab's huge pages are written down.
+pub(crate) const HUGEPAGES: &str = "hugepages";
 
 /// What a process is called that is not the switch's.
 pub(crate) const GUEST: &str = "guest";
@@ -136,6 +141,7 @@ impl Home {
         for netns in namespaces {
             outcome = outcome.and(delete(&netns));
         }
+        outcome = outcome.and(give_back(&directory.join(HUGEPAGES)));
         // The record goes last: what could not be removed is found again.
         if outcome.is_ok() {
             match fs::remove_dir_all(&directory) {
@@ -148,12 +154,23 @@ impl Home {
         outcome
     }
 
-    /// Opens the books for a new lab that belongs to this process: from here on it can be found and removed.
+    /// Opens the books for a new lab that belongs to this process, and says what it is.
     pub(crate) fn enroll(&self, spec: &LabSpec) -> Result<Record, LabError> {
+        let id = self.open_books(&spec.name)?;
+        let written = self.write_down(&id, spec);
+        if written.is_err() {
+            let _ = fs::remove_dir_all(self.directory_of(&id));
+        }
+        written
+    }
+
+    /// Opens the books for something new that belongs to this process: from here on it can be found and removed by the
+    /// id that this returns.
+    pub(crate) fn open_books(&self, name: &str) -> Result<String, LabError> {
         fs::create_dir_all(&self.directory).map_err(LabError::file(&self.directory))?;
         let taken = self.ids()?;
         let id = loop {
-            let id = format!("{:04x}", RandomState::new().hash_one(&spec.name) & 0xffff);
+            let id = format!("{:04x}", RandomState::new().hash_one(name) & 0xffff);
             if taken.contains(&id) {
                 continue;
             }
@@ -164,23 +181,24 @@ impl Home {
                 Err(error) => return Err(LabError::file(&self.directory_of(&id))(error)),
             }
         };
-        let written = self.write_down(&id, spec);
-        if written.is_err() {
-            let _ = fs::remove_dir_all(self.directory_of(&id));
+        let directory = self.directory_of(&id);
+        let write = || {
+            let owner = Process::ourselves().ok_or(io::ErrorKind::NotFound)?;
+            fs::write(directory.join("owner"), serde_json::to_vec(&owner)?)?;
+            fs::create_dir(directory.join(PROCESSES))
+        };
+        if let Err(error) = write() {
+            let _ = fs::remove_dir_all(&directory);
+            return Err(LabError::file(&directory)(error));
         }
-        written
+        Ok(id)
     }
 
     fn write_down(&self, id: &str, spec: &LabSpec) -> Result<Record, LabError> {
         let directory = self.directory_of(id);
         let resolved = spec.resolve(&format!("{}-{id}", self.prefix))?;
         let record = Record { id: id.to_owned(), spec: spec.clone(), resolved };
-        let write = || {
-            let owner = Process::ourselves().ok_or(io::ErrorKind::NotFound)?;
-            fs::write(directory.join("owner"), serde_json::to_vec(&owner)?)?;
-            fs::create_dir(directory.join(PROCESSES))?;
-            fs::write(directory.join("lab.json"), serde_json::to_vec_pretty(&record)?)
-        };
+        let write = || fs::write(directory.join("lab.json"), serde_json::to_vec_pretty(&record)?);
         write().map_err(LabError::file(&directory))?;
         Ok(record)
     }

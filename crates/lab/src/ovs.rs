@@ -118,7 +118,7 @@ impl OpenVSwitch {
 
     /// A change of the database: it returns once the daemon has done it all.
     pub(crate) fn configure(&self) -> Command {
-        let mut configure = at_home(Command::new(&self.vsctl), &self.directory);
+        let mut configure = self.at_home(Command::new(&self.vsctl));
         configure.arg(format!("--db={}", self.remote())).arg("--timeout=20");
         configure
     }
@@ -133,8 +133,13 @@ impl OpenVSwitch {
         run(self.ask().arg("dpif-netdev/pmd-stats-show"))
     }
 
+    /// Has one of Open vSwitch's commands meet this one, not the host's.
+    pub(crate) fn at_home(&self, command: Command) -> Command {
+        at_home(command, &self.directory)
+    }
+
     fn ask(&self) -> Command {
-        let mut command = at_home(Command::new(&self.appctl), &self.directory);
+        let mut command = self.at_home(Command::new(&self.appctl));
         command.arg("-t").arg(control(&self.directory));
         command
     }

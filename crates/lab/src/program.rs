@@ -2,9 +2,10 @@
 
 use std::env;
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{ChildStdin, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,17 +38,37 @@ impl Program {
         what: &'static str,
         mut command: Command,
     ) -> Result<Self, LabError> {
+        command.stdin(Stdio::null());
+        Self::spawn(ground, what, command).map(|(program, _)| program)
+    }
+
+    /// The same for a program that is told over its standard input what to do: it ends with whoever holds the other end.
+    pub(crate) fn start_told(
+        ground: &Ground<'_>,
+        what: &'static str,
+        mut command: Command,
+    ) -> Result<(Self, ChildStdin), LabError> {
+        command.stdin(Stdio::piped());
+        let (program, input) = Self::spawn(ground, what, command)?;
+        Ok((program, input.expect("it was asked for")))
+    }
+
+    fn spawn(
+        ground: &Ground<'_>,
+        what: &'static str,
+        mut command: Command,
+    ) -> Result<(Self, Option<ChildStdin>), LabError> {
         let log = ground.directory.join(format!("{what}.log"));
         let file = File::create(&log).map_err(LabError::file(&log))?;
         let copy = file.try_clone().map_err(LabError::file(&log))?;
         spawn::inside(&mut command, crate::lab::open(&ground.switch.path().to_string_lossy())?);
-        command.stdin(Stdio::null()).stdout(file).stderr(copy).process_group(0);
-        let child = command.spawn().map_err(LabError::kernel(format!("start {what}")))?;
+        command.stdout(file).stderr(copy).process_group(0);
+        let mut child = command.spawn().map_err(LabError::kernel(format!("start {what}")))?;
         // One that has ended already is not there to be recorded; waiting for it will tell.
         let process = Process::of(child.id());
         let book = ground.directory.join(PROCESSES);
         process.map_or(Ok(()), |process| process.record(&book, what)).map_err(LabError::file(&book))?;
-        Ok(Self { what, process, log })
+        Ok((Self { what, process, log }, child.stdin.take()))
     }
 
     /// Waits until the program is ready for its users.
@@ -60,7 +81,7 @@ impl Program {
         while !ready()? {
             ground.check_interrupted()?;
             if !self.process.is_some_and(Process::is_alive) {
-                return Err(LabError::Program { program: self.what.into(), said: self.last_words() });
+                return Err(self.failed(self.last_words()));
             }
             if begun.elapsed() > PATIENCE {
                 let seconds = PATIENCE.as_secs();
@@ -71,8 +92,23 @@ impl Program {
         Ok(())
     }
 
+    /// Ends it. Returns once it is gone.
+    pub(crate) fn end(&self) -> io::Result<()> {
+        self.process.map_or(Ok(()), |process| process.stop(Duration::from_secs(5)))
+    }
+
+    /// All that it has said so far.
+    pub(crate) fn said(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Puts the program before what it said.
+    pub(crate) fn failed(&self, said: String) -> LabError {
+        LabError::Program { program: self.what.into(), said }
+    }
+
     fn last_words(&self) -> String {
-        last_line(&fs::read_to_string(&self.log).unwrap_or_default())
+        last_line(&self.said())
     }
 }
 

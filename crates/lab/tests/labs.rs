@@ -1,54 +1,22 @@
 //! Labs of real namespaces: what they promise about frames, queues and leftovers.
 
+mod common;
+
 use std::io::Write;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use lab::{Counters, EndpointSpec, Home, Lab, LabError, LabSpec, State, SwitchKind};
 use ports::netns::Namespace;
 use units::Rate;
 
-/// A home of the test's own, which leaves nothing behind even if the test fails.
-struct Place {
-    home: Home,
-    prefix: String,
-    directory: tempfile::TempDir,
-}
+use common::Place;
 
-impl Place {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let prefix = format!("zovn-t-{}-{number}", std::process::id());
-        let directory = tempfile::tempdir().unwrap();
-        Self { home: Home::new(directory.path(), &prefix), prefix, directory }
-    }
-
-    fn up(&self, spec: &LabSpec) -> Lab {
-        Lab::up_unless(spec, &self.home, &AtomicBool::new(false)).unwrap()
-    }
-
-    fn namespaces(&self) -> Vec<String> {
-        let mut names = Namespace::list().unwrap();
-        names.retain(|name| name.starts_with(&self.prefix));
-        names
-    }
-
-    fn assert_empty(&self) {
-        assert_eq!(self.namespaces(), [""; 0]);
-        assert_eq!(std::fs::read_dir(self.directory.path()).unwrap().count(), 0);
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        for found in self.home.list().unwrap_or_default() {
-            let _ = self.home.remove(&found.id);
-        }
-    }
+fn up(place: &Place, spec: &LabSpec) -> Lab {
+    Lab::up_unless(spec, &place.home, &AtomicBool::new(false)).unwrap()
 }
 
 fn spec(switch: SwitchKind, receiver: EndpointSpec) -> LabSpec {
@@ -85,7 +53,7 @@ fn socket(lab: &Lab, endpoint: &str, address: impl ToString) -> UdpSocket {
 fn frames_pass(switch: SwitchKind) {
     const FRAMES: u64 = 50;
     let place = Place::new();
-    let lab = place.up(&spec(switch, EndpointSpec::new("receiver")));
+    let lab = up(&place, &spec(switch, EndpointSpec::new("receiver")));
     let before = lab.counters().unwrap();
     let receiver = lab.endpoint("receiver").unwrap();
     for (to, any) in [
@@ -128,7 +96,7 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
     let mut spec = spec(switch, EndpointSpec::new("fast"));
     spec.endpoints[0].rate = rate(20_000_000);
     spec.endpoints.push(EndpointSpec { rate: rate(1_000_000), buffer: Some(8), ..EndpointSpec::new("slow") });
-    let lab = place.up(&spec);
+    let lab = up(&place, &spec);
     let outbox = socket(&lab, "sender", "0.0.0.0:0");
     // How many of a train arrive, how long that takes, and how many the queue drops.
     let send = |endpoint: &str| {
@@ -203,7 +171,7 @@ fn each_frame_of_a_large_segment_takes_a_place_in_a_bridges_queue() {
     spec.endpoints[1].initcwnd = Some(4);
     // No probe for a lost tail: nothing is sent again before its timer, which has 200 ms.
     spec.endpoints[1].sysctls = [("net.ipv4.tcp_early_retrans".into(), "0".into())].into();
-    let lab = place.up(&spec);
+    let lab = up(&place, &spec);
     let to = (lab.endpoint("receiver").unwrap().ipv4().unwrap(), 9000);
     let inside = |endpoint: &str| Namespace::open(&lab.endpoint(endpoint).unwrap().netns).unwrap();
     let _listener = inside("receiver").run(|| TcpListener::bind(to)).unwrap().unwrap();
@@ -230,7 +198,7 @@ fn open_vswitch_goes_first_as_zovn_does() {
         return;
     }
     let place = Place::new();
-    let lab = place.up(&spec(SwitchKind::Ovs, EndpointSpec::new("receiver")));
+    let lab = up(&place, &spec(SwitchKind::Ovs, EndpointSpec::new("receiver")));
     let book = place.directory.path().join(lab.id()).join("processes");
     let daemons =
         std::fs::read_dir(book).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -268,7 +236,7 @@ fn a_lossy_zovn_refuses_and_makes_nobody_wait() {
     }
     let place = Place::new();
     let slow = EndpointSpec { rate: Rate::from_bits_per_sec(1_000_000), ..EndpointSpec::new("receiver") };
-    let lab = place.up(&spec(SwitchKind::ZovnLossy, slow));
+    let lab = up(&place, &spec(SwitchKind::ZovnLossy, slow));
     let outbox = socket(&lab, "sender", "0.0.0.0:0");
     let to = format!("{}:9000", lab.endpoint("receiver").unwrap().ipv4().unwrap());
     let begun = Instant::now();
@@ -287,7 +255,7 @@ fn endpoints_are_as_they_were_asked_to_be() {
     spec.endpoints[0].sysctls = [("net.ipv4.tcp_sack".into(), "0".into())].into();
     spec.endpoints[0].initcwnd = Some(3);
     spec.mtu = 9000;
-    let lab = place.up(&spec);
+    let lab = up(&place, &spec);
     let said = |program: &str, arguments: &[&str]| {
         let output = lab.command("receiver", program).unwrap().args(arguments).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -312,7 +280,7 @@ fn a_wrong_setting_is_named_and_nothing_stays() {
 fn two_labs_live_side_by_side_and_one_goes_without_the_other() {
     let place = Place::new();
     let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
-    let (first, second) = (place.up(&spec), place.up(&spec));
+    let (first, second) = (up(&place, &spec), up(&place, &spec));
     assert_eq!(place.namespaces().len(), 6);
     assert!(matches!(place.home.find("test"), Err(LabError::Ambiguous { .. })));
     assert_eq!(place.home.find(first.id()).unwrap().state, State::InUse);
@@ -334,7 +302,7 @@ fn two_labs_live_side_by_side_and_one_goes_without_the_other() {
 fn whoever_is_in_a_lab_ends_with_it_and_nobody_else() {
     let place = Place::new();
     let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
-    let (going, staying) = (place.up(&spec), place.up(&spec));
+    let (going, staying) = (up(&place, &spec), up(&place, &spec));
     // A daemon of which nobody was told.
     let daemon = |lab: &Lab| {
         let mut shell = lab.command("sender", "sh").unwrap();
@@ -380,7 +348,7 @@ fn a_panic_takes_the_lab_down() {
     let spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
     let panicked = std::thread::scope(|scope| {
         let user = scope.spawn(|| {
-            let _lab = place.up(&spec);
+            let _lab = up(&place, &spec);
             panic!("on purpose");
         });
         user.join().is_err()

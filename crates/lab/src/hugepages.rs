@@ -1,0 +1,172 @@
+//! Huge pages for the programs of a run, given back when it ends.
+//!
+//! DPDK's switches and their front-ends share memory of huge pages, of which a machine has none until somebody asks.
+//! What is asked for here is added to what is there already, and written down first: so it is given back by whoever
+//! finds the note, even if the process that asked was killed in the middle.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::LabError;
+
+/// Bytes of a huge page.
+pub const HUGEPAGE_BYTES: u64 = 2 << 20;
+
+/// How many pages of that size the machine keeps (Linux, Documentation/admin-guide/mm/hugetlbpage.rst).
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+
+/// How long the kernel may take to gather pages.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Huge pages that are there until this value is dropped.
+#[derive(Debug)]
+pub struct Hugepages {
+    note: PathBuf,
+}
+
+/// What is written down of a reservation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Note {
+    /// So many are being added to a pool that had `before`; how many are there already, only the pool knows.
+    Adding { before: u64, pages: u64 },
+    /// So many were added.
+    Added { pages: u64 },
+}
+
+impl Hugepages {
+    /// Adds `pages` huge pages to the machine's pool and writes down in the file `note` that they are to be given back.
+    /// Returns once they are there.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Hugepages`] if the kernel cannot gather as many, [`LabError::Interrupted`], [`LabError::File`]; none
+    /// are kept then.
+    pub fn reserve(note: &Path, pages: u64, interrupted: &AtomicBool) -> Result<Self, LabError> {
+        // Leaving early gives back what there is, once the pool is let go: it is dropped after that.
+        let reserved = Self { note: note.to_owned() };
+        let mut pool = Pool::lock()?;
+        let before = pool.size()?;
+        Note::Adding { before, pages }.write(note)?;
+        let begun = Instant::now();
+        loop {
+            pool.resize(before + pages)?;
+            let got = pool.size()?.saturating_sub(before);
+            if got >= pages {
+                Note::Added { pages }.write(note)?;
+                return Ok(reserved);
+            }
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(LabError::Interrupted);
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(LabError::Hugepages { wanted: pages, got });
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Hugepages {
+    fn drop(&mut self) {
+        // Nobody is left to tell; the note stays, and whoever finds it tries again.
+        let _ = give_back(&self.note);
+    }
+}
+
+/// Gives back what the file `note` says was reserved, if there is such a file, and removes it.
+pub(crate) fn give_back(note: &Path) -> Result<(), LabError> {
+    let written = match fs::read(note) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        written => written.map_err(LabError::file(note))?,
+    };
+    // One that was cut short was written before anything was added.
+    if let Ok(reservation) = serde_json::from_slice::<Note>(&written) {
+        let mut pool = Pool::lock()?;
+        let size = pool.size()?;
+        pool.resize(size - reservation.owes(size))?;
+    }
+    fs::remove_file(note).map_err(LabError::file(note))
+}
+
+impl Note {
+    /// How many of a pool's pages are to be given back.
+    fn owes(self, size: u64) -> u64 {
+        match self {
+            Self::Adding { before, pages } => size.saturating_sub(before).min(pages),
+            Self::Added { pages } => pages.min(size),
+        }
+    }
+
+    /// Replaces the file as a whole, so that nobody finds half of it.
+    fn write(self, note: &Path) -> Result<(), LabError> {
+        let write = || {
+            let draft = note.with_extension("draft");
+            fs::write(&draft, serde_json::to_vec(&self)?)?;
+            fs::rename(draft, note)
+        };
+        write().map_err(LabError::file(note))
+    }
+}
+
+/// The machine's pool; whoever holds it is alone with it.
+struct Pool(File);
+
+impl Pool {
+    fn lock() -> Result<Self, LabError> {
+        let file =
+            File::options().read(true).write(true).open(POOL).map_err(LabError::file(POOL.as_ref()))?;
+        flock(&file, FlockOperation::LockExclusive)
+            .map_err(|error| LabError::file(POOL.as_ref())(error.into()))?;
+        Ok(Self(file))
+    }
+
+    fn size(&mut self) -> Result<u64, LabError> {
+        let mut read = || {
+            let mut text = String::new();
+            self.0.rewind()?;
+            self.0.read_to_string(&mut text)?;
+            text.trim().parse().map_err(io::Error::other)
+        };
+        read().map_err(LabError::file(POOL.as_ref()))
+    }
+
+    /// Asks for so many pages; the kernel does what it can.
+    fn resize(&mut self, pages: u64) -> Result<(), LabError> {
+        let mut write = || {
+            self.0.rewind()?;
+            self.0.write_all(pages.to_string().as_bytes())
+        };
+        write().map_err(LabError::file(POOL.as_ref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_owes_what_was_added_and_no_more() {
+        let adding = Note::Adding { before: 100, pages: 512 };
+        assert_eq!([100, 300, 612, 1000, 50].map(|size| adding.owes(size)), [0, 200, 512, 512, 0]);
+        let added = Note::Added { pages: 512 };
+        assert_eq!([612, 512, 3].map(|size| added.owes(size)), [512, 512, 3]);
+    }
+
+    #[test]
+    fn a_note_that_was_cut_short_owes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let note = directory.path().join("hugepages");
+        fs::write(&note, "{\"add").unwrap();
+        give_back(&note).unwrap();
+        assert!(!note.exists());
+        give_back(&note).unwrap();
+    }
+}

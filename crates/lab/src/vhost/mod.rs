@@ -1,0 +1,120 @@
+//! Switches under test whose ports are vhost-user sockets, and DPDK's own front-ends for them.
+//!
+//! ```text
+//!   front-end ── virtqueues in its huge pages ──┐              ┌── front-end
+//!       └───────── p0.sock (vhost-user) ───── switch ───── p1.sock ────┘
+//!                                         one core of its own
+//! ```
+//!
+//! There are no namespaces and no kernel between them: a frame lies in its sender's memory until the switch copies it
+//! into its receiver's. Who brings a [`Rig`] up owns it; dropped, it goes down with every program, page, socket and file
+//! that it had. What a killed process leaves behind is found as labs are: see [`Home`].
+//!
+//! docs/peers.md tells how each switch is configured, and why that is fair to it.
+
+mod away;
+mod ovs_dpdk;
+mod telemetry;
+mod testpmd;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use units::Mac;
+
+use crate::endpoint::make_switch_namespace;
+use crate::home::HUGEPAGES;
+use crate::hugepages::Hugepages;
+use crate::lab::Ground;
+use crate::{Home, LabError};
+
+use away::Away;
+
+pub use ovs_dpdk::{OvsDpdk, PmdCounters, VhostCounters};
+pub use testpmd::{Forwarding, FrontEnds, Testpmd};
+
+/// Where one switch under test stands with its front-ends.
+#[derive(Debug)]
+pub struct Rig<'a> {
+    // Dropped first: it takes down all that the others stand for.
+    entry: Entry,
+    ground: Ground<'a>,
+    core: usize,
+    _hugepages: Hugepages,
+    _away: Away,
+}
+
+/// What is in a home's books, and removed with all that belongs to it when this value is dropped.
+#[derive(Debug)]
+struct Entry {
+    home: Home,
+    id: String,
+}
+
+/// A port of the switch under test, and the address of whoever is on its other side.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Port {
+    /// What the switch calls it.
+    pub name: String,
+    /// The front-end's address.
+    pub mac: Mac,
+    /// Its vhost-user socket.
+    pub socket: PathBuf,
+    /// Who makes that socket.
+    pub listener: Side,
+}
+
+/// One side of a vhost-user socket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Side {
+    /// The switch, vhost-user's back-end.
+    Switch,
+    /// The front-end: a machine's virtio device.
+    FrontEnd,
+}
+
+impl<'a> Rig<'a> {
+    /// Opens a rig for a switch that has `core` for itself, with so many huge pages for all its programs, unless
+    /// `interrupted` becomes true before that is done. Until the rig is dropped the calling thread, and what it starts,
+    /// keeps off that core: a switch that polls leaves nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`], [`LabError::Hugepages`] and [`LabError::Interrupted`] among them; nothing of the rig is left then.
+    pub fn up(home: &Home, core: usize, pages: u64, interrupted: &'a AtomicBool) -> Result<Self, LabError> {
+        let away = Away::from(core)?;
+        let entry = Entry { home: home.clone(), id: home.open_books("vhost")? };
+        let directory = home.directory_of(&entry.id);
+        // A switch that makes devices makes them where they are nobody else's.
+        let switch = make_switch_namespace(&home.switch_netns(&entry.id))?;
+        let hugepages = Hugepages::reserve(&directory.join(HUGEPAGES), pages, interrupted)?;
+        let ground = Ground { directory, switch, interrupted };
+        Ok(Self { entry, ground, core, _hugepages: hugepages, _away: away })
+    }
+
+    /// Takes the rig down with all that runs on it.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that could not be removed.
+    pub fn down(self) -> Result<(), LabError> {
+        // What is dropped next finds nothing left.
+        self.entry.home.remove(&self.entry.id)
+    }
+
+    /// Describes so many ports: `p0`, `p1`, … with an address each. They are made by the switch that is given them.
+    pub fn ports(&self, count: u32, listener: Side) -> Vec<Port> {
+        let port = |number: u32| {
+            let name = format!("p{number}");
+            Port { socket: self.ground.directory.join(&name), name, mac: Mac::local(number + 1), listener }
+        };
+        (0..count).map(port).collect()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // Nobody is left to tell; what remains is found by `zovn lab down --all`.
+        let _ = self.home.remove(&self.id);
+    }
+}

@@ -1,0 +1,291 @@
+//! Open vSwitch with its DPDK datapath: a bridge that forwards by address, on one core.
+//!
+//! ```text
+//!   ovsdb-server ◀─db.sock─ ovs-vswitchd ─── one PMD thread on its core ─── vhost-user ports
+//! ```
+//!
+//! It needs no mount for its huge pages: it has DPDK keep them in memory (`--in-memory`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+use super::{Port, Rig, Side};
+use crate::bridge::SWITCH;
+use crate::ovs::{OpenVSwitch, sum};
+use crate::program::{find, run};
+use crate::{DeviceCounters, LabError};
+
+/// Where Debian puts it: beside Open vSwitch's own program, whose name it may take by choice only.
+const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
+const PACKAGE: &str = "openvswitch-switch-dpdk";
+
+/// Open vSwitch with DPDK, as long as its rig is up.
+#[derive(Debug)]
+pub struct OvsDpdk {
+    switch: OpenVSwitch,
+    ports: Vec<String>,
+}
+
+/// What Open vSwitch's threads have counted, all together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct PmdCounters {
+    /// Frames that they took from ports.
+    pub received: u64,
+    /// Of those, the ones whose way the exact-match cache knew.
+    pub emc_hits: u64,
+    /// The ones whose way the datapath's classifier knew.
+    pub megaflow_hits: u64,
+    /// The ones whose way was asked for.
+    pub misses: u64,
+    /// Cycles in which frames were handled.
+    pub processing_cycles: u64,
+    /// Cycles in which ports were looked at and had none.
+    pub idle_cycles: u64,
+}
+
+/// What Open vSwitch has counted at one vhost-user port.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct VhostCounters {
+    /// Frames in and out, as the switch sees them; none before the first connection, nor where the switch listens: it
+    /// does not count there. `tx_dropped` is what it gave up for want of room.
+    pub device: Option<DeviceCounters>,
+    /// Its own counters of this kind of port, by its own names: `ovs_tx_failure_drops`, `ovs_tx_retries`.
+    pub own: BTreeMap<String, u64>,
+}
+
+impl OvsDpdk {
+    /// Huge pages of 2 MiB that it takes: its pool of buffers and what DPDK needs beside it.
+    pub const PAGES: u64 = 512;
+
+    /// Starts it with a PMD thread that polls these ports, and tells it where each address is.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`]; what was started ends with the rig.
+    pub fn up(rig: &Rig<'_>, ports: &[Port]) -> Result<Self, LabError> {
+        Self::check()?;
+        let settings = [
+            "other_config:dpdk-init=true".to_owned(),
+            // No device of the host's is ours to take.
+            "other_config:dpdk-extra=--no-pci".to_owned(),
+            format!("other_config:pmd-cpu-mask={:x}", 1_u128 << rig.core),
+        ];
+        let switch = OpenVSwitch::start(&rig.ground, DAEMON.into(), &settings)?;
+        let mut bridge = switch.configure();
+        bridge.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
+        for (number, port) in (1..).zip(ports) {
+            let name = &port.name;
+            bridge.args(["--", "add-port", SWITCH, name, "--", "set", "interface", name]);
+            bridge.arg(format!("ofport_request={number}"));
+            match port.listener {
+                // It makes the socket itself, in its own directory and under the port's name.
+                Side::Switch => bridge.arg("type=dpdkvhostuser"),
+                Side::FrontEnd => bridge
+                    .arg("type=dpdkvhostuserclient")
+                    .arg(format!("options:vhost-server-path={}", port.socket.display())),
+            };
+        }
+        run(&mut bridge)?;
+        // What it could not do it only writes down.
+        let errors = run(switch.configure().args(["--bare", "--columns=error", "list", "interface"]))?;
+        if let Some(error) = errors.lines().find(|line| !line.is_empty()) {
+            return Err(LabError::Program { program: "ovs-vswitchd".into(), said: error.into() });
+        }
+        for port in ports {
+            switch.pin(&port.name, port.mac)?;
+        }
+        Ok(Self { switch, ports: ports.iter().map(|port| port.name.clone()).collect() })
+    }
+
+    /// Whether it can be brought up on this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Missing`]
+    pub fn check() -> Result<(), LabError> {
+        crate::ovs::programs()?;
+        ofctl()?;
+        if Path::new(DAEMON).is_file() {
+            return Ok(());
+        }
+        Err(LabError::Missing { program: "ovs-vswitchd-dpdk", package: PACKAGE })
+    }
+
+    /// What its threads have counted.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Program`] if it does not answer.
+    pub fn threads(&self) -> Result<PmdCounters, LabError> {
+        Ok(PmdCounters::read(&self.switch.threads()?))
+    }
+
+    /// What its ports have counted, in the order in which they were given.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Program`] if it does not answer.
+    pub fn ports(&self) -> Result<Vec<VhostCounters>, LabError> {
+        let mut ask = self.switch.at_home(Command::new(ofctl()?));
+        // Its own counters came with OpenFlow 1.4.
+        let said = run(ask.args(["--protocols=OpenFlow14", "dump-ports", SWITCH]))?;
+        let mut counters = read_ports(&said);
+        Ok((1..=self.ports.len())
+            .map(|number| counters.remove(&number.to_string()).unwrap_or_default())
+            .collect())
+    }
+}
+
+impl PmdCounters {
+    fn read(threads: &str) -> Self {
+        let sum = |name| sum(threads, name);
+        Self {
+            received: sum("packets received:"),
+            emc_hits: sum("emc hits:"),
+            megaflow_hits: sum("megaflow hits:"),
+            misses: sum("miss with success upcall:") + sum("miss with failed upcall:"),
+            processing_cycles: sum("processing cycles:"),
+            idle_cycles: sum("idle cycles:"),
+        }
+    }
+
+    /// What was counted since `before`.
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            received: self.received - before.received,
+            emc_hits: self.emc_hits - before.emc_hits,
+            megaflow_hits: self.megaflow_hits - before.megaflow_hits,
+            misses: self.misses - before.misses,
+            processing_cycles: self.processing_cycles - before.processing_cycles,
+            idle_cycles: self.idle_cycles - before.idle_cycles,
+        }
+    }
+
+    /// Cycles that a frame took; none if there was no frame.
+    pub fn cycles_per_frame(self) -> Option<f64> {
+        (self.received > 0).then(|| self.processing_cycles as f64 / self.received as f64)
+    }
+}
+
+/// Ports by their numbers: `port  3: rx pkts=7, bytes=448, drop=0, …` and lines of `tx pkts=…` and `name=number` after
+/// it. What it does not know it writes as `?`.
+fn read_ports(said: &str) -> BTreeMap<String, VhostCounters> {
+    let mut ports = BTreeMap::new();
+    for part in said.split("\n  port ").skip(1) {
+        let Some((number, counters)) = part.split_once(':') else { continue };
+        ports.insert(number.trim().trim_matches('"').to_owned(), read_port(counters));
+    }
+    ports
+}
+
+fn read_port(counters: &str) -> VhostCounters {
+    let (columns, own) = counters.split_once("CUSTOM Statistics").unwrap_or((counters, ""));
+    let columns = |direction: &str| {
+        let from = columns.find(direction).map_or("", |at| &columns[at + direction.len()..]);
+        numbers(from.lines().next().unwrap_or_default())
+    };
+    let (rx, tx) = (columns("rx "), columns("tx "));
+    let device = || {
+        Some(DeviceCounters {
+            rx_packets: *rx.get("pkts")?,
+            rx_bytes: *rx.get("bytes")?,
+            rx_dropped: *rx.get("drop")?,
+            tx_packets: *tx.get("pkts")?,
+            tx_bytes: *tx.get("bytes")?,
+            tx_dropped: *tx.get("drop")?,
+        })
+    };
+    VhostCounters { device: device(), own: numbers(own) }
+}
+
+/// `name=number, name=number, …`, whatever else there is left out.
+fn numbers(text: &str) -> BTreeMap<String, u64> {
+    let pair = |word: &str| {
+        let (name, number) = word.trim().split_once('=')?;
+        Some((name.to_owned(), number.parse().ok()?))
+    };
+    text.split([',', ' ', '\n']).filter_map(pair).collect()
+}
+
+fn ofctl() -> Result<std::path::PathBuf, LabError> {
+    find("ovs-ofctl").ok_or(LabError::Missing { program: "ovs-ofctl", package: "openvswitch-switch" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ports_say_is_read() {
+        let said = "\
+OFPST_PORT reply (OF1.4) (xid=0x2): 3 ports
+  port  2: rx pkts=3210912, bytes=205498368, drop=1, errs=?, frame=?, over=?, crc=?
+           tx pkts=3210880, bytes=205496320, drop=7, errs=?, coll=?
+           duration=6.022s
+           rx rfc2819 1_to_64_packets=3210912, 65_to_127_packets=0,
+           tx rfc2819 1_to_64_packets=3210880, multicast_packets=0,
+           CUSTOM Statistics
+                      ovs_tx_retries=3, ovs_tx_failure_drops=7, ovs_tx_mtu_exceeded_drops=0,
+                      rx_q0_good_packets=3210912, tx_q0_inflight_completed=0,
+  port LOCAL: rx pkts=0, bytes=0, drop=5, errs=0, frame=0, over=0, crc=0
+           tx pkts=0, bytes=0, drop=0, errs=0, coll=0
+           duration=64.217s
+  port  1: rx pkts=?, bytes=?, drop=?, errs=?, frame=?, over=?, crc=?
+           tx pkts=?, bytes=?, drop=?, errs=?, coll=?
+           duration=26.613s
+           CUSTOM Statistics
+                      ovs_tx_retries=0, ovs_tx_failure_drops=9,
+";
+        let ports = read_ports(said);
+        assert_eq!(ports.len(), 3);
+        let device = DeviceCounters {
+            rx_packets: 3_210_912,
+            rx_bytes: 205_498_368,
+            rx_dropped: 1,
+            tx_packets: 3_210_880,
+            tx_bytes: 205_496_320,
+            tx_dropped: 7,
+        };
+        assert_eq!(ports["2"].device, Some(device));
+        assert_eq!((ports["2"].own["ovs_tx_retries"], ports["2"].own["ovs_tx_failure_drops"]), (3, 7));
+        assert_eq!(ports["2"].own["rx_q0_good_packets"], 3_210_912);
+        assert_eq!(ports["LOCAL"].device.unwrap().rx_dropped, 5);
+        // Open vSwitch does not know what a port of its own socket carried, only what it dropped.
+        assert_eq!((ports["1"].device, ports["1"].own["ovs_tx_failure_drops"]), (None, 9));
+    }
+
+    #[test]
+    fn what_threads_say_is_added_up() {
+        let said = "\
+pmd thread numa_id 0 core_id 0:
+  packets received: 5749504
+  avg. datapath passes per packet: 1.00
+  emc hits: 5749000
+  megaflow hits: 502
+  avg. subtable lookups per megaflow hit: 1.00
+  miss with success upcall: 2
+  miss with failed upcall: 0
+  idle cycles: 2003050128 (33.25%)
+  processing cycles: 4020969055 (66.75%)
+  avg cycles per packet: 1047.75 (6024019183/5749504)
+  avg processing cycles per packet: 699.36 (4020969055/5749504)
+main thread:
+  packets received: 4
+  emc hits: 0
+";
+        let threads = PmdCounters::read(said);
+        let expected = PmdCounters {
+            received: 5_749_508,
+            emc_hits: 5_749_000,
+            megaflow_hits: 502,
+            misses: 2,
+            processing_cycles: 4_020_969_055,
+            idle_cycles: 2_003_050_128,
+        };
+        assert_eq!(threads, expected);
+        assert_eq!(threads.since(threads).cycles_per_frame(), None);
+    }
+}

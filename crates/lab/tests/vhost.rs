@@ -1,0 +1,254 @@
+//! Peers with vhost-user ports: each comes up, carries and counts frames, and leaves nothing.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lab::vhost::{Forwarding, FrontEnds, OvsDpdk, Port, Rig, Side, Testpmd};
+use lab::{DeviceCounters, Home, Hugepages, LabError, State};
+
+use common::Place;
+
+/// Nobody wants this test to stop.
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+/// One at a time: the machine's huge pages are counted.
+fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The machine's huge pages of 2 MiB.
+fn pool() -> u64 {
+    let size = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").unwrap();
+    size.trim().parse().unwrap()
+}
+
+/// Whether a peer can be tried on this machine. If not, the test says why it was skipped.
+fn is_here(peer: Result<(), LabError>) -> bool {
+    let here = peer.and_then(|()| Testpmd::check());
+    if let Err(error) = &here {
+        eprintln!("skipped: {error}");
+    }
+    here.is_ok()
+}
+
+/// Waits until something has happened.
+fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !happened() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn two(ports: &[Port]) -> &[Port; 2] {
+    ports.try_into().unwrap()
+}
+
+/// Front-ends of two ports that send to each other.
+fn front_ends<'a>(rig: &'a Rig<'_>, ports: &[Port]) -> Testpmd<'a> {
+    let [left, right] = two(ports);
+    let ends = FrontEnds {
+        name: "front-ends",
+        core: 1,
+        ports,
+        peers: &[right.mac, left.mac],
+        size: 64,
+        many_flows: false,
+        reads: 0,
+    };
+    Testpmd::front_ends(rig, &ends).unwrap()
+}
+
+/// What both front-ends have sent, and what they have received.
+fn carried(ends: &Testpmd<'_>) -> (u64, u64) {
+    let [left, right] = [0, 1].map(|device| ends.counters(device).unwrap());
+    (left.tx_packets + right.tx_packets, left.rx_packets + right.rx_packets)
+}
+
+/// Frames go round between two front-ends and the switch; then every one of them has arrived.
+fn frames_go_round(ends: &mut Testpmd<'_>) -> u64 {
+    ends.circulate(4).unwrap();
+    wait_until("frames go round", || carried(ends).1 > 10_000);
+    ends.stop().unwrap();
+    ends.forward(Forwarding::Receive).unwrap();
+    wait_until("what was on its way arrives", || {
+        let (sent, received) = carried(ends);
+        sent == received
+    });
+    carried(ends).0
+}
+
+fn ovs_dpdk_carries_frames(listener: Side) {
+    if !is_here(OvsDpdk::check()) {
+        return;
+    }
+    let (_machine, place, before) = (machine(), Place::new(), pool());
+    let rig = Rig::up(&place.home, 0, OvsDpdk::PAGES + Testpmd::PAGES, &GO_ON).unwrap();
+    assert_eq!(pool(), before + OvsDpdk::PAGES + Testpmd::PAGES);
+    let ports = rig.ports(2, listener);
+    let switch = OvsDpdk::up(&rig, &ports).unwrap();
+    let mut ends = front_ends(&rig, &ports);
+    let idle = switch.threads().unwrap();
+    let sent = frames_go_round(&mut ends);
+
+    let busy = switch.threads().unwrap().since(idle);
+    assert_eq!(busy.received, sent);
+    assert_eq!(busy.emc_hits + busy.megaflow_hits + busy.misses, sent);
+    assert!(busy.cycles_per_frame().unwrap() > 1.0);
+    for (device, port) in switch.ports().unwrap().iter().enumerate() {
+        let end = ends.counters(device).unwrap();
+        let seen = port.device.map(|port| (port.rx_packets, port.rx_bytes, port.tx_packets));
+        // Where it listens itself it does not count.
+        let expected = (end.tx_packets, end.tx_bytes, end.rx_packets);
+        assert_eq!(seen, (listener == Side::FrontEnd).then_some(expected));
+        assert_eq!(port.own["ovs_tx_failure_drops"], 0);
+    }
+    drop(ends);
+    rig.down().unwrap();
+    place.assert_empty();
+    assert_eq!(pool(), before);
+}
+
+#[test]
+fn ovs_dpdk_carries_frames_of_front_ends_that_listen() {
+    ovs_dpdk_carries_frames(Side::FrontEnd);
+}
+
+#[test]
+fn ovs_dpdk_carries_frames_of_front_ends_that_connect() {
+    ovs_dpdk_carries_frames(Side::Switch);
+}
+
+#[test]
+fn testpmd_carries_frames_and_counts_them() {
+    if !is_here(Testpmd::check()) {
+        return;
+    }
+    let (_machine, before) = (machine(), pool());
+    for listener in [Side::Switch, Side::FrontEnd] {
+        let place = Place::new();
+        let rig = Rig::up(&place.home, 0, 2 * Testpmd::PAGES, &GO_ON).unwrap();
+        let ports = rig.ports(2, listener);
+        let switch = Testpmd::switch(&rig, two(&ports)).unwrap();
+        let mut ends = front_ends(&rig, &ports);
+        frames_go_round(&mut ends);
+        for device in [0, 1] {
+            let (end, port) = (ends.counters(device).unwrap(), switch.counters(device).unwrap());
+            let expected = DeviceCounters {
+                rx_packets: end.tx_packets,
+                rx_bytes: end.tx_bytes,
+                tx_packets: end.rx_packets,
+                tx_bytes: end.rx_bytes,
+                ..Default::default()
+            };
+            assert_eq!(port, expected);
+        }
+        // It is dropped before its rig as well: neither order leaves anything.
+        drop((switch, ends));
+        drop(rig);
+        place.assert_empty();
+        assert_eq!(pool(), before);
+    }
+}
+
+/// Front-ends that send and do not receive: rings fill up, and all the rest is dropped and counted.
+#[test]
+fn what_peers_drop_they_count() {
+    if !is_here(OvsDpdk::check()) {
+        return;
+    }
+    let (_machine, place) = (machine(), Place::new());
+    let rig = Rig::up(&place.home, 0, OvsDpdk::PAGES + Testpmd::PAGES, &GO_ON).unwrap();
+    let ports = rig.ports(2, Side::FrontEnd);
+    let switch = OvsDpdk::up(&rig, &ports).unwrap();
+    let mut ends = front_ends(&rig, &ports);
+    ends.forward(Forwarding::Send).unwrap();
+    wait_until("frames are sent", || carried(&ends).0 > 20_000);
+    ends.stop().unwrap();
+    let (sent, received) = carried(&ends);
+    assert_eq!(received, 0);
+    wait_until("the switch takes all", || switch.threads().unwrap().received == sent);
+    let ports = switch.ports().unwrap();
+    let delivered: u64 = ports.iter().map(|port| port.device.unwrap().tx_packets).sum();
+    let dropped: u64 = ports.iter().map(|port| port.own["ovs_tx_failure_drops"]).sum();
+    assert_eq!(delivered + dropped, sent);
+    assert_eq!(ports.iter().map(|port| port.device.unwrap().tx_dropped).sum::<u64>(), dropped);
+    assert!(dropped > 10_000, "{dropped} of {sent}");
+    drop(ends);
+    drop(rig);
+    place.assert_empty();
+
+    let rig = Rig::up(&place.home, 0, 2 * Testpmd::PAGES, &GO_ON).unwrap();
+    let ports = rig.ports(2, Side::FrontEnd);
+    let switch = Testpmd::switch(&rig, two(&ports)).unwrap();
+    let mut ends = front_ends(&rig, &ports);
+    ends.forward(Forwarding::Send).unwrap();
+    wait_until("frames are sent", || carried(&ends).0 > 20_000);
+    ends.stop().unwrap();
+    let sent = carried(&ends).0;
+    let counters = || [0, 1].map(|device| switch.counters(device).unwrap());
+    wait_until("the switch takes all", || counters().iter().map(|port| port.rx_packets).sum::<u64>() == sent);
+    wait_until("what it took is delivered or dropped", || {
+        counters().iter().map(|port| port.tx_packets + port.tx_dropped).sum::<u64>() == sent
+    });
+    assert!(counters().iter().map(|port| port.tx_dropped).sum::<u64>() > 10_000);
+}
+
+#[test]
+fn huge_pages_are_there_until_they_are_dropped() {
+    let (_machine, before) = (machine(), pool());
+    let directory = tempfile::tempdir().unwrap();
+    let reserve =
+        |name: &str, pages| Hugepages::reserve(&directory.path().join(name), pages, &GO_ON).unwrap();
+    let (first, second) = (reserve("first", 2), reserve("second", 3));
+    assert_eq!(pool(), before + 5);
+    drop(first);
+    assert_eq!(pool(), before + 3);
+    drop(second);
+    assert_eq!(pool(), before);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// Not a test of its own: the process that the next one kills.
+#[test]
+fn be_killed() {
+    let Ok(place) = std::env::var("ZOVN_TEST_PLACE") else { return };
+    let (directory, prefix) = place.split_once(' ').unwrap();
+    let rig = Rig::up(&Home::new(directory, prefix), 0, 2 * Testpmd::PAGES, &GO_ON).unwrap();
+    let ports = rig.ports(2, Side::Switch);
+    let _switch = Testpmd::switch(&rig, two(&ports)).unwrap();
+    fs::write(Path::new(directory).join("up"), "").unwrap();
+    std::thread::park();
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_found_and_removed() {
+    if !is_here(Testpmd::check()) {
+        return;
+    }
+    let (_machine, place, before) = (machine(), Place::new(), pool());
+    let mut maker = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "be_killed"])
+        .env("ZOVN_TEST_PLACE", format!("{} {}", place.directory.path().display(), place.prefix))
+        .spawn()
+        .unwrap();
+    let up = place.directory.path().join("up");
+    wait_until("the rig comes up", || up.exists() || maker.try_wait().unwrap().is_some());
+    maker.kill().unwrap();
+    maker.wait().unwrap();
+    fs::remove_file(up).unwrap();
+    assert_eq!(pool(), before + 2 * Testpmd::PAGES);
+
+    let [left] = &place.home.list().unwrap()[..] else { panic!("one rig is left") };
+    assert_eq!((left.state, left.record.is_none()), (State::LeftOver, true));
+    place.home.remove(&left.id).unwrap();
+    place.assert_empty();
+    assert_eq!(pool(), before);
+}
