@@ -166,8 +166,23 @@ impl<'a> Testpmd<'a> {
         self.tell("stop")
     }
 
-    /// What one of its devices has counted, from 0 in the order of its ports, as this process sees it. A switch's
-    /// `tx_dropped` are the frames for which it found no room.
+    /// What a switch's ports have counted. `tx_dropped` are the frames that came for a port and found no room there;
+    /// it is exact once nothing moves.
+    ///
+    /// # Errors
+    ///
+    /// As [`Testpmd::counters`].
+    pub fn switched(&self) -> Result<[DeviceCounters; 2], LabError> {
+        let mut ports = [self.counters(0)?, self.counters(1)?];
+        // Its devices count no frames that they did not take: what came at one port and did not leave by the other was
+        // dropped in between, where nothing else can happen to it.
+        for (here, there) in [(0, 1), (1, 0)] {
+            ports[here].tx_dropped = ports[there].rx_packets.saturating_sub(ports[here].tx_packets);
+        }
+        Ok(ports)
+    }
+
+    /// What one of its devices has counted, from 0 in the order of its ports, as this process sees it.
     ///
     /// # Errors
     ///
