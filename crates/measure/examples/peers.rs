@@ -169,11 +169,11 @@ fn carried(ends: &Testpmd<'_>, devices: usize) -> Result<(u64, u64), LabError> {
     Ok(sum)
 }
 
-/// What is counted once nothing arrives any more.
+/// What is counted once nothing has arrived for half a second: a busy machine may keep a program from its core that long.
 fn settled(mut count: impl FnMut() -> Result<(u64, u64), LabError>) -> Result<(u64, u64), LabError> {
     let mut before = count()?;
     loop {
-        sleep(Duration::from_millis(100));
+        sleep(Duration::from_millis(500));
         let now = count()?;
         if now == before {
             return Ok(now);
