@@ -35,8 +35,8 @@ pub struct Hugepages {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Note {
-    /// So many are being added to a pool that had `before`; how many are there already, only the pool knows.
-    Adding { before: u64, pages: u64 },
+    /// So many are being added to a pool of `base`, or taken from it: how many are there now, only the pool knows.
+    Changing { base: u64, pages: u64 },
     /// So many were added.
     Added { pages: u64 },
 }
@@ -53,12 +53,12 @@ impl Hugepages {
         // Leaving early gives back what there is, once the pool is let go: it is dropped after that.
         let reserved = Self { note: note.to_owned() };
         let mut pool = Pool::lock()?;
-        let before = pool.size()?;
-        Note::Adding { before, pages }.write(note)?;
+        let base = pool.size()?;
+        Note::Changing { base, pages }.write(note)?;
         let begun = Instant::now();
         loop {
-            pool.resize(before + pages)?;
-            let got = pool.size()?.saturating_sub(before);
+            pool.resize(base + pages)?;
+            let got = pool.size()?.saturating_sub(base);
             if got >= pages {
                 Note::Added { pages }.write(note)?;
                 return Ok(reserved);
@@ -83,16 +83,21 @@ impl Drop for Hugepages {
 
 /// Gives back what the file `note` says was reserved, if there is such a file, and removes it.
 pub(crate) fn give_back(note: &Path) -> Result<(), LabError> {
+    if !note.exists() {
+        return Ok(());
+    }
+    let mut pool = Pool::lock()?;
     let written = match fs::read(note) {
+        // Somebody else did it while we waited.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         written => written.map_err(LabError::file(note))?,
     };
-    // One that was cut short was written before anything was added.
-    if let Ok(reservation) = serde_json::from_slice::<Note>(&written) {
-        let mut pool = Pool::lock()?;
-        let size = pool.size()?;
-        pool.resize(size - reservation.owes(size))?;
-    }
+    let read = serde_json::from_slice::<Note>(&written).map_err(io::Error::from);
+    let size = pool.size()?;
+    let pages = read.map_err(LabError::file(note))?.owes(size);
+    // So that whoever comes after us does not give them back a second time.
+    Note::Changing { base: size - pages, pages }.write(note)?;
+    pool.resize(size - pages)?;
     fs::remove_file(note).map_err(LabError::file(note))
 }
 
@@ -100,7 +105,7 @@ impl Note {
     /// How many of a pool's pages are to be given back.
     fn owes(self, size: u64) -> u64 {
         match self {
-            Self::Adding { before, pages } => size.saturating_sub(before).min(pages),
+            Self::Changing { base, pages } => size.saturating_sub(base).min(pages),
             Self::Added { pages } => pages.min(size),
         }
     }
@@ -154,19 +159,20 @@ mod tests {
 
     #[test]
     fn a_note_owes_what_was_added_and_no_more() {
-        let adding = Note::Adding { before: 100, pages: 512 };
-        assert_eq!([100, 300, 612, 1000, 50].map(|size| adding.owes(size)), [0, 200, 512, 512, 0]);
+        let changing = Note::Changing { base: 100, pages: 512 };
+        assert_eq!([100, 300, 612, 1000, 50].map(|size| changing.owes(size)), [0, 200, 512, 512, 0]);
         let added = Note::Added { pages: 512 };
         assert_eq!([612, 512, 3].map(|size| added.owes(size)), [512, 512, 3]);
     }
 
     #[test]
-    fn a_note_that_was_cut_short_owes_nothing() {
+    fn a_note_is_read_as_it_was_written() {
         let directory = tempfile::tempdir().unwrap();
-        let note = directory.path().join("hugepages");
-        fs::write(&note, "{\"add").unwrap();
-        give_back(&note).unwrap();
-        assert!(!note.exists());
-        give_back(&note).unwrap();
+        let file = directory.path().join("hugepages");
+        for note in [Note::Changing { base: 7, pages: 3 }, Note::Added { pages: 3 }] {
+            note.write(&file).unwrap();
+            assert_eq!(serde_json::from_slice::<Note>(&fs::read(&file).unwrap()).unwrap(), note);
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }

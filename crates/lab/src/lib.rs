@@ -10,6 +10,8 @@
 //! and buffer mean the same: frames of the MTU, shaped and queued at the switch's port towards that endpoint. So what
 //! differs between two runs is the switch.
 //!
+//! Switches for virtual machines are beside it, in [`vhost`]: there is no kernel between their endpoints.
+//!
 //! Everything that a lab makes is written down under /run/zovn/lab, named after the lab's id, and removed when the
 //! [`Lab`] is dropped. What a killed process leaves behind is found there: see [`Home`].
 

@@ -25,7 +25,7 @@ use lab::vhost::{Forwarding, FrontEnds, OvsDpdk, PmdCounters, Port, Rig, Side, T
 use lab::{Home, LabError};
 
 /// Reads of memory for each frame of a slow receiver.
-const SLOW_READS: u32 = 150;
+const SLOW_READS: u32 = 75;
 
 const RUN: Duration = Duration::from_secs(3);
 
@@ -169,15 +169,18 @@ fn carried(ends: &Testpmd<'_>, devices: usize) -> Result<(u64, u64), LabError> {
     Ok(sum)
 }
 
-/// What is counted once nothing has arrived for half a second: a busy machine may keep a program from its core that long.
+/// What is counted once every frame has arrived, or none has for three seconds: a busy machine may keep a program from its
+/// core for long.
 fn settled(mut count: impl FnMut() -> Result<(u64, u64), LabError>) -> Result<(u64, u64), LabError> {
-    let mut before = count()?;
+    let mut last = (count()?, Instant::now());
     loop {
-        sleep(Duration::from_millis(500));
         let now = count()?;
-        if now == before {
+        if now.0 == now.1 || (now == last.0 && last.1.elapsed() > Duration::from_secs(3)) {
             return Ok(now);
         }
-        before = now;
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        sleep(Duration::from_millis(50));
     }
 }

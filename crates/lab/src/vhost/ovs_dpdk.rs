@@ -7,7 +7,7 @@
 //! It needs no mount for its huge pages: it has DPDK keep them in memory (`--in-memory`).
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
@@ -71,7 +71,7 @@ impl OvsDpdk {
             "other_config:dpdk-init=true".to_owned(),
             // No device of the host's is ours to take.
             "other_config:dpdk-extra=--no-pci".to_owned(),
-            format!("other_config:pmd-cpu-mask={:x}", 1_u128 << rig.core),
+            format!("other_config:pmd-cpu-mask={}", mask(rig.core)),
         ];
         let switch = OpenVSwitch::start(&rig.ground, DAEMON.into(), &settings)?;
         let mut bridge = switch.configure();
@@ -210,13 +210,23 @@ fn numbers(text: &str) -> BTreeMap<String, u64> {
     text.split([',', ' ', '\n']).filter_map(pair).collect()
 }
 
-fn ofctl() -> Result<std::path::PathBuf, LabError> {
+/// A set of one core in hexadecimal digits, of which there may be hundreds.
+fn mask(core: usize) -> String {
+    format!("{:x}{}", 1 << (core % 4), "0".repeat(core / 4))
+}
+
+fn ofctl() -> Result<PathBuf, LabError> {
     find("ovs-ofctl").ok_or(LabError::Missing { program: "ovs-ofctl", package: "openvswitch-switch" })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_core_is_a_bit() {
+        assert_eq!([0, 1, 3, 4, 31].map(mask), ["1", "2", "8", "10", "80000000"]);
+    }
 
     #[test]
     fn what_ports_say_is_read() {

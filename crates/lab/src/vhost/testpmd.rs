@@ -1,4 +1,4 @@
-//! DPDK's own forwarder, dpdk-testpmd: as the least that a switch can be, and as front-ends that send and receive.
+//! DPDK's own forwarder, dpdk-testpmd: as a switch that reads no frame, and as front-ends that send and receive.
 //!
 //! It is told what to do over its standard input, one command a line, and has done it when it prompts for the next. It
 //! keeps its memory to itself (`--in-memory`), takes no device of the host's (`--no-pci`), and ends with its input.
