@@ -93,9 +93,16 @@ fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError>
         let ends = FrontEnds { name, core: 1, ports, peers, size, many_flows: many, reads };
         Testpmd::front_ends(&rig, &ends)
     };
+    let connected = || -> Result<(), LabError> {
+        while !peer.is_connected()? {
+            sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    };
     let macs: Vec<_> = ports.iter().map(|port: &Port| port.mac).collect();
     let found = if load == "circle" {
         let mut ends = ends("front-ends", &ports, &[macs[1], macs[0]], 0)?;
+        connected()?;
         ends.circulate(16)?;
         sleep(Duration::from_millis(300));
         let (before, busy) = (carried(&ends, 2)?, peer.threads()?);
@@ -112,6 +119,7 @@ fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError>
         let reads = if load == "slow" { SLOW_READS } else { 0 };
         let mut receiver = ends("receiver", std::slice::from_ref(sink), &[], reads)?;
         let mut sender = ends("senders", senders, &to, 0)?;
+        connected()?;
         receiver.forward(if reads > 0 { Forwarding::Noisy } else { Forwarding::Receive })?;
         let busy = peer.threads()?;
         let begun = Instant::now();
@@ -148,6 +156,13 @@ impl Peer<'_> {
         match self {
             Self::Ovs(switch) => switch.threads(),
             Self::Testpmd(_) => Ok(PmdCounters::default()),
+        }
+    }
+
+    fn is_connected(&self) -> Result<bool, LabError> {
+        match self {
+            Self::Ovs(switch) => switch.is_connected(),
+            Self::Testpmd(switch) => switch.is_connected(),
         }
     }
 

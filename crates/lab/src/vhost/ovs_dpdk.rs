@@ -22,6 +22,9 @@ use crate::{DeviceCounters, LabError};
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const PACKAGE: &str = "openvswitch-switch-dpdk";
 
+/// Its memory: room for 65,536 buffers, which is 64 rings full.
+const MEMORY_MIB: u32 = 256;
+
 /// Open vSwitch with DPDK, as long as its rig is up.
 #[derive(Debug)]
 pub struct OvsDpdk {
@@ -57,8 +60,8 @@ pub struct VhostCounters {
 }
 
 impl OvsDpdk {
-    /// Huge pages of 2 MiB that it takes: its pool of buffers and what DPDK needs beside it.
-    pub const PAGES: u64 = 512;
+    /// Huge pages of 2 MiB that it takes.
+    pub const PAGES: u64 = MEMORY_MIB as u64 / 2;
 
     /// Starts it with a PMD thread that polls these ports, and tells it where each address is.
     ///
@@ -72,6 +75,9 @@ impl OvsDpdk {
             // No device of the host's is ours to take.
             "other_config:dpdk-extra=--no-pci".to_owned(),
             format!("other_config:pmd-cpu-mask={}", mask(rig.core)),
+            // It would take a quarter of a million buffers if they were there, and clear them all; it asks for half as
+            // many until it gets them.
+            format!("other_config:dpdk-socket-limit={MEMORY_MIB}"),
         ];
         let switch = OpenVSwitch::start(&rig.ground, DAEMON.into(), &settings)?;
         let mut bridge = switch.configure();
@@ -112,6 +118,17 @@ impl OvsDpdk {
             return Ok(());
         }
         Err(LabError::Missing { program: "ovs-vswitchd-dpdk", package: PACKAGE })
+    }
+
+    /// Whether each of its ports has its front-end: what goes to one that has none yet is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Program`] if it does not answer.
+    pub fn is_connected(&self) -> Result<bool, LabError> {
+        let mut ask = self.switch.configure();
+        let said = run(ask.args(["--bare", "--columns=link_state", "list", "interface"]).args(&self.ports))?;
+        Ok(said.lines().filter(|line| *line == "up").count() == self.ports.len())
     }
 
     /// What its threads have counted.

@@ -32,16 +32,38 @@ struct Stats {
     oerrors: u64,
 }
 
+#[derive(Deserialize)]
+struct Link {
+    #[serde(rename = "/ethdev/link_status")]
+    link: Status,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    status: String,
+}
+
 /// What a device has counted, as the program sees it.
 pub fn counters(path: &Path, device: usize) -> io::Result<DeviceCounters> {
+    read(&ask(path, &format!("/ethdev/stats,{device}"))?)
+}
+
+/// Whether a device has somebody on its other side.
+pub fn is_up(path: &Path, device: usize) -> io::Result<bool> {
+    let answer = ask(path, &format!("/ethdev/link_status,{device}"))?;
+    Ok(serde_json::from_slice::<Link>(&answer)?.link.status == "UP")
+}
+
+fn ask(path: &Path, question: &str) -> io::Result<Vec<u8>> {
     let telemetry = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
     connect(&telemetry, &SocketAddrUnix::new(path)?)?;
     let mut answer = vec![0; LONGEST];
     // It introduces itself first; each message is a packet.
     recv(&telemetry, &mut answer[..], RecvFlags::empty())?;
-    send(&telemetry, format!("/ethdev/stats,{device}").as_bytes(), SendFlags::empty())?;
+    send(&telemetry, question.as_bytes(), SendFlags::empty())?;
     let (length, _) = recv(&telemetry, &mut answer[..], RecvFlags::empty())?;
-    read(&answer[..length])
+    answer.truncate(length);
+    Ok(answer)
 }
 
 fn read(answer: &[u8]) -> io::Result<DeviceCounters> {

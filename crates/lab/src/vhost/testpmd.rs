@@ -166,6 +166,17 @@ impl<'a> Testpmd<'a> {
         self.tell("stop")
     }
 
+    /// Whether each port of a switch has its front-end: what goes to one that has none yet is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Testpmd::counters`].
+    pub fn is_connected(&self) -> Result<bool, LabError> {
+        let is_up =
+            |device| telemetry::is_up(&self.telemetry, device).map_err(LabError::file(&self.telemetry));
+        Ok(is_up(0)? && is_up(1)?)
+    }
+
     /// What a switch's ports have counted. `tx_dropped` are the frames that came for a port and found no room there;
     /// it is exact once nothing moves.
     ///
