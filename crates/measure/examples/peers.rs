@@ -94,7 +94,12 @@ fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError>
         Testpmd::front_ends(&rig, &ends)
     };
     let connected = || -> Result<(), LabError> {
+        let begun = Instant::now();
         while !peer.is_connected()? {
+            if begun.elapsed() > Duration::from_secs(20) {
+                let said = "front-ends do not connect".to_owned();
+                return Err(LabError::Program { program: "the switch".to_owned(), said });
+            }
             sleep(Duration::from_millis(20));
         }
         Ok(())
