@@ -10,7 +10,7 @@
 //! - `circle`: 512 frames in either direction go round between two front-ends and the switch. Each is sent again when it
 //!   has arrived, so the slowest of the three is never idle, and nothing is lost for want of room.
 //! - `flood`: one front-end sends all it can to another that takes all it can; `two-to-one`: two do.
-//! - `slow`: one does, to another that reads memory for each frame and so takes about half a million a second.
+//! - `slow`: one does, to another that reads memory for each frame first.
 //!
 //! In the last three, senders and receiver are two programs that take turns on core 1, in the scheduler's slices of
 //! milliseconds. While one side waits for its turn the other's ring runs full or empty: they tell what a switch does with a
