@@ -84,29 +84,36 @@ impl Layout {
     /// [`ipv6::MAX_EXTENSIONS`] or a routing header that is not used up: then its destination is not its last.
     #[inline]
     pub fn of(frame: &[u8]) -> Option<Self> {
-        let (ethertype, network) = ethernet::payload(frame)?;
-        let packet = frame.get(network..)?;
+        Self::of_head(frame, frame.len())
+    }
+
+    /// As [`of`](Self::of), of a frame of `len` bytes of which only the first are at hand: all its headers.
+    #[inline]
+    pub(crate) fn of_head(head: &[u8], len: usize) -> Option<Self> {
+        let (ethertype, network) = ethernet::payload(head)?;
+        let packet = head.get(network..)?;
+        let len = len.checked_sub(network)?;
         match ethertype {
             ethertype::IPV4 => {
-                let packet = ipv4::Packet::parse(packet)?;
+                let packet = ipv4::Packet::parse_head(packet, len)?;
                 let transport = network + packet.header.len();
                 Some(Self {
                     version: Version::V4,
                     network,
                     transport,
-                    end: transport + packet.payload.len(),
+                    end: network + usize::from(packet.header.total_len.get()),
                     protocol: packet.header.protocol,
                     fragment: packet.header.fragment(),
                 })
             }
             ethertype::IPV6 => {
-                let packet = ipv6::Packet::parse(packet)?;
+                let packet = ipv6::Packet::parse_head(packet, len)?;
                 let transport = network + ipv6::Header::LEN + packet.extensions.len();
                 Some(Self {
                     version: Version::V6,
                     network,
                     transport,
-                    end: transport + packet.payload.len(),
+                    end: network + ipv6::Header::LEN + usize::from(packet.header.payload_len.get()),
                     protocol: packet.protocol,
                     fragment: packet.fragment,
                 })
@@ -133,10 +140,10 @@ impl Layout {
     /// Which packet a fragment is a part of, in the frame that this layout was found in; see
     /// [`ipv6::Packet::part`] for when it cannot be told.
     pub(crate) fn part(&self, frame: &[u8]) -> Option<Part> {
-        let packet = frame.get(self.network..)?;
+        let (packet, len) = (frame.get(self.network..)?, self.end - self.network);
         match self.version {
-            Version::V4 => Some(ipv4::Packet::parse(packet)?.header.part()),
-            Version::V6 => ipv6::Packet::parse(packet)?.part(),
+            Version::V4 => Some(ipv4::Packet::parse_head(packet, len)?.header.part()),
+            Version::V6 => ipv6::Packet::parse_head(packet, len)?.part(),
         }
     }
 

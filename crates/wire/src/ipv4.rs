@@ -105,8 +105,18 @@ impl<'a> Packet<'a> {
     /// The packet at the beginning of `bytes`; `None` if it is not IPv4, or cut short, or contradicts itself.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        Self::parse_head(bytes, bytes.len())
+    }
+
+    /// As [`parse`](Self::parse), where of `len` bytes only the first are at hand; so the payload may be cut short.
+    #[inline]
+    pub(crate) fn parse_head(bytes: &'a [u8], len: usize) -> Option<Self> {
         let (header, _) = Header::ref_from_prefix(bytes).ok()?;
-        let packet = bytes.get(..usize::from(header.total_len.get()))?;
+        let total_len = usize::from(header.total_len.get());
+        if total_len > len {
+            return None;
+        }
+        let packet = bytes.get(..total_len).unwrap_or(bytes);
         let options = packet.get(Header::LEN..header.len())?;
         let payload = packet.get(header.len()..)?;
         (header.version_and_words >> 4 == 4).then_some(Self { header, options, payload })

@@ -68,11 +68,18 @@ impl<'a> Packet<'a> {
     /// other addresses (a routing header with segments left): its checksum covers a destination it does not show.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        Self::parse_head(bytes, bytes.len())
+    }
+
+    /// As [`parse`](Self::parse), where of `len` bytes only the first are at hand; so the payload may be cut short.
+    #[inline]
+    pub(crate) fn parse_head(bytes: &'a [u8], len: usize) -> Option<Self> {
         let (header, rest) = Header::ref_from_prefix(bytes).ok()?;
-        if header.version_class_flow.get() >> 28 != 6 {
+        let payload_len = usize::from(header.payload_len.get());
+        if header.version_class_flow.get() >> 28 != 6 || Header::LEN + payload_len > len {
             return None;
         }
-        let behind = rest.get(..usize::from(header.payload_len.get()))?;
+        let behind = rest.get(..payload_len).unwrap_or(rest);
         let mut packet = Self {
             header,
             extensions: &[],

@@ -111,16 +111,22 @@ impl Offload {
     /// packet of its kind that fills the frame, with its checksum left to complete, as §5.1.6.2.1 demands.
     #[inline]
     pub fn parse(header: &[u8; Self::LEN], frame: &[u8]) -> Result<Self, OffloadError> {
+        Self::parse_head(header, frame, frame.len())
+    }
+
+    /// As [`parse`](Self::parse), of a frame of `len` bytes of which only the first are at hand: all its headers.
+    #[inline]
+    pub fn parse_head(header: &[u8; Self::LEN], head: &[u8], len: usize) -> Result<Self, OffloadError> {
         let header: VirtioHeader = transmute!(*header);
         let mut offload = Self { data_valid: header.flags & DATA_VALID != 0, ..Self::NONE };
         if header.flags & NEEDS_CSUM != 0 {
             let partial =
                 PartialChecksum { start: header.csum_start.get(), offset: header.csum_offset.get() };
-            partial.check(frame)?;
+            partial.check(len)?;
             offload.checksum = Some(partial);
         }
         if header.gso_type != GSO_NONE {
-            offload.segment = Some(parse_segment(&header, offload.checksum, frame)?);
+            offload.segment = Some(parse_segment(&header, offload.checksum, head, len)?);
         }
         Ok(offload)
     }
@@ -151,10 +157,10 @@ impl Offload {
 }
 
 impl PartialChecksum {
-    pub(crate) fn check(self, frame: &[u8]) -> Result<(), OffloadError> {
+    pub(crate) fn check(self, len: usize) -> Result<(), OffloadError> {
         let Self { start, offset } = self;
-        if usize::from(start) + usize::from(offset) + 2 > frame.len() {
-            return Err(OffloadError::ChecksumOutside { start, offset, len: frame.len() });
+        if usize::from(start) + usize::from(offset) + 2 > len {
+            return Err(OffloadError::ChecksumOutside { start, offset, len });
         }
         Ok(())
     }
@@ -181,7 +187,8 @@ impl Segment {
 fn parse_segment(
     header: &VirtioHeader,
     checksum: Option<PartialChecksum>,
-    frame: &[u8],
+    head: &[u8],
+    len: usize,
 ) -> Result<Segment, OffloadError> {
     let kind = match header.gso_type & !GSO_ECN {
         GSO_TCPV4 => SegmentKind::Tcp4,
@@ -190,7 +197,7 @@ fn parse_segment(
         _ => return Err(OffloadError::UnknownKind(header.gso_type)),
     };
     let size = header.gso_size.get();
-    let header_len = locate(kind, checksum, frame).map(|(_, header_len)| u16::try_from(header_len));
+    let header_len = locate(kind, checksum, head, len).map(|(_, header_len)| u16::try_from(header_len));
     match header_len {
         Some(Ok(header_len)) if size > 0 => {
             Ok(Segment { kind, ecn: header.gso_type & GSO_ECN != 0, header_len, size })
@@ -203,23 +210,26 @@ fn parse_segment(
 pub(crate) fn locate(
     kind: SegmentKind,
     checksum: Option<PartialChecksum>,
-    frame: &[u8],
+    head: &[u8],
+    len: usize,
 ) -> Option<(Layout, usize)> {
-    let layout = Layout::of(frame)?;
-    let transport = frame.get(layout.transport..layout.end)?;
+    let layout = Layout::of_head(head, len)?;
+    let transport = head.get(layout.transport..layout.end.min(head.len()))?;
     let (header_len, checksum_offset) = match (kind, layout.version, layout.protocol) {
         (SegmentKind::Tcp4, Version::V4, protocol::TCP) | (SegmentKind::Tcp6, Version::V6, protocol::TCP) => {
             (tcp::Segment::parse(transport)?.header.len(), tcp::Header::CHECKSUM_OFFSET)
         }
         (SegmentKind::Udp, _, protocol::UDP) => {
-            udp::Header::parse(transport)?;
+            let (header, _) = udp::Header::ref_from_prefix(transport).ok()?;
+            let whole = udp::Header::LEN..=layout.end - layout.transport;
+            whole.contains(&usize::from(header.len.get())).then_some(())?;
             (udp::Header::LEN, udp::Header::CHECKSUM_OFFSET)
         }
         _ => return None,
     };
     let partial = checksum?;
     let complete = layout.fragment == Fragment::Whole
-        && layout.end == frame.len()
+        && layout.end == len
         && usize::from(partial.start) == layout.transport
         && partial.offset == checksum_offset;
     complete.then_some((layout, layout.transport + header_len))

@@ -24,7 +24,7 @@ use crate::{Offload, OffloadError, PartialChecksum, Segment, SegmentKind, ipv4, 
 pub fn segments(frame: &[u8], offload: Offload) -> Result<Segments<'_>, OffloadError> {
     let cut = match (offload.segment, offload.checksum) {
         (Some(segment), checksum) => Some(Cut::new(frame, checksum, segment)?),
-        (None, Some(partial)) => partial.check(frame).map(|()| None)?,
+        (None, Some(partial)) => partial.check(frame.len()).map(|()| None)?,
         (None, None) => None,
     };
     let count = cut.as_ref().map_or(1, Cut::count);
@@ -123,7 +123,7 @@ impl Cut {
         checksum: Option<PartialChecksum>,
         Segment { kind, size, .. }: Segment,
     ) -> Result<Self, OffloadError> {
-        let located = locate(kind, checksum, frame).filter(|_| size > 0);
+        let located = locate(kind, checksum, frame, frame.len()).filter(|_| size > 0);
         let (layout, header_len) = located.ok_or(OffloadError::OtherKind(kind))?;
         let checksum_offset = match kind {
             SegmentKind::Tcp4 | SegmentKind::Tcp6 => tcp::Header::CHECKSUM_OFFSET,
@@ -331,6 +331,15 @@ mod tests {
         fn segments_carry_the_frame_and_nothing_else(large in large()) {
             let (frame, offload) = large.build();
             prop_assert_eq!(Offload::parse(&offload.emit(), &frame), Ok(offload));
+            // Its headers say the same, if they are told how long it is.
+            let headers = usize::from(offload.segment.unwrap().header_len);
+            let parse_head = |len| Offload::parse_head(&offload.emit(), &frame[..headers], len);
+            prop_assert_eq!(parse_head(frame.len()), Ok(offload));
+            prop_assert!(parse_head(frame.len() + 1).is_err() && parse_head(headers - 1).is_err());
+            prop_assert_eq!(
+                udp::Packet::parse_head(&frame[..headers], frame.len(), offload),
+                udp::Packet::parse(&frame, offload)
+            );
             let pieces = cut(&frame, offload);
             prop_assert_eq!(pieces.len(), crate::wire_frames(frame.len(), offload));
             prop_assert_eq!(

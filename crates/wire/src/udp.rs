@@ -80,7 +80,13 @@ impl Packet {
     /// fragment and cannot be told of which datagram.
     #[inline]
     pub fn parse(frame: &[u8], offload: Offload) -> Option<Self> {
-        let layout = Layout::of(frame)?;
+        Self::parse_head(frame, frame.len(), offload)
+    }
+
+    /// As [`parse`](Self::parse), of a frame of `len` bytes of which only the first are at hand: all its headers.
+    #[inline]
+    pub fn parse_head(frame: &[u8], len: usize, offload: Offload) -> Option<Self> {
+        let layout = Layout::of_head(frame, len)?;
         if layout.protocol != protocol::UDP {
             return None;
         }
@@ -90,7 +96,7 @@ impl Packet {
             packet.part = Some(layout.part(frame)?);
         }
         if layout.fragment != Fragment::Later {
-            packet.datagram = Some(Datagram::parse(frame, &layout, offload)?);
+            packet.datagram = Some(Datagram::parse(frame, len, &layout, offload)?);
         }
         Some(packet)
     }
@@ -98,21 +104,21 @@ impl Packet {
 
 impl Datagram {
     #[inline]
-    fn parse(frame: &[u8], layout: &Layout, offload: Offload) -> Option<Self> {
-        let transport = frame.get(layout.transport..layout.end)?;
-        let (header, _) = Header::ref_from_prefix(transport).ok()?;
+    fn parse(frame: &[u8], frame_len: usize, layout: &Layout, offload: Offload) -> Option<Self> {
+        let transport_len = layout.end - layout.transport;
+        let (header, _) = Header::ref_from_prefix(frame.get(layout.transport..)?).ok()?;
         let len = usize::from(header.len.get());
-        if len < Header::LEN {
+        if len < Header::LEN || transport_len < Header::LEN {
             return None;
         }
         let (pieces, piece_len) = match (layout.fragment, offload.segment) {
-            (Fragment::Whole, _) if len > transport.len() => return None,
+            (Fragment::Whole, _) if len > transport_len => return None,
             (Fragment::Whole, Some(segment)) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
                 let size = usize::from(segment.size);
-                ((transport.len() - Header::LEN).div_ceil(size), layout.transport + Header::LEN + size)
+                ((transport_len - Header::LEN).div_ceil(size), layout.transport + Header::LEN + size)
             }
-            (Fragment::Whole, _) => (1, frame.len()),
-            _ => (len.div_ceil(transport.len().max(LEAST_FRAGMENT)), frame.len()),
+            (Fragment::Whole, _) => (1, frame_len),
+            _ => (len.div_ceil(transport_len.max(LEAST_FRAGMENT)), frame_len),
         };
         Some(Self {
             source_port: header.source.get(),
