@@ -13,9 +13,9 @@ const CASES: [callgrind::Case<'_>; 6] = [
     ("core lossless", 82.2),
     ("core lossy", 82.2),
     ("core incast", 321.4),
-    ("memory lossless", 354.0),
-    ("memory lossy", 354.0),
-    ("memory incast", 537.7),
+    ("memory lossless", 386.0),
+    ("memory lossy", 386.0),
+    ("memory incast", 569.9),
 ];
 
 fn main() -> ExitCode {

@@ -24,21 +24,26 @@ pub mod tcp;
 pub mod thread;
 pub mod udp;
 pub mod vhost;
+pub mod virtio;
 
 use std::fmt;
 use std::io;
 
+use virtio::span::{Rest, Span};
 use wire::Offload;
 
 /// A place for one frame in a port's memory. It means nothing to any other port.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Slot(pub u32);
 
-/// A frame as it lies in its sender's memory.
+/// A frame as it lies in its sender's memory: from the first octet of the destination address to the last of the payload,
+/// without the check sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// From the first octet of the destination address to the last of the payload, without the check sequence.
+    /// What can be looked at: the whole frame, or at least its Ethernet header, and all its headers if there is a note.
     pub bytes: &'a [u8],
+    /// What is behind that, if anything: a guest's own, which can only be copied.
+    pub rest: Option<&'a Rest>,
     /// What its receiver still has to do to it, where its sender said so: see [`offload`](Self::offload).
     pub note: Option<&'a Offload>,
 }
@@ -47,7 +52,49 @@ impl<'a> FrameView<'a> {
     /// A frame that needs nothing done to it.
     #[inline]
     pub const fn plain(bytes: &'a [u8]) -> Self {
-        Self { bytes, note: None }
+        Self { bytes, rest: None, note: None }
+    }
+
+    /// A frame of which its sender has said something.
+    #[inline]
+    pub const fn noted(bytes: &'a [u8], note: &'a Offload) -> Self {
+        Self { bytes, rest: None, note: Some(note) }
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "a frame has a header")]
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.rest.map_or(0, Rest::len)
+    }
+
+    /// The spans behind what can be looked at.
+    #[inline]
+    pub fn spans(&self) -> &'a [Span] {
+        self.rest.map_or(&[], Rest::spans)
+    }
+
+    /// Copies its first bytes out: as many as it has and `to` has room for.
+    #[inline(never)]
+    pub fn read(&self, to: &mut [u8]) -> usize {
+        let mut done = self.bytes.len().min(to.len());
+        to[..done].copy_from_slice(&self.bytes[..done]);
+        for span in self.spans() {
+            done += span.read(&mut to[done..]);
+        }
+        done
+    }
+
+    /// Its first bytes, at most as many as `scratch` has: copied there if they cannot be looked at where they are.
+    pub fn first<'b>(&self, scratch: &'b mut [u8]) -> &'b [u8]
+    where
+        'a: 'b,
+    {
+        if self.rest.is_none() {
+            return self.bytes;
+        }
+        let len = self.read(scratch);
+        &scratch[..len]
     }
 
     /// What its receiver still has to do to it.
@@ -58,7 +105,7 @@ impl<'a> FrameView<'a> {
     /// How many bytes, and how many frames, it stands for on a wire.
     #[inline]
     pub fn on_wire(&self) -> (usize, usize) {
-        let len = self.bytes.len();
+        let len = self.len();
         match self.note {
             None => (len, 1),
             Some(offload) => (wire::wire_bytes(len, *offload), wire::wire_frames(len, *offload)),

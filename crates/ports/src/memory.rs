@@ -61,6 +61,20 @@ impl MemoryPort {
     pub fn refused(&self) -> u64 {
         self.ingress.refused() + self.egress.refused()
     }
+
+    /// Hands over a frame that lies in pieces.
+    // Apart from the others, whose slice and slot the compiler knows to be of one length.
+    #[cold]
+    fn gather(&mut self, frame: FrameView<'_>) -> Taken {
+        if frame.len() > self.egress.slot_size() {
+            return Taken::Unfit;
+        }
+        let taken = self.egress.fill(frame.len(), |bytes, note| {
+            frame.read(bytes);
+            write_note(frame.note, note)
+        });
+        if taken { Taken::Yes } else { Taken::Busy }
+    }
 }
 
 impl Port for MemoryPort {
@@ -91,7 +105,7 @@ impl Port for MemoryPort {
     #[inline]
     fn frame(&self, slot: Slot) -> FrameView<'_> {
         let (bytes, note) = self.ingress.get(slot.0);
-        FrameView { bytes, note: note.map(|_| &self.offloads[slot.0 as usize]) }
+        FrameView { bytes, rest: None, note: note.map(|_| &self.offloads[slot.0 as usize]) }
     }
 
     #[inline]
@@ -99,8 +113,11 @@ impl Port for MemoryPort {
         self.ingress.give_back(slot.0);
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+        if frame.rest.is_some() {
+            return Ok(self.gather(frame));
+        }
         if frame.bytes.len() > self.egress.slot_size() {
             return Ok(Taken::Unfit);
         }
@@ -189,7 +206,7 @@ impl MemoryEnd {
         let came = self.rx.collect(most, |bytes, note| {
             // What the switch passes on was checked against the frame when it came in.
             let offload = note.and_then(|note| read_note(note, bytes));
-            show(FrameView { bytes, note: offload.as_ref() });
+            show(FrameView { bytes, rest: None, note: offload.as_ref() });
         });
         self.post();
         came
@@ -207,10 +224,15 @@ impl MemoryEnd {
 #[inline(always)]
 fn write_frame(frame: FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> bool {
     copy(bytes, frame.bytes);
-    if let Some(offload) = frame.note {
+    write_note(frame.note, note)
+}
+
+#[inline(always)]
+fn write_note(offload: Option<&Offload>, note: &mut Note) -> bool {
+    if let Some(offload) = offload {
         note[..Offload::LEN].copy_from_slice(&offload.emit());
     }
-    frame.note.is_some()
+    offload.is_some()
 }
 
 /// What a note says of a frame, if it can be true.

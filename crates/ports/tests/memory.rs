@@ -174,7 +174,7 @@ fn what_is_left_to_do_travels_with_the_frame() {
     let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), ..Offload::NONE };
     let (mut ingress, mut sender) = pair(CONFIG).unwrap();
     let (mut egress, mut receiver) = pair(CONFIG).unwrap();
-    sender.send_frame(FrameView { bytes: &[1; 60], note: Some(&offload) }).unwrap();
+    sender.send_frame(FrameView::noted(&[1; 60], &offload)).unwrap();
     sender.send(&[2; 60]).unwrap();
     forward(&mut ingress, &mut egress, &mut VecDeque::new(), 9);
     let mut seen = Vec::new();
@@ -186,7 +186,7 @@ fn what_is_left_to_do_travels_with_the_frame() {
 fn a_frame_that_belies_its_offload_is_told_of_as_none_and_its_slot_comes_back() {
     let beyond = Offload { checksum: Some(PartialChecksum { start: 34, offset: 60 }), ..Offload::NONE };
     let (mut port, mut end) = pair(MemoryConfig { slots: 1, ..CONFIG }).unwrap();
-    end.send_frame(FrameView { bytes: &[1; 60], note: Some(&beyond) }).unwrap();
+    end.send_frame(FrameView::noted(&[1; 60], &beyond)).unwrap();
     let mut told = None;
     port.receive(9, |slot, view| told = Some((slot, view.bytes.len()))).unwrap();
     assert_eq!(told, Some((Slot(0), 0)));

@@ -224,7 +224,7 @@ impl Frame {
     }
 
     fn view(&self) -> FrameView<'_> {
-        FrameView { bytes: &self.bytes, note: Some(&self.offload) }
+        FrameView::noted(&self.bytes, &self.offload)
     }
 }
 

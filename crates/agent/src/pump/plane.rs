@@ -379,7 +379,7 @@ mod tests {
         }
 
         fn frame(&self, _: Slot) -> FrameView<'_> {
-            FrameView { bytes: &FRAME, note: None }
+            FrameView::plain(&FRAME)
         }
 
         fn release(&mut self, _: Slot) {}

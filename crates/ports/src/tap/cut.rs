@@ -11,6 +11,8 @@ use crate::{FrameView, Taken};
 pub(super) struct Cutter {
     /// Where pieces are written, one at a time.
     scratch: Vec<u8>,
+    /// Where a frame is copied to that lies in a guest's memory.
+    whole: Vec<u8>,
     /// A frame that has begun to go, and how many pieces of it have. Of two such frames only the latest is known; the
     /// other begins anew, and its receiver gets some of it twice.
     begun: Option<(Box<[u8]>, usize)>,
@@ -23,20 +25,22 @@ impl Cutter {
         frame: FrameView<'_>,
         mut write: impl FnMut(&[u8]) -> Result<Taken, E>,
     ) -> Result<Taken, E> {
-        let Self { scratch, begun, .. } = self;
-        let Ok(pieces) = wire::segments(frame.bytes, frame.offload()) else { return Ok(Taken::Unfit) };
+        let Self { scratch, whole, begun } = self;
+        whole.resize(LARGE, 0);
+        let bytes = frame.first(whole);
+        let Ok(pieces) = wire::segments(bytes, frame.offload()) else { return Ok(Taken::Unfit) };
         // A frame is known by its bytes: its slot may have another by now.
-        let resumed = begun.take_if(|(bytes, _)| **bytes == *frame.bytes);
+        let resumed = begun.take_if(|(before, _)| **before == *bytes);
         let gone = resumed.as_ref().map_or(0, |(_, gone)| *gone);
         scratch.resize(LARGE, 0);
         for (place, piece) in pieces.enumerate().skip(gone) {
-            let Some(bytes) = piece.write(scratch) else { return Ok(Taken::Unfit) };
-            match write(bytes)? {
+            let Some(piece) = piece.write(scratch) else { return Ok(Taken::Unfit) };
+            match write(piece)? {
                 Taken::Yes => {}
                 Taken::Unfit => return Ok(Taken::Unfit),
                 Taken::Busy => {
                     if place > 0 {
-                        let bytes = resumed.map_or_else(|| frame.bytes.into(), |(bytes, _)| bytes);
+                        let bytes = resumed.map_or_else(|| bytes.into(), |(bytes, _)| bytes);
                         *begun = Some((bytes, place));
                     }
                     return Ok(Taken::Busy);
@@ -75,15 +79,14 @@ mod tests {
 
     /// Writes to a device that has room for so many frames, and takes note of what it got.
     fn write(cutter: &mut Cutter, bytes: &[u8], mut room: usize, got: &mut Vec<u8>) -> Taken {
-        let written: Result<_, Infallible> =
-            cutter.write(FrameView { bytes, note: Some(&OFFLOAD) }, |piece| {
-                if room == 0 {
-                    return Ok(Taken::Busy);
-                }
-                room -= 1;
-                got.push(piece[42]);
-                Ok(Taken::Yes)
-            });
+        let written: Result<_, Infallible> = cutter.write(FrameView::noted(bytes, &OFFLOAD), |piece| {
+            if room == 0 {
+                return Ok(Taken::Busy);
+            }
+            room -= 1;
+            got.push(piece[42]);
+            Ok(Taken::Yes)
+        });
         written.unwrap()
     }
 

@@ -6,9 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use rustix::io::Errno;
+
 use wire::Offload;
 
-use crate::Taken;
+use crate::virtio::chain::MAX_BUFFERS;
+use crate::virtio::span::Span;
+use crate::{FrameView, Taken};
 
 /// An open TAP device. It persists when this is dropped; see [`Device::persist`].
 #[derive(Debug)]
@@ -59,13 +62,35 @@ impl Device {
 
     /// Hands a frame to the container: it is with its socket when this returns.
     #[inline]
-    pub fn write(&self, bytes: &[u8], offload: Offload) -> Result<Taken, Errno> {
-        match rustix::io::writev(&self.0, &[IoSlice::new(&offload.emit()), IoSlice::new(bytes)]) {
-            Ok(_) => Ok(Taken::Yes),
+    pub fn write(&self, frame: FrameView<'_>) -> Result<Taken, Errno> {
+        let header = frame.offload().emit();
+        let written = match frame.spans() {
+            [] => rustix::io::writev(&self.0, &[IoSlice::new(&header), IoSlice::new(frame.bytes)]).map(drop),
+            rest => self.write_spans([&header, frame.bytes], rest),
+        };
+        match written {
+            Ok(()) => Ok(Taken::Yes),
             // EIO is the kernel's word for an interface that is down. Whoever set it down may set it up again.
             Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => Ok(Taken::Busy),
             Err(Errno::INVAL) => Ok(Taken::Unfit),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a frame whose end lies in a guest's memory, from there.
+    fn write_spans(&self, first: [&[u8]; 2], rest: &[Span]) -> Result<(), Errno> {
+        let piece = |start: *const u8, len| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
+        let first = first.iter().map(|bytes| piece(bytes.as_ptr(), bytes.len()));
+        let rest = rest.iter().map(|span| piece(span.start().as_ptr(), span.len()));
+        let mut pieces = [piece(std::ptr::null(), 0); MAX_BUFFERS + 2];
+        let count = pieces.iter_mut().zip(first.chain(rest)).map(|(place, piece)| *place = piece).count();
+        // SAFETY: the kernel reads `count` pieces, all of which are mapped; it takes what it finds there.
+        #[expect(unsafe_code, reason = "a guest's bytes have no slice")]
+        let written = unsafe { libc::writev(self.0.as_raw_fd(), pieces.as_ptr(), count as i32) };
+        if written < 0 {
+            Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
+        } else {
+            Ok(())
         }
     }
 

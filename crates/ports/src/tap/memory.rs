@@ -130,7 +130,7 @@ impl Memory {
             None => self.small.bytes(slot.0),
             Some(large) => self.large.bytes(large),
         };
-        FrameView { bytes: &bytes[Offload::LEN..][..*len], note: Some(offload) }
+        FrameView::noted(&bytes[Offload::LEN..][..*len], offload)
     }
 
     /// Frees a slot.

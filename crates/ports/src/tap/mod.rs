@@ -228,9 +228,9 @@ impl Port for TapPort {
         let Self { device, cutter, .. } = self;
         let Offload { checksum, segment, .. } = frame.offload();
         let written = if !self.offload && (checksum.is_some() || segment.is_some()) {
-            cutter.write(frame, |bytes| device.write(bytes, Offload::NONE))
+            cutter.write(frame, |bytes| device.write(FrameView::plain(bytes)))
         } else {
-            device.write(frame.bytes, frame.offload())
+            device.write(frame)
         };
         match written {
             Ok(taken) => Ok(taken),

@@ -236,7 +236,11 @@ impl UdpGate {
     pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
         self.last = None;
         let namespace = short(namespace);
-        let Some(packet) = Packet::parse(frame.bytes, frame.offload()) else { return Verdict::Free };
+        let mut scratch = [0; HEADERS];
+        let head = frame.first(&mut scratch);
+        let Some(packet) = Packet::parse_head(head, frame.len(), frame.offload()) else {
+            return Verdict::Free;
+        };
         let (source, destination) = (packet.source.to_bits(), packet.destination.to_bits());
         let whole_of =
             |part: Part| Whole { namespace, source, destination, identification: part.identification };
@@ -256,7 +260,7 @@ impl UdpGate {
             destination,
             source_port: datagram.source_port,
             destination_port: datagram.destination_port,
-            to_all: is_to_all(frame.bytes, destination),
+            to_all: is_to_all(head, destination),
         };
         let begins = whole.is_some_and(|whole| self.fragments.may_begin(whole));
         if whole.is_some() && !begins {
@@ -490,6 +494,9 @@ fn is_to_all(frame: &[u8], destination: u128) -> bool {
         if is_v4(destination) { destination as u32 >> 28 == 0xe } else { destination >> 120 == 0xff };
     frame[0] & 1 != 0 || multicast
 }
+
+/// As many bytes as a frame's headers take, up to UDP's: Ethernet with a tag, IPv6 with extensions.
+const HEADERS: usize = 256;
 
 #[inline]
 fn flow_key(datagram: &Datagram, connected: bool) -> FlowKey {

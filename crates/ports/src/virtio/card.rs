@@ -1,0 +1,188 @@
+//! A guest's network card: its rings, and the frames that lie in its memory.
+//!
+//! ```text
+//!   guest:  transmit rings ─take─▶ HeldFrames ─view─▶ another port's transmit
+//!                          ◀─────── release
+//!           receive rings  ◀─put── transmit: the one copy
+//! ```
+//!
+//! A frame stays in the guest's transmit ring until its receiver has it, and is given back only then; others that go
+//! elsewhere are given back before it. So the ring is the queue, and when it is full, the guest's socket waits.
+//!
+//! A ring can go away while frames of it are held. Then they are copied, and the guest has its buffers back.
+
+use super::Corrupt;
+use super::chain::Chain;
+use super::held::HeldFrames;
+use super::inbox::{Inbox, Written};
+use super::memory::GuestMemory;
+use super::ring::{Place, Ring};
+use crate::{FrameView, Slot, Taken};
+
+/// The rings and frames of one card.
+#[derive(Debug)]
+pub struct Card {
+    memory: GuestMemory,
+    held: HeldFrames,
+    pairs: Vec<Pair>,
+    /// From which pair's transmit ring frames are taken next.
+    turn: usize,
+    /// Frames that were just held and not opened yet.
+    fresh: Vec<u32>,
+}
+
+/// A receive ring and a transmit ring.
+#[derive(Debug, Default)]
+struct Pair {
+    receive: Option<Inbox>,
+    transmit: Option<Outbox>,
+}
+
+/// The ring by which a guest transmits.
+#[derive(Debug)]
+struct Outbox {
+    ring: Ring,
+    chain: Box<Chain>,
+    /// Its headers may leave something to do.
+    offloads: bool,
+}
+
+/// What was negotiated of a card.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Agreed {
+    /// Frames may take several chains of the receive ring (MRG_RXBUF).
+    pub mergeable: bool,
+    /// The guest may leave checksums and segmentation to us (CSUM, HOST_TSO).
+    pub offloads: bool,
+}
+
+impl Card {
+    /// A card of so many queue pairs, of which as many frames can be held.
+    pub fn new(pairs: u8, frames: u32) -> Self {
+        Self {
+            memory: GuestMemory::default(),
+            held: HeldFrames::new(frames),
+            pairs: (0..pairs).map(|_| Pair::default()).collect(),
+            turn: 0,
+            fresh: Vec::with_capacity(64),
+        }
+    }
+
+    /// What the rings' buffers lie in from now on. No ring may run.
+    pub fn set_memory(&mut self, memory: GuestMemory) {
+        self.memory = memory;
+    }
+
+    /// From now on ring `index` runs: a receive ring if that is even, a transmit ring if it is odd.
+    pub fn start(&mut self, index: usize, ring: Ring, agreed: Agreed) {
+        let pair = &mut self.pairs[index / 2];
+        if index.is_multiple_of(2) {
+            pair.receive = Some(Inbox::new(ring, agreed.mergeable));
+        } else {
+            let chain = Box::new(Chain::new(ring.is_packed(), false));
+            pair.transmit = Some(Outbox { ring, chain, offloads: agreed.offloads });
+        }
+    }
+
+    /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
+    pub fn stop(&mut self, index: usize) -> Option<Place> {
+        let pair = &mut self.pairs[index / 2];
+        let mut ring = if index.is_multiple_of(2) {
+            pair.receive.take()?.close()
+        } else {
+            let mut ring = pair.transmit.take()?.ring;
+            self.held.keep(index as u8, |id| ring.give_back(id, 0));
+            ring
+        };
+        ring.publish();
+        Some(ring.place())
+    }
+
+    /// Takes at most `most` frames of what the guest transmits, in the order of each ring. Whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]: the guest's rings are not to be used any more. Frames told of before are held.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        most: usize,
+        mut arrived: impl FnMut(Slot, FrameView<'_>),
+    ) -> Result<bool, Corrupt> {
+        let mut left = most;
+        let mut failed = Ok(());
+        let mut offloads = false;
+        for _ in 0..self.pairs.len() {
+            let number = self.turn;
+            self.turn = if number + 1 == self.pairs.len() { 0 } else { number + 1 };
+            let Some(Outbox { ring, chain, offloads: has }) = &mut self.pairs[number].transmit else {
+                continue;
+            };
+            offloads |= *has;
+            while left > 0 && self.held.has_room() {
+                match ring.take(&self.memory, chain) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(corrupt) => {
+                        failed = Err(corrupt);
+                        break;
+                    }
+                }
+                self.fresh.push(self.held.hold(2 * number as u8 + 1, chain));
+                left -= 1;
+            }
+        }
+        for &number in &self.fresh {
+            self.held.open(number, offloads);
+            arrived(Slot(number), self.held.view(number));
+        }
+        self.fresh.clear();
+        failed.map(|()| left == 0 || !self.held.has_room())
+    }
+
+    /// A frame that is held.
+    #[inline]
+    pub fn frame(&self, slot: Slot) -> FrameView<'_> {
+        self.held.view(slot.0)
+    }
+
+    /// Gives a frame's buffers back.
+    #[inline]
+    pub fn release(&mut self, slot: Slot) {
+        if let Some((ring, id)) = self.held.release(slot.0)
+            && let Some(Outbox { ring, .. }) = &mut self.pairs[usize::from(ring) / 2].transmit
+        {
+            ring.give_back(id, 0);
+        }
+    }
+
+    /// Hands a frame to the guest: one copy.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]
+    #[inline]
+    pub fn transmit(&mut self, frame: &FrameView<'_>, log: &mut impl Written) -> Result<Taken, Corrupt> {
+        match &mut self.pairs[0].receive {
+            Some(inbox) => inbox.put(&self.memory, frame, log),
+            None => Ok(Taken::Busy),
+        }
+    }
+
+    /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be interrupted.
+    #[inline]
+    pub fn publish(&mut self, mut interrupt: impl FnMut(usize)) {
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
+            if let Some(inbox) = &mut pair.receive
+                && inbox.publish()
+            {
+                interrupt(2 * number);
+            }
+            if let Some(outbox) = &mut pair.transmit
+                && outbox.ring.publish()
+            {
+                interrupt(2 * number + 1);
+            }
+        }
+    }
+}

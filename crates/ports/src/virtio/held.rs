@@ -1,0 +1,275 @@
+//! Frames that lie in a guest's memory until their receivers have them.
+//!
+//! ```text
+//!   chain ─▶ │ virtio header │ frame's first bytes │ the rest …            │    in the guest's memory
+//!                 offload           copied here       stays where it is
+//! ```
+//!
+//! What a switch looks at is copied when the frame is taken, and it is the copy that is delivered: a guest that changes its
+//! frame afterwards changes only what nobody has looked at. For a plain frame that is the Ethernet header; for one with
+//! an offload header, all headers.
+
+use wire::Offload;
+
+use super::chain::{Buffer, Chain};
+use super::span::{Rest, Run, Span};
+use crate::FrameView;
+
+/// Bytes of a plain frame that are copied: addresses, a VLAN tag and the type, and a few more, so that they are three words.
+const HEAD: usize = 24;
+
+/// Bytes of a frame with an offload header that are copied: Ethernet with a tag, IPv6 with extensions, TCP with options.
+const HEADERS: usize = 256;
+
+/// The longest frame, without its virtio header: a packet of 65,535 bytes behind an Ethernet header with two tags.
+const MAX_FRAME: usize = 65_535 + 22;
+
+/// Places for frames.
+#[derive(Debug)]
+pub struct HeldFrames {
+    places: Box<[Place]>,
+    free: Vec<u32>,
+    extras: Vec<Extra>,
+    free_extras: Vec<u32>,
+    /// How many came that contradict themselves.
+    malformed: u64,
+}
+
+/// One frame: a cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+struct Place {
+    head: [u8; HEAD],
+    /// What is behind the head, if it lies in one piece.
+    rest: Rest,
+    /// Its [`Extra`], if it has one.
+    extra: u32,
+    /// The ring's number, and its chain.
+    ring: u8,
+    id: u16,
+    head_len: u8,
+    /// Whether the chain is still the guest's to have back.
+    lent: bool,
+}
+
+const NO_EXTRA: u32 = u32::MAX;
+
+const NOTHING: Rest = Rest::One(Span::EMPTY);
+
+const _: () = assert!(size_of::<Place>() == 64, "a frame of one buffer takes a cache line");
+
+/// What only frames have that lie in several buffers, have an offload header, or had to be kept.
+#[derive(Debug)]
+struct Extra {
+    offload: Option<Offload>,
+    headers: [u8; HEADERS],
+    headers_len: usize,
+    /// What is behind the headers: always many.
+    rest: Rest,
+    /// The same, in our memory.
+    kept: Box<[u8]>,
+}
+
+impl HeldFrames {
+    /// Places for so many frames.
+    pub fn new(places: u32) -> Self {
+        let place = Place {
+            head: [0; HEAD],
+            rest: NOTHING,
+            extra: NO_EXTRA,
+            ring: 0,
+            id: 0,
+            head_len: 0,
+            lent: false,
+        };
+        Self {
+            places: vec![place; places as usize].into(),
+            free: (0..places).rev().collect(),
+            extras: Vec::new(),
+            free_extras: Vec::new(),
+            malformed: 0,
+        }
+    }
+
+    /// Whether there is a place.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// How many came that contradict themselves.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Holds the frame of a chain of ring `ring`, and has the processor fetch its first bytes: [`open`](Self::open) it once
+    /// they may be there.
+    ///
+    /// # Panics
+    ///
+    /// If there is no room.
+    #[inline]
+    pub fn hold(&mut self, ring: u8, chain: &Chain) -> u32 {
+        let number = self.free.pop().expect("the caller has looked for room");
+        let place = &mut self.places[number as usize];
+        (place.ring, place.id, place.lent) = (ring, chain.id, true);
+        (place.head_len, place.extra, place.rest) = (0, NO_EXTRA, NOTHING);
+        match chain.buffers() {
+            Ok([buffer]) => {
+                place.rest = Rest::One(buffer.span);
+                buffer.span.fetch();
+            }
+            Ok(buffers) => self.hold_many(number, buffers),
+            Err(_) => {}
+        }
+        number
+    }
+
+    fn hold_many(&mut self, number: u32, buffers: &[Buffer]) {
+        self.extra(number).run().set(buffers.iter().map(|buffer| buffer.span));
+        buffers.iter().take(2).for_each(|buffer| buffer.span.fetch());
+    }
+
+    /// Looks at a frame that was just held: its virtio header, which says nothing unless `offloads` were negotiated, and
+    /// its first bytes. One that contradicts itself is empty from then on.
+    #[inline]
+    pub fn open(&mut self, number: u32, offloads: bool) {
+        let place = &mut self.places[number as usize];
+        if place.extra == NO_EXTRA
+            && let Rest::One(whole) = place.rest
+        {
+            let (header, body) = whole.split(Offload::LEN);
+            let says = offloads && {
+                let mut first = [0; 2];
+                header.read(&mut first);
+                first != [0; 2]
+            };
+            if !says && body.len() <= MAX_FRAME {
+                let (head, rest) = body.split(HEAD);
+                place.head_len = head.read(&mut place.head) as u8;
+                place.rest = Rest::One(rest);
+                self.malformed += u64::from(place.head_len == 0);
+                return;
+            }
+            self.extra(number).run().set([whole].into_iter());
+        }
+        self.open_extra(number, offloads);
+    }
+
+    #[inline(never)]
+    fn open_extra(&mut self, number: u32, offloads: bool) {
+        let place = &mut self.places[number as usize];
+        let extra = &mut self.extras[place.extra as usize];
+        let mut header = [0; Offload::LEN];
+        extra.run().consume(&mut header);
+        let mut headers = [0; HEADERS];
+        let headers_len = extra.run().consume(&mut headers);
+        let len = headers_len + extra.rest.len();
+        let offload = if offloads {
+            Offload::parse_head(&header, &headers[..headers_len], len)
+        } else {
+            Ok(Offload::NONE)
+        };
+        match offload {
+            Ok(offload) if len > 0 && len <= MAX_FRAME => {
+                extra.offload = (offload != Offload::NONE).then_some(offload);
+                (extra.headers, extra.headers_len) = (headers, headers_len);
+            }
+            _ => {
+                (extra.offload, extra.headers_len) = (None, 0);
+                extra.run().set([].into_iter());
+                self.malformed += 1;
+            }
+        }
+    }
+
+    /// A frame that was opened.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    #[inline]
+    pub fn view(&self, number: u32) -> FrameView<'_> {
+        let place = &self.places[number as usize];
+        match self.extras.get(place.extra as usize) {
+            None => FrameView {
+                bytes: &place.head[..usize::from(place.head_len).min(HEAD)],
+                rest: Some(&place.rest),
+                note: None,
+            },
+            Some(extra) => FrameView {
+                bytes: if extra.kept.is_empty() { &extra.headers[..extra.headers_len] } else { &extra.kept },
+                rest: Some(&extra.rest),
+                note: extra.offload.as_ref(),
+            },
+        }
+    }
+
+    /// Lets a frame go. The ring and the chain that the guest gets back, if it has not yet.
+    #[inline]
+    pub fn release(&mut self, number: u32) -> Option<(u8, u16)> {
+        let place = &mut self.places[number as usize];
+        self.free.push(number);
+        let Place { ring, id, lent, extra, .. } = *place;
+        place.lent = false;
+        if extra != NO_EXTRA {
+            place.extra = NO_EXTRA;
+            self.extras[extra as usize].kept = Box::default();
+            self.free_extras.push(extra);
+        }
+        lent.then_some((ring, id))
+    }
+
+    /// Before a ring, and perhaps its guest's memory, goes away: copies what is held of it, and tells of every chain that
+    /// the guest can have back now.
+    pub fn keep(&mut self, ring: u8, mut back: impl FnMut(u16)) {
+        for number in 0..self.places.len() as u32 {
+            let Place { lent, ring: of, id, .. } = self.places[number as usize];
+            if !lent || of != ring {
+                continue;
+            }
+            let view = self.view(number);
+            let mut bytes = vec![0; view.len()];
+            view.read(&mut bytes);
+            let offload = view.note.copied();
+            let extra = self.extra(number);
+            (extra.kept, extra.offload) = (bytes.into(), offload);
+            extra.run().set([].into_iter());
+            self.places[number as usize].lent = false;
+            back(id);
+        }
+    }
+
+    /// The frame's extra, made if it has none.
+    fn extra(&mut self, number: u32) -> &mut Extra {
+        let place = &mut self.places[number as usize];
+        if place.extra == NO_EXTRA {
+            place.extra = self.free_extras.pop().unwrap_or_else(|| {
+                self.extras.push(Extra::default());
+                self.extras.len() as u32 - 1
+            });
+        }
+        &mut self.extras[place.extra as usize]
+    }
+}
+
+impl Default for Extra {
+    fn default() -> Self {
+        Self {
+            offload: None,
+            headers: [0; HEADERS],
+            headers_len: 0,
+            rest: Rest::Many(Box::default()),
+            kept: Box::default(),
+        }
+    }
+}
+
+impl Extra {
+    fn run(&mut self) -> &mut Run {
+        match &mut self.rest {
+            Rest::Many(run) => run,
+            Rest::One(_) => unreachable!("an extra has many"),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A guest's empty buffers: where it takes frames.
+
+use wire::Offload;
+
+use super::Corrupt;
+use super::chain::{Buffer, Chain};
+use super::memory::GuestMemory;
+use super::ring::Ring;
+use super::span::Span;
+use crate::{FrameView, Taken};
+
+/// How many chains are taken ahead, so that their memory is at hand when a frame comes. A frame may take so many: 64 KiB in
+/// buffers of 1 KiB.
+const AHEAD: usize = 64;
+
+/// How far ahead of the chain that is written the processor fetches.
+const FETCH: usize = 4;
+
+/// The ring by which a guest receives.
+#[derive(Debug)]
+pub struct Inbox {
+    ring: Ring,
+    /// A frame may take several chains (MRG_RXBUF).
+    mergeable: bool,
+    /// Chains that were taken: those at `first..last`, modulo their number.
+    chains: Box<[Chain]>,
+    /// How many can be at hand: a frame that takes more never fits.
+    most: usize,
+    first: usize,
+    last: usize,
+    /// How many chains could not be used.
+    bad: u64,
+}
+
+/// What was written, for whoever keeps a log.
+pub trait Written {
+    /// `len` bytes at this guest-physical address.
+    fn note(&mut self, address: u64, len: u64);
+}
+
+/// Nobody keeps a log.
+impl Written for () {
+    #[inline(always)]
+    fn note(&mut self, _: u64, _: u64) {}
+}
+
+impl Inbox {
+    /// Takes buffers from this ring.
+    pub fn new(ring: Ring, mergeable: bool) -> Self {
+        let chains = (0..AHEAD).map(|_| Chain::new(ring.is_packed(), true)).collect();
+        let most = AHEAD.min(ring.size().into());
+        Self { ring, mergeable, chains, most, first: 0, last: 0, bad: 0 }
+    }
+
+    /// How many chains could not be used.
+    pub fn bad(&self) -> u64 {
+        self.bad
+    }
+
+    /// Hands a frame over: one copy. `Busy`: there are no buffers for it at the moment; `Unfit`: its buffers are too short.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]
+    #[inline]
+    pub fn put(
+        &mut self,
+        memory: &GuestMemory,
+        frame: &FrameView<'_>,
+        log: &mut impl Written,
+    ) -> Result<Taken, Corrupt> {
+        if self.first == self.last && !self.fill(memory)? {
+            return Ok(Taken::Busy);
+        }
+        let len = Offload::LEN + frame.len();
+        let (this, ahead) = (self.first % AHEAD, (self.first + FETCH) % AHEAD);
+        if let Ok([buffer, ..]) = self.chains[ahead].buffers() {
+            buffer.span.fetch_to_write();
+        }
+        if let Ok([buffer]) = self.chains[this].buffers()
+            && buffer.span.len() >= len
+        {
+            let Buffer { span, address } = *buffer;
+            write_one(span, frame);
+            log.note(address, len as u64);
+            self.ring.give_back(self.chains[this].id, len as u32);
+            self.first += 1;
+            return Ok(Taken::Yes);
+        }
+        self.put_in_pieces(memory, frame, len, log)
+    }
+
+    /// Shows the guest what it got. Whether it wants to be interrupted for it.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        self.ring.publish()
+    }
+
+    /// The ring.
+    pub fn ring_mut(&mut self) -> &mut Ring {
+        &mut self.ring
+    }
+
+    /// Gives back what was taken ahead, as if it had not been, and the ring.
+    pub fn close(mut self) -> Ring {
+        while self.last > self.first {
+            self.last -= 1;
+            self.ring.untake(self.chains[self.last % AHEAD].id);
+        }
+        self.ring
+    }
+
+    /// Takes as many chains as there is room for. Whether there are any.
+    #[inline(never)]
+    fn fill(&mut self, memory: &GuestMemory) -> Result<bool, Corrupt> {
+        while self.last - self.first < AHEAD && self.ring.take(memory, &mut self.chains[self.last % AHEAD])? {
+            if self.chains[self.last % AHEAD].buffers().is_ok() {
+                self.last += 1;
+            } else {
+                self.ring.give_back(self.chains[self.last % AHEAD].id, 0);
+                self.bad += 1;
+            }
+        }
+        Ok(self.last > self.first)
+    }
+
+    /// A frame that lies in several buffers, or in those of several chains.
+    #[inline(never)]
+    fn put_in_pieces(
+        &mut self,
+        memory: &GuestMemory,
+        frame: &FrameView<'_>,
+        len: usize,
+        log: &mut impl Written,
+    ) -> Result<Taken, Corrupt> {
+        let mut count = self.chains_for(len);
+        if count.is_none() && self.mergeable {
+            self.fill(memory)?;
+            count = self.chains_for(len);
+        }
+        let Some(count) = count else {
+            let is_all = !self.mergeable || self.last - self.first == self.most;
+            return Ok(if is_all { Taken::Unfit } else { Taken::Busy });
+        };
+        let header = header(frame, count as u16);
+        let mut parts = Parts { header: &header, bytes: frame.bytes, rest: frame.spans(), offset: 0 };
+        for _ in 0..count {
+            let chain = &self.chains[self.first % AHEAD];
+            let mut written = 0;
+            for Buffer { span, address } in chain.buffers().unwrap_or_default() {
+                let put = parts.fill(*span);
+                log.note(*address, put as u64);
+                written += put;
+            }
+            self.ring.give_back(chain.id, written as u32);
+            self.first += 1;
+        }
+        Ok(Taken::Yes)
+    }
+
+    /// How many of the chains at hand take so many bytes.
+    fn chains_for(&self, len: usize) -> Option<usize> {
+        let mut left = len;
+        let most = if self.mergeable { self.last - self.first } else { 1 };
+        for count in 0..most {
+            let buffers = self.chains[(self.first + count) % AHEAD].buffers().unwrap_or_default();
+            let room: usize = buffers.iter().map(|buffer| buffer.span.len()).sum();
+            if room >= left {
+                return Some(count + 1);
+            }
+            left -= room;
+        }
+        None
+    }
+}
+
+/// Nothing is left to do, and the frame lies in one chain.
+const PLAIN: [u8; Offload::LEN] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+
+/// The header that says what is left to do for the frame, which lies in `buffers` chains.
+#[inline(always)]
+fn header(frame: &FrameView<'_>, buffers: u16) -> [u8; Offload::LEN] {
+    let mut header = match frame.note {
+        None => PLAIN,
+        Some(offload) => offload.emit(),
+    };
+    if buffers != 1 {
+        header[Offload::LEN - 2..].copy_from_slice(&buffers.to_le_bytes());
+    }
+    header
+}
+
+/// Writes header and frame to one buffer, which is long enough.
+#[inline(always)]
+fn write_one(to: Span, frame: &FrameView<'_>) {
+    let (place, mut to) = to.split(Offload::LEN);
+    place.write(&header(frame, 1));
+    let done = to.write(frame.bytes);
+    to = to.split(done).1;
+    for span in frame.spans() {
+        let done = to.write_span(*span);
+        to = to.split(done).1;
+    }
+}
+
+/// What is left to be written of header and frame.
+struct Parts<'a> {
+    header: &'a [u8],
+    bytes: &'a [u8],
+    rest: &'a [Span],
+    /// How much of the rest's first span is written.
+    offset: usize,
+}
+
+impl Parts<'_> {
+    /// Fills a buffer as far as there is something; returns how far.
+    fn fill(&mut self, mut to: Span) -> usize {
+        let room = to.len();
+        for part in [&mut self.header, &mut self.bytes] {
+            let done = to.write(part);
+            *part = &part[done..];
+            to = to.split(done).1;
+        }
+        while let Some((span, more)) = self.rest.split_first() {
+            let done = to.write_span(span.split(self.offset).1);
+            to = to.split(done).1;
+            self.offset += done;
+            if self.offset < span.len() {
+                break;
+            }
+            (self.rest, self.offset) = (more, 0);
+        }
+        room - to.len()
+    }
+}

@@ -1,0 +1,55 @@
+//! Where a guest's addresses lie in our memory.
+
+use super::span::Span;
+
+/// A guest's memory: regions by guest-physical address.
+#[derive(Clone, Debug, Default)]
+pub struct GuestMemory {
+    /// The first one is tried first: it should be the largest.
+    regions: Vec<Region>,
+}
+
+/// A run of guest-physical addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// The first address.
+    pub address: u64,
+    /// As many bytes as addresses.
+    pub span: Span,
+}
+
+impl GuestMemory {
+    /// These regions, which do not overlap.
+    pub fn new(mut regions: Vec<Region>) -> Self {
+        regions.sort_by_key(|region| std::cmp::Reverse(region.span.len()));
+        Self { regions }
+    }
+
+    /// `len` bytes at a guest-physical address; `None` if they do not lie in one region.
+    #[inline]
+    pub fn find(&self, address: u64, len: u32) -> Option<Span> {
+        self.regions.iter().find_map(|region| {
+            let offset = address.wrapping_sub(region.address);
+            let all = region.span.len() as u64;
+            let fits = offset <= all && u64::from(len) <= all - offset;
+            fits.then(|| region.span.split(offset as usize).1.split(len as usize).0)
+        })
+    }
+
+    /// As [`find`](Self::find), in as many pieces as there are regions, one behind the other. Whether all is there.
+    pub fn find_all(&self, address: u64, len: u32, mut found: impl FnMut(Span)) -> bool {
+        let (mut address, mut left) = (address, len as usize);
+        while left > 0 {
+            let next = self.regions.iter().find_map(|region| {
+                let offset = address.wrapping_sub(region.address);
+                (offset < region.span.len() as u64)
+                    .then(|| region.span.split(offset as usize).1.split(left).0)
+            });
+            let Some(span) = next else { return false };
+            found(span);
+            left -= span.len();
+            address = address.wrapping_add(span.len() as u64);
+        }
+        true
+    }
+}

@@ -1,0 +1,172 @@
+//! The split ring (VIRTIO 1.2 §2.7), from the device's side.
+//!
+//! ```text
+//!   descriptors   │ address, length, flags, next │ …            the driver writes
+//!   available     │ flags │ index │ head │ head │ … │ event │  the driver writes
+//!   used          │ flags │ index │ id, length │ …  │ event │  we write
+//! ```
+//!
+//! An index counts without end, modulo 2^16; its place in a ring is what is left of it modulo the ring's size.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
+
+use super::{Corrupt, Descriptor, Parts};
+
+/// VIRTQ_AVAIL_F_NO_INTERRUPT and VIRTQ_USED_F_NO_NOTIFY.
+const SILENT: u16 = 1;
+
+/// Where the two rings begin behind their flags and index.
+const ENTRIES: usize = 4;
+
+/// A descriptor, by its two words (§2.7.5).
+#[inline]
+pub(super) fn entry(address: u64, rest: u64) -> Descriptor {
+    let [len, flags, next] = [rest, rest >> 32, rest >> 48];
+    Descriptor { address, len: len as u32, flags: flags as u16, next: next as u16 }
+}
+
+/// A split ring's device side.
+#[derive(Debug)]
+pub struct Split {
+    parts: Parts,
+    /// Size less one: sizes are powers of two.
+    mask: u16,
+    /// EVENT_IDX was negotiated.
+    events: bool,
+    /// The index of the next available entry that is not taken, and the driver's index as last read.
+    next: u16,
+    seen: u16,
+    /// The index of the next used entry, and that which the driver knows.
+    used: u16,
+    told: u16,
+    /// Whether the driver may think that we want to be notified.
+    wanted: bool,
+}
+
+impl Split {
+    /// A ring that stands at this available index; where it stands on the used side, the ring itself says.
+    ///
+    /// `parts` are descriptors, available and used ring of `size`, a power of two, each as long and as aligned as the
+    /// specification has it.
+    pub fn new(parts: Parts, size: u16, events: bool, next: u16) -> Self {
+        let used = parts.device.u16(2).load(Relaxed);
+        let mut ring =
+            Self { parts, mask: size - 1, events, next, seen: next, used, told: used, wanted: true };
+        ring.be_silent();
+        ring
+    }
+
+    /// How many descriptors it has.
+    pub fn size(&self) -> u16 {
+        self.mask + 1
+    }
+
+    /// The available index at which it stands.
+    pub fn next(&self) -> u16 {
+        self.next
+    }
+
+    /// The index of the next used entry.
+    pub fn used(&self) -> u16 {
+        self.used
+    }
+
+    /// How many heads may be taken now.
+    #[inline]
+    pub fn available(&mut self) -> Result<u16, Corrupt> {
+        if self.seen == self.next {
+            self.seen = self.parts.driver.u16(2).load(Acquire);
+            if self.seen.wrapping_sub(self.next) > self.size() {
+                return Err(Corrupt::Index { index: self.seen, next: self.next, size: self.size() });
+            }
+        }
+        Ok(self.seen.wrapping_sub(self.next))
+    }
+
+    /// The head that is `ahead` of the next one. There must be as many available.
+    #[inline]
+    pub fn head(&self, ahead: u16) -> Result<u16, Corrupt> {
+        let place = self.next.wrapping_add(ahead) & self.mask;
+        let head = self.parts.driver.u16(ENTRIES + 2 * usize::from(place)).load(Relaxed);
+        if head > self.mask {
+            return Err(Corrupt::Head { head, size: self.size() });
+        }
+        Ok(head)
+    }
+
+    /// Takes so many heads.
+    #[inline]
+    pub fn take(&mut self, count: u16) {
+        self.next = self.next.wrapping_add(count);
+    }
+
+    /// Puts back the heads taken last.
+    pub fn untake(&mut self, count: u16) {
+        self.next = self.next.wrapping_sub(count);
+        self.seen = self.next;
+    }
+
+    /// A descriptor of the table.
+    #[inline]
+    pub fn descriptor(&self, index: u16) -> Descriptor {
+        let place = 16 * usize::from(index);
+        let words = [0, 8].map(|word| self.parts.descriptors.u64(place + word).load(Relaxed));
+        entry(u64::from_le(words[0]), u64::from_le(words[1]))
+    }
+
+    /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it yet.
+    #[inline]
+    pub fn give_back(&mut self, head: u16, len: u32) {
+        let place = ENTRIES + 8 * usize::from(self.used & self.mask);
+        self.parts.device.u32(place).store(head.into(), Relaxed);
+        self.parts.device.u32(place + 4).store(len, Relaxed);
+        self.used = self.used.wrapping_add(1);
+    }
+
+    /// Shows the driver what was given back. Whether it wants to be interrupted for it.
+    #[inline]
+    pub fn publish(&mut self) -> bool {
+        let told = std::mem::replace(&mut self.told, self.used);
+        if told == self.used {
+            return false;
+        }
+        self.parts.device.u16(2).store(self.used, Release);
+        // §2.7.13.4.1: the index must be visible before the driver's wish is read, or both may miss each other.
+        fence(SeqCst);
+        if !self.events {
+            return self.parts.driver.u16(0).load(Relaxed) & SILENT == 0;
+        }
+        // §2.7.7.2: the driver wants it when the entry with this index is used.
+        let event = self.parts.driver.u16(self.available_end()).load(Relaxed);
+        self.used.wrapping_sub(event).wrapping_sub(1) < self.used.wrapping_sub(told)
+    }
+
+    /// Asks the driver to notify us of the next available entry. Whether there is one already, of which it may not.
+    pub fn wait(&mut self) -> Result<bool, Corrupt> {
+        if self.events {
+            let event = ENTRIES + 8 * usize::from(self.size());
+            self.parts.device.u16(event).store(self.next, Relaxed);
+        } else {
+            self.parts.device.u16(0).store(0, Relaxed);
+        }
+        self.wanted = true;
+        // §2.7.10.1: the wish must be visible before the index is read.
+        fence(SeqCst);
+        Ok(self.available()? > 0)
+    }
+
+    /// Tells the driver that we look by ourselves.
+    #[inline]
+    pub fn be_silent(&mut self) {
+        // With EVENT_IDX the wish is for one entry, and lies behind us once that is taken.
+        if std::mem::take(&mut self.wanted) && !self.events {
+            self.parts.device.u16(0).store(SILENT, Relaxed);
+        }
+    }
+
+    /// Where the available ring's entries end: there lies the used event.
+    fn available_end(&self) -> usize {
+        ENTRIES + 2 * usize::from(self.size())
+    }
+}

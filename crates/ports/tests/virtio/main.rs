@@ -1,0 +1,5 @@
+//! Cards of guests that behave, and of guests that do not.
+
+mod guest;
+mod hostile;
+mod laws;
