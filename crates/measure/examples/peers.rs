@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::vhost::{Forwarding, FrontEnds, OvsDpdk, PmdCounters, Port, Rig, Side, Testpmd};
+use lab::vhost::{Forwarding, FrontEnds, OvsDpdk, PmdCounters, Port, Rig, Testpmd};
 use lab::{Home, LabError};
 
 /// Reads of memory for each frame of a slow receiver.
@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError> {
     let go_on = AtomicBool::new(false);
     let rig = Rig::up(&Home::system(), 0, OvsDpdk::PAGES + 3 * Testpmd::PAGES, &go_on)?;
-    let ports = rig.ports(if load == "two-to-one" { 3 } else { 2 }, Side::Switch);
+    let ports = rig.ports(if load == "two-to-one" { 3 } else { 2 });
     let peer = match (peer, &ports[..]) {
         ("testpmd", [left, right]) => Peer::Testpmd(Testpmd::switch(&rig, &[left.clone(), right.clone()])?),
         _ => Peer::Ovs(OvsDpdk::up(&rig, &ports)?),

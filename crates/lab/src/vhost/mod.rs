@@ -58,19 +58,8 @@ pub struct Port {
     pub name: String,
     /// The front-end's address.
     pub mac: Mac,
-    /// Its vhost-user socket.
+    /// Its vhost-user socket, on which the front-end listens.
     pub socket: PathBuf,
-    /// Who makes that socket.
-    pub listener: Side,
-}
-
-/// One side of a vhost-user socket.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Side {
-    /// The switch, vhost-user's back-end.
-    Switch,
-    /// The front-end: a machine's virtio device.
-    FrontEnd,
 }
 
 impl<'a> Rig<'a> {
@@ -103,10 +92,10 @@ impl<'a> Rig<'a> {
     }
 
     /// Describes so many ports: `p0`, `p1`, … with an address each. They are made by the switch that is given them.
-    pub fn ports(&self, count: u32, listener: Side) -> Vec<Port> {
+    pub fn ports(&self, count: u32) -> Vec<Port> {
         let port = |number: u32| {
             let name = format!("p{number}");
-            Port { socket: self.ground.directory.join(&name), name, mac: Mac::local(number + 1), listener }
+            Port { socket: self.ground.directory.join(&name), name, mac: Mac::local(number + 1) }
         };
         (0..count).map(port).collect()
     }

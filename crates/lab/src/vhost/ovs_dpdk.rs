@@ -12,7 +12,7 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use super::{Port, Rig, Side};
+use super::{Port, Rig};
 use crate::bridge::SWITCH;
 use crate::ovs::{OpenVSwitch, sum};
 use crate::program::{find, run};
@@ -52,8 +52,8 @@ pub struct PmdCounters {
 /// What Open vSwitch has counted at one vhost-user port.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct VhostCounters {
-    /// Frames in and out, as the switch sees them; none before the first connection, nor where the switch listens: it
-    /// does not count there. `tx_dropped` is what it gave up for want of room.
+    /// Frames in and out, as the switch sees them; none before the first connection.
+    /// `tx_dropped` is what it gave up for want of room.
     pub device: Option<DeviceCounters>,
     /// Its own counters of this kind of port, by its own names: `ovs_tx_failure_drops`, `ovs_tx_retries`.
     pub own: BTreeMap<String, u64>,
@@ -86,13 +86,8 @@ impl OvsDpdk {
             let name = &port.name;
             bridge.args(["--", "add-port", SWITCH, name, "--", "set", "interface", name]);
             bridge.arg(format!("ofport_request={number}"));
-            match port.listener {
-                // It makes the socket itself, in its own directory and under the port's name.
-                Side::Switch => bridge.arg("type=dpdkvhostuser"),
-                Side::FrontEnd => bridge
-                    .arg("type=dpdkvhostuserclient")
-                    .arg(format!("options:vhost-server-path={}", port.socket.display())),
-            };
+            bridge.arg("type=dpdkvhostuserclient");
+            bridge.arg(format!("options:vhost-server-path={}", port.socket.display()));
         }
         run(&mut bridge)?;
         // What it could not do it only writes down.

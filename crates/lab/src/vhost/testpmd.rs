@@ -9,7 +9,7 @@ use std::process::{ChildStdin, Command};
 
 use units::Mac;
 
-use super::{Port, Rig, Side, telemetry};
+use super::{Port, Rig, telemetry};
 use crate::lab::Ground;
 use crate::program::{Program, find, first};
 use crate::{DeviceCounters, LabError};
@@ -80,9 +80,8 @@ impl<'a> Testpmd<'a> {
     ///
     /// [`LabError`]; nothing of it is left then.
     pub fn switch(rig: &'a Rig<'_>, ports: &[Port; 2]) -> Result<Self, LabError> {
-        let devices = ports.iter().enumerate().map(|(number, Port { socket, listener, .. })| {
-            let client = u8::from(*listener == Side::FrontEnd);
-            format!("net_vhost{number},iface={},client={client}", socket.display())
+        let devices = ports.iter().enumerate().map(|(number, Port { socket, .. })| {
+            format!("net_vhost{number},iface={},client=1", socket.display())
         });
         let command = command(first(&program()?), rig.core, devices, &[]);
         let mut switch = Self::start(&rig.ground, "switch", command)?;
@@ -96,14 +95,11 @@ impl<'a> Testpmd<'a> {
     ///
     /// [`LabError`]; nothing of it is left then.
     pub fn front_ends(rig: &'a Rig<'_>, ends: &FrontEnds<'_>) -> Result<Self, LabError> {
-        let devices = ends.ports.iter().enumerate().map(|(number, Port { socket, mac, listener, .. })| {
-            let server = u8::from(*listener == Side::FrontEnd);
+        let devices = ends.ports.iter().enumerate().map(|(number, Port { socket, mac, .. })| {
             // Buffers that are not merged, used in order: the cheapest that virtio has.
             let cheap = "mrg_rxbuf=0,in_order=1";
             let path = socket.display();
-            format!(
-                "net_virtio_user{number},path={path},server={server},mac={mac},queue_size={QUEUE},{cheap}"
-            )
+            format!("net_virtio_user{number},path={path},server=1,mac={mac},queue_size={QUEUE},{cheap}")
         });
         let mut arguments = vec![format!("--txpkts={}", ends.size)];
         let peers = ends.peers.iter().enumerate();
