@@ -18,6 +18,7 @@
 
 pub mod backend;
 mod code;
+pub mod device;
 pub mod features;
 pub mod front;
 pub mod inflight;

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use super::features::Features;
 use super::message::Addresses;
+use crate::virtio::Parts;
+pub use crate::virtio::packed::Turn;
+pub use crate::virtio::ring::Base;
 
 /// How a ring's driver tells of new buffers.
 #[derive(Clone, Debug)]
@@ -66,29 +69,6 @@ impl Vring {
     }
 }
 
-/// A place in a packed ring, and the wrap counter there (VIRTIO 1.2 §2.8.1).
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Turn {
-    /// The descriptor: less than 2^15.
-    pub index: u16,
-    /// The wrap counter.
-    pub wrap: bool,
-}
-
-/// Where a ring stands, as SET_VRING_BASE and GET_VRING_BASE have it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Base {
-    /// The index of the next available descriptor; that of the next used one is in the ring.
-    Split(u16),
-    /// The next available descriptor and the next used one.
-    Packed {
-        /// Available.
-        available: Turn,
-        /// Used.
-        used: Turn,
-    },
-}
-
 impl Base {
     /// Where a new ring stands.
     pub const fn new(packed: bool) -> Self {
@@ -132,15 +112,10 @@ pub struct Part {
 impl Addresses {
     /// A ring's descriptors, its used part and its available part (VIRTIO 1.2 §2.7, §2.8).
     pub fn parts(&self, size: u16, packed: bool) -> [Part; 3] {
-        let n = u64::from(size);
-        // A split ring's other parts: flags, index, an entry for each descriptor, an event. A packed ring's: an event.
-        let ((used, used_align), (available, available_align)) =
-            if packed { ((4, 4), (4, 4)) } else { ((6 + 8 * n, 4), (6 + 2 * n, 2)) };
-        [
-            Part { address: self.descriptors, len: 16 * n, align: 16 },
-            Part { address: self.used, len: used, align: used_align },
-            Part { address: self.available, len: available, align: available_align },
-        ]
+        let starts = [self.descriptors, self.available, self.used];
+        let (lens, aligns) = (Parts::lens(size, packed), Parts::aligns(packed));
+        let part = |at: usize| Part { address: starts[at], len: lens[at] as u64, align: aligns[at] as u64 };
+        [part(0), part(2), part(1)]
     }
 }
 

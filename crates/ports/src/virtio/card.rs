@@ -16,7 +16,7 @@ use super::chain::Chain;
 use super::held::HeldFrames;
 use super::inbox::{Inbox, Written};
 use super::memory::GuestMemory;
-use super::ring::{Place, Ring};
+use super::ring::{Base, Ring};
 use crate::{FrameView, Slot, Taken};
 
 /// The rings and frames of one card.
@@ -85,7 +85,7 @@ impl Card {
     }
 
     /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
-    pub fn stop(&mut self, index: usize) -> Option<Place> {
+    pub fn stop(&mut self, index: usize) -> Option<Base> {
         let pair = &mut self.pairs[index / 2];
         let mut ring = if index.is_multiple_of(2) {
             pair.receive.take()?.close()
@@ -95,7 +95,7 @@ impl Card {
             ring
         };
         ring.publish();
-        Some(ring.place())
+        Some(ring.base())
     }
 
     /// Takes at most `most` frames of what the guest transmits, in the order of each ring. Whether there may be more.

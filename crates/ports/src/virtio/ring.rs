@@ -8,11 +8,16 @@ use super::{Corrupt, Parts};
 
 /// Where a ring stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place {
-    /// The next available index; a split ring holds the next used one itself.
+pub enum Base {
+    /// The index of the next available entry; that of the next used one is in the ring.
     Split(u16),
-    /// The next available and the next used descriptor.
-    Packed(Turn, Turn),
+    /// The next available descriptor and the next used one.
+    Packed {
+        /// Available.
+        available: Turn,
+        /// Used.
+        used: Turn,
+    },
 }
 
 /// A ring, from the device's side.
@@ -30,22 +35,24 @@ enum Kind {
 }
 
 impl Ring {
-    /// A ring of `size` descriptors that stands at `place`, none of whose buffers are ours.
-    pub fn new(parts: Parts, size: u16, events: bool, place: Place) -> Self {
-        let kind = match place {
-            Place::Split(next) => Kind::Split(Split::new(parts, size, events, next)),
-            Place::Packed(next, used) => Kind::Packed(Packed::new(parts, size, events, next, used)),
+    /// A ring of `size` descriptors that stands at `base`, none of whose buffers are ours.
+    pub fn new(parts: Parts, size: u16, events: bool, base: Base) -> Self {
+        let kind = match base {
+            Base::Split(next) => Kind::Split(Split::new(parts, size, events, next)),
+            Base::Packed { available, used } => {
+                Kind::Packed(Packed::new(parts, size, events, available, used))
+            }
         };
         Self { kind, lent: vec![0; size.into()].into() }
     }
 
     /// Where it stands.
-    pub fn place(&self) -> Place {
+    pub fn base(&self) -> Base {
         match &self.kind {
-            Kind::Split(ring) => Place::Split(ring.next()),
+            Kind::Split(ring) => Base::Split(ring.next()),
             Kind::Packed(ring) => {
-                let [next, used] = ring.turns();
-                Place::Packed(next, used)
+                let [available, used] = ring.turns();
+                Base::Packed { available, used }
             }
         }
     }

@@ -25,7 +25,7 @@ pub fn socketpair() -> (Connection, Connection) {
     (Connection::new(one), Connection::new(other))
 }
 
-fn config(features: Features) -> FrontConfig {
+pub fn config(features: Features) -> FrontConfig {
     FrontConfig {
         features,
         protocol: Offer::net(1).protocol,
@@ -37,7 +37,7 @@ fn config(features: Features) -> FrontConfig {
     }
 }
 
-fn split() -> Features {
+pub fn split() -> Features {
     Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES, Features::MRG_RXBUF])
 }
 

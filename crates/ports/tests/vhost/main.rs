@@ -2,6 +2,7 @@
 //! real sockets.
 
 mod attacks;
+mod cards;
 mod fronts;
 mod qemu;
 mod recorder;

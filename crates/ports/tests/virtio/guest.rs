@@ -6,11 +6,11 @@ use ports::virtio::Parts;
 use ports::virtio::card::{Agreed, Card};
 use ports::virtio::driver::Driver;
 use ports::virtio::memory::{GuestMemory, Region};
-use ports::virtio::ring::{Place, Ring};
+use ports::virtio::ring::{Base, Ring};
 use ports::virtio::span::Span;
 
 /// Where the guest's addresses begin.
-pub const BASE: u64 = 1 << 30;
+pub const FIRST: u64 = 1 << 30;
 
 /// Memory, given out from its beginning.
 pub struct Guest {
@@ -37,7 +37,7 @@ impl Guest {
 
     /// As the card sees it.
     pub fn memory(&self) -> GuestMemory {
-        GuestMemory::new(vec![Region { address: BASE, span: self.all }])
+        GuestMemory::new(vec![Region { address: FIRST, span: self.all }])
     }
 
     /// The next `len` bytes, and the guest's address of the first.
@@ -45,7 +45,7 @@ impl Guest {
         let at = self.used.next_multiple_of(16);
         self.used = at + len;
         assert!(self.used <= self.all.len(), "the guest has {} bytes", self.all.len());
-        (self.all.split(at).1.split(len).0, BASE + at as u64)
+        (self.all.split(at).1.split(len).0, FIRST + at as u64)
     }
 
     /// Room for a ring.
@@ -59,7 +59,7 @@ impl Guest {
         let parts = self.parts(size, false);
         let (buffers, address) = self.take(usize::from(size) * len);
         let driver = Driver::new(parts, buffers, size, address, writable);
-        (driver, Ring::new(parts, size, false, Place::Split(0)))
+        (driver, Ring::new(parts, size, false, Base::Split(0)))
     }
 }
 

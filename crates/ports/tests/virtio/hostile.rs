@@ -4,11 +4,11 @@ use ports::virtio::Corrupt;
 use ports::virtio::card::{Agreed, Card};
 use ports::virtio::memory::{GuestMemory, Region};
 use ports::virtio::packed::Turn;
-use ports::virtio::ring::{Place, Ring};
+use ports::virtio::ring::{Base, Ring};
 use ports::{FrameView, Taken};
 use proptest::prelude::*;
 
-use crate::guest::{BASE, Guest, plugged, with_header};
+use crate::guest::{FIRST, Guest, plugged, with_header};
 
 const AGREED: Agreed = Agreed { mergeable: true, offloads: true };
 
@@ -49,7 +49,7 @@ fn by_hand(descriptors: &[[u64; 4]], heads: &[u16]) -> (Guest, Card) {
     parts.driver.write(&bytes);
     let mut card = Card::new(1, 64);
     card.set_memory(guest.memory());
-    card.start(1, Ring::new(parts, 4, false, Place::Split(0)), AGREED);
+    card.start(1, Ring::new(parts, 4, false, Base::Split(0)), AGREED);
     (guest, card)
 }
 
@@ -64,7 +64,7 @@ fn arrived(descriptors: &[[u64; 4]], heads: &[u16]) -> (Vec<usize>, Result<bool,
 const NEXT: u64 = 1;
 const WRITE: u64 = 2;
 const INDIRECT: u64 = 4;
-const AT: u64 = BASE + (1 << 15);
+const AT: u64 = FIRST + (1 << 15);
 
 #[test]
 fn a_chain_that_is_wrong_costs_one_frame() {
@@ -73,7 +73,7 @@ fn a_chain_that_is_wrong_costs_one_frame() {
     for (what, bad) in [
         ("a loop", [AT, 100, NEXT, 0]),
         ("outside", [1, 100, 0, 0]),
-        ("at the end", [BASE + (1 << 16) - 50, 100, 0, 0]),
+        ("at the end", [FIRST + (1 << 16) - 50, 100, 0, 0]),
         ("wraps", [u64::MAX - 10, 100, 0, 0]),
         ("a link to nowhere", [AT, 100, NEXT, 77]),
         ("to be written", [AT, 100, WRITE, 0]),
@@ -85,7 +85,7 @@ fn a_chain_that_is_wrong_costs_one_frame() {
     ] {
         assert_eq!(arrived(&[bad, good], &[0, 1]), (vec![0, 100], Ok(false)), "{what}");
     }
-    let long = [[BASE, 1 << 16, NEXT, 1], [BASE, 100, 0, 0], good];
+    let long = [[FIRST, 1 << 16, NEXT, 1], [FIRST, 100, 0, 0], good];
     assert_eq!(arrived(&long, &[0, 2]), (vec![0, 100], Ok(false)), "longer than any frame");
     assert_eq!(arrived(&[good], &[4]), (vec![], Err(Corrupt::Head { head: 4, size: 4 })));
 }
@@ -124,7 +124,7 @@ proptest! {
         let size = 16;
         let mut card = Card::new(1, 64);
         let turn = |(index, wrap): (u16, bool)| Turn { index: index % size, wrap };
-        let start = if packed { Place::Packed(turn(place[0]), turn(place[1])) } else { Place::Split(place[0].0) };
+        let start = if packed { Base::Packed { available: turn(place[0]), used: turn(place[1]) } } else { Base::Split(place[0].0) };
         let rings = [0, 1].map(|_| guest.parts(size, packed));
         guest.all().write(&bytes);
         // It begins at 0, so that addresses lie in it by chance.

@@ -1,0 +1,135 @@
+//! The card that a front-end's rings belong to: what the session settles is what the card does.
+
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::features::Features;
+use super::memory::{Memory, Span as Bytes};
+use super::message::Addresses;
+use super::session::{Rings, Shared};
+use super::vring::{Base, Kick, Vring};
+use crate::virtio::Parts;
+use crate::virtio::card::{Agreed, Card};
+use crate::virtio::memory::{GuestMemory, Region};
+use crate::virtio::ring::Ring;
+use crate::virtio::span::Span;
+
+/// A card and the descriptors by which its guest and we wake each other.
+#[derive(Debug)]
+pub struct Device {
+    card: Card,
+    /// By ring: what to write to when buffers were used.
+    calls: Vec<Option<Arc<OwnedFd>>>,
+    /// By ring: what becomes readable when buffers are available, for rings that run.
+    kicks: Vec<Option<Arc<OwnedFd>>>,
+    /// How many rings run.
+    running: usize,
+}
+
+impl Device {
+    /// A card of so many queue pairs, of which as many frames can be held.
+    pub fn new(pairs: u8, frames: u32) -> Self {
+        let rings = 2 * usize::from(pairs);
+        Self {
+            card: Card::new(pairs, frames),
+            calls: vec![None; rings],
+            kicks: vec![None; rings],
+            running: 0,
+        }
+    }
+
+    /// The card.
+    #[inline]
+    pub fn card(&mut self) -> &mut Card {
+        &mut self.card
+    }
+
+    /// What the guest kicks, ring by ring, where it does.
+    pub fn kicks(&self) -> impl Iterator<Item = &Arc<OwnedFd>> {
+        self.kicks.iter().flatten()
+    }
+
+    /// Interrupts the guest for what was published.
+    #[inline]
+    pub fn publish(&mut self) {
+        let Self { card, calls, .. } = self;
+        card.publish(|ring| {
+            if let Some(call) = &calls[ring] {
+                // A counter at its top has a guest that will look anyway (eventfd(2)).
+                let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
+            }
+        });
+    }
+}
+
+impl Rings for Device {
+    fn start(&mut self, vring: Vring, shared: &Shared) {
+        if self.running == 0 {
+            self.card.set_memory(guest_memory(&shared.memory));
+        }
+        let packed = matches!(vring.base, Base::Packed { .. });
+        let parts = parts(&vring.addresses, vring.size, packed, &shared.memory);
+        let parts = parts.expect("the session starts a ring only where it lies in memory, aligned");
+        let events = vring.features.contains(Features::RING_EVENT_IDX);
+        let ring = Ring::new(parts, vring.size, events, vring.base);
+        self.card.start(vring.index, ring, agreed(vring.features));
+        self.running += 1;
+        self.update(vring, shared);
+    }
+
+    fn update(&mut self, vring: Vring, _: &Shared) {
+        let Vring { index, kick, call, .. } = vring;
+        self.calls[index] = call;
+        self.kicks[index] = match kick {
+            Kick::Fd(fd) => Some(fd),
+            Kick::Polled => None,
+        };
+    }
+
+    fn stop(&mut self, index: usize, _: &Shared) -> Base {
+        let base = self.card.stop(index).expect("the session stops a ring that runs");
+        // Whoever waits for its buffers has them back.
+        if let Some(call) = self.calls[index].take() {
+            let _ = rustix::io::write(&call, &1_u64.to_ne_bytes());
+        }
+        self.kicks[index] = None;
+        self.running -= 1;
+        base
+    }
+}
+
+fn agreed(features: Features) -> Agreed {
+    let offloads = [Features::CSUM, Features::HOST_TSO4, Features::HOST_TSO6];
+    Agreed {
+        mergeable: features.contains(Features::MRG_RXBUF),
+        offloads: offloads.into_iter().any(|offload| features.contains(offload)),
+    }
+}
+
+/// The memory as the card's rings see it. They stop before it goes ([`Rings::stop`]).
+fn guest_memory(memory: &Memory) -> GuestMemory {
+    let region = |region: super::message::Region| Region {
+        address: region.guest,
+        span: span(memory.guest(region.guest).expect("a region begins where it begins")),
+    };
+    GuestMemory::new(memory.regions().map(region).collect())
+}
+
+/// A ring's parts, where the front-end has them.
+fn parts(addresses: &Addresses, size: u16, packed: bool, memory: &Memory) -> Option<Parts> {
+    let Addresses { descriptors, available, used, .. } = *addresses;
+    let [a, b, c] = [descriptors, available, used].map(|address| memory.user(address).map(span));
+    Parts::new([a?, b?, c?], size, packed)
+}
+
+/// Mapped bytes, to be used while the session shares them.
+fn span(Bytes { start, len }: Bytes) -> Span {
+    let start: NonNull<u8> = start;
+    // SAFETY: they are mapped until the session lets the memory go. It stops every ring before, and a card that has
+    // stopped its rings has no spans left: frames that it held were copied. Nobody makes references to them.
+    #[expect(unsafe_code, reason = "a guest's bytes are reached by pointer")]
+    unsafe {
+        Span::new(start, len)
+    }
+}

@@ -1,0 +1,136 @@
+//! Two guests whose cards hand each other frames: protocol, rings and memory together.
+
+use std::os::fd::AsFd;
+use std::thread;
+
+use ports::Taken;
+use ports::vhost::backend::Backend;
+use ports::vhost::device::Device;
+
+use ports::vhost::front::{FrontConfig, FrontEnd};
+use ports::vhost::session::Offer;
+use ports::vhost::vring::Base;
+use ports::virtio::Parts;
+use ports::virtio::driver::Driver;
+use ports::virtio::span::Span;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::fronts::{config, socketpair, split};
+
+const RING: u16 = 256;
+const BUFFER: usize = 2048;
+
+/// A guest's ends: what it receives by, and what it transmits by.
+struct Guest {
+    receive: Driver,
+    transmit: Driver,
+    // After those who use its memory.
+    front: FrontEnd,
+}
+
+impl Guest {
+    fn new(front: FrontEnd) -> Self {
+        let [receive, transmit] = [(0, true), (1, false)].map(|(ring, writable)| {
+            let at = |offset| {
+                let (bytes, address) = front.memory(offset).unwrap();
+                // SAFETY: the front-end has it mapped, and outlives the drivers.
+                #[expect(unsafe_code, reason = "a guest's memory is shared")]
+                let span = unsafe { Span::new(bytes.start, bytes.len) };
+                (span, address)
+            };
+            let [descriptors, used, available] = front.rings()[ring].offsets.map(|offset| at(offset).0);
+            let parts = Parts::new([descriptors, available, used], RING, false).unwrap();
+            let len = usize::from(RING) * BUFFER;
+            let (buffers, address) = at(front.buffers() + (ring * len) as u64);
+            Driver::new(parts, buffers.split(len).0, RING, address, writable)
+        });
+        Self { receive, transmit, front }
+    }
+}
+
+/// Serves a back-end while its front-end works.
+fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        while !worker.is_finished() {
+            // The front-end's thread may end without another word: so this waits shortly, and looks.
+            let shortly = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            poll(&mut [PollFd::new(&backend.as_fd(), PollFlags::IN)], Some(&shortly)).unwrap();
+            backend.serve(|_| {}).unwrap();
+        }
+        worker.join().unwrap()
+    })
+}
+
+fn plugged() -> (Backend<Device>, Guest) {
+    let (ours, theirs) = socketpair();
+    let mut backend = Backend::new(ours, Offer::net(1), Device::new(1, RING.into()));
+
+    let config =
+        FrontConfig { queue_pairs: 1, buffers: 2 * u64::from(RING) * BUFFER as u64, ..config(split()) };
+    let mut front = FrontEnd::new(config).unwrap();
+    serve_while(&mut backend, || {
+        front.connect(theirs).unwrap();
+        front.start(&[Base::Split(0); 2]).unwrap();
+        front.enable(true).unwrap();
+    });
+    (backend, Guest::new(front))
+}
+
+#[test]
+fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
+    let (mut a, mut sender) = plugged();
+    let (mut b, mut receiver) = plugged();
+    while let Some(number) = receiver.receive.take() {
+        receiver.receive.give(number, None);
+    }
+    receiver.receive.publish();
+    let mut came = 0_u32;
+    for round in 0..20 {
+        for n in 0..100_u32 {
+            let number = sender.transmit.take().unwrap();
+            let frame = [&[0; 12][..], &[7; 14], &(100 * round + n).to_le_bytes(), &[9; 46]].concat();
+            sender.transmit.buffer(number).write(&frame);
+            sender.transmit.give(number, Some(frame.len() as u32));
+        }
+        sender.transmit.publish();
+        let (device, _) = a.session().parts();
+        let mut slots = Vec::new();
+        device.card().receive(100, |slot, _| slots.push(slot)).unwrap();
+        assert_eq!(slots.len(), 100);
+        for slot in slots {
+            let (other, _) = b.session().parts();
+            assert_eq!(other.card().transmit(&device.card().frame(slot), &mut ()), Ok(Taken::Yes));
+            device.card().release(slot);
+        }
+        device.publish();
+        b.session().parts().0.publish();
+        assert_eq!(sender.transmit.collect(|_, _, _| {}), 100);
+        receiver.receive.collect(|driver, number, len| {
+            let mut bytes = [0; 76];
+            assert_eq!((driver.buffer(number).read(&mut bytes), len), (76, 76));
+            assert_eq!(bytes[26..30], came.to_le_bytes());
+            came += 1;
+        });
+        while let Some(number) = receiver.receive.take() {
+            receiver.receive.give(number, None);
+        }
+        receiver.receive.publish();
+    }
+    assert_eq!(came, 2000);
+
+    // Frames that are held when the sender's rings stop go on all the same.
+    let number = sender.transmit.take().unwrap();
+    sender.transmit.buffer(number).write(&[5; 100]);
+    sender.transmit.give(number, Some(100));
+    sender.transmit.publish();
+    let mut slots = Vec::new();
+    a.session().parts().0.card().receive(1, |slot, _| slots.push(slot)).unwrap();
+    let bases = serve_while(&mut a, || sender.front.stop().unwrap());
+    assert_eq!(bases, [Base::Split(0), Base::Split(2001)]);
+    assert_eq!(sender.transmit.collect(|_, _, _| {}), 1, "it has its buffer back");
+    sender.transmit.buffer(number).write(&[0; 100]);
+    let mut bytes = [0; 88];
+    assert_eq!(a.session().parts().0.card().frame(slots[0]).read(&mut bytes), 88);
+    assert_eq!(bytes, [5; 88]);
+}
