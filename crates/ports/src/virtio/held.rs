@@ -233,7 +233,7 @@ impl HeldFrames {
             view.read(&mut bytes);
             let offload = view.note.copied();
             let extra = self.extra(number);
-            (extra.kept, extra.offload) = (bytes.into(), offload);
+            (extra.kept, extra.offload, extra.headers_len) = (bytes.into(), offload, 0);
             extra.run().set([].into_iter());
             self.places[number as usize].lent = false;
             back(id);

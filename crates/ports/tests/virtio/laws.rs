@@ -63,11 +63,14 @@ fn a_ring_that_goes_away_has_its_buffers_back_and_its_frames_go_on() {
     for n in 1..=3 {
         a.send(&with_header(&[n; 1500])).unwrap();
     }
+    // Nothing but a header: no frame at all.
+    a.send(&[0; 12]).unwrap();
     let mut slots = Vec::new();
     a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
     a.card.release(slots[0]);
     a.card.stop(1).unwrap();
-    assert_eq!(a.transmit.collect(|_, _, _| {}), 3);
+    assert_eq!(a.transmit.collect(|_, _, _| {}), 4);
+    assert_eq!(a.card.frame(slots[3]).len(), 0);
     // Whatever becomes of the memory.
     a.guest.all().write(&vec![0xff; a.guest.all().len()]);
     for (n, slot) in [(2, slots[1]), (3, slots[2])] {
