@@ -1,7 +1,6 @@
 #![no_main]
 
-#[allow(dead_code)]
-#[path = "../src/vhost.rs"]
-mod vhost;
+#[path = "../src/vhost_message.rs"]
+mod vhost_message;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| vhost::message(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| vhost_message::attack(bytes));

@@ -1,8 +1,7 @@
 #![no_main]
 
-#[allow(dead_code)]
-#[path = "../src/vhost.rs"]
-mod vhost;
+#[path = "../src/vhost_session.rs"]
+mod vhost_session;
 
 /// How many descriptors this process has open.
 fn open() -> usize {
@@ -11,6 +10,6 @@ fn open() -> usize {
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let before = open();
-    vhost::session(bytes);
+    vhost_session::attack(bytes);
     assert_eq!(open(), before, "every descriptor is closed again");
 });

@@ -13,7 +13,7 @@ use lab::{Counters, EndpointSpec, Home, Lab, LabError, LabSpec, State, SwitchKin
 use ports::netns::Namespace;
 use units::Rate;
 
-use common::Place;
+use common::{Place, start_maker};
 
 fn up(place: &Place, spec: &LabSpec) -> Lab {
     Lab::up_unless(spec, &place.home, &AtomicBool::new(false)).unwrap()
@@ -372,11 +372,7 @@ fn be_killed() {
 #[test]
 fn what_a_killed_process_leaves_is_found_and_removed() {
     let place = Place::new();
-    let mut maker = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "be_killed"])
-        .env("ZOVN_TEST_PLACE", format!("{} {}", place.directory.path().display(), place.prefix))
-        .spawn()
-        .unwrap();
+    let mut maker = start_maker(&place);
     let up = place.directory.path().join("up");
     let begun = Instant::now();
     while !up.exists() && begun.elapsed() < Duration::from_secs(30) && maker.try_wait().unwrap().is_none() {

@@ -4,7 +4,6 @@ mod common;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use std::time::{Duration, Instant};
 use lab::vhost::{Forwarding, FrontEnds, OvsDpdk, Port, Rig, Testpmd};
 use lab::{DeviceCounters, Home, Hugepages, LabError, State};
 
-use common::Place;
+use common::{Place, start_maker};
 
 /// Nobody wants this test to stop.
 static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -210,11 +209,7 @@ fn what_a_killed_process_leaves_is_found_and_removed() {
         return;
     }
     let (_machine, place, before) = (machine(), Place::new(), pool());
-    let mut maker = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "be_killed"])
-        .env("ZOVN_TEST_PLACE", format!("{} {}", place.directory.path().display(), place.prefix))
-        .spawn()
-        .unwrap();
+    let mut maker = start_maker(&place);
     let up = place.directory.path().join("up");
     wait_until("the rig comes up", || up.exists() || maker.try_wait().unwrap().is_some());
     maker.kill().unwrap();

@@ -1,5 +1,6 @@
 //! What tests of labs share.
 
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lab::Home;
@@ -31,6 +32,15 @@ impl Place {
         assert_eq!(self.namespaces(), [""; 0]);
         assert_eq!(std::fs::read_dir(self.directory.path()).unwrap().count(), 0);
     }
+}
+
+/// Starts this test's program again as the process that makes something in `place` and is to be killed: its test `be_killed`.
+pub fn start_maker(place: &Place) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "be_killed"])
+        .env("ZOVN_TEST_PLACE", format!("{} {}", place.directory.path().display(), place.prefix))
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for Place {

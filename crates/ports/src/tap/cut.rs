@@ -26,7 +26,9 @@ impl Cutter {
         mut write: impl FnMut(&[u8]) -> Result<Taken, E>,
     ) -> Result<Taken, E> {
         let Self { scratch, whole, begun } = self;
-        whole.resize(LARGE, 0);
+        if frame.rest.is_some() {
+            whole.resize(LARGE, 0);
+        }
         let bytes = frame.first(whole);
         let Ok(pieces) = wire::segments(bytes, frame.offload()) else { return Ok(Taken::Unfit) };
         // A frame is known by its bytes: its slot may have another by now.

@@ -236,8 +236,13 @@ impl UdpGate {
     pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
         self.last = None;
         let namespace = short(namespace);
-        let mut scratch = [0; HEADERS];
-        let head = frame.first(&mut scratch);
+        let mut scratch;
+        let head = if frame.rest.is_none() {
+            frame.bytes
+        } else {
+            scratch = [0; HEADERS];
+            frame.first(&mut scratch)
+        };
         let Some(packet) = Packet::parse_head(head, frame.len(), frame.offload()) else {
             return Verdict::Free;
         };

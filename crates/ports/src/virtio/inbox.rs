@@ -96,11 +96,6 @@ impl Inbox {
         self.ring.publish()
     }
 
-    /// The ring.
-    pub fn ring_mut(&mut self) -> &mut Ring {
-        &mut self.ring
-    }
-
     /// Gives back what was taken ahead, as if it had not been, and the ring.
     pub fn close(mut self) -> Ring {
         while self.last > self.first {

@@ -3,8 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/src/vhost.rs"]
-mod vhost;
+#[path = "../../../../fuzz/src/vhost_message.rs"]
+mod vhost_message;
+#[path = "../../../../fuzz/src/vhost_session.rs"]
+mod vhost_session;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
@@ -17,11 +19,11 @@ proptest! {
         payload in vec(any::<u8>(), 0..300),
     ) {
         let header = [request, flags, payload.len() as u32].map(u32::to_ne_bytes).concat();
-        vhost::message(&[&[fds], &header[..], &payload].concat());
+        vhost_message::attack(&[&[fds], &header[..], &payload].concat());
     }
 
     #[test]
     fn a_session_survives_any_front_end(bytes in vec(any::<u8>(), 0..600)) {
-        vhost::session(&bytes);
+        vhost_session::attack(&bytes);
     }
 }

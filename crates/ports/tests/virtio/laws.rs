@@ -5,7 +5,7 @@ use ports::virtio::card::Agreed;
 use ports::{Port, Slot, Taken};
 use proptest::prelude::*;
 
-use crate::guest::{plugged, with_header};
+use crate::guest::{Guest, plugged, with_header};
 
 const PLAIN: Agreed = Agreed { mergeable: false, offloads: false };
 const MERGEABLE: Agreed = Agreed { mergeable: true, offloads: false };
@@ -93,6 +93,22 @@ fn a_port_in_memory_takes_a_guests_frame_whole() {
     let mut came = Vec::new();
     end.receive(4, |frame| came.push(frame.bytes.to_vec()));
     assert_eq!(came, [bytes]);
+}
+
+#[test]
+fn a_driver_is_asked_for_the_next_buffer_only_while_nobody_looks() {
+    let mut guest = Guest::new(1 << 16);
+    let (mut driver, mut ring) = guest.split(8, 64, false);
+    let mut sends = || {
+        let number = driver.take().unwrap();
+        driver.give(number, Some(64));
+        driver.publish()
+    };
+    assert!(!sends(), "we look by ourselves");
+    assert_eq!(ring.wait(), Ok(true), "what is there already is not told of");
+    assert!(sends());
+    ring.be_silent();
+    assert!(!sends());
 }
 
 /// What a guest sends: frames of these lengths.

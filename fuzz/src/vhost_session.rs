@@ -3,34 +3,10 @@
 use std::os::fd::OwnedFd;
 
 use ports::vhost::memory::MAX_SLOTS;
-use ports::vhost::message::{Code, Header, MAX_FDS, Message, Reply, Request};
+use ports::vhost::message::{Code, Header, MAX_FDS, Message, Request};
 use ports::vhost::session::{Offer, Rings, Session, Shared};
 use ports::vhost::vring::{Base, Vring};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-
-/// Reads `bytes` as a message and as each reply: what was read can be written, and says the same.
-pub fn message(bytes: &[u8]) {
-    let Some((&fds, bytes)) = bytes.split_first() else { return };
-    let Some((header, payload)) = split(bytes) else { return };
-    if let Ok(message) = Message::parse(&header, payload, fds.into()) {
-        let emitted = message.emit();
-        let (header, payload) = split(emitted.as_ref()).expect("a message has a header");
-        assert_eq!(Message::parse(&header, payload, fds.into()), Ok(message));
-    }
-    for code in Code::ALL {
-        if let Ok(reply) = Reply::parse(*code, &header, payload, fds.into()) {
-            let emitted = reply.emit();
-            let (header, payload) = split(emitted.as_ref()).expect("a reply has a header");
-            assert_eq!(Reply::parse(*code, &header, payload, fds.into()), Ok(reply));
-        }
-    }
-}
-
-/// A header that is right, and what follows it.
-fn split(bytes: &[u8]) -> Option<(Header, &[u8])> {
-    let (header, payload) = bytes.split_first_chunk()?;
-    Some((Header::parse(header).ok()?, payload))
-}
 
 /// Numbers that are likely to mean something, or to go wrong.
 const NUMBERS: [u64; 32] = [
@@ -72,7 +48,7 @@ const NUMBERS: [u64; 32] = [
 type Move = [u8; 12];
 
 /// Plays a front-end that does as `bytes` say, until it is refused. By the first one, it may have agreed on everything.
-pub fn session(bytes: &[u8]) {
+pub fn attack(bytes: &[u8]) {
     let Some((agreed, bytes)) = bytes.split_first() else { return };
     let offer = Offer::net(2);
     let mut session = Session::new(offer, Wary::default());
