@@ -29,6 +29,8 @@ pub struct Card {
     turn: usize,
     /// Frames that were just held and not opened yet.
     fresh: Vec<u32>,
+    /// The guest was asked to tell of what it makes available.
+    armed: bool,
 }
 
 /// A receive ring and a transmit ring.
@@ -65,6 +67,7 @@ impl Card {
             pairs: (0..pairs).map(|_| Pair::default()).collect(),
             turn: 0,
             fresh: Vec::with_capacity(64),
+            armed: false,
         }
     }
 
@@ -75,6 +78,8 @@ impl Card {
 
     /// From now on ring `index` runs: a receive ring if that is even, a transmit ring if it is odd.
     pub fn start(&mut self, index: usize, ring: Ring, agreed: Agreed) {
+        // Until it is told otherwise, a guest tells of everything.
+        self.armed = true;
         let pair = &mut self.pairs[index / 2];
         if index.is_multiple_of(2) {
             pair.receive = Some(Inbox::new(ring, agreed.mergeable));
@@ -138,6 +143,37 @@ impl Card {
         }
         self.fresh.clear();
         failed.map(|()| left == 0 || !self.held.has_room())
+    }
+
+    /// Asks the guest to tell of frames that it transmits next, and of buffers, where it had none left. Whether there is
+    /// something already, of which it may not tell.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]
+    pub fn arm(&mut self) -> Result<bool, Corrupt> {
+        self.armed = true;
+        let mut ready = false;
+        for pair in &mut self.pairs {
+            if let Some(outbox) = &mut pair.transmit {
+                ready |= outbox.ring.wait()?;
+            }
+            if let Some(inbox) = &mut pair.receive {
+                ready |= inbox.arm()?;
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Tells the guest that we look by ourselves again.
+    #[inline]
+    pub fn disarm(&mut self) {
+        if std::mem::take(&mut self.armed) {
+            for pair in &mut self.pairs {
+                pair.transmit.iter_mut().for_each(|outbox| outbox.ring.be_silent());
+                pair.receive.iter_mut().for_each(Inbox::disarm);
+            }
+        }
     }
 
     /// A frame that is held.

@@ -30,6 +30,8 @@ pub struct Inbox {
     last: usize,
     /// How many chains could not be used.
     bad: u64,
+    /// There were too few buffers for the last frame.
+    short: bool,
 }
 
 /// What was written, for whoever keeps a log.
@@ -49,7 +51,7 @@ impl Inbox {
     pub fn new(ring: Ring, mergeable: bool) -> Self {
         let chains = (0..AHEAD).map(|_| Chain::new(ring.is_packed(), true)).collect();
         let most = AHEAD.min(ring.size().into());
-        Self { ring, mergeable, chains, most, first: 0, last: 0, bad: 0 }
+        Self { ring, mergeable, chains, most, first: 0, last: 0, bad: 0, short: false }
     }
 
     /// How many chains could not be used.
@@ -70,6 +72,7 @@ impl Inbox {
         log: &mut impl Written,
     ) -> Result<Taken, Corrupt> {
         if self.first == self.last && !self.fill(memory)? {
+            self.short = true;
             return Ok(Taken::Busy);
         }
         let len = Offload::LEN + frame.len();
@@ -94,6 +97,21 @@ impl Inbox {
     #[inline]
     pub fn publish(&mut self) -> bool {
         self.ring.publish()
+    }
+
+    /// Asks the guest to tell of buffers, if there were too few for the last frame. Whether there are some by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]
+    pub fn arm(&mut self) -> Result<bool, Corrupt> {
+        if self.short { self.ring.wait() } else { Ok(false) }
+    }
+
+    /// Tells the guest that we look by ourselves again.
+    pub fn disarm(&mut self) {
+        self.short = false;
+        self.ring.be_silent();
     }
 
     /// Gives back what was taken ahead, as if it had not been, and the ring.
@@ -135,6 +153,7 @@ impl Inbox {
         }
         let Some(count) = count else {
             let is_all = !self.mergeable || self.last - self.first == self.most;
+            self.short = !is_all;
             return Ok(if is_all { Taken::Unfit } else { Taken::Busy });
         };
         let header = header(frame, count as u16);
