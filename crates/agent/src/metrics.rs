@@ -66,7 +66,7 @@ impl Snapshot {
 
     fn encode_ports(&self, page: &mut Page<'_>) -> fmt::Result {
         let states = self.ports().flat_map(|port| {
-            [PortState::Up, PortState::Stalled, PortState::Failed].map(|state| {
+            [PortState::Up, PortState::Stalled, PortState::Down, PortState::Failed].map(|state| {
                 let mut labels = name(port);
                 labels.push(("state", state_name(state).to_owned()));
                 (labels, i64::from(port.state == state))
@@ -150,6 +150,7 @@ fn state_name(state: PortState) -> &'static str {
     match state {
         PortState::Up => "up",
         PortState::Stalled => "stalled",
+        PortState::Down => "down",
         PortState::Failed => "failed",
     }
 }

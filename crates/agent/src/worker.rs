@@ -333,7 +333,9 @@ impl Switch {
                 continue;
             }
             if !worked && !refused && !self.spins(turn_ended, last_work) {
-                self.sleep(turn_ended);
+                if !self.pump.arm() {
+                    self.sleep(turn_ended);
+                }
                 turn_began = now();
             }
             self.look();

@@ -23,7 +23,7 @@ mod status;
 pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
-    RateChange, Scheduling,
+    RateChange, Scheduling, SocketMode,
 };
 pub use status::{
     AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, PausedBy, PortState,

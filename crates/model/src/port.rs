@@ -109,6 +109,38 @@ pub enum Attachment {
         #[serde(default = "yes")]
         offload: bool,
     },
+    /// A virtual machine's network card, by vhost-user.
+    #[serde(rename = "vhost-user")]
+    VhostUser {
+        /// The path of the socket at which the agent and the virtual machine's monitor (QEMU, say) meet.
+        socket: String,
+        /// Which of the two makes it.
+        #[serde(default)]
+        mode: SocketMode,
+        /// The card's Ethernet address, if it is to be reached from the start and by nobody else's frames; it is learned
+        /// if absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "02:00:00:00:00:01"))]
+        mac: Option<Mac>,
+        /// How many pairs of rings the card may have.
+        #[serde(default = "one")]
+        queues: u8,
+        /// The largest packet that the guest is told of, in bytes.
+        #[serde(default = "default_mtu")]
+        mtu: u32,
+    },
+}
+
+/// Who makes a socket.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum SocketMode {
+    /// The virtual machine's monitor. The agent connects, and tries again every second.
+    #[default]
+    Connect,
+    /// The agent, for its user and group.
+    Listen,
 }
 
 /// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy).
@@ -220,8 +252,14 @@ impl Attachment {
 
     /// Whether a full frame takes 68 KiB of its port's memory; otherwise it takes 2.
     pub const fn has_large_frames(&self) -> bool {
-        let Self::Container { mtu, .. } = self;
-        *mtu > 2000
+        matches!(self, Self::Container { mtu, .. } if *mtu > 2000)
+    }
+
+    /// The largest packet, in bytes.
+    pub const fn mtu(&self) -> u32 {
+        match self {
+            Self::Container { mtu, .. } | Self::VhostUser { mtu, .. } => *mtu,
+        }
     }
 }
 
@@ -271,16 +309,25 @@ impl PortSpec {
                 "`ingress` is larger than its memory may be: 65536 frames, or 4096 of an `mtu` above 2000",
             );
         }
-        let Attachment::Container { interface, mac, mtu, .. } = &self.attach;
-        // IFNAMSIZ is 16 with the closing zero.
-        if !word(interface, 15) {
-            return wrong("an interface's name is 1 to 15 visible ASCII characters without `/`");
-        }
+        let mac = match &self.attach {
+            // IFNAMSIZ is 16 with the closing zero.
+            Attachment::Container { interface, .. } if !word(interface, 15) => {
+                return wrong("an interface's name is 1 to 15 visible ASCII characters without `/`");
+            }
+            // sockaddr_un has 108 bytes with the closing zero (unix(7)).
+            Attachment::VhostUser { socket, .. } if !socket.starts_with('/') || socket.len() > 107 => {
+                return wrong("`socket` is no absolute path of at most 107 bytes");
+            }
+            Attachment::VhostUser { queues, .. } if !(1..=128).contains(queues) => {
+                return wrong("`queues` lies outside 1 to 128");
+            }
+            Attachment::Container { mac, .. } | Attachment::VhostUser { mac, .. } => mac,
+        };
         if mac.is_some_and(Mac::is_multicast) {
             return wrong("`mac` is a group address: clear the lowest bit of its first octet");
         }
         // RFC 791 §3.2: every host takes 68 bytes. 65,521 is the most a TAP device takes.
-        if !(68..=65_521).contains(mtu) {
+        if !(68..=65_521).contains(&self.attach.mtu()) {
             return wrong("`mtu` lies outside 68 to 65521");
         }
         Ok(())
@@ -305,7 +352,7 @@ impl PortSpec {
     /// The Ethernet addresses behind it, as far as they are declared, with their VLANs.
     pub fn addresses(&self) -> impl Iterator<Item = (Mac, u16)> {
         let pinned = self.pinned.iter().map(|pinned| (pinned.mac, pinned.vlan));
-        core::iter::once((self.mac(), 0)).chain(pinned)
+        self.mac().map(|mac| (mac, 0)).into_iter().chain(pinned)
     }
 
     /// The port as it is after a change.
@@ -325,10 +372,15 @@ impl PortSpec {
         }
     }
 
-    /// The interface's Ethernet address: the one that is declared, or one that is made from the port's name.
-    pub fn mac(&self) -> Mac {
-        let Attachment::Container { mac, .. } = &self.attach;
-        mac.unwrap_or_else(|| Mac::local(fnv1a(self.name.0.as_bytes())))
+    /// Its Ethernet address, if it is known: the one that is declared, or, of an interface that the agent makes, one that
+    /// is made from the port's name.
+    pub fn mac(&self) -> Option<Mac> {
+        match self.attach {
+            Attachment::Container { mac, .. } => {
+                Some(mac.unwrap_or_else(|| Mac::local(fnv1a(self.name.0.as_bytes()))))
+            }
+            Attachment::VhostUser { mac, .. } => mac,
+        }
     }
 }
 
@@ -347,6 +399,10 @@ fn is_no_byte_bound(bytes: &Bytes) -> bool {
 
 fn default_mtu() -> u32 {
     1500
+}
+
+fn one() -> u8 {
+    1
 }
 
 fn yes() -> bool {

@@ -110,6 +110,8 @@ pub enum PortState {
     Up,
     /// Its receiver has taken nothing for the stall time: frames for it are refused until it does.
     Stalled,
+    /// No guest is there to take frames or send them; its notes say why. What is for it waits.
+    Down,
     /// Its device failed; its notes say how.
     Failed,
 }

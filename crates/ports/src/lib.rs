@@ -13,6 +13,7 @@
 //! A port that is not asked to [`receive`](Port::receive) lifts nothing, so its sender fills up and waits. That
 //! is all the flow control there is, and it is why nothing is lost.
 
+mod cut;
 pub mod cycles;
 pub mod ethtool;
 pub mod memory;
@@ -125,19 +126,29 @@ pub enum Taken {
     Unfit,
 }
 
+/// What a device was left with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Left {
+    /// It was seen empty, and its next event is worth waiting for.
+    Nothing,
+    /// It was seen empty, but makes no events: look again, or [arm](Port::arm_ingress) it.
+    Silence,
+    /// It may hold more.
+    More,
+    /// Nothing was looked for: every slot is taken.
+    Full,
+}
+
 /// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
 pub trait Port {
     /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of each, in order. What
     /// contradicts its own offload header is told of as a frame without bytes: in those lies no Ethernet header, so
     /// whoever looks for one refuses it as malformed.
     ///
-    /// Returns whether the device may hold more; `false` says that it was seen empty, so that its next event is
-    /// worth waiting for. When every slot is taken, it returns `true` and lifts nothing.
-    ///
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken. Frames told of before remain in their slots.
-    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, FrameView<'_>)) -> Result<bool, PortError>;
+    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, FrameView<'_>)) -> Result<Left, PortError>;
 
     /// The frame in one of this port's slots, there until it is released.
     ///
@@ -163,6 +174,26 @@ pub trait Port {
     ///
     /// [`PortError`]: the device is gone or broken.
     fn flush(&mut self) -> Result<bool, PortError>;
+
+    /// Before its owner sleeps, after [`Left::Silence`]: has the device make an event of the next frame. Whether there is
+    /// one already, of which it may make none.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn arm_ingress(&mut self) -> Result<bool, PortError> {
+        Ok(false)
+    }
+
+    /// Before its owner sleeps, after [`Taken::Busy`]: has the device make an event of room for a frame, if it can.
+    /// Whether there is some already, of which it may make none.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn arm_egress(&mut self) -> Result<bool, PortError> {
+        Ok(false)
+    }
 }
 
 /// Why a port's device cannot go on.

@@ -21,7 +21,7 @@ use std::io;
 use rings::loan::{self, Borrower, Lender, LoanError, Note, Shape};
 use wire::Offload;
 
-use crate::{FrameView, Port, PortError, Slot, Taken};
+use crate::{FrameView, Left, Port, PortError, Slot, Taken};
 
 /// How much memory a port has, in each direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,7 +83,7 @@ impl Port for MemoryPort {
         &mut self,
         most: usize,
         mut arrived: impl FnMut(Slot, FrameView<'_>),
-    ) -> Result<bool, PortError> {
+    ) -> Result<Left, PortError> {
         let offloads = &mut self.offloads;
         let more = self.ingress.accept(most, |slot, bytes, note| {
             let mut frame = FrameView::plain(bytes);
@@ -99,7 +99,7 @@ impl Port for MemoryPort {
             arrived(Slot(slot), frame);
             true
         });
-        Ok(more)
+        Ok(if more { Left::More } else { Left::Nothing })
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::thread;
 
 use ports::memory::{MemoryConfig, MemoryEnd, MemoryPort, SendError, pair};
-use ports::{FrameView, Port, Slot, Taken};
+use ports::{FrameView, Left, Port, Slot, Taken};
 use proptest::prelude::*;
 use rings::loan::LoanError;
 use wire::{Offload, PartialChecksum};
@@ -139,7 +139,7 @@ fn a_full_sender_keeps_its_frame_until_a_slot_is_released() {
     }
     assert_eq!(end.send(b"one more"), Err(SendError::Full));
     let mut slots = Vec::new();
-    assert!(!port.receive(99, |slot, _| slots.push(slot)).unwrap());
+    assert_eq!(port.receive(99, |slot, _| slots.push(slot)).unwrap(), Left::Nothing);
     assert_eq!(end.send(b"one more"), Err(SendError::Full));
     port.release(slots[3]);
     assert_eq!(end.send(b"one more"), Err(SendError::Full), "not before the flush");

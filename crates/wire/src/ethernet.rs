@@ -8,6 +8,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub mod ethertype {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
+    /// Reverse ARP (RFC 903).
+    pub const RARP: u16 = 0x8035;
     /// A customer VLAN tag follows (802.1Q).
     pub const VLAN: u16 = 0x8100;
     /// IPv6.

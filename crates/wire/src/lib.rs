@@ -28,6 +28,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod offload;
 pub mod pfc;
+pub mod rarp;
 mod segment;
 pub mod tcp;
 pub mod udp;

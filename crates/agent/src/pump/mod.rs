@@ -1,5 +1,6 @@
 //! The pump: a host's ports, the switch between them, and the names by which people know them.
 
+mod device;
 mod gate;
 mod plane;
 mod report;
@@ -14,14 +15,18 @@ use lossless::{
     ClassKind, Classes, MAX_PORTS, MacEntry, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
 };
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, PortChange, PortName,
-    PortSpec, PortStatus,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, Polling, PortChange,
+    PortName, PortSpec, PortStatus, SocketMode,
 };
 use ports::tap::{self, TapConfig, TapPort};
+use ports::vhost;
+use ports::vhost::port::{VhostConfig, VhostPort};
+use ports::vhost::socket::Access;
 use rustix::event::epoll;
 use units::{ClassMap, Instant, Rate, Span};
 
 use crate::clock;
+use device::Device;
 use gate::HostGate;
 pub use plane::{Gate, Open, Plane, Verdict};
 use watch::{Sight, Watcher};
@@ -38,7 +43,7 @@ const BELL: u64 = u64::MAX;
 /// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
 /// [events](Pump::events) when a turn moves nothing.
 pub struct Pump {
-    plane: Plane<TapPort, HostGate>,
+    plane: Plane<Device, HostGate>,
     /// By name.
     attached: Vec<Attached>,
     watcher: Watcher,
@@ -50,6 +55,8 @@ pub struct Pump {
     gate_due: Option<Instant>,
     /// When to offer a frame again to a device that had no room.
     retry_at: Option<Instant>,
+    /// Its owner never sleeps.
+    polled: bool,
 }
 
 /// A port as its operator declared it, and as its container leaves it.
@@ -83,6 +90,9 @@ pub enum AttachError {
     /// Its interface cannot be made.
     #[error(transparent)]
     Interface(#[from] tap::AttachError),
+    /// A virtual machine cannot be waited for.
+    #[error(transparent)]
+    Vhost(#[from] vhost::port::AttachError),
     /// The switch is full.
     #[error(transparent)]
     TooMany(#[from] TooManyPorts),
@@ -156,6 +166,7 @@ impl Pump {
             tick_at: Instant::ZERO,
             gate_due: None,
             retry_at: None,
+            polled: settings.polling == Polling::Always,
         })
     }
 
@@ -174,18 +185,47 @@ impl Pump {
         if self.attached.len() == MAX_PORTS {
             return Err(TooManyPorts.into());
         }
-        let device = TapPort::attach(&tap_config(spec))?;
-        let inspector = device.inspector();
+        let (device, inspector, netns) = match &spec.attach {
+            Attachment::Container { netns, interface, addresses, mtu, offload, .. } => {
+                let frames = spec.ingress.frames;
+                let config = TapConfig {
+                    addresses: addresses.clone(),
+                    mtu: *mtu,
+                    offload: *offload,
+                    small_slots: frames,
+                    large_slots: if spec.attach.has_large_frames() { frames.max(SEGMENTS) } else { SEGMENTS },
+                    ..TapConfig::new(netns, interface, spec.mac().expect("a container's port has an address"))
+                };
+                let device = TapPort::attach(&config)?;
+                let inspector = device.inspector();
+                (Device::Tap(device), Some(inspector), Some(netns))
+            }
+            Attachment::VhostUser { socket, mode, queues, mtu, .. } => {
+                let config = VhostConfig {
+                    socket: socket.into(),
+                    mode: match mode {
+                        SocketMode::Connect => vhost::port::Mode::Connect,
+                        SocketMode::Listen => vhost::port::Mode::Listen(Access::Group),
+                    },
+                    queue_pairs: *queues,
+                    mtu: *mtu as u16,
+                    frames: spec.ingress.frames,
+                    polled: self.polled,
+                };
+                (Device::Vhost(VhostPort::attach(config)?), None, None)
+            }
+        };
+        let events = device.events();
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
-        let Attachment::Container { netns, .. } = &spec.attach;
         // Its own address too: nobody else can take it, and frames to it are never flooded.
         for (mac, vlan) in spec.addresses() {
             self.plane.switch_mut().pin(mac, vlan, id);
         }
-        let mut lacks: Vec<_> = self.plane.gate_mut().serve(id, netns).into_iter().collect();
+        let mut lacks = Vec::new();
+        lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
         let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
-        let sight = inspector.map_err(blind).ok().map(|inspector| self.watcher.watch(inspector));
-        let events = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let inspector = inspector.and_then(|inspector| inspector.map_err(blind).ok());
+        let sight = inspector.map(|inspector| self.watcher.watch(inspector));
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
         self.attached
@@ -286,6 +326,12 @@ impl Pump {
         self.gate_due.is_some_and(|due| due <= now)
     }
 
+    /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an event. Whether something
+    /// has come already, so that it is no time to sleep.
+    pub fn arm(&mut self) -> bool {
+        self.plane.arm()
+    }
+
     /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
@@ -315,7 +361,11 @@ impl Pump {
         for event in &buffer[..count] {
             match event.data.u64() {
                 BELL => self.plane.gate_mut().silence(),
-                port => self.plane.stir(port as usize),
+                port => {
+                    if let Some(device) = self.plane.stir(port as usize) {
+                        device.wake();
+                    }
+                }
             }
         }
         Ok(())
@@ -349,26 +399,12 @@ impl Pump {
     }
 }
 
-fn tap_config(spec: &PortSpec) -> TapConfig {
-    let Attachment::Container { netns, interface, addresses, mtu, offload, .. } = &spec.attach;
-    let frames = spec.ingress.frames;
-    TapConfig {
-        addresses: addresses.clone(),
-        mtu: *mtu,
-        offload: *offload,
-        small_slots: frames,
-        large_slots: if spec.attach.has_large_frames() { frames.max(SEGMENTS) } else { SEGMENTS },
-        ..TapConfig::new(netns, interface, spec.mac())
-    }
-}
-
 /// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of them.
 const SEGMENTS: u32 = 64;
 
 fn port_config(spec: &PortSpec) -> PortConfig {
     let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
-    let Attachment::Container { mtu, .. } = &spec.attach;
-    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(*mtu) };
+    let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
     PortConfig {
         ingress: limits(spec.ingress),
         egress: limits(spec.egress),

@@ -14,7 +14,7 @@
 use lossless::{
     Arrival, Flow, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
 };
-use ports::{FrameView, Port, PortError, Slot, Taken};
+use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
 
 /// The most frames of one port in one visit, so that a turn stays short and its cache lines warm.
@@ -70,6 +70,8 @@ pub struct Plane<P, G> {
     lines: Vec<Option<Box<Line<P>>>>,
     /// Those whose senders may have something; the others were seen empty, and their next event is worth waiting for.
     wet: PortSet,
+    /// Those of the wet that were seen empty, and make no events before they are armed.
+    silent: PortSet,
     /// Those touched since their last flush.
     dirty: PortSet,
     /// Those that had no room when they were last offered a frame, or could not end their last flush.
@@ -86,6 +88,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
             switch: Switch::new(settings),
             lines: Vec::new(),
             wet: PortSet::default(),
+            silent: PortSet::default(),
             dirty: PortSet::default(),
             busy: PortSet::default(),
             gate,
@@ -111,9 +114,9 @@ impl<P: Port, G: Gate> Plane<P, G> {
 
     /// Takes a device away. What is still held from it or for it is refused, and its memory with it.
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
-        let Self { switch, lines, wet, dirty, busy, .. } = self;
+        let Self { switch, lines, wet, silent, dirty, busy, .. } = self;
         switch.detach(now, id, |released| release(lines, dirty, released));
-        for set in [wet, dirty, busy] {
+        for set in [wet, silent, dirty, busy] {
             set.remove(id);
         }
         self.lines[id.index()].take().expect("a port is detached once").device
@@ -140,6 +143,11 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// A port's device.
+    pub fn device(&self, id: PortId) -> &P {
+        &self.line(id).device
+    }
+
+    /// A port's device.
     pub fn device_mut(&mut self, id: PortId) -> &mut P {
         &mut self.lines[id.index()].as_mut().expect("the port is attached").device
     }
@@ -162,10 +170,35 @@ impl<P: Port, G: Gate> Plane<P, G> {
     }
 
     /// The device of the port with this number, if there is one, may have something again.
-    pub fn stir(&mut self, port: usize) {
-        if let Some(Some(line)) = self.lines.get(port) {
-            self.wet.insert(line.id);
+    pub fn stir(&mut self, port: usize) -> Option<&mut P> {
+        let line = self.lines.get_mut(port)?.as_mut()?;
+        self.wet.insert(line.id);
+        Some(&mut line.device)
+    }
+
+    /// After a turn that moved nothing, and before its owner sleeps: has devices that make no events by themselves make one
+    /// of whatever comes next. Whether something has come already, so that it is no time to sleep.
+    pub fn arm(&mut self) -> bool {
+        let mut ready = false;
+        for id in self.silent.iter() {
+            let line = self.lines[id.index()].as_mut().expect("the port is attached");
+            match line.device.arm_ingress() {
+                Ok(true) => ready = true,
+                Ok(false) => {
+                    self.silent.remove(id);
+                    self.wet.remove(id);
+                }
+                Err(error) => line.failed = Some(error),
+            }
         }
+        for id in self.busy.iter() {
+            let line = self.lines[id.index()].as_mut().expect("the port is attached");
+            match line.device.arm_egress() {
+                Ok(room) => ready |= room,
+                Err(error) => line.failed = Some(error),
+            }
+        }
+        ready
     }
 
     /// Every device may have something again.
@@ -203,8 +236,9 @@ impl<P: Port, G: Gate> Plane<P, G> {
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
     #[inline(never)]
     fn receive(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, wet, dirty, refused, .. } = self;
+        let Self { switch, lines, wet, silent, dirty, refused, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
+        silent.remove(id);
         if line.muted || line.failed.is_some() {
             wet.remove(id);
             return false;
@@ -232,9 +266,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
         let received = line.device.receive(most as usize, arrived);
         drop(visit);
         match received {
-            Ok(true) if !lifted => switch.pause(now, id),
-            Ok(true) => {}
-            Ok(false) => wet.remove(id),
+            Ok(Left::Full) if !lifted => switch.pause(now, id),
+            Ok(Left::Full | Left::More) => {}
+            Ok(Left::Silence) => silent.insert(id),
+            Ok(Left::Nothing) => wet.remove(id),
             Err(error) => line.failed = Some(error),
         }
         for slot in refused.drain(..) {
@@ -366,16 +401,16 @@ mod tests {
             &mut self,
             most: usize,
             mut arrived: impl FnMut(Slot, FrameView<'_>),
-        ) -> Result<bool, PortError> {
+        ) -> Result<Left, PortError> {
             for _ in 0..most {
                 if self.frames == 0 {
                     self.seen_empty = true;
-                    return Ok(false);
+                    return Ok(Left::Nothing);
                 }
                 self.frames -= 1;
                 arrived(Slot(self.frames), self.frame(Slot(self.frames)));
             }
-            Ok(true)
+            Ok(Left::More)
         }
 
         fn frame(&self, _: Slot) -> FrameView<'_> {

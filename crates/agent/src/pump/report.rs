@@ -2,15 +2,15 @@
 
 use lossless::{Account, PortId};
 use model::{AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus};
-use ports::tap::TapPort;
 use units::{Class, Instant};
 
 use super::Attached;
+use super::device::Device;
 use super::gate::HostGate;
 use super::plane::Plane;
 use super::watch::Sight;
 
-pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now: Instant) -> AgentStatus {
+pub(super) fn agent(plane: &Plane<Device, HostGate>, attached: &[Attached], now: Instant) -> AgentStatus {
     AgentStatus {
         version: String::new(),
         uptime_ns: 0,
@@ -22,11 +22,12 @@ pub(super) fn agent(plane: &Plane<TapPort, HostGate>, attached: &[Attached], now
     }
 }
 
-pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
+pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: Instant) -> PortStatus {
     let Attached { id, spec, lacks, sight, .. } = attached;
     let failure = plane.failure(*id).map(ToString::to_string);
     let seen = sight.iter().flat_map(Sight::notes);
-    let notes = lacks.iter().cloned().chain(seen).chain(plane.gate().notes(*id)).chain(failure).collect();
+    let device = plane.device(*id).notes();
+    let notes = lacks.iter().cloned().chain(device).chain(seen).chain(plane.gate().notes(*id)).chain(failure);
     let switch = plane.switch();
     let ingress = |class| switch.ingress_account(*id, class);
     let egress = |class| switch.egress_account(*id, class);
@@ -51,13 +52,15 @@ pub(super) fn port(plane: &Plane<TapPort, HostGate>, attached: &Attached, now: I
             false => PausedBy::Ingress,
         }),
         held_flows: switch.parked_flows(*id).len() as u32,
-        notes,
+        notes: notes.collect(),
     }
 }
 
-fn state(plane: &Plane<TapPort, HostGate>, id: PortId) -> PortState {
+fn state(plane: &Plane<Device, HostGate>, id: PortId) -> PortState {
     if plane.failure(id).is_some() {
         PortState::Failed
+    } else if plane.device(id).is_down() {
+        PortState::Down
     } else if plane.switch().stalled(id) {
         PortState::Stalled
     } else {
@@ -65,7 +68,7 @@ fn state(plane: &Plane<TapPort, HostGate>, id: PortId) -> PortState {
     }
 }
 
-fn ledgers<'a>(plane: &Plane<TapPort, HostGate>, account: impl Fn(Class) -> &'a Account) -> Ledgers {
+fn ledgers<'a>(plane: &Plane<Device, HostGate>, account: impl Fn(Class) -> &'a Account) -> Ledgers {
     let mut total = Account::default();
     let mut classes = Vec::new();
     for class in Class::all().filter(|class| account(*class).accepted > 0) {

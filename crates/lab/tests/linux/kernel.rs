@@ -15,7 +15,7 @@ use std::time::Duration;
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
 use ports::tap::{TapConfig, TapPort};
-use ports::{Port, Slot, Taken, ethtool};
+use ports::{Left, Port, Slot, Taken, ethtool};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tcp::Control;
 use units::{Instant, Mac, Span};
@@ -219,7 +219,7 @@ impl<'a> Middle<'a> {
                     None => gone.push(slot),
                 }
             });
-            self.idle &= !lifted.unwrap();
+            self.idle &= lifted.unwrap() == Left::Nothing;
             for slot in gone {
                 self.ports[from].release(slot);
             }

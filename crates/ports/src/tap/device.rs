@@ -66,7 +66,11 @@ impl Device {
         let header = frame.offload().emit();
         let written = match frame.spans() {
             [] => rustix::io::writev(&self.0, &[IoSlice::new(&header), IoSlice::new(frame.bytes)]).map(drop),
-            rest => self.write_spans([&header, frame.bytes], rest),
+            rest => match self.write_spans([&header, frame.bytes], rest) {
+                // Its sender's memory was taken away while it waited: there is no frame any more.
+                Err(Errno::FAULT) => return Ok(Taken::Unfit),
+                written => written,
+            },
         };
         match written {
             Ok(()) => Ok(Taken::Yes),

@@ -18,7 +18,6 @@
 //! Only [`TapPort::detach`] removes it. The open port keeps its namespace alive.
 
 mod credit;
-mod cut;
 mod device;
 mod inspect;
 mod memory;
@@ -30,13 +29,13 @@ use units::Mac;
 use wire::Offload;
 
 use self::credit::{Credit, Kick};
-use self::cut::Cutter;
 use self::device::Device;
 pub use self::inspect::{Counters, Inspector};
 use self::memory::{Memory, Read};
+use crate::cut::Cutter;
 use crate::netlink::{LinkChange, Netlink, NetlinkError, Prefix};
 use crate::netns::{Namespace, NamespaceError};
-use crate::{FrameView, Port, PortError, Slot, Taken};
+use crate::{FrameView, Left, Port, PortError, Slot, Taken};
 
 /// What a container port is to be.
 #[derive(Clone, Debug)]
@@ -188,10 +187,10 @@ impl Port for TapPort {
         &mut self,
         most: usize,
         mut arrived: impl FnMut(Slot, FrameView<'_>),
-    ) -> Result<bool, PortError> {
+    ) -> Result<Left, PortError> {
         for _ in 0..most {
             if !self.memory.has_room() {
-                return Ok(true);
+                return Ok(Left::Full);
             }
             match self.memory.read(self.device.as_fd()) {
                 Ok(Read::Frame { slot, charged }) => {
@@ -205,12 +204,12 @@ impl Port for TapPort {
                 }
                 Ok(Read::Empty) => {
                     self.credit.seen_empty();
-                    return Ok(false);
+                    return Ok(Left::Nothing);
                 }
                 Err(source) => return Err(self.error("read from it", source)),
             }
         }
-        Ok(true)
+        Ok(Left::More)
     }
 
     #[inline]

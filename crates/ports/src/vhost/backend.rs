@@ -1,4 +1,4 @@
-//! A connection and its session: whatever arrives is served, and answered.
+//! A session and the connection it is held over: whatever arrives is served, and answered.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -9,7 +9,7 @@ use super::socket::{Connection, ConnectionError, Received};
 /// How many requests are served before other ports have their turn.
 const AT_ONCE: usize = 32;
 
-/// Why a back-end ends.
+/// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     /// The front-end closed the connection.
@@ -23,17 +23,35 @@ pub enum Ended {
     Refused(#[from] Refusal),
 }
 
-/// The back-end of one connection. Dropping it stops the rings, then forgets the memory, then closes the connection.
+/// A back-end, with at most one connection at a time. Dropping it stops the rings, then forgets the memory, then closes
+/// the connection.
 #[derive(Debug)]
 pub struct Backend<R: Rings> {
     session: Session<R>,
-    connection: Connection,
+    connection: Option<Connection>,
 }
 
 impl<R: Rings> Backend<R> {
-    /// A back-end with which nothing is settled.
-    pub fn new(connection: Connection, offer: Offer, rings: R) -> Self {
-        Self { session: Session::new(offer, rings), connection }
+    /// A back-end that is not connected.
+    pub fn new(offer: Offer, rings: R) -> Self {
+        Self { session: Session::new(offer, rings), connection: None }
+    }
+
+    /// Begins a session over this connection; one before it is over.
+    pub fn connect(&mut self, connection: Connection) {
+        self.disconnect();
+        self.connection = Some(connection);
+    }
+
+    /// Ends the session: no ring runs any more, and the memory is forgotten.
+    pub fn disconnect(&mut self) {
+        self.session.reset();
+        self.connection = None;
+    }
+
+    /// The connection, if there is one: readable when there is something to serve.
+    pub fn connection(&self) -> Option<BorrowedFd<'_>> {
+        self.connection.as_ref().map(AsFd::as_fd)
     }
 
     /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there may be more: a
@@ -41,44 +59,44 @@ impl<R: Rings> Backend<R> {
     ///
     /// # Errors
     ///
-    /// [`Ended`]: no ring runs any more; drop it.
+    /// [`Ended`]: [`disconnect`](Self::disconnect) it.
     pub fn serve(&mut self, mut heard: impl FnMut(News)) -> Result<bool, Ended> {
+        let Self { session, connection } = self;
+        let Some(connection) = connection else { return Ok(false) };
         for _ in 0..AT_ONCE {
-            let frame = match self.connection.receive()? {
+            let frame = match connection.receive()? {
                 Received::Message(frame) => frame,
                 Received::Nothing => return Ok(false),
                 Received::Closed => return Err(Ended::Closed),
             };
             let message = Message::parse(&frame.header, frame.payload, frame.fds.len());
             let message = message.map_err(ConnectionError::from)?;
-            let outcome = match self.session.handle(message, frame.fds) {
+            let outcome = match session.handle(message, frame.fds) {
                 Ok(outcome) => outcome,
                 Err(refusal) => {
                     let code = message.request.code();
                     if message.need_reply && !code.is_answered() {
                         // So that it need not guess. Whether it still listens makes no difference.
-                        let _ = self.connection.send(Reply::Number(code, 1).emit(), Vec::new());
+                        let _ = connection.send(Reply::Number(code, 1).emit(), Vec::new());
                     }
                     return Err(refusal.into());
                 }
             };
             outcome.news.into_iter().for_each(&mut heard);
             if let Some((reply, fd)) = outcome.reply {
-                self.connection.send(reply.emit(), fd.into_iter().collect())?;
+                connection.send(reply.emit(), fd.into_iter().collect())?;
             }
         }
         Ok(true)
     }
 
     /// What was settled.
-    pub fn session(&mut self) -> &mut Session<R> {
-        &mut self.session
+    pub fn session(&self) -> &Session<R> {
+        &self.session
     }
-}
 
-/// Readable when there is something to serve.
-impl<R: Rings> AsFd for Backend<R> {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.connection.as_fd()
+    /// What was settled.
+    pub fn session_mut(&mut self) -> &mut Session<R> {
+        &mut self.session
     }
 }

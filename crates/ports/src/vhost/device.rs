@@ -4,6 +4,8 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use wire::{Offload, Segment, SegmentKind};
+
 use super::features::Features;
 use super::memory::{Memory, Span as Bytes};
 use super::message::Addresses;
@@ -25,6 +27,7 @@ pub struct Device {
     kicks: Vec<Option<Arc<OwnedFd>>>,
     /// How many rings run.
     running: usize,
+    features: Features,
 }
 
 impl Device {
@@ -36,13 +39,43 @@ impl Device {
             calls: vec![None; rings],
             kicks: vec![None; rings],
             running: 0,
+            features: Features::default(),
         }
     }
 
     /// The card.
     #[inline]
-    pub fn card(&mut self) -> &mut Card {
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// The card.
+    #[inline]
+    pub fn card_mut(&mut self) -> &mut Card {
         &mut self.card
+    }
+
+    /// How many rings run.
+    #[inline]
+    pub fn running(&self) -> usize {
+        self.running
+    }
+
+    /// Whether the guest takes a frame to which this is still to be done.
+    #[inline]
+    pub fn takes(&self, offload: Offload) -> bool {
+        let agreed = |feature| self.features.contains(feature);
+        let Offload { checksum, segment, data_valid } = offload;
+        let is_summed = checksum.is_none() && !data_valid;
+        let is_cut = segment.is_none_or(|Segment { kind, ecn, .. }| {
+            let kind = match kind {
+                SegmentKind::Tcp4 => agreed(Features::GUEST_TSO4),
+                SegmentKind::Tcp6 => agreed(Features::GUEST_TSO6),
+                SegmentKind::Udp => false,
+            };
+            kind && (!ecn || agreed(Features::GUEST_ECN))
+        });
+        (is_summed || agreed(Features::GUEST_CSUM)) && is_cut
     }
 
     /// What the guest kicks, ring by ring, where it does.
@@ -74,6 +107,7 @@ impl Rings for Device {
         let events = vring.features.contains(Features::RING_EVENT_IDX);
         let ring = Ring::new(parts, vring.size, events, vring.base);
         self.card.start(vring.index, ring, agreed(vring.features));
+        self.features = vring.features;
         self.running += 1;
         self.update(vring, shared);
     }

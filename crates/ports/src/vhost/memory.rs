@@ -182,6 +182,12 @@ impl Memory {
         self.slots.iter().find_map(|slot| slot.at(address.wrapping_sub(slot.region.user)))
     }
 
+    /// Whether a region was taken away under us.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.slots.iter().any(|slot| slot.mapping.is_lost())
+    }
+
     /// A region that was taken away under us: its port is to be detached.
     pub fn lost(&self) -> Option<Region> {
         self.slots.iter().find(|slot| slot.mapping.is_lost()).map(|slot| slot.region)

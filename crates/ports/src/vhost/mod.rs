@@ -9,7 +9,7 @@
 //!             ◀───────── bytes ◀───────── Reply ◀──────┘ └─▶ memory, log, inflight: what is shared with them
 //! ```
 //!
-//! [`backend`] ties the knot for one connection; a port that loses it waits for the next one, with everything anew.
+//! [`backend`] ties the knot for one connection; a [`port`] that loses it waits for the next one, with everything anew.
 //!
 //! A front-end is as little trusted as its guest. What contradicts itself is refused by name, which ends that
 //! connection and nothing else; what it can do to the memory that it shares with us, [`mapping`] survives.
@@ -26,6 +26,7 @@ pub mod log;
 pub mod mapping;
 pub mod memory;
 pub mod message;
+pub mod port;
 pub mod session;
 pub mod socket;
 pub mod vring;

@@ -50,6 +50,14 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Whether something of it was taken away under us.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.memory.is_lost()
+            || self.log.as_ref().is_some_and(DirtyLog::is_lost)
+            || self.inflight.as_ref().is_some_and(InflightRegion::is_lost)
+    }
+
     /// What of it was taken away under us: the port is to be detached.
     pub fn lost(&self) -> Option<String> {
         let named = |lost: bool, name: &str| lost.then(|| name.to_string());
@@ -301,12 +309,27 @@ impl<R: Rings> Session<R> {
         }
     }
 
+    /// The connection has ended: stops the rings, forgets what was settled and lets the memory go.
+    pub fn reset(&mut self) {
+        self.quiesce();
+        self.books.iter_mut().for_each(|book| *book = Book::default());
+        (self.features, self.protocol, self.status) = (None, ProtocolFeatures::default(), 0);
+        self.shared = Shared::default();
+    }
+
     /// The rings, and what they work on.
     pub fn parts(&mut self) -> (&mut R, &Shared) {
         (&mut self.rings, &self.shared)
     }
 
+    /// The rings.
+    #[inline]
+    pub fn rings(&self) -> &R {
+        &self.rings
+    }
+
     /// What the front-end shares.
+    #[inline]
     pub fn shared(&self) -> &Shared {
         &self.shared
     }

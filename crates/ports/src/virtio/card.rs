@@ -145,24 +145,31 @@ impl Card {
         failed.map(|()| left == 0 || !self.held.has_room())
     }
 
-    /// Asks the guest to tell of frames that it transmits next, and of buffers, where it had none left. Whether there is
-    /// something already, of which it may not tell.
+    /// Asks the guest to tell of frames that it transmits next. Whether there is one already, of which it may not tell.
     ///
     /// # Errors
     ///
     /// [`Corrupt`]
-    pub fn arm(&mut self) -> Result<bool, Corrupt> {
+    pub fn arm_ingress(&mut self) -> Result<bool, Corrupt> {
         self.armed = true;
-        let mut ready = false;
-        for pair in &mut self.pairs {
-            if let Some(outbox) = &mut pair.transmit {
-                ready |= outbox.ring.wait()?;
-            }
-            if let Some(inbox) = &mut pair.receive {
-                ready |= inbox.arm()?;
-            }
-        }
-        Ok(ready)
+        let mut rings = self.pairs.iter_mut().filter_map(|pair| pair.transmit.as_mut());
+        rings.try_fold(false, |ready, outbox| Ok(ready | outbox.ring.wait()?))
+    }
+
+    /// Asks the guest to tell of buffers, where there were too few for a frame. Whether there are more already.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]
+    pub fn arm_egress(&mut self) -> Result<bool, Corrupt> {
+        self.armed = true;
+        let mut rings = self.pairs.iter_mut().filter_map(|pair| pair.receive.as_mut());
+        rings.try_fold(false, |ready, inbox| Ok(ready | inbox.arm()?))
+    }
+
+    /// Whether as many frames are held as can be.
+    pub fn is_full(&self) -> bool {
+        !self.held.has_room()
     }
 
     /// Tells the guest that we look by ourselves again.

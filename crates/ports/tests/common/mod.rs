@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use ports::netlink::Netlink;
 use ports::netns::Namespace;
 use ports::tap::{TapConfig, TapPort};
-use ports::{Port, PortError, Slot, Taken};
+use ports::{Left, Port, PortError, Slot, Taken};
 use rustix::event::epoll;
 use units::Mac;
 
@@ -100,10 +100,11 @@ impl Wire {
             let waiting = &mut self.waiting[from];
             let room = (HELD - waiting.len()).min(most);
             if room > 0 {
-                self.unread[from] = self.ports[from].receive(room, |slot, frame| {
+                let left = self.ports[from].receive(room, |slot, frame| {
                     seen(from, frame.bytes.len());
                     waiting.push_back(slot);
                 })?;
+                self.unread[from] = left != Left::Nothing;
             }
             let [one, other] = &mut self.ports;
             let (sender, receiver) = if from == 0 { (one, other) } else { (other, one) };

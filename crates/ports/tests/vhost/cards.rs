@@ -1,6 +1,5 @@
 //! Two guests whose cards hand each other frames: protocol, rings and memory together.
 
-use std::os::fd::AsFd;
 use std::thread;
 
 use ports::Taken;
@@ -55,7 +54,11 @@ fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -> T 
         while !worker.is_finished() {
             // The front-end's thread may end without another word: so this waits shortly, and looks.
             let shortly = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            poll(&mut [PollFd::new(&backend.as_fd(), PollFlags::IN)], Some(&shortly)).unwrap();
+            poll(
+                &mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)],
+                Some(&shortly),
+            )
+            .unwrap();
             backend.serve(|_| {}).unwrap();
         }
         worker.join().unwrap()
@@ -64,8 +67,8 @@ fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -> T 
 
 fn plugged() -> (Backend<Device>, Guest) {
     let (ours, theirs) = socketpair();
-    let mut backend = Backend::new(ours, Offer::net(1), Device::new(1, RING.into()));
-
+    let mut backend = Backend::new(Offer::net(1), Device::new(1, RING.into()));
+    backend.connect(ours);
     let config =
         FrontConfig { queue_pairs: 1, buffers: 2 * u64::from(RING) * BUFFER as u64, ..config(split()) };
     let mut front = FrontEnd::new(config).unwrap();
@@ -94,17 +97,17 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
             sender.transmit.give(number, Some(frame.len() as u32));
         }
         sender.transmit.publish();
-        let (device, _) = a.session().parts();
+        let (device, _) = a.session_mut().parts();
         let mut slots = Vec::new();
-        device.card().receive(100, |slot, _| slots.push(slot)).unwrap();
+        device.card_mut().receive(100, |slot, _| slots.push(slot)).unwrap();
         assert_eq!(slots.len(), 100);
         for slot in slots {
-            let (other, _) = b.session().parts();
-            assert_eq!(other.card().transmit(&device.card().frame(slot), &mut ()), Ok(Taken::Yes));
-            device.card().release(slot);
+            let (other, _) = b.session_mut().parts();
+            assert_eq!(other.card_mut().transmit(&device.card().frame(slot), &mut ()), Ok(Taken::Yes));
+            device.card_mut().release(slot);
         }
         device.publish();
-        b.session().parts().0.publish();
+        b.session_mut().parts().0.publish();
         assert_eq!(sender.transmit.collect(|_, _, _| {}), 100);
         receiver.receive.collect(|driver, number, len| {
             let mut bytes = [0; 76];
@@ -125,12 +128,12 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
     sender.transmit.give(number, Some(100));
     sender.transmit.publish();
     let mut slots = Vec::new();
-    a.session().parts().0.card().receive(1, |slot, _| slots.push(slot)).unwrap();
+    a.session_mut().parts().0.card_mut().receive(1, |slot, _| slots.push(slot)).unwrap();
     let bases = serve_while(&mut a, || sender.front.stop().unwrap());
     assert_eq!(bases, [Base::Split(0), Base::Split(2001)]);
     assert_eq!(sender.transmit.collect(|_, _, _| {}), 1, "it has its buffer back");
     sender.transmit.buffer(number).write(&[0; 100]);
     let mut bytes = [0; 88];
-    assert_eq!(a.session().parts().0.card().frame(slots[0]).read(&mut bytes), 88);
+    assert_eq!(a.session_mut().parts().0.card().frame(slots[0]).read(&mut bytes), 88);
     assert_eq!(bytes, [5; 88]);
 }

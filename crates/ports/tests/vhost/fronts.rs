@@ -103,12 +103,14 @@ struct Told {
 /// A back-end on a thread of its own, until its connection ends.
 fn serve(connection: Connection, pairs: u8) -> JoinHandle<Told> {
     std::thread::spawn(move || {
-        let mut backend = Backend::new(connection, Offer::net(pairs), Echo::default());
+        let mut backend = Backend::new(Offer::net(pairs), Echo::default());
+        backend.connect(connection);
         let ended = loop {
             if let Err(ended) = backend.serve(|_| {}) {
                 break ended;
             }
-            poll(&mut [PollFd::new(&backend, PollFlags::IN)], None).unwrap();
+            poll(&mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)], None)
+                .unwrap();
         };
         let shared = backend.session().shared();
         let counter = |queue| match shared.inflight.as_ref()?.queue(queue)? {

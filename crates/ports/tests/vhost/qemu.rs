@@ -34,7 +34,9 @@ fn until(deadline: Instant, fds: &[BorrowedFd<'_>]) {
 fn accept(listener: &Listener, deadline: Instant) -> Backend<Recorder> {
     loop {
         if let Some(connection) = listener.accept().unwrap() {
-            return Backend::new(connection, Offer::net(1), Recorder::default());
+            let mut backend = Backend::new(Offer::net(1), Recorder::default());
+            backend.connect(connection);
+            return backend;
         }
         until(deadline, &[listener.as_fd()]);
     }
@@ -43,8 +45,8 @@ fn accept(listener: &Listener, deadline: Instant) -> Backend<Recorder> {
 /// Serves until both rings run.
 fn until_started(backend: &mut Backend<Recorder>, deadline: Instant) {
     backend.serve(|_| {}).unwrap();
-    while backend.session().parts().0.running.len() < 2 {
-        until(deadline, &[backend.as_fd()]);
+    while backend.session_mut().parts().0.running.len() < 2 {
+        until(deadline, &[backend.connection().unwrap()]);
         backend.serve(|_| {}).unwrap();
     }
 }
@@ -54,10 +56,10 @@ fn until_it_sends(backend: &mut Backend<Recorder>, deadline: Instant) {
     let mut kicks = 0;
     while kicks < 2 {
         until_started(backend, deadline);
-        let Kick::Fd(kick) = backend.session().parts().0.running[&1].kick.clone() else {
+        let Kick::Fd(kick) = backend.session_mut().parts().0.running[&1].kick.clone() else {
             panic!("no descriptor")
         };
-        until(deadline, &[backend.as_fd(), kick.as_fd()]);
+        until(deadline, &[backend.connection().unwrap(), kick.as_fd()]);
         // It never waits.
         if rustix::io::read(&kick, &mut [0; 8]).is_ok() {
             kicks += 1;
@@ -100,7 +102,7 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
         if let Err(ended) = backend.serve(|_| {}) {
             break ended;
         }
-        until(deadline, &[backend.as_fd()]);
+        until(deadline, &[backend.connection().unwrap()]);
     };
     assert!(matches!(ended, Ended::Closed), "{ended}");
 }

@@ -160,7 +160,8 @@ fn a_peer_that_leaves_in_the_middle_is_told_from_one_that_leaves() {
 fn a_peer_that_does_not_read_its_replies_is_not_served_further() {
     let (mut peer, ours) = pair();
     peer.set_nonblocking(true).unwrap();
-    let mut backend = Backend::new(ours, Offer::net(1), Recorder::default());
+    let mut backend = Backend::new(Offer::net(1), Recorder::default());
+    backend.connect(ours);
     let request = ask(Request::GetFeatures).emit();
     let mut asked = 0;
     // Both buffers fill up: that of the requests, since none is read, after that of the replies.

@@ -250,6 +250,7 @@ fn state(state: PortState) -> Span<'static> {
     match state {
         PortState::Up => "up".green(),
         PortState::Stalled => "stalled".yellow().bold(),
+        PortState::Down => "down".yellow(),
         PortState::Failed => "failed".red().bold(),
     }
 }

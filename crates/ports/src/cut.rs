@@ -3,12 +3,14 @@
 //! The device may stop taking half-way. Then the switch still holds the frame and offers it again, and the cut goes on
 //! where it was: nothing of it is kept here but how far it came.
 
-use super::memory::LARGE;
 use crate::{FrameView, Taken};
+
+/// Room for a packet of 64 KiB and its headers.
+const LARGE: usize = 66 << 10;
 
 /// Writes frames piece by piece.
 #[derive(Debug, Default)]
-pub(super) struct Cutter {
+pub struct Cutter {
     /// Where pieces are written, one at a time.
     scratch: Vec<u8>,
     /// Where a frame is copied to that lies in a guest's memory.

@@ -1,0 +1,463 @@
+//! A virtual machine's port: its front door and its card.
+//!
+//! ```text
+//!   door ─connection─▶ Backend ─starts, stops─▶ Device: the card's rings ◀─ frames ─▶ switch
+//!     ▲                   │
+//!     └── a second later ─┴─ it ends, or the guest's rings contradict themselves
+//! ```
+//!
+//! The port outlives its front-end. While nobody is connected, what is meant for the guest waits in the switch, and what
+//! the guest has sent goes on: it was copied when its rings stopped. A guest whose rings cannot be believed is quarantined:
+//! its connection is closed, and nothing of its memory is touched until it has set up its rings anew, a second later at
+//! the earliest.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::event::{Timespec, epoll};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
+use units::Mac;
+use wire::rarp;
+use zerocopy::IntoBytes;
+
+use super::backend::Backend;
+use super::device::Device;
+use super::session::{News, Offer};
+use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
+use crate::cut::Cutter;
+use crate::virtio::Corrupt;
+use crate::{FrameView, Left, Port, PortError, Slot, Taken};
+
+/// How often a guest is looked at in vain before it is asked to tell of what it sends.
+const LOOKS: u32 = 256;
+
+const NO_EVENT: epoll::Event =
+    epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) };
+
+/// Where the announcement of a guest that has moved here lies.
+const ANNOUNCEMENT: Slot = Slot(u32::MAX);
+
+/// What the port's events are about.
+const DOOR: u64 = 0;
+const CONNECTION: u64 = 1;
+const TIMER: u64 = 2;
+const KICK: u64 = 3;
+
+/// Who makes the socket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// The front-end. We connect, and try again every second.
+    Connect,
+    /// We do. A front-end that comes while another is connected is turned away.
+    Listen(Access),
+}
+
+/// What a port is made of.
+#[derive(Clone, Debug)]
+pub struct VhostConfig {
+    /// The socket's path.
+    pub socket: PathBuf,
+    /// Who makes it.
+    pub mode: Mode,
+    /// How many queue pairs the card has at most: 1 to 128.
+    pub queue_pairs: u8,
+    /// The largest packet that the guest is told of.
+    pub mtu: u16,
+    /// The most frames that can be held.
+    pub frames: u32,
+    /// The guest is never asked to tell of anything: whoever owns the port looks without end.
+    pub polled: bool,
+}
+
+/// Why there is no port.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// No socket to listen on.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The kernel does not give what a port waits with.
+    #[error("cannot wait for a virtual machine: {0}; raise the limit on open files")]
+    Events(#[from] io::Error),
+}
+
+/// Whether frames flow.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Link {
+    /// Its guest takes and sends frames.
+    Up,
+    /// It does not, and this is why.
+    Down(String),
+}
+
+/// A virtual machine's port.
+#[derive(Debug)]
+pub struct VhostPort {
+    config: VhostConfig,
+    listener: Option<Listener>,
+    backend: Backend<Device>,
+    cutter: Cutter,
+    epoll: OwnedFd,
+    timer: OwnedFd,
+    /// The kicks that are waited for.
+    kicks: Vec<Arc<OwnedFd>>,
+    /// Why nobody is connected, while that is so.
+    why: String,
+    /// How often the guest was quarantined, and why it was last.
+    quarantined: Option<(u64, String)>,
+    looks: u32,
+    /// The guest with this address has moved here, which the network has to be told.
+    moved: Option<Mac>,
+    /// What tells it, while that is in the switch.
+    announcement: Option<rarp::Request>,
+}
+
+impl VhostPort {
+    /// Makes a port, and listens or tries to connect.
+    ///
+    /// # Errors
+    ///
+    /// [`AttachError`]; that a front-end does not listen yet is none.
+    pub fn attach(config: VhostConfig) -> Result<Self, AttachError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer =
+            rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(io::Error::from)?;
+        let listener = match config.mode {
+            Mode::Listen(access) => Some(Listener::bind(&config.socket, access)?),
+            Mode::Connect => None,
+        };
+        let offer = Offer { max_mtu: config.mtu, ..Offer::net(config.queue_pairs) };
+        let device = Device::new(config.queue_pairs, config.frames);
+        let mut port = Self {
+            config,
+            listener,
+            backend: Backend::new(offer, device),
+            cutter: Cutter::default(),
+            epoll,
+            timer,
+            kicks: Vec::new(),
+            why: "no front-end has connected yet".into(),
+            quarantined: None,
+            looks: 0,
+            moved: None,
+            announcement: None,
+        };
+        watch(&port.epoll, &port.timer, TIMER)?;
+        port.knock();
+        Ok(port)
+    }
+
+    /// Whether frames flow.
+    pub fn link(&self) -> Link {
+        let session = self.backend.session();
+        if self.backend.connection().is_none() {
+            return Link::Down(self.why.clone());
+        }
+        // As few as one pair may run: the driver's choice.
+        match [0, 1].map(|ring| session.waits_for(ring)) {
+            [None, None] => Link::Up,
+            [Some(need), _] | [None, Some(need)] => Link::Down(format!(
+                "a front-end is connected, and its guest's driver still has to set {need}"
+            )),
+        }
+    }
+
+    /// What its operator ought to know, in sentences; nothing if all is well.
+    pub fn notes(&self) -> Vec<String> {
+        let down = match self.link() {
+            Link::Up => None,
+            Link::Down(why) => Some(why),
+        };
+        let quarantined = self.quarantined.as_ref().map(|(times, why)| {
+            format!("its guest was quarantined, {times} times by now, the last time because {why}")
+        });
+        down.into_iter().chain(quarantined).collect()
+    }
+
+    /// Serves its front-end, after its events were readable.
+    pub fn wake(&mut self) {
+        const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut buffer = [NO_EVENT; 16];
+        let count = match epoll::wait(&self.epoll, &mut buffer, Some(&AT_ONCE)) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => return,
+            Err(error) => panic!("epoll_wait(2) on a port's own descriptor: {error}"),
+        };
+        let about = |what| buffer[..count].iter().any(|event| event.data.u64() == what);
+        // The connection goes first: one that has ended makes room for the next.
+        if about(CONNECTION) {
+            self.serve();
+        }
+        if about(TIMER) {
+            // The only failure is a timer that is silent already.
+            let _ = rustix::io::read(&self.timer, &mut [0_u8; 8]);
+            self.knock();
+        }
+        if about(DOOR) {
+            self.open();
+        }
+    }
+
+    /// Looks for a front-end.
+    fn knock(&mut self) {
+        if self.backend.connection().is_some() {
+            return;
+        }
+        if let Some(listener) = &self.listener {
+            match watch(&self.epoll, listener, DOOR) {
+                Ok(()) => {}
+                Err(error) => self.wait(format!("no front-end can be waited for: {error}")),
+            }
+            return;
+        }
+        match connect(&self.config.socket) {
+            Ok(connection) => self.connected(connection),
+            Err(error) => self.wait(error.to_string()),
+        }
+    }
+
+    /// Lets in who has connected, unless somebody is there.
+    fn open(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        let came = match self.backend.connection() {
+            Some(_) => listener.turn_away().map(|_| None),
+            None => listener.accept(),
+        };
+        match came {
+            Ok(Some(connection)) => self.connected(connection),
+            Ok(None) => {}
+            Err(error) => {
+                let _ = epoll::delete(&self.epoll, listener);
+                self.wait(error.to_string());
+            }
+        }
+    }
+
+    fn connected(&mut self, connection: Connection) {
+        match watch(&self.epoll, &connection, CONNECTION) {
+            Ok(()) => {
+                self.backend.connect(connection);
+                self.serve();
+            }
+            Err(error) => self.wait(format!("no front-end can be waited for: {error}")),
+        }
+    }
+
+    fn serve(&mut self) {
+        let Self { backend, moved, .. } = self;
+        let served = backend.serve(|news| match news {
+            News::Announce(mac) => *moved = Some(mac),
+            News::Features(_) | News::Mtu(_) => {}
+        });
+        if let Err(ended) = served {
+            self.disconnect(ended.to_string());
+        }
+        self.looks = 0;
+        if let Err(error) = self.watch_kicks() {
+            self.disconnect(format!(
+                "its kicks cannot be waited for: {error}; raise the limit on open files"
+            ));
+        }
+    }
+
+    /// Waits for the kicks of those rings that run now.
+    fn watch_kicks(&mut self) -> io::Result<()> {
+        let Self { backend, kicks, epoll, .. } = self;
+        let device = backend.session().rings();
+        let is_in = |kick: &Arc<OwnedFd>, kicks: &[Arc<OwnedFd>]| kicks.iter().any(|k| Arc::ptr_eq(k, kick));
+        kicks.retain(|kick| {
+            let runs = device.kicks().any(|running| Arc::ptr_eq(running, kick));
+            if !runs {
+                let _ = epoll::delete(&*epoll, kick);
+            }
+            runs
+        });
+        for kick in device.kicks() {
+            if !is_in(kick, kicks) {
+                // Never read: each write is an edge.
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+                epoll::add(&*epoll, kick, epoll::EventData::new_u64(KICK), flags)?;
+                kicks.push(kick.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection, and waits for the next.
+    fn disconnect(&mut self, why: String) {
+        self.backend.disconnect();
+        for kick in self.kicks.drain(..) {
+            // It is in there: the only failure would be that it is not.
+            let _ = epoll::delete(&self.epoll, &kick);
+        }
+        match self.listener {
+            // Who comes is let in at once, or was turned away.
+            Some(_) => self.why = why,
+            None => self.wait(why),
+        }
+    }
+
+    /// Looks for a front-end a little later.
+    fn wait(&mut self, why: String) {
+        self.why = why;
+        let later = Itimerspec {
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
+            it_value: RETRY.try_into().expect("a second is a time"),
+        };
+        let set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &later);
+        set.expect("timerfd_settime(2) on our own timer, for a second");
+    }
+
+    /// The guest's rings are not to be believed.
+    #[cold]
+    fn quarantine(&mut self, corrupt: Option<Corrupt>) {
+        let lost = self.backend.session().shared().lost();
+        let lost = lost.map(|lost| format!("{lost} was taken away while it was in use"));
+        let why = lost.or(corrupt.map(|corrupt| corrupt.to_string())).unwrap_or_default();
+        let times = self.quarantined.as_ref().map_or(0, |(times, _)| *times);
+        if let Some(listener) = &self.listener {
+            let _ = epoll::delete(&self.epoll, listener);
+        }
+        self.disconnect(format!("its guest is quarantined: {why}"));
+        self.wait(format!("its guest is quarantined: {why}"));
+        self.quarantined = Some((times + 1, why));
+    }
+
+    fn device(&mut self) -> &mut Device {
+        self.backend.session_mut().parts().0
+    }
+
+    /// Says for a guest that has moved here that it is here.
+    #[cold]
+    fn announce(&mut self, arrived: &mut impl FnMut(Slot, FrameView<'_>)) {
+        if self.announcement.is_none()
+            && let Some(mac) = self.moved.take()
+        {
+            let announcement = self.announcement.insert(rarp::Request::new(mac));
+            arrived(ANNOUNCEMENT, FrameView::plain(announcement.as_bytes()));
+        }
+    }
+
+    /// The guest is asked to tell of what comes next, if its rings are to be believed.
+    fn armed(&mut self, ready: Result<bool, Corrupt>) -> bool {
+        ready.unwrap_or_else(|corrupt| {
+            self.quarantine(Some(corrupt));
+            false
+        })
+    }
+
+    /// The guest had nothing.
+    fn seen_empty(&mut self) -> Left {
+        if self.device().running() == 0 {
+            return Left::Nothing;
+        }
+        self.looks += 1;
+        if self.config.polled || self.looks < LOOKS {
+            return Left::Silence;
+        }
+        match self.arm_ingress() {
+            Ok(true) => Left::More,
+            _ => Left::Nothing,
+        }
+    }
+}
+
+impl Port for VhostPort {
+    #[inline]
+    fn receive(
+        &mut self,
+        most: usize,
+        mut arrived: impl FnMut(Slot, FrameView<'_>),
+    ) -> Result<Left, PortError> {
+        if self.moved.is_some() && most > 0 {
+            self.announce(&mut arrived);
+        }
+        let mut lifted = false;
+        let card = self.device().card_mut();
+        let received = card.receive(most, |slot, frame| {
+            lifted = true;
+            arrived(slot, frame);
+        });
+        Ok(match received {
+            Ok(true) if !lifted && card.is_full() => Left::Full,
+            Ok(true) => Left::More,
+            Ok(false) if lifted => {
+                self.looks = 0;
+                Left::Silence
+            }
+            Ok(false) => self.seen_empty(),
+            Err(corrupt) => {
+                self.quarantine(Some(corrupt));
+                Left::Nothing
+            }
+        })
+    }
+
+    #[inline]
+    fn frame(&self, slot: Slot) -> FrameView<'_> {
+        match &self.announcement {
+            Some(announcement) if slot == ANNOUNCEMENT => FrameView::plain(announcement.as_bytes()),
+            _ => self.backend.session().rings().card().frame(slot),
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, slot: Slot) {
+        if slot == ANNOUNCEMENT {
+            self.announcement = None;
+            return;
+        }
+        self.device().card_mut().release(slot);
+    }
+
+    #[inline]
+    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+        let Self { backend, cutter, .. } = self;
+        let (device, _) = backend.session_mut().parts();
+        let taken = if frame.note.is_none() || device.takes(frame.offload()) {
+            device.card_mut().transmit(&frame, &mut ())
+        } else {
+            cutter.write(frame, |bytes| device.card_mut().transmit(&FrameView::plain(bytes), &mut ()))
+        };
+        Ok(taken.unwrap_or_else(|corrupt| {
+            self.quarantine(Some(corrupt));
+            Taken::Busy
+        }))
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<bool, PortError> {
+        self.device().publish();
+        if self.backend.session().shared().is_lost() {
+            self.quarantine(None);
+        }
+        Ok(true)
+    }
+
+    fn arm_ingress(&mut self) -> Result<bool, PortError> {
+        let armed = self.device().card_mut().arm_ingress();
+        Ok(self.armed(armed))
+    }
+
+    fn arm_egress(&mut self) -> Result<bool, PortError> {
+        let armed = self.device().card_mut().arm_egress();
+        Ok(self.armed(armed))
+    }
+}
+
+/// Has the port's events tell of this as long as it is readable.
+fn watch(epoll: &OwnedFd, source: impl AsFd, about: u64) -> io::Result<()> {
+    match epoll::add(epoll, source, epoll::EventData::new_u64(about), epoll::EventFlags::IN) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Readable, and told of as long as that is so, when it is worth to [`wake`](VhostPort::wake) the port.
+impl AsFd for VhostPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
