@@ -26,6 +26,7 @@ pub mod log;
 pub mod mapping;
 pub mod memory;
 pub mod message;
+pub mod nic;
 pub mod port;
 pub mod session;
 pub mod socket;

@@ -6,10 +6,15 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
 
+use wire::Offload;
+
 use super::span::Span;
 use super::{Descriptor, Parts};
 
 const ENTRIES: usize = 4;
+
+/// How far ahead of the buffer that goes round the processor fetches.
+const FETCH: u16 = 8;
 
 /// A split ring's driver side.
 #[derive(Debug)]
@@ -17,6 +22,8 @@ pub struct Driver {
     parts: Parts,
     mask: u16,
     buffers: Box<[Span]>,
+    /// The device writes to them.
+    writable: bool,
     /// Buffers that are ours.
     free: Vec<u16>,
     available: u16,
@@ -48,6 +55,7 @@ impl Driver {
             parts,
             mask: count - 1,
             buffers,
+            writable,
             free: (0..count).rev().collect(),
             available: 0,
             told: 0,
@@ -76,6 +84,16 @@ impl Driver {
         self.free.len()
     }
 
+    /// How many there are.
+    pub fn places(&self) -> u16 {
+        self.mask + 1
+    }
+
+    /// How many the device has.
+    pub fn lent(&self) -> usize {
+        self.available.wrapping_sub(self.parts.device.u16(2).load(Acquire)).into()
+    }
+
     /// A buffer's bytes.
     #[inline]
     pub fn buffer(&self, number: u16) -> Span {
@@ -91,6 +109,41 @@ impl Driver {
         let place = self.available & self.mask;
         self.parts.driver.u16(ENTRIES + 2 * usize::from(place)).store(number, Relaxed);
         self.available = self.available.wrapping_add(1);
+    }
+
+    /// Makes at most `most` buffers that the device is done with available again, in the order in which it is. `fill` is told
+    /// of each: its number, and how many bytes were written to it. Returns how many. A buffer that goes round so is never
+    /// ours: until its next turn it waits in the used ring.
+    #[inline]
+    pub fn again(&mut self, most: usize, mut fill: impl FnMut(&Self, u16, u32)) -> usize {
+        let ready = self.parts.device.u16(2).load(Acquire).wrapping_sub(self.used);
+        let ready = ready.min(u16::try_from(most).unwrap_or(u16::MAX));
+        (0..FETCH.min(ready)).for_each(|ahead| self.fetch(ahead));
+        for left in (0..ready).rev() {
+            if left >= FETCH {
+                self.fetch(FETCH);
+            }
+            let (number, len) = self.entry(0);
+            self.used = self.used.wrapping_add(1);
+            fill(self, number, len);
+            self.give(number, None);
+        }
+        ready.into()
+    }
+
+    /// The used entry that is so far ahead of the next one.
+    #[inline]
+    fn entry(&self, ahead: u16) -> (u16, u32) {
+        let place = ENTRIES + 8 * usize::from(self.used.wrapping_add(ahead) & self.mask);
+        let number = self.parts.device.u32(place).load(Relaxed) as u16 & self.mask;
+        (number, self.parts.device.u32(place + 4).load(Relaxed))
+    }
+
+    /// Has the processor fetch where the frame begins of a buffer that was used.
+    #[inline]
+    fn fetch(&self, ahead: u16) {
+        let (_, frame) = self.buffer(self.entry(ahead).0).split(Offload::LEN);
+        if self.writable { frame.fetch() } else { frame.fetch_to_write() }
     }
 
     /// Shows the device what was made available. Whether it wants to be notified.
@@ -111,9 +164,7 @@ impl Driver {
         let seen = self.parts.device.u16(2).load(Acquire);
         let count = seen.wrapping_sub(self.used);
         for _ in 0..count {
-            let place = ENTRIES + 8 * usize::from(self.used & self.mask);
-            let number = self.parts.device.u32(place).load(Relaxed) as u16 & self.mask;
-            let len = self.parts.device.u32(place + 4).load(Relaxed);
+            let (number, len) = self.entry(0);
             self.used = self.used.wrapping_add(1);
             used(self, number, len);
             self.free.push(number);

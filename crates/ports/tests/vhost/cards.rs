@@ -48,7 +48,7 @@ impl Guest {
 }
 
 /// Serves a back-end while its front-end works.
-fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -> T + Send) -> T {
+pub fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
