@@ -156,7 +156,7 @@ impl Wary {
             touch(shared, part.address, part.len);
         }
         if let (Some(log), Some(inflight)) = (&shared.log, &shared.inflight) {
-            assert!(log.mark(0, 0) && inflight.queue(99).is_none());
+            assert!(log.mark(0, 0) && inflight.part(99).is_none());
         }
     }
 }

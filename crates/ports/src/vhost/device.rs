@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wire::{Offload, Segment, SegmentKind};
 
 use super::features::Features;
+use super::inflight::OwnRecords;
 use super::memory::{Memory, Span as Bytes};
 use super::message::Addresses;
 use super::session::{Rings, Shared};
@@ -28,6 +29,8 @@ pub struct Device {
     /// How many rings run.
     running: usize,
     features: Features,
+    /// Where rings are recorded whose front-end keeps no record. After the card, whose rings write there.
+    records: Option<OwnRecords>,
 }
 
 impl Device {
@@ -40,7 +43,20 @@ impl Device {
             kicks: vec![None; rings],
             running: 0,
             features: Features::default(),
+            records: None,
         }
+    }
+
+    /// Keeps records of what is taken from the guest, so that whoever comes after us loses none of it.
+    #[must_use]
+    pub fn recorded(self, records: OwnRecords) -> Self {
+        Self { records: Some(records), ..self }
+    }
+
+    /// Where to record this ring: where its front-end has it, or in our own file.
+    fn record(&self, vring: &Vring, packed: bool, shared: &Shared) -> Option<Span> {
+        let theirs = shared.inflight.as_ref().and_then(|region| region.part(vring.index));
+        theirs.or_else(|| self.records.as_ref()?.part(vring, packed, &shared.memory)).map(span)
     }
 
     /// The card.
@@ -105,7 +121,11 @@ impl Rings for Device {
         let parts = parts(&vring.addresses, vring.size, packed, &shared.memory);
         let parts = parts.expect("the session starts a ring only where it lies in memory, aligned");
         let events = vring.features.contains(Features::RING_EVENT_IDX);
-        let ring = Ring::new(parts, vring.size, events, vring.base);
+        let mut ring = Ring::new(parts, vring.size, events, vring.base);
+        if let Some(record) = self.record(&vring, packed, shared) {
+            // What the guest receives by is used in order.
+            ring = ring.recorded(record, vring.index.is_multiple_of(2));
+        }
         self.card.start(vring.index, ring, agreed(vring.features));
         self.features = vring.features;
         self.running += 1;
@@ -160,8 +180,9 @@ fn parts(addresses: &Addresses, size: u16, packed: bool, memory: &Memory) -> Opt
 /// Mapped bytes, to be used while the session shares them.
 fn span(Bytes { start, len }: Bytes) -> Span {
     let start: NonNull<u8> = start;
-    // SAFETY: they are mapped until the session lets the memory go. It stops every ring before, and a card that has
-    // stopped its rings has no spans left: frames that it held were copied. Nobody makes references to them.
+    // SAFETY: they are mapped until the session lets the memory or the region go, or the device ends. Every ring is stopped
+    // before, and a card that has stopped its rings has no spans left: frames that it held were copied. Nobody makes
+    // references to them.
     #[expect(unsafe_code, reason = "a guest's bytes are reached by pointer")]
     unsafe {
         Span::new(start, len)

@@ -1,111 +1,31 @@
-//! The in-flight region: which descriptors we have taken and not given back, so that a switch that comes after us
-//! knows ("Inflight I/O tracking").
+//! The in-flight region: where rings' [records](crate::virtio::record) are kept, so that a switch that comes after us knows
+//! what we had taken ("Inflight I/O tracking").
 //!
 //! ```text
-//!   │ header │ state of descriptor 0 │ 1 │ … │ up to 64 bytes │ header of the next ring │ …
+//!   │ record of ring 0 │ up to 64 bytes │ record of ring 1 │ …
 //! ```
 //!
-//! We make it, the front-end keeps it and gives it back when it connects again. Meanwhile it, or the switch before us,
-//! may have written anything there: what is read is checked, and each field is an atomic, since both sides have it.
-//! What a ring does with its part is the ring's business; the order of its writes is the specification's.
+//! We make it, the front-end keeps it and gives it back when it connects again. QEMU does so for disks only; for a card whose
+//! front-end does not, the port keeps a file of its own ([`OwnRecords`]).
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::path::Path;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::compiler_fence;
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 
 use super::mapping::Mapping;
-use super::memory::MemoryError;
+use super::memory::{MAX_SLOTS, Memory, MemoryError, Span as Bytes};
 use super::message::{Inflight, MAX_RING};
-
-/// The layout's version; 0 is a region that nobody has used yet.
-const VERSION: u16 = 1;
+use super::vring::Vring;
+use crate::virtio::record::{COUNT_AT, VERSION, VERSION_AT};
+use crate::virtio::ring::Ring;
+use crate::virtio::span::Span;
 
 /// Each ring's part begins at a multiple of this, as in other back-ends.
 const ALIGN: usize = 64;
-
-/// `DescStateSplit`: one descriptor of a split ring.
-#[derive(Debug)]
-#[repr(C)]
-pub struct SplitState {
-    /// 1 while the chain that begins here is ours.
-    pub inflight: AtomicU8,
-    padding: [AtomicU8; 5],
-    /// The one used before in the same batch.
-    pub next: AtomicU16,
-    /// Tells in which order chains were taken.
-    pub counter: AtomicU64,
-}
-
-/// What `QueueRegionSplit` has before its descriptors.
-#[derive(Debug)]
-#[repr(C)]
-pub struct SplitHeader {
-    features: AtomicU64,
-    version: AtomicU16,
-    desc_num: AtomicU16,
-    /// The last one used in the last batch.
-    pub last_batch_head: AtomicU16,
-    /// The used ring's index, as of the last batch that was finished.
-    pub used_idx: AtomicU16,
-}
-
-/// `DescStatePacked`: one descriptor of a packed ring.
-#[derive(Debug)]
-#[repr(C)]
-pub struct PackedState {
-    /// 1 while the chain that begins here is ours.
-    pub inflight: AtomicU8,
-    padding: AtomicU8,
-    /// The next free entry.
-    pub next: AtomicU16,
-    /// The chain's last entry.
-    pub last: AtomicU16,
-    /// How many descriptors the chain has.
-    pub num: AtomicU16,
-    /// Tells in which order chains were taken.
-    pub counter: AtomicU64,
-    /// The buffer's id.
-    pub id: AtomicU16,
-    /// The descriptor's flags.
-    pub flags: AtomicU16,
-    /// The buffer's length.
-    pub len: AtomicU32,
-    /// The buffer's address.
-    pub addr: AtomicU64,
-}
-
-/// What `QueueRegionPacked` has before its descriptors.
-#[derive(Debug)]
-#[repr(C)]
-pub struct PackedHeader {
-    features: AtomicU64,
-    version: AtomicU16,
-    desc_num: AtomicU16,
-    /// The first free entry.
-    pub free_head: AtomicU16,
-    /// The first free entry, as of the last batch that was finished.
-    pub old_free_head: AtomicU16,
-    /// The place of the next used descriptor.
-    pub used_idx: AtomicU16,
-    /// The same, as of the last batch that was finished.
-    pub old_used_idx: AtomicU16,
-    /// The ring's wrap counter there.
-    pub used_wrap_counter: AtomicU8,
-    /// The same, as of the last batch that was finished.
-    pub old_used_wrap_counter: AtomicU8,
-    padding: [AtomicU8; 7],
-}
-
-/// One ring's part of the region.
-#[derive(Clone, Copy, Debug)]
-pub enum Tracked<'a> {
-    /// A split ring's header and a state for each descriptor.
-    Split(&'a SplitHeader, &'a [SplitState]),
-    /// A packed ring's.
-    Packed(&'a PackedHeader, &'a [PackedState]),
-}
 
 /// Which kind of ring, and how many of how many descriptors.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -127,23 +47,18 @@ impl Shape {
         Ok(Self { packed, queues: queues.into(), queue_size: queue_size.into() })
     }
 
-    /// How many bytes a header has, and a descriptor's state.
-    fn parts(self) -> (usize, usize) {
-        if self.packed {
-            (size_of::<PackedHeader>(), size_of::<PackedState>())
-        } else {
-            (size_of::<SplitHeader>(), size_of::<SplitState>())
-        }
+    /// How many bytes a record has.
+    fn len(self) -> usize {
+        Ring::record_len(self.queue_size as u16, self.packed)
     }
 
     /// How many bytes there are from one ring's part to the next.
     fn stride(self) -> usize {
-        let (header, state) = self.parts();
-        (header + state * self.queue_size).next_multiple_of(ALIGN)
+        self.len().next_multiple_of(ALIGN)
     }
 }
 
-/// Makes a region for at most `most` rings, all free, and tells what to answer to GET_INFLIGHT_FD.
+/// Makes a region for at most `most` rings, none of which was used, and tells what to answer to GET_INFLIGHT_FD.
 ///
 /// # Errors
 ///
@@ -152,10 +67,7 @@ pub fn create(wanted: Inflight, most: usize, packed: bool) -> Result<(Inflight, 
     let shape = Shape::new(wanted, most, packed)?;
     let size = (shape.stride() * shape.queues) as u64;
     let made = Inflight { size, offset: 0, ..wanted };
-    let file = memfd(size).map_err(because)?;
-    let region = InflightRegion::map(&file, made, shape)?;
-    (0..shape.queues).for_each(|queue| region.format(queue));
-    Ok((made, file))
+    Ok((made, memfd(size).map_err(because)?))
 }
 
 fn memfd(size: u64) -> io::Result<OwnedFd> {
@@ -179,22 +91,17 @@ pub struct InflightRegion {
 impl InflightRegion {
     /// Maps what came with SET_INFLIGHT_FD, for at most `most` rings.
     ///
-    /// A part that nobody has used is made ready.
-    ///
     /// # Errors
     ///
     /// [`MemoryError`]: it contradicts itself, or cannot be mapped.
     pub fn open(file: OwnedFd, given: Inflight, most: usize, packed: bool) -> Result<Self, MemoryError> {
         let region = Self::map(&file, given, Shape::new(given, most, packed)?)?;
         for queue in 0..region.shape.queues {
-            let (version, desc_num) = match region.queue(queue) {
-                Some(Tracked::Split(header, _)) => (&header.version, &header.desc_num),
-                Some(Tracked::Packed(header, _)) => (&header.version, &header.desc_num),
-                None => continue,
-            };
-            match version.load(Relaxed) {
-                0 => region.format(queue),
-                VERSION if usize::from(desc_num.load(Relaxed)) == region.shape.queue_size => {}
+            let record = words(region.part(queue).expect("it has as many parts"));
+            let [version, count] = [VERSION_AT, COUNT_AT].map(|at| record.u16(at).load(Relaxed));
+            match version {
+                0 => {}
+                VERSION if usize::from(count) == region.shape.queue_size => {}
                 VERSION => return Err(MemoryError::Inflight("a ring's part is for a ring of another size")),
                 _ => return Err(MemoryError::Inflight("it is of a version that we do not know")),
             }
@@ -213,27 +120,13 @@ impl InflightRegion {
         Ok(Self { mapping, shape })
     }
 
-    /// A ring's part. Anything may stand in it.
-    pub fn queue(&self, index: usize) -> Option<Tracked<'_>> {
-        if index >= self.shape.queues {
-            return None;
-        }
-        let (header_len, _) = self.shape.parts();
-        // SAFETY: the part lies in the mapping, which is as long as all of them and lives as long as `self`. It is
-        // aligned: mapping and offset are to 64 bytes, the strides too, and each header's length is a multiple of 8.
-        // All fields are atomics, valid whatever the other side writes.
-        #[expect(unsafe_code, reason = "the region is shared with another process")]
-        unsafe {
-            let part = self.mapping.start().add(index * self.shape.stride());
-            let states = part.add(header_len);
-            Some(if self.shape.packed {
-                let states = std::slice::from_raw_parts(states.cast().as_ptr(), self.shape.queue_size);
-                Tracked::Packed(part.cast().as_ref(), states)
-            } else {
-                let states = std::slice::from_raw_parts(states.cast().as_ptr(), self.shape.queue_size);
-                Tracked::Split(part.cast().as_ref(), states)
-            })
-        }
+    /// Where a ring's record is, as long as the region is there. Anything may stand in it.
+    pub fn part(&self, index: usize) -> Option<Bytes> {
+        let Shape { queues, .. } = self.shape;
+        // SAFETY: the part lies in the mapping, which is as long as all of them.
+        #[expect(unsafe_code, reason = "a ring has its place in the mapping")]
+        let start = || unsafe { self.mapping.start().add(index * self.shape.stride()) };
+        (index < queues).then(|| Bytes { start: start(), len: self.shape.len() })
     }
 
     /// Whether it can track this ring, or does not track it at all.
@@ -246,86 +139,171 @@ impl InflightRegion {
     pub fn is_lost(&self) -> bool {
         self.mapping.is_lost()
     }
+}
 
-    /// Writes a part as it is before its ring begins. Its version comes last: until then nobody relies on it.
-    fn format(&self, queue: usize) {
-        let size = self.shape.queue_size as u16;
-        let version = match self.queue(queue) {
-            Some(Tracked::Split(header, _)) => {
-                header.desc_num.store(size, Relaxed);
-                &header.version
-            }
-            Some(Tracked::Packed(header, states)) => {
-                header.desc_num.store(size, Relaxed);
-                // A new packed ring's wrap counter is 1 (VIRTIO 1.2 §2.8.1), and all entries are on the free list.
-                header.used_wrap_counter.store(1, Relaxed);
-                header.old_used_wrap_counter.store(1, Relaxed);
-                for (next, state) in (1..).zip(states) {
-                    state.next.store(next, Relaxed);
-                }
-                &header.version
-            }
-            None => return,
-        };
-        version.store(VERSION, std::sync::atomic::Ordering::Release);
+/// The records of a port's rings in a file of its own, for front-ends that keep none.
+///
+/// ```text
+///   │ whose ring 0 was │ whose ring 1 was │ … │ in-flight region, with room for the largest rings │
+/// ```
+///
+/// The file outlives its guest, and the port may have another one next. So each record has an identity: the guest's memory,
+/// and where the ring lies in it. With another one, a record is begun anew.
+#[derive(Debug)]
+pub struct OwnRecords {
+    identities: Mapping,
+    region: InflightRegion,
+}
+
+/// How many words an identity has, with how many they are before them.
+const IDENTITY: usize = 256;
+
+const _: () = assert!(1 + 5 + Memory::IDENTITY * MAX_SLOTS <= IDENTITY);
+
+impl OwnRecords {
+    /// Opens the file at `path`, which is on tmpfs, for so many rings; makes it if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`MemoryError::Map`].
+    pub fn open(path: &Path, rings: u16) -> Result<Self, MemoryError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
+        Self::of(file.map_err(|error| because(error.into()))?, rings)
+    }
+
+    /// Keeps the records in this file.
+    fn of(file: OwnedFd, rings: u16) -> Result<Self, MemoryError> {
+        // Entries of packed rings are the larger ones; what no ring uses takes no memory.
+        let shape = Shape { packed: true, queues: rings.into(), queue_size: MAX_RING.into() };
+        let identities = (8 * IDENTITY * shape.queues).next_multiple_of(4096) as u64;
+        let size = (shape.stride() * shape.queues) as u64;
+        rustix::fs::ftruncate(&file, identities + size).map_err(|error| because(error.into()))?;
+        let given = Inflight { size, offset: identities, queues: rings, queue_size: MAX_RING };
+        let identities = Mapping::new(&file, 0, identities).map_err(because)?;
+        Ok(Self { identities, region: InflightRegion::map(&file, given, shape)? })
+    }
+
+    /// Where this ring's record is, as long as the file is open; that of any other one that was there is forgotten.
+    pub fn part(&self, vring: &Vring, packed: bool, memory: &Memory) -> Option<Bytes> {
+        let part = Bytes { len: Ring::record_len(vring.size, packed), ..self.region.part(vring.index)? };
+        let len = 8 * IDENTITY;
+        // SAFETY: the mapping has as many identities as there are parts.
+        #[expect(unsafe_code, reason = "an identity has its place in the mapping")]
+        let start = unsafe { self.identities.start().add(len * vring.index) };
+        let place = words(Bytes { start, len });
+        let addresses = &vring.addresses;
+        let ring = [addresses.descriptors, addresses.available, addresses.used];
+        let identity = ring.into_iter().chain([vring.size.into(), packed.into()]).chain(memory.identity());
+        let mut identity: Vec<u64> = std::iter::once(0).chain(identity).collect();
+        identity[0] = identity.len() as u64;
+        let is_same = (0..).zip(&identity).all(|(at, word)| place.u64(8 * at).load(Relaxed) == *word);
+        if !is_same {
+            // First: whoever is killed between the two leaves a record that nobody has begun.
+            words(part).u16(VERSION_AT).store(0, Relaxed);
+            compiler_fence(SeqCst);
+            (0..).zip(&identity).for_each(|(at, word)| place.u64(8 * at).store(*word, Relaxed));
+        }
+        Some(part)
+    }
+}
+
+/// Bytes of a mapping that the caller has, and keeps while it looks at them.
+fn words(Bytes { start, len }: Bytes) -> Span {
+    // SAFETY: they are mapped meanwhile, and nobody makes references to them but as atomics.
+    #[expect(unsafe_code, reason = "the region is shared with other processes")]
+    unsafe {
+        Span::new(start, len)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::features::Features;
+    use super::super::memory::MemoryChange;
+    use super::super::message::{Addresses, Region};
+    use super::super::vring::{Base, Kick};
     use super::*;
 
     const WANTED: Inflight = Inflight { size: 0, offset: 0, queues: 2, queue_size: 256 };
 
     #[test]
     fn the_layout_is_the_specifications() {
-        assert_eq!((size_of::<SplitHeader>(), size_of::<SplitState>()), (16, 16));
-        assert_eq!((size_of::<PackedHeader>(), size_of::<PackedState>()), (32, 32));
-        assert_eq!(std::mem::offset_of!(SplitState, counter), 8);
-        assert_eq!(std::mem::offset_of!(PackedHeader, used_wrap_counter), 20);
-        assert_eq!(std::mem::offset_of!(PackedState, addr), 24);
+        let part = |packed| {
+            let (made, file) = create(WANTED, 2, packed).unwrap();
+            let region = InflightRegion::open(file, made, 2, packed).unwrap();
+            (made.size, region.part(1).unwrap().len, region.part(2).is_none())
+        };
+        assert_eq!(part(false), (2 * (16 + 256 * 16_u64).next_multiple_of(64), 16 + 256 * 16, true));
+        assert_eq!(part(true), (2 * (32 + 256 * 32_u64).next_multiple_of(64), 32 + 256 * 32, true));
     }
 
     #[test]
     fn what_is_tracked_outlives_whoever_tracks_it() {
         let (made, file) = create(WANTED, 2, false).unwrap();
-        assert_eq!(made.size, 2 * (16 + 256 * 16_u64).next_multiple_of(64));
-        let region = InflightRegion::open(file.try_clone().unwrap(), made, 2, false).unwrap();
-        let Some(Tracked::Split(header, states)) = region.queue(1) else { panic!() };
-        assert_eq!(states.len(), 256);
-        states[255].inflight.store(1, Relaxed);
-        header.used_idx.store(77, Relaxed);
+        let open = || InflightRegion::open(file.try_clone().unwrap(), made, 2, false).unwrap();
+        let last = |region: &InflightRegion, ring| words(region.part(ring).unwrap()).u64(4104).load(Relaxed);
+        let region = open();
+        words(region.part(1).unwrap()).u64(4104).store(77, Relaxed);
         drop(region);
+        let region = open();
+        assert_eq!([0, 1].map(|ring| last(&region, ring)), [0, 77]);
+    }
 
-        let region = InflightRegion::open(file, made, 2, false).unwrap();
-        let Some(Tracked::Split(header, states)) = region.queue(1) else { panic!() };
-        assert_eq!((states[255].inflight.load(Relaxed), header.used_idx.load(Relaxed)), (1, 77));
-        let Some(Tracked::Split(header, _)) = region.queue(0) else { panic!() };
-        assert_eq!(header.used_idx.load(Relaxed), 0);
-        assert!(region.queue(2).is_none());
+    fn memory() -> (Memory, OwnedFd) {
+        let file = memfd(1 << 20).unwrap();
+        (remembered(&file, 0), file)
+    }
+
+    fn remembered(file: &OwnedFd, guest: u64) -> Memory {
+        let mut memory = Memory::default();
+        let region = Region { guest, size: 1 << 20, user: 1 << 32, offset: 0 };
+        memory.apply(MemoryChange::Add(region, file.try_clone().unwrap())).unwrap();
+        memory
     }
 
     #[test]
-    fn a_packed_ring_begins_with_all_entries_free() {
-        let (made, file) = create(Inflight { queue_size: 3, ..WANTED }, 2, true).unwrap();
-        let region = InflightRegion::open(file, made, 2, true).unwrap();
-        let Some(Tracked::Packed(header, states)) = region.queue(0) else { panic!() };
-        assert_eq!(header.used_wrap_counter.load(Relaxed), 1);
-        assert_eq!(states.iter().map(|state| state.next.load(Relaxed)).collect::<Vec<_>>(), [1, 2, 3]);
-    }
-
-    #[test]
-    fn a_region_that_nobody_formatted_is_made_ready() {
-        let size = 2 * 4160;
-        let region =
-            InflightRegion::open(memfd(size).unwrap(), Inflight { size, ..WANTED }, 2, false).unwrap();
-        let Some(Tracked::Split(header, _)) = region.queue(1) else { panic!() };
-        assert_eq!((header.version.load(Relaxed), header.desc_num.load(Relaxed)), (1, 256));
+    fn a_record_of_ours_is_of_one_ring_in_one_memory() {
+        let (memory, guest) = memory();
+        let file = rustix::fs::memfd_create("zovn-test", MemfdFlags::CLOEXEC).unwrap();
+        let records = || OwnRecords::of(file.try_clone().unwrap(), 4).unwrap();
+        let addresses = Addresses { descriptors: 1 << 32, used: 2 << 32, available: 3 << 32, log: None };
+        let vring = Vring {
+            index: 3,
+            size: 256,
+            addresses,
+            base: Base::new(false),
+            kick: Kick::Polled,
+            call: None,
+            error: None,
+            enabled: true,
+            features: Features::default(),
+        };
+        let known = |vring: &Vring, packed, memory: &Memory| {
+            let records = records();
+            let part = words(records.part(vring, packed, memory).unwrap());
+            let known = part.u16(VERSION_AT).load(Relaxed) == VERSION;
+            part.u16(VERSION_AT).store(VERSION, Relaxed);
+            known
+        };
+        assert!(!known(&vring, false, &memory));
+        assert!(known(&vring, false, &memory));
+        assert!(known(&vring, false, &remembered(&guest, 0)), "mapped once more");
+        assert!(!known(&vring, false, &remembered(&guest, 4096)));
+        assert!(!known(&vring, false, &self::memory().0), "another file");
+        assert!(!known(&vring, false, &memory));
+        assert!(!known(&vring, true, &memory));
+        assert!(!known(&Vring { size: 128, ..vring.clone() }, true, &memory));
+        let addresses = Addresses { descriptors: 9 << 32, ..addresses };
+        assert!(!known(&Vring { addresses, ..vring.clone() }, false, &memory));
+        assert!(!known(&Vring { index: 2, ..vring.clone() }, false, &memory));
+        assert!(records().part(&Vring { index: 4, ..vring }, false, &memory).is_none());
     }
 
     #[test]
     fn what_does_not_fit_its_rings_is_refused() {
         let (made, file) = create(WANTED, 2, false).unwrap();
+        rustix::io::pwrite(&file, &[1, 0, 0, 1], 8).unwrap();
         let open = |given, most, packed| {
             InflightRegion::open(file.try_clone().unwrap(), given, most, packed).unwrap_err().to_string()
         };

@@ -68,6 +68,8 @@ pub struct Mapping {
     base: NonNull<c_void>,
     mapped: usize,
     place: usize,
+    /// The file's device and inode.
+    file: [u64; 2],
 }
 
 // SAFETY: the pointers are to a mapping that this value alone owns, and a mapping belongs to the process: any thread
@@ -95,7 +97,8 @@ impl Mapping {
             None => return invalid("it is no memfd and no file on tmpfs or hugetlbfs"),
         };
         let end = offset.checked_add(len);
-        let size = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+        let stat = rustix::fs::fstat(&file)?;
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
         if len == 0 || end.is_none_or(|end| end > size) {
             return invalid("its file is shorter than that");
         }
@@ -128,6 +131,7 @@ impl Mapping {
             base,
             mapped: whole as usize,
             place,
+            file: [stat.st_dev, stat.st_ino],
         };
         // A core dump of ours is no place for a guest's memory. Where the kernel cannot leave it out, it stays in.
         // SAFETY: the advice leaves what is mapped as it is.
@@ -147,6 +151,11 @@ impl Mapping {
     #[expect(clippy::len_without_is_empty, reason = "an empty mapping cannot be made")]
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// What tells its file from any other that there is: device and inode.
+    pub fn file(&self) -> [u64; 2] {
+        self.file
     }
 
     /// Whether its file was taken away under us; it is zeroes of our own since.

@@ -170,6 +170,17 @@ impl Memory {
         self.slots.iter().map(|slot| slot.region)
     }
 
+    /// How many words of its identity there are for each region.
+    pub const IDENTITY: usize = 6;
+
+    /// What tells this memory from any other that there is.
+    pub fn identity(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().flat_map(|Slot { region, mapping, .. }| {
+            let [device, inode] = mapping.file();
+            [region.guest, region.user, region.size, region.offset, device, inode]
+        })
+    }
+
     /// What lies at a guest-physical address, up to the end of its region.
     #[inline]
     pub fn guest(&self, address: u64) -> Option<Span> {

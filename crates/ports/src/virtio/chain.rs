@@ -109,6 +109,20 @@ impl Chain {
         }
     }
 
+    /// Reads a chain from elsewhere, as it was when it was taken from its ring.
+    pub(super) fn read_again(
+        &mut self,
+        id: u16,
+        descriptors: impl Iterator<Item = Descriptor>,
+        memory: &GuestMemory,
+    ) {
+        self.begin(id);
+        for descriptor in descriptors {
+            self.descriptors += 1;
+            self.add(descriptor, memory);
+        }
+    }
+
     #[inline]
     fn begin(&mut self, id: u16) {
         (self.id, self.descriptors, self.bad, self.len) = (id, 0, None, 0);

@@ -15,7 +15,10 @@ pub mod driver;
 pub mod held;
 pub mod inbox;
 pub mod memory;
+#[cfg(test)]
+mod model;
 pub mod packed;
+pub mod record;
 pub mod ring;
 pub mod span;
 pub mod split;

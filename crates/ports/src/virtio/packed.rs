@@ -10,7 +10,7 @@
 //! its AVAIL bit is the driver's counter and its USED bit is not (§2.8.1).
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicU64, fence};
 
 use super::{Corrupt, Descriptor, Parts};
 
@@ -70,7 +70,11 @@ pub struct Packed {
     used: Turn,
     /// What was used and the driver was not asked about yet, in descriptors.
     fresh: u16,
+    /// The first of those: where it goes, and what.
+    first: (u16, u64),
     wanted: bool,
+    /// Nobody had used the ring before.
+    is_new: bool,
 }
 
 impl Packed {
@@ -79,9 +83,17 @@ impl Packed {
     /// `parts` are descriptors, driver's and device's event structures, each as long and as aligned as the
     /// specification has it for `size` descriptors, at most 2^15; both places are in it.
     pub fn new(parts: Parts, size: u16, events: bool, next: Turn, used: Turn) -> Self {
-        let mut ring = Self { parts, size, events, next, used, fresh: 0, wanted: true };
+        // What we ask for is never 0.
+        let is_new = parts.device.u32(0).load(Relaxed) == 0;
+        let mut ring =
+            Self { parts, size, events, next, used, fresh: 0, first: (0, 0), wanted: true, is_new };
         ring.be_silent();
         ring
+    }
+
+    /// Whether nobody had used the ring before us.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// How many descriptors it has.
@@ -97,9 +109,48 @@ impl Packed {
     /// Whether the next descriptor is available.
     #[inline]
     pub fn is_available(&self) -> bool {
-        let flags =
-            (self.parts.descriptors.u64(16 * usize::from(self.next.index) + 8).load(Acquire) >> 48) as u16;
-        (flags & AVAIL != 0) == self.next.wrap && (flags & USED != 0) != self.next.wrap
+        self.is_available_at(self.next)
+    }
+
+    /// Whether the descriptor at this place is available.
+    #[inline]
+    pub fn is_available_at(&self, place: Turn) -> bool {
+        let flags = (self.word(place.index).load(Acquire) >> 48) as u16;
+        (flags & AVAIL != 0) == place.wrap && (flags & USED != 0) != place.wrap
+    }
+
+    /// A descriptor's second word.
+    #[inline(always)]
+    fn word(&self, index: u16) -> &AtomicU64 {
+        self.parts.descriptors.u64(16 * usize::from(index) + 8)
+    }
+
+    /// Whether the driver has made `count` descriptors available from this place on, whatever was used of them.
+    pub fn holds(&self, used: Turn, count: u16) -> bool {
+        let mut places = (0..count).map(|ahead| used.after(ahead, self.size));
+        places.all(|place| ((self.word(place.index).load(Relaxed) >> 48) as u16 & AVAIL != 0) == place.wrap)
+    }
+
+    /// From now on the next used descriptor is here, and `taken` are taken from here on.
+    ///
+    /// Some of those may have been used in a batch whose first was not, so that the driver has not looked at them. Nor may it
+    /// when the first one is: they are made available again.
+    pub fn stand_at(&mut self, used: Turn, taken: u16) {
+        for place in (0..taken).map(|ahead| used.after(ahead, self.size)) {
+            let flag = u64::from(USED) << 48;
+            let word = self.word(place.index).load(Relaxed);
+            let word = if place.wrap { word & !flag } else { word | flag };
+            self.word(place.index).store(word, Relaxed);
+        }
+        (self.used, self.next) = (used, used.after(taken, self.size));
+    }
+
+    /// Writes a descriptor, as its driver had, to the place that is `ahead` of the next one.
+    pub fn restore(&mut self, ahead: u16, descriptor: Descriptor, id: u16) {
+        let Descriptor { address, len, flags, .. } = descriptor;
+        let index = self.next.after(ahead, self.size).index;
+        self.parts.descriptors.u64(16 * usize::from(index)).store(address, Relaxed);
+        self.word(index).store(u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48, Relaxed);
     }
 
     /// The descriptor that is `ahead` of the next one, and the buffer's id there. What comes behind the first of a
@@ -122,25 +173,32 @@ impl Packed {
         self.next = self.next.before(count, self.size);
     }
 
-    /// Gives a buffer back that took `count` descriptors, and of which `len` bytes were written.
+    /// Gives a buffer back that took `count` descriptors, and of which `len` bytes were written. The driver does not see
+    /// it yet: it looks at one after the other, and the first is written last.
     #[inline]
     pub fn give_back(&mut self, id: u16, count: u16, len: u32) {
-        let place = 16 * usize::from(self.used.index) + 8;
+        let index = self.used.index;
         let flags = if self.used.wrap { AVAIL | USED } else { 0 };
         let word = u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48;
-        // Length, id and flags in one: whoever sees the flags sees what they are of, and what is in the buffer.
-        self.parts.descriptors.u64(place).store(word, Release);
+        if self.fresh == 0 {
+            self.first = (index, word);
+        } else {
+            self.word(index).store(word, Relaxed);
+        }
         self.used = self.used.after(count, self.size);
         self.fresh = self.fresh.saturating_add(count);
     }
 
-    /// Whether the driver wants to be interrupted for what was given back since the last time.
+    /// Shows the driver what was given back. Whether it wants to be interrupted for it.
     #[inline]
     pub fn publish(&mut self) -> bool {
         let fresh = std::mem::take(&mut self.fresh);
         if fresh == 0 {
             return false;
         }
+        let (index, word) = self.first;
+        // Length, id and flags in one: whoever sees the flags sees what they are of, what is in the buffer, and the rest.
+        self.word(index).store(word, Release);
         // What is used must be visible before the driver's wish is read, or both may miss each other.
         fence(SeqCst);
         let wish = self.parts.driver.u32(0).load(Relaxed);
@@ -161,8 +219,9 @@ impl Packed {
 
     /// Asks the driver to notify us of the next available descriptor. Whether there is one already.
     pub fn wait(&mut self) -> bool {
-        let flags = if self.events { AT_PLACE } else { ENABLE };
-        self.parts.device.u32(0).store(u32::from(self.next.word()) | u32::from(flags) << 16, Relaxed);
+        // Where the flags are ENABLE, the place means nothing; but the word is not to be 0.
+        let (place, flags) = if self.events { (self.next.word(), AT_PLACE) } else { (u16::MAX, ENABLE) };
+        self.parts.device.u32(0).store(u32::from(place) | u32::from(flags) << 16, Relaxed);
         self.wanted = true;
         // The wish must be visible before the descriptor is read.
         fence(SeqCst);

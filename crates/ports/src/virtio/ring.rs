@@ -3,13 +3,16 @@
 use super::chain::Chain;
 use super::memory::GuestMemory;
 use super::packed::{Packed, Turn};
+use super::record::packed::PackedRecord;
+use super::record::split::SplitRecord;
+use super::span::Span;
 use super::split::Split;
 use super::{Corrupt, Parts};
 
 /// Where a ring stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Base {
-    /// The index of the next available entry; that of the next used one is in the ring.
+    /// The index of the next available entry. The ring itself says the same of its used side, and that is what we go by.
     Split(u16),
     /// The next available descriptor and the next used one.
     Packed {
@@ -26,31 +29,69 @@ pub struct Ring {
     kind: Kind,
     /// By the id of its buffer: how many descriptors a chain takes that is ours; 0 if it is the driver's.
     lent: Box<[u16]>,
+    /// How many chains are to be taken again.
+    again: u16,
 }
 
 #[derive(Debug)]
 enum Kind {
-    Split(Split),
-    Packed(Packed),
+    Split(Split, Option<SplitRecord>),
+    Packed(Packed, Option<PackedRecord>),
 }
 
 impl Ring {
     /// A ring of `size` descriptors that stands at `base`, none of whose buffers are ours.
     pub fn new(parts: Parts, size: u16, events: bool, base: Base) -> Self {
         let kind = match base {
-            Base::Split(next) => Kind::Split(Split::new(parts, size, events, next)),
+            Base::Split(_) => Kind::Split(Split::new(parts, size, events), None),
             Base::Packed { available, used } => {
-                Kind::Packed(Packed::new(parts, size, events, available, used))
+                Kind::Packed(Packed::new(parts, size, events, available, used), None)
             }
         };
-        Self { kind, lent: vec![0; size.into()].into() }
+        Self { kind, lent: vec![0; size.into()].into(), again: 0 }
     }
 
-    /// Where it stands.
+    /// How many bytes a ring's record has.
+    pub const fn record_len(size: u16, packed: bool) -> usize {
+        use super::record::{packed, split};
+        let [header, state] =
+            if packed { [packed::HEADER, packed::STATE] } else { [split::HEADER, split::STATE] };
+        header + state * size as usize
+    }
+
+    /// Goes on as `record` says, and keeps it from now on: see [`record`](super::record). What was taken and not given back is
+    /// taken again first; but of a ring that is used `in_order`, it is where it was.
+    ///
+    /// # Panics
+    ///
+    /// If the record is shorter than [`record_len`](Self::record_len).
+    pub fn recorded(mut self, record: Span, in_order: bool) -> Self {
+        assert!(record.len() >= Self::record_len(self.size(), self.is_packed()));
+        match &mut self.kind {
+            // Its used index says all.
+            Kind::Split(..) if in_order => {}
+            Kind::Split(ring, kept) => {
+                let record = SplitRecord::open(record, ring);
+                self.again = record.again();
+                ring.skip(self.again);
+                *kept = Some(record);
+            }
+            Kind::Packed(ring, kept) => {
+                let record = PackedRecord::open(record, ring, in_order);
+                self.again = record.again();
+                *kept = Some(record);
+            }
+        }
+        self
+    }
+
+    /// Where it stands, when everything that was taken is given back.
+    ///
+    /// Should there be something that was to be taken again, only its record knows.
     pub fn base(&self) -> Base {
         match &self.kind {
-            Kind::Split(ring) => Base::Split(ring.next()),
-            Kind::Packed(ring) => {
+            Kind::Split(ring, _) => Base::Split(ring.used()),
+            Kind::Packed(ring, _) => {
                 let [available, used] = ring.turns();
                 Base::Packed { available, used }
             }
@@ -64,7 +105,7 @@ impl Ring {
 
     /// Whether it is packed.
     pub fn is_packed(&self) -> bool {
-        matches!(self.kind, Kind::Packed(_))
+        matches!(self.kind, Kind::Packed(..))
     }
 
     /// Takes the next chain that is available, if there is one.
@@ -74,28 +115,53 @@ impl Ring {
     /// [`Corrupt`]: the ring is not to be used any more.
     #[inline]
     pub fn take(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<bool, Corrupt> {
+        if self.again > 0 {
+            return self.take_again(memory, chain);
+        }
         match &mut self.kind {
-            Kind::Split(ring) => {
+            Kind::Split(ring, record) => {
                 if ring.available()? == 0 {
                     return Ok(false);
                 }
                 let head = ring.head(0)?;
                 chain.read_split(ring, head, memory);
+                lend(&mut self.lent, chain)?;
                 ring.take(1);
+                if let Some(record) = record {
+                    record.mark(head);
+                }
             }
-            Kind::Packed(ring) => {
+            Kind::Packed(ring, record) => {
                 if !ring.is_available() {
                     return Ok(false);
                 }
                 chain.read_packed(ring, memory)?;
+                lend(&mut self.lent, chain)?;
+                if let Some(record) = record {
+                    record.mark(ring, chain.id, chain.descriptors)?;
+                }
                 ring.take(chain.descriptors);
             }
         }
-        let lent = &mut self.lent[usize::from(chain.id)];
-        if *lent != 0 {
-            return Err(Corrupt::Lent { head: chain.id });
+        Ok(true)
+    }
+
+    /// Takes a chain that was taken before, by whoever was here before us.
+    #[cold]
+    fn take_again(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<bool, Corrupt> {
+        self.again -= 1;
+        match &mut self.kind {
+            Kind::Split(ring, Some(record)) => {
+                let head = record.take_again().expect("it was counted");
+                chain.read_split(ring, head, memory);
+            }
+            Kind::Packed(_, Some(record)) => {
+                let marked = record.take_again().expect("it was counted");
+                chain.read_again(marked.id, record.descriptors(marked).map(|(it, _)| it), memory);
+            }
+            _ => unreachable!("only a record tells of chains to be taken again"),
         }
-        *lent = chain.descriptors;
+        lend(&mut self.lent, chain)?;
         Ok(true)
     }
 
@@ -103,20 +169,35 @@ impl Ring {
     pub fn untake(&mut self, id: u16) {
         let descriptors = std::mem::take(&mut self.lent[usize::from(id)]);
         match &mut self.kind {
-            Kind::Split(ring) => ring.untake(1),
-            Kind::Packed(ring) => ring.untake(descriptors),
+            Kind::Split(ring, _) => ring.untake(1),
+            Kind::Packed(ring, record) => {
+                ring.untake(descriptors);
+                if let Some(record) = record {
+                    record.unmark(id);
+                }
+            }
         }
     }
 
-    /// Gives a chain back, of whose buffers `len` bytes were written. The driver may not see it before
+    /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it before
     /// [`publish`](Self::publish).
     #[inline]
     pub fn give_back(&mut self, id: u16, len: u32) {
         let descriptors = std::mem::take(&mut self.lent[usize::from(id)]);
         debug_assert_ne!(descriptors, 0, "chain {id} is given back once");
         match &mut self.kind {
-            Kind::Split(ring) => ring.give_back(id, len),
-            Kind::Packed(ring) => ring.give_back(id, descriptors, len),
+            Kind::Split(ring, record) => {
+                ring.give_back(id, len);
+                if let Some(record) = record {
+                    record.give_back(id);
+                }
+            }
+            Kind::Packed(ring, record) => {
+                ring.give_back(id, descriptors, len);
+                if let Some(record) = record {
+                    record.give_back(id);
+                }
+            }
         }
     }
 
@@ -124,8 +205,21 @@ impl Ring {
     #[inline]
     pub fn publish(&mut self) -> bool {
         match &mut self.kind {
-            Kind::Split(ring) => ring.publish(),
-            Kind::Packed(ring) => ring.publish(),
+            Kind::Split(ring, None) => ring.publish(),
+            Kind::Packed(ring, None) => ring.publish(),
+            Kind::Split(ring, Some(record)) => {
+                record.begin();
+                let wanted = ring.publish();
+                record.finish(ring.used());
+                wanted
+            }
+            Kind::Packed(ring, Some(record)) => {
+                let [_, used] = ring.turns();
+                record.begin(used);
+                let wanted = ring.publish();
+                record.finish(used);
+                wanted
+            }
         }
     }
 
@@ -135,18 +229,30 @@ impl Ring {
     ///
     /// [`Corrupt`]
     pub fn wait(&mut self) -> Result<bool, Corrupt> {
-        match &mut self.kind {
-            Kind::Split(ring) => ring.wait(),
-            Kind::Packed(ring) => Ok(ring.wait()),
-        }
+        let ready = match &mut self.kind {
+            Kind::Split(ring, _) => ring.wait()?,
+            Kind::Packed(ring, _) => ring.wait(),
+        };
+        Ok(ready || self.again > 0)
     }
 
     /// Tells the driver that we look by ourselves.
     #[inline]
     pub fn be_silent(&mut self) {
         match &mut self.kind {
-            Kind::Split(ring) => ring.be_silent(),
-            Kind::Packed(ring) => ring.be_silent(),
+            Kind::Split(ring, _) => ring.be_silent(),
+            Kind::Packed(ring, _) => ring.be_silent(),
         }
     }
+}
+
+/// A chain is ours from now on.
+#[inline]
+fn lend(lent: &mut [u16], chain: &Chain) -> Result<(), Corrupt> {
+    let lent = &mut lent[usize::from(chain.id)];
+    if *lent != 0 {
+        return Err(Corrupt::Lent { head: chain.id });
+    }
+    *lent = chain.descriptors;
+    Ok(())
 }

@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "memory that is shared with a guest is touched by pointer")]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use super::chain::MAX_BUFFERS;
 
@@ -115,7 +115,12 @@ impl Span {
     ///
     /// If it does not lie in the span, or the place is not aligned.
     #[inline(always)]
-    pub(super) fn u16(&self, offset: usize) -> &AtomicU16 {
+    pub(crate) fn u16(&self, offset: usize) -> &AtomicU16 {
+        self.number(offset)
+    }
+
+    #[inline(always)]
+    pub(super) fn u8(&self, offset: usize) -> &AtomicU8 {
         self.number(offset)
     }
 
@@ -125,13 +130,15 @@ impl Span {
     }
 
     #[inline(always)]
-    pub(super) fn u64(&self, offset: usize) -> &AtomicU64 {
+    pub(crate) fn u64(&self, offset: usize) -> &AtomicU64 {
         self.number(offset)
     }
 
     /// An atomic, which any bytes are, at an offset.
     #[inline(always)]
     fn number<T: Number>(&self, offset: usize) -> &T {
+        #[cfg(test)]
+        super::model::step();
         assert!(offset + size_of::<T>() <= self.len());
         // SAFETY: it lies in the span, which is mapped.
         let place = unsafe { self.start.add(offset).cast::<T>() };
@@ -153,6 +160,7 @@ impl Span {
 
 /// What every bit pattern is a value of, and two sides may change at once.
 trait Number {}
+impl Number for AtomicU8 {}
 impl Number for AtomicU16 {}
 impl Number for AtomicU32 {}
 impl Number for AtomicU64 {}

@@ -45,14 +45,17 @@ pub struct Split {
 }
 
 impl Split {
-    /// A ring that stands at this available index; where it stands on the used side, the ring itself says.
+    /// A ring of which nothing is taken that was not given back: where it stands, its used index says.
+    ///
+    /// A front-end says so too (SET_VRING_BASE), but after a back-end was lost, DPDK's says 0, and QEMU's what it reads from
+    /// the same index. DPDK's own back-end goes by the index as well.
     ///
     /// `parts` are descriptors, available and used ring of `size`, a power of two, each as long and as aligned as the
     /// specification has it.
-    pub fn new(parts: Parts, size: u16, events: bool, next: u16) -> Self {
+    pub fn new(parts: Parts, size: u16, events: bool) -> Self {
         let used = parts.device.u16(2).load(Relaxed);
         let mut ring =
-            Self { parts, mask: size - 1, events, next, seen: next, used, told: used, wanted: true };
+            Self { parts, mask: size - 1, events, next: used, seen: used, used, told: used, wanted: true };
         ring.be_silent();
         ring
     }
@@ -60,11 +63,6 @@ impl Split {
     /// How many descriptors it has.
     pub fn size(&self) -> u16 {
         self.mask + 1
-    }
-
-    /// The available index at which it stands.
-    pub fn next(&self) -> u16 {
-        self.next
     }
 
     /// The index of the next used entry.
@@ -93,6 +91,18 @@ impl Split {
             return Err(Corrupt::Head { head, size: self.size() });
         }
         Ok(head)
+    }
+
+    /// So many heads were taken by whoever was here before, and are not given back.
+    pub fn skip(&mut self, count: u16) {
+        self.next = self.next.wrapping_add(count);
+        self.seen = self.next;
+    }
+
+    /// How many heads the driver has made available that are not used; `None` if that are more than the ring has.
+    pub fn unused(&self) -> Option<u16> {
+        let unused = self.parts.driver.u16(2).load(Acquire).wrapping_sub(self.used);
+        (unused <= self.size()).then_some(unused)
     }
 
     /// Takes so many heads.

@@ -1,14 +1,13 @@
 //! Our own front-end against our own back-end, over a real socket.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ports::vhost::backend::{Backend, Ended};
 use ports::vhost::features::{Features, ProtocolFeatures};
 use ports::vhost::front::{FrontConfig, FrontEnd, FrontError};
-use ports::vhost::inflight::Tracked;
+use ports::vhost::memory::Span;
 use ports::vhost::message::{Code, Request};
 use ports::vhost::session::{Offer, Rings, Shared};
 use ports::vhost::socket::{Connection, ConnectionError};
@@ -71,11 +70,7 @@ impl Rings for Echo {
             at(vring.addresses.available).write_volatile(asked + 1);
         }
         if let Some(inflight) = &shared.inflight {
-            let counter = match inflight.queue(vring.index).unwrap() {
-                Tracked::Split(_, states) => &states[0].counter,
-                Tracked::Packed(_, states) => &states[0].counter,
-            };
-            counter.fetch_add(1, Relaxed);
+            *counter(&mut inflight.part(vring.index).unwrap()) += 1;
         }
         rustix::io::write(vring.call.unwrap(), &1u64.to_ne_bytes()).unwrap();
     }
@@ -88,6 +83,15 @@ impl Rings for Echo {
                 Base::Packed { available: Turn { index: available.index + 1, ..available }, used }
             }
         }
+    }
+}
+
+/// The first number of a ring's in-flight part, which nobody else uses.
+fn counter(part: &mut Span) -> &mut u64 {
+    // SAFETY: the part has more bytes, is aligned, and is used while its region is there. The front-end only keeps it.
+    #[expect(unsafe_code, reason = "the region is shared with the front-end")]
+    unsafe {
+        part.start.cast().as_mut()
     }
 }
 
@@ -113,10 +117,7 @@ fn serve(connection: Connection, pairs: u8) -> JoinHandle<Told> {
                 .unwrap();
         };
         let shared = backend.session().shared();
-        let counter = |queue| match shared.inflight.as_ref()?.queue(queue)? {
-            Tracked::Split(_, states) => Some(states[0].counter.load(Relaxed)),
-            Tracked::Packed(_, states) => Some(states[0].counter.load(Relaxed)),
-        };
+        let counter = |queue| shared.inflight.as_ref()?.part(queue).map(|mut part| *counter(&mut part));
         Told { lost: shared.lost(), counters: (0..).map_while(counter).collect(), ended }
     })
 }
