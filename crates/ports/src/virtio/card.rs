@@ -114,6 +114,7 @@ impl Card {
         most: usize,
         mut arrived: impl FnMut(Slot, FrameView<'_>),
     ) -> Result<bool, Corrupt> {
+        self.disarm();
         let mut left = most;
         let mut failed = Ok(());
         let mut offloads = false;
@@ -174,7 +175,7 @@ impl Card {
 
     /// Tells the guest that we look by ourselves again.
     #[inline]
-    pub fn disarm(&mut self) {
+    fn disarm(&mut self) {
         if std::mem::take(&mut self.armed) {
             for pair in &mut self.pairs {
                 pair.transmit.iter_mut().for_each(|outbox| outbox.ring.be_silent());

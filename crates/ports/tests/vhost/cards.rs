@@ -16,19 +16,19 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::fronts::{config, socketpair, split};
 
-const RING: u16 = 256;
-const BUFFER: usize = 2048;
+pub const RING: u16 = 256;
+pub const BUFFER: usize = 2048;
 
 /// A guest's ends: what it receives by, and what it transmits by.
-struct Guest {
+pub struct Guest {
     receive: Driver,
-    transmit: Driver,
+    pub transmit: Driver,
     // After those who use its memory.
-    front: FrontEnd,
+    pub front: FrontEnd,
 }
 
 impl Guest {
-    fn new(front: FrontEnd) -> Self {
+    pub fn new(front: FrontEnd) -> Self {
         let [receive, transmit] = [(0, true), (1, false)].map(|(ring, writable)| {
             let at = |offset| {
                 let (bytes, address) = front.memory(offset).unwrap();

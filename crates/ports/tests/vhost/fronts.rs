@@ -1,6 +1,6 @@
 //! Our own front-end against our own back-end, over a real socket.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,9 +18,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 /// How long a broken world may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub fn socketpair() -> (Connection, Connection) {
+pub fn sockets() -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+}
+
+pub fn socketpair() -> (Connection, Connection) {
+    let (one, other) = sockets();
     (Connection::new(one), Connection::new(other))
 }
 
@@ -122,7 +126,7 @@ fn serve(connection: Connection, pairs: u8) -> JoinHandle<Told> {
     })
 }
 
-fn until_called(front: &FrontEnd, ring: usize) {
+pub fn until_called(front: &FrontEnd, ring: usize) {
     let patience = PATIENCE.try_into().unwrap();
     let call = front.rings()[ring].call.as_fd();
     assert_eq!(poll(&mut [PollFd::new(&call, PollFlags::IN)], Some(&patience)), Ok(1), "ring {ring} is used");

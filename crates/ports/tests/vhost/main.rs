@@ -4,6 +4,7 @@
 mod attacks;
 mod cards;
 mod fronts;
+mod kills;
 mod nics;
 mod qemu;
 mod recorder;
