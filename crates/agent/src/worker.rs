@@ -284,7 +284,7 @@ impl Switch {
         let mut pump = Pump::new(&config.agent)?;
         for spec in &config.ports {
             if let Err(source) = pump.attach(spec) {
-                detach_all(&mut pump);
+                pump.end();
                 return Err(StartError::Attach { port: spec.name.clone(), source });
             }
         }
@@ -472,18 +472,9 @@ impl Switch {
         for Leaving { name, reply, .. } in std::mem::take(&mut self.leaving) {
             let _ = reply.send(self.pump.detach(&name));
         }
-        detach_all(&mut self.pump);
+        self.pump.end();
         if let Some(stopping) = self.stopping {
             let _ = stopping.reply.send(status);
-        }
-    }
-}
-
-/// Detaches every port. What is held had its time.
-fn detach_all(pump: &mut Pump) {
-    for port in pump.status().ports {
-        if let Err(error) = pump.detach(&port.name) {
-            tracing::warn!(port = %port.name, %error, "an interface may remain");
         }
     }
 }

@@ -51,11 +51,30 @@ impl Device {
         }
     }
 
-    /// Removes what it is attached to.
-    pub(super) fn detach(self) -> Result<(), PortError> {
+    /// Before the switch ends: what can be left to the next switch is.
+    pub(super) fn leave(&mut self) {
+        match self {
+            Tap(_) => {}
+            Vhost(port) => port.leave(),
+        }
+    }
+
+    /// Ends it with the switch: removes what the next switch would make anew.
+    pub(super) fn end(self) -> Result<(), PortError> {
         match self {
             Tap(port) => port.detach(),
             Vhost(_) => Ok(()),
+        }
+    }
+
+    /// Ends it for good.
+    pub(super) fn detach(self) -> Result<(), PortError> {
+        match self {
+            Tap(port) => port.detach(),
+            Vhost(port) => {
+                port.detach();
+                Ok(())
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use lossless::{
     ClassKind, Classes, MAX_PORTS, MacEntry, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
@@ -57,6 +58,8 @@ pub struct Pump {
     retry_at: Option<Instant>,
     /// Its owner never sleeps.
     polled: bool,
+    /// Where ports keep what has to outlive the agent.
+    directory: PathBuf,
 }
 
 /// A port as its operator declared it, and as its container leaves it.
@@ -167,6 +170,7 @@ impl Pump {
             gate_due: None,
             retry_at: None,
             polled: settings.polling == Polling::Always,
+            directory: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
         })
     }
 
@@ -210,6 +214,7 @@ impl Pump {
                     queue_pairs: *queues,
                     mtu: *mtu as u16,
                     frames: spec.ingress.frames,
+                    records: self.directory.join(format!("{}.rings", spec.name)),
                     polled: self.polled,
                 };
                 (Device::Vhost(VhostPort::attach(config)?), None, None)
@@ -375,6 +380,19 @@ impl Pump {
     pub fn stop_receiving(&mut self) {
         for port in &self.attached {
             self.plane.mute(port.id);
+        }
+    }
+
+    /// Ends the switch: every port is detached. What virtual machines have sent and is still held is left to the next
+    /// switch; the rest had its time, and is refused.
+    pub fn end(&mut self) {
+        for port in &self.attached {
+            self.plane.device_mut(port.id).leave();
+        }
+        for port in std::mem::take(&mut self.attached) {
+            if let Err(error) = self.plane.detach(clock::now(), port.id).end() {
+                tracing::warn!(port = %port.spec.name, %error, "an interface may remain");
+            }
         }
     }
 

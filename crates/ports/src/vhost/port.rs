@@ -24,6 +24,7 @@ use zerocopy::IntoBytes;
 
 use super::backend::Backend;
 use super::device::Device;
+use super::inflight::OwnRecords;
 use super::session::{News, Offer};
 use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
 use crate::cut::Cutter;
@@ -67,6 +68,9 @@ pub struct VhostConfig {
     pub mtu: u16,
     /// The most frames that can be held.
     pub frames: u32,
+    /// The file, on tmpfs, where what is taken from the guest is recorded, so that a switch that is killed loses none of
+    /// it. Its directory must be there.
+    pub records: PathBuf,
     /// The guest is never asked to tell of anything: whoever owns the port looks without end.
     pub polled: bool,
 }
@@ -102,6 +106,8 @@ pub struct VhostPort {
     timer: OwnedFd,
     /// The kicks that are waited for.
     kicks: Vec<Arc<OwnedFd>>,
+    /// Why what is taken from the guest is not recorded, if so.
+    unrecorded: Option<String>,
     /// Why nobody is connected, while that is so.
     why: String,
     /// How often the guest was quarantined, and why it was last.
@@ -130,6 +136,11 @@ impl VhostPort {
         };
         let offer = Offer { max_mtu: config.mtu, ..Offer::net(config.queue_pairs) };
         let device = Device::new(config.queue_pairs, config.frames);
+        let (device, unrecorded) = match OwnRecords::open(&config.records, 2 * u16::from(config.queue_pairs))
+        {
+            Ok(records) => (device.recorded(records), None),
+            Err(error) => (device, Some(error.to_string())),
+        };
         let mut port = Self {
             config,
             listener,
@@ -138,6 +149,7 @@ impl VhostPort {
             epoll,
             timer,
             kicks: Vec::new(),
+            unrecorded,
             why: "no front-end has connected yet".into(),
             quarantined: None,
             looks: 0,
@@ -147,6 +159,20 @@ impl VhostPort {
         watch(&port.epoll, &port.timer, TIMER)?;
         port.knock();
         Ok(port)
+    }
+
+    /// Before its switch ends: nothing more is given back to the guest, so that the next switch takes again what this one
+    /// holds.
+    pub fn leave(&mut self) {
+        self.device().card_mut().leave();
+        self.backend.disconnect();
+    }
+
+    /// Ends it for good: the guest has everything back, and nothing is remembered of it.
+    pub fn detach(mut self) {
+        self.backend.disconnect();
+        // Whoever has removed it already is welcome.
+        let _ = std::fs::remove_file(&self.config.records);
     }
 
     /// Whether frames flow.
@@ -173,7 +199,11 @@ impl VhostPort {
         let quarantined = self.quarantined.as_ref().map(|(times, why)| {
             format!("its guest was quarantined, {times} times by now, the last time because {why}")
         });
-        down.into_iter().chain(quarantined).collect()
+        let unrecorded = self
+            .unrecorded
+            .as_ref()
+            .map(|why| format!("should the switch be killed, what it holds of this guest is lost: {why}"));
+        down.into_iter().chain(quarantined).chain(unrecorded).collect()
     }
 
     /// Serves its front-end, after its events were readable.

@@ -103,6 +103,14 @@ impl Card {
         Some(ring.base())
     }
 
+    /// Before all rings stop for good: what is held is not given back, so that whoever comes after us, and finds it recorded,
+    /// takes it again. It can be looked at until it is released.
+    pub fn leave(&mut self) {
+        for pair in 0..self.pairs.len() {
+            self.held.keep(2 * pair as u8 + 1, |_| ());
+        }
+    }
+
     /// Takes at most `most` frames of what the guest transmits, in the order of each ring. Whether there may be more.
     ///
     /// # Errors

@@ -29,27 +29,29 @@ fn a_switch() {
     let connection = Connection::new(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let records = OwnRecords::open(Path::new(&std::env::var_os(RECORDS).unwrap()), 2).unwrap();
     let gives_back: u32 = std::env::var(GIVES_BACK).unwrap().parse().unwrap();
-    let mut backend = Backend::new(connection, Offer::net(1), Device::new(1, RING.into()).recorded(records));
+    let mut backend = Backend::new(Offer::net(1), Device::new(1, RING.into()).recorded(records));
+    backend.connect(connection);
     loop {
         // Nothing tells of frames here but looking.
         let shortly = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        poll(&mut [PollFd::new(&backend, PollFlags::IN)], Some(&shortly)).unwrap();
+        poll(&mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)], Some(&shortly))
+            .unwrap();
         match backend.serve(|_| {}) {
             Err(Ended::Closed) => return,
             outcome => outcome.unwrap(),
         };
-        let (device, _) = backend.session().parts();
+        let (device, _) = backend.session_mut().parts();
         let mut taken = Vec::new();
         let arrived = |slot, frame: ports::FrameView<'_>| {
             let mut bytes = [0; 18];
             assert_eq!(frame.read(&mut bytes), 18);
             taken.push((slot, u32::from_le_bytes(*bytes.last_chunk().unwrap())));
         };
-        device.card().receive(64, arrived).unwrap();
+        device.card_mut().receive(64, arrived).unwrap();
         for (slot, number) in taken {
             eprintln!("took {number}");
             if number.is_multiple_of(gives_back) {
-                device.card().release(slot);
+                device.card_mut().release(slot);
             }
         }
         device.publish();

@@ -16,7 +16,8 @@ const CONFIG: NicConfig =
 
 fn plugged() -> (Backend<Device>, Nic) {
     let (ours, theirs) = socketpair();
-    let mut backend = Backend::new(ours, Offer::net(1), Device::new(1, CONFIG.ring.into()));
+    let mut backend = Backend::new(Offer::net(1), Device::new(1, CONFIG.ring.into()));
+    backend.connect(ours);
     let mut nic = Nic::new(&CONFIG).unwrap();
     serve_while(&mut backend, || nic.connect(theirs).unwrap());
     (backend, nic)
@@ -24,12 +25,12 @@ fn plugged() -> (Backend<Device>, Nic) {
 
 /// Carries what there is from one card to the other. Returns how many frames.
 fn carry(from: &mut Backend<Device>, to: &mut Backend<Device>) -> usize {
-    let (from, to) = (from.session().parts().0, to.session().parts().0);
+    let (from, to) = (from.session_mut().parts().0, to.session_mut().parts().0);
     let mut slots = Vec::new();
-    from.card().receive(64, |slot, _| slots.push(slot)).unwrap();
+    from.card_mut().receive(64, |slot, _| slots.push(slot)).unwrap();
     for slot in &slots {
-        assert_eq!(to.card().transmit(&from.card().frame(*slot), &mut ()), Ok(Taken::Yes));
-        from.card().release(*slot);
+        assert_eq!(to.card_mut().transmit(&from.card().frame(*slot), &mut ()), Ok(Taken::Yes));
+        from.card_mut().release(*slot);
     }
     from.publish();
     to.publish();

@@ -1,0 +1,88 @@
+//! A host: an agent in a directory of its own, which ends with its test even if that fails.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use api::Client;
+use model::{AgentSettings, Attachment, HostConfig, PortName, PortSpec, SocketMode};
+use rustix::process::{Pid, Signal, kill_process};
+use units::Mac;
+
+pub struct Host {
+    pub directory: tempfile::TempDir,
+    agent: Option<Child>,
+}
+
+impl Host {
+    pub fn new() -> Self {
+        // As /run is: a tmpfs.
+        Self { directory: tempfile::tempdir_in("/dev/shm").unwrap(), agent: None }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Starts an agent and waits until it is ready.
+    pub fn start(&mut self, agent: AgentSettings, ports: Vec<PortSpec>) -> Client {
+        assert!(self.agent.is_none());
+        let agent = AgentSettings { socket: self.path("agent.sock").display().to_string(), ..agent };
+        let file = self.path("host.toml");
+        fs::write(&file, toml::to_string(&HostConfig { agent, ports }).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        self.agent = Some(command.arg("agent").arg("-c").arg(file).stderr(Stdio::inherit()).spawn().unwrap());
+        let client = Client::new(self.path("agent.sock")).unwrap();
+        until(|| {
+            let agent = self.agent.as_mut().unwrap();
+            assert_eq!(agent.try_wait().unwrap(), None, "the agent ended at its start");
+            client.ready().unwrap_or(false)
+        });
+        client
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.agent.as_ref().unwrap().id()
+    }
+
+    /// Ends the agent with a signal, and returns its exit code if it has one.
+    pub fn end(&mut self, signal: Signal) -> Option<i32> {
+        let mut agent = self.agent.take().unwrap();
+        kill_process(Pid::from_child(&agent), signal).unwrap();
+        agent.wait().unwrap().code()
+    }
+
+    /// A virtual machine's port, whose socket has its name.
+    pub fn machine(&self, name: &str, mode: SocketMode, mac: Option<Mac>) -> PortSpec {
+        let socket = self.path(name).display().to_string();
+        let attach = Attachment::VhostUser { socket, mode, mac, queues: 1, mtu: 1500 };
+        PortSpec::new(PortName(name.into()), attach)
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+    }
+}
+
+/// Asks again and again, and gives way to others in between.
+pub fn until(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !condition() {
+        assert!(Instant::now() < deadline, "what should have happened has not");
+        thread::yield_now();
+    }
+}
+
+/// How long all threads of a process have run: the first figure of schedstat (Linux Documentation/scheduler/sched-stats).
+pub fn cpu_ns(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let read = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap();
+    tasks.map(|task| read(task.unwrap()).split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
