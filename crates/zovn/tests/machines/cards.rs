@@ -1,6 +1,4 @@
-//! Virtual machines' ports on a real agent, from the guest's end of their rings.
-
-mod common;
+//! Virtual machines' ports from the guest's end of their rings.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +13,7 @@ use units::{Mac, Span};
 use wire::ethernet::Header;
 use zerocopy::IntoBytes;
 
-use common::{Host, cpu_ns, until};
+use crate::host::{Host, cpu_ns, until};
 
 const RING: u16 = 256;
 const CARD: NicConfig =

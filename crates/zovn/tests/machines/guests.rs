@@ -1,0 +1,203 @@
+//! Real guests and a container on one switch: real kernels and TCP stacks.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Socket};
+use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode};
+use ports::netns::Namespace;
+use rustix::process::Signal;
+use units::Mac;
+
+use crate::host::{Host, until};
+
+/// Whether a test that needs guests can run. If not, it says why it was skipped.
+fn has_qemu() -> bool {
+    let has = lab::find("qemu-system-x86_64").is_some();
+    if !has {
+        eprintln!("skipped: qemu-system-x86_64 is not installed (see the file `dependencies`)");
+    }
+    has
+}
+
+fn image() -> &'static Image {
+    static IMAGE: OnceLock<Image> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        // Cargo builds a package's programs for its own tests only.
+        let mut build = Command::new(env!("CARGO"));
+        assert!(build.args(["build", "-q", "-p", "lab", "--bin", "guest-agent"]).status().unwrap().success());
+        let agent = Path::new(env!("CARGO_BIN_EXE_zovn")).with_file_name("guest-agent");
+        Image::new(Kernel::fetch(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap(), &agent).unwrap()
+    })
+}
+
+/// What a program in a guest writes, if it succeeds.
+fn said(guest: &Guest, command: &[&str]) -> String {
+    let output = guest.run(command).unwrap_or_else(|error| panic!("{error}"));
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A container that goes with its test.
+struct Container {
+    name: String,
+    namespace: Namespace,
+}
+
+impl Container {
+    fn new() -> Self {
+        let name = format!("zovn-t-guests-{}", std::process::id());
+        Self { namespace: Namespace::create(&name).unwrap(), name }
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = Namespace::delete(&self.name);
+    }
+}
+
+/// A counter of a guest's UDP (Documentation/networking/snmp_counter).
+fn udp_counter(guest: &Guest, name: &str) -> u64 {
+    let text = said(guest, &["grep", "^Udp:", "/proc/net/snmp"]);
+    let [names, values] = [0, 1].map(|line| text.lines().nth(line).unwrap().split(' '));
+    names.zip(values).find(|(its_name, _)| *its_name == name).unwrap().1.parse().unwrap()
+}
+
+/// Two guests, one of which the agent waits for, and both modes of rings.
+fn boot(host: &Host) -> [Guest; 2] {
+    let sockets = [Socket::Listens(host.path("vm1")), Socket::Connects(host.path("vm2"))];
+    let mut number = 0;
+    let booting = sockets.map(|socket| {
+        number += 1;
+        let mut nic = Nic::new(Mac::local(number), socket);
+        nic.addresses = vec![format!("10.8.0.{number}/24").parse().unwrap()];
+        if number == 2 {
+            // Its rings know neither; what is sent to it in large segments, it takes in small ones.
+            nic.features = Features {
+                event_index: false,
+                indirect_descriptors: false,
+                segmentation: false,
+                checksum: false,
+                ..Features::default()
+            };
+        }
+        Guest::start(image(), GuestSpec { nics: vec![nic], ..GuestSpec::new(format!("vm{number}")) }).unwrap()
+    });
+    booting.map(|guest| guest.ready().unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn machines(host: &Host) -> Vec<PortSpec> {
+    vec![
+        host.machine("vm1", SocketMode::Connect, Some(Mac::local(1))),
+        host.machine("vm2", SocketMode::Listen, None),
+    ]
+}
+
+/// Ten megabytes of TCP arrive as they were sent.
+fn send_a_file(from: &Guest, to: &Guest, address: &str) {
+    said(from, &["sh", "-c", "head -c 10000000 /dev/urandom >/tmp/sent"]);
+    let receiver = to.spawn(&["sh", "-c", "nc -l -p 9000 | sha256sum"]);
+    // Listening: state 0A at port 9000.
+    said(to, &["sh", "-c", "until grep -q ':2328 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"]);
+    said(from, &["sh", "-c", &format!("nc {address} 9000 </tmp/sent")]);
+    let sum = said(from, &["sh", "-c", "sha256sum </tmp/sent"]);
+    assert_eq!(String::from_utf8(receiver.output().unwrap().stdout).unwrap(), sum);
+}
+
+#[test]
+fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let mut host = Host::new();
+    let container = Container::new();
+    let attach = Attachment::Container {
+        netns: container.name.clone(),
+        interface: "eth0".into(),
+        mac: None,
+        addresses: vec!["10.8.0.3/24".parse().unwrap()],
+        mtu: 1500,
+        offload: true,
+    };
+    let mut ports = machines(&host);
+    ports.push(PortSpec::new(PortName("store".into()), attach));
+    let client = host.start(AgentSettings::default(), ports);
+    let [a, b] = boot(&host);
+
+    let report = said(&a, &["ping", "-c", "3", "-i", "0.1", "10.8.0.2"]);
+    assert!(report.contains("3 packets transmitted, 3 packets received"), "{report}");
+    send_a_file(&a, &b, "10.8.0.2");
+    send_a_file(&b, &a, "10.8.0.1");
+
+    // A guest and a container, both ways over one stream.
+    let listener = container.namespace.run(|| TcpListener::bind("10.8.0.3:9001")).unwrap().unwrap();
+    let echo = std::thread::spawn(move || {
+        let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
+        let mut bytes = vec![0; 3_000_000];
+        stream.read_exact(&mut bytes).unwrap();
+        stream.write_all(&bytes).unwrap();
+    });
+    let sums = said(
+        &a,
+        &[
+            "sh",
+            "-c",
+            "head -c 3000000 /tmp/sent | sha256sum; head -c 3000000 /tmp/sent | nc 10.8.0.3 9001 | sha256sum",
+        ],
+    );
+    let (sent, came) = sums.trim().split_once('\n').unwrap();
+    assert_eq!(sent, came);
+    echo.join().unwrap();
+
+    // A slow port holds its sender back: every datagram gets there.
+    let rate = PortChange { rate: Some(RateChange::To("10mbit".parse().unwrap())), ..PortChange::default() };
+    client.change(&PortName("vm2".into()), &rate).unwrap();
+    let came = |guest: &Guest| {
+        ["InDatagrams", "RcvbufErrors", "NoPorts"]
+            .map(|counter| udp_counter(guest, counter))
+            .iter()
+            .sum::<u64>()
+    };
+    let before = came(&b);
+    let socket = container.namespace.run(|| UdpSocket::bind("10.8.0.3:0")).unwrap().unwrap();
+    let send = || socket.send_to(&[7; 1000], "10.8.0.2:9").unwrap();
+    // Until its neighbour's address is known, the sender's own kernel keeps some and drops the rest.
+    send();
+    until(|| came(&b) == before + 1);
+    for _ in 0..5000 {
+        send();
+    }
+    until(|| came(&b) == before + 5001);
+    let status = client.status().unwrap();
+    assert!(status.balanced);
+    assert_eq!(status.ledger.refused_total(), 0, "{:?}", status.ledger);
+    assert!(status.ports.iter().all(|port| port.state == PortState::Up));
+    assert!(status.ports[0].paused.as_nanos() > 0, "the container waited");
+}
+
+#[test]
+fn a_ping_sees_a_pause_and_no_loss_when_the_agent_is_replaced() {
+    if !has_qemu() {
+        return;
+    }
+    let mut host = Host::new();
+    host.start(AgentSettings::default(), machines(&host));
+    let [a, b] = boot(&host);
+    // Both learn who the other is.
+    said(&a, &["ping", "-c", "1", "10.8.0.2"]);
+    let mut ping = a.spawn(&["ping", "-c", "60", "-i", "0.2", "-W", "60", "10.8.0.2"]);
+    for signal in [Signal::KILL, Signal::TERM] {
+        for _ in 0..5 {
+            ping.line().unwrap().unwrap();
+        }
+        host.end(signal);
+        host.start(AgentSettings::default(), machines(&host));
+    }
+    let report = String::from_utf8(ping.output().unwrap().stdout).unwrap();
+    assert!(report.contains("60 packets transmitted, 60 packets received"), "{report}");
+    send_a_file(&a, &b, "10.8.0.2");
+}

@@ -1,0 +1,5 @@
+//! Virtual machines' ports as a whole: on a real agent, with cards of our own and with real guests.
+
+mod cards;
+mod guests;
+mod host;
