@@ -38,3 +38,13 @@ pub const COUNT_AT: usize = 10;
 fn then() {
     compiler_fence(SeqCst);
 }
+
+/// Whether a chain is marked that begins at this descriptor, or this entry.
+#[cfg(test)]
+fn is_marked(record: super::span::Span, packed: bool, at: u16) -> bool {
+    let [header, state] =
+        if packed { [packed::HEADER, packed::STATE] } else { [split::HEADER, split::STATE] };
+    let mut byte = [0];
+    record.split(header + state * usize::from(at)).1.read(&mut byte);
+    byte != [0]
+}

@@ -156,6 +156,8 @@ proptest! {
                 0 => {
                     let mut ring = now.close();
                     ring.publish();
+                    let marked = |entry| super::is_marked(model.record, true, entry);
+                    assert!(!(0..model.size).any(marked), "nothing is taken any more");
                     let ring = Ring::new(model.parts, model.size, model.events, ring.base());
                     Inbox::new(ring.recorded(model.record, true), true)
                 }
