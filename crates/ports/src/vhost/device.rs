@@ -8,15 +8,18 @@ use wire::{Offload, Segment, SegmentKind};
 
 use super::features::Features;
 use super::inflight::OwnRecords;
+use super::log::DirtyLog;
 use super::memory::{Memory, Span as Bytes};
 use super::message::Addresses;
 use super::session::{Rings, Shared};
 use super::vring::{Base, Kick, Vring};
-use crate::virtio::Parts;
 use crate::virtio::card::{Agreed, Card};
+use crate::virtio::log::{Places, Written};
 use crate::virtio::memory::{GuestMemory, Region};
 use crate::virtio::ring::Ring;
 use crate::virtio::span::Span;
+use crate::virtio::{Corrupt, Parts};
+use crate::{FrameView, Taken};
 
 /// A card and the descriptors by which its guest and we wake each other.
 #[derive(Debug)]
@@ -99,16 +102,42 @@ impl Device {
         self.kicks.iter().flatten()
     }
 
-    /// Interrupts the guest for what was published.
+    /// Hands a frame to the guest, and logs what was written if that is wanted.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`]
     #[inline]
-    pub fn publish(&mut self) {
+    pub fn transmit(&mut self, frame: &FrameView<'_>, shared: &Shared) -> Result<Taken, Corrupt> {
+        match self.log(shared) {
+            None => self.card.transmit(frame, &mut ()),
+            Some(mut log) => self.card.transmit(frame, &mut log),
+        }
+    }
+
+    /// Shows the guest what it got and what it has back, interrupts it where it wants that, and logs what was written if
+    /// that is wanted.
+    #[inline]
+    pub fn publish(&mut self, shared: &Shared) {
+        let log = self.log(shared);
         let Self { card, calls, .. } = self;
-        card.publish(|ring| {
+        let interrupt = |ring: usize| {
             if let Some(call) = &calls[ring] {
                 // A counter at its top has a guest that will look anyway (eventfd(2)).
                 let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
             }
-        });
+        };
+        match log {
+            None => card.publish(&mut (), interrupt),
+            Some(mut log) => card.publish(&mut log, interrupt),
+        }
+    }
+
+    /// Where to log what is written, if it is wanted: a front-end that wants no buffers logged has no used ring logged either.
+    #[inline]
+    fn log<'a>(&self, shared: &'a Shared) -> Option<Marks<'a>> {
+        let log = shared.log.as_ref().filter(|_| self.features.contains(Features::LOG_ALL));
+        log.map(Marks)
     }
 }
 
@@ -127,13 +156,14 @@ impl Rings for Device {
             ring = ring.recorded(record, vring.index.is_multiple_of(2));
         }
         self.card.start(vring.index, ring, agreed(vring.features));
-        self.features = vring.features;
         self.running += 1;
         self.update(vring, shared);
     }
 
-    fn update(&mut self, vring: Vring, _: &Shared) {
-        let Vring { index, kick, call, .. } = vring;
+    fn update(&mut self, vring: Vring, shared: &Shared) {
+        let Vring { index, addresses, kick, call, features, .. } = vring;
+        self.features = features;
+        self.card.log_at(index, places(&addresses, &shared.memory));
         self.calls[index] = call;
         self.kicks[index] = match kick {
             Kick::Fd(fd) => Some(fd),
@@ -141,8 +171,12 @@ impl Rings for Device {
         };
     }
 
-    fn stop(&mut self, index: usize, _: &Shared) -> Base {
-        let base = self.card.stop(index).expect("the session stops a ring that runs");
+    fn stop(&mut self, index: usize, shared: &Shared) -> Base {
+        let base = match self.log(shared) {
+            None => self.card.stop(index, &mut ()),
+            Some(mut log) => self.card.stop(index, &mut log),
+        };
+        let base = base.expect("the session stops a ring that runs");
         // Whoever waits for its buffers has them back.
         if let Some(call) = self.calls[index].take() {
             let _ = rustix::io::write(&call, &1_u64.to_ne_bytes());
@@ -151,6 +185,28 @@ impl Rings for Device {
         self.running -= 1;
         base
     }
+}
+
+/// The pages that were written.
+struct Marks<'a>(&'a DirtyLog);
+
+impl Written for Marks<'_> {
+    #[inline]
+    fn note(&mut self, address: u64, len: u64) {
+        // A ring runs only where the log covers what it can write. Should it have become shorter just now, the ring is about
+        // to stop, and its front-end has given away what it does not want to know.
+        let _ = self.0.mark(address, len);
+    }
+}
+
+/// Where to log a ring's own parts, if its front-end wants that.
+///
+/// It gives an address for the used part only, which in a packed ring is but our event structure. There we write to the
+/// descriptors as well; where those are for the guest, its memory says.
+fn places(addresses: &Addresses, memory: &Memory) -> Option<Places> {
+    let device = addresses.log?;
+    let region = memory.regions().find(|region| region.has_user(addresses.descriptors, 1))?;
+    Some(Places { descriptors: addresses.descriptors - region.user + region.guest, device })
 }
 
 fn agreed(features: Features) -> Agreed {

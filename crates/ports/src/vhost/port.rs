@@ -445,11 +445,11 @@ impl Port for VhostPort {
     #[inline]
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
         let Self { backend, cutter, .. } = self;
-        let (device, _) = backend.session_mut().parts();
+        let (device, shared) = backend.session_mut().parts();
         let taken = if frame.note.is_none() || device.takes(frame.offload()) {
-            device.card_mut().transmit(&frame, &mut ())
+            device.transmit(&frame, shared)
         } else {
-            cutter.write(frame, |bytes| device.card_mut().transmit(&FrameView::plain(bytes), &mut ()))
+            cutter.write(frame, |bytes| device.transmit(&FrameView::plain(bytes), shared))
         };
         Ok(taken.unwrap_or_else(|corrupt| {
             self.quarantine(Some(corrupt));
@@ -459,7 +459,8 @@ impl Port for VhostPort {
 
     #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
-        self.device().publish();
+        let (device, shared) = self.backend.session_mut().parts();
+        device.publish(shared);
         if self.backend.session().shared().is_lost() {
             self.quarantine(None);
         }

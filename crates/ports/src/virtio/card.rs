@@ -14,7 +14,8 @@
 use super::Corrupt;
 use super::chain::Chain;
 use super::held::HeldFrames;
-use super::inbox::{Inbox, Written};
+use super::inbox::Inbox;
+use super::log::{Places, Written};
 use super::memory::GuestMemory;
 use super::ring::{Base, Ring};
 use crate::{FrameView, Slot, Taken};
@@ -90,7 +91,7 @@ impl Card {
     }
 
     /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
-    pub fn stop(&mut self, index: usize) -> Option<Base> {
+    pub fn stop(&mut self, index: usize, log: &mut impl Written) -> Option<Base> {
         let pair = &mut self.pairs[index / 2];
         let mut ring = if index.is_multiple_of(2) {
             pair.receive.take()?.close()
@@ -99,15 +100,17 @@ impl Card {
             self.held.keep(index as u8, |id| ring.give_back(id, 0));
             ring
         };
-        ring.publish();
+        ring.publish(log);
         Some(ring.base())
     }
 
-    /// Before all rings stop for good: what is held is not given back, so that whoever comes after us, and finds it recorded,
-    /// takes it again. It can be looked at until it is released.
-    pub fn leave(&mut self) {
-        for pair in 0..self.pairs.len() {
-            self.held.keep(2 * pair as u8 + 1, |_| ());
+    /// Where to log what is written to ring `index` itself, if it runs and anybody does.
+    pub fn log_at(&mut self, index: usize, places: Option<Places>) {
+        let pair = &mut self.pairs[index / 2];
+        match (index.is_multiple_of(2), &mut pair.receive, &mut pair.transmit) {
+            (true, Some(inbox), _) => inbox.log_at(places),
+            (false, _, Some(outbox)) => outbox.ring.log_at(places),
+            _ => {}
         }
     }
 
@@ -223,15 +226,15 @@ impl Card {
 
     /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be interrupted.
     #[inline]
-    pub fn publish(&mut self, mut interrupt: impl FnMut(usize)) {
+    pub fn publish(&mut self, log: &mut impl Written, mut interrupt: impl FnMut(usize)) {
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             if let Some(inbox) = &mut pair.receive
-                && inbox.publish()
+                && inbox.publish(log)
             {
                 interrupt(2 * number);
             }
             if let Some(outbox) = &mut pair.transmit
-                && outbox.ring.publish()
+                && outbox.ring.publish(log)
             {
                 interrupt(2 * number + 1);
             }

@@ -4,6 +4,7 @@ use wire::Offload;
 
 use super::Corrupt;
 use super::chain::{Buffer, Chain};
+use super::log::{Places, Written};
 use super::memory::GuestMemory;
 use super::ring::Ring;
 use super::span::Span;
@@ -32,18 +33,6 @@ pub struct Inbox {
     bad: u64,
     /// There were too few buffers for the last frame.
     short: bool,
-}
-
-/// What was written, for whoever keeps a log.
-pub trait Written {
-    /// `len` bytes at this guest-physical address.
-    fn note(&mut self, address: u64, len: u64);
-}
-
-/// Nobody keeps a log.
-impl Written for () {
-    #[inline(always)]
-    fn note(&mut self, _: u64, _: u64) {}
 }
 
 impl Inbox {
@@ -95,8 +84,8 @@ impl Inbox {
 
     /// Shows the guest what it got. Whether it wants to be interrupted for it.
     #[inline]
-    pub fn publish(&mut self) -> bool {
-        self.ring.publish()
+    pub fn publish(&mut self, log: &mut impl Written) -> bool {
+        self.ring.publish(log)
     }
 
     /// Asks the guest to tell of buffers, if there were too few for the last frame. Whether there are some by now.
@@ -112,6 +101,11 @@ impl Inbox {
     pub fn disarm(&mut self) {
         self.short = false;
         self.ring.be_silent();
+    }
+
+    /// Where to log what is written to the ring itself, if anybody does.
+    pub fn log_at(&mut self, places: Option<Places>) {
+        self.ring.log_at(places);
     }
 
     /// Gives back what was taken ahead, as if it had not been, and the ring.

@@ -14,6 +14,7 @@ pub mod chain;
 pub mod driver;
 pub mod held;
 pub mod inbox;
+pub mod log;
 pub mod memory;
 #[cfg(test)]
 mod model;

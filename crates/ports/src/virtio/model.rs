@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use super::log::Places;
 use super::memory::{GuestMemory, Region};
 use super::packed::Turn;
 use super::ring::{Base, Ring};
@@ -139,7 +140,23 @@ impl Model {
     /// A buffer and its address.
     fn buffer(&self, number: u16) -> (Span, u64) {
         let span = self.buffers.split(usize::from(number) * BUFFER).1.split(BUFFER).0;
-        (span, (span.start().addr().get() - self.all.start().addr().get()) as u64)
+        (span, self.address(span))
+    }
+
+    fn address(&self, span: Span) -> u64 {
+        (span.start().addr().get() - self.all.start().addr().get()) as u64
+    }
+
+    /// Where its ring's parts are for the guest.
+    pub(super) fn places(&self) -> Places {
+        Places { descriptors: self.address(self.parts.descriptors), device: self.address(self.parts.device) }
+    }
+
+    /// All of its memory.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.all.len()];
+        self.all.read(&mut bytes);
+        bytes
     }
 
     /// Makes a frame available, in so many pieces; `false` if there is no room.

@@ -228,12 +228,23 @@ impl Packed {
         self.is_available()
     }
 
-    /// Tells the driver that we look by ourselves.
+    /// Tells the driver that we look by ourselves. Whether it had to be told.
     #[inline]
-    pub fn be_silent(&mut self) {
-        if std::mem::take(&mut self.wanted) {
+    pub fn be_silent(&mut self) -> bool {
+        let tells = std::mem::take(&mut self.wanted);
+        if tells {
             self.parts.device.u32(0).store(u32::from(DISABLE) << 16, Relaxed);
         }
+        tells
+    }
+
+    /// What of the descriptors was written, and is not shown yet: place and length of each run of bytes. A chain of several is
+    /// all in it, although only its first was written.
+    pub fn unshown(&self) -> [(usize, usize); 2] {
+        let count = usize::from(self.fresh);
+        let first = usize::from(self.used.before(self.fresh, self.size).index);
+        let before_end = count.min(usize::from(self.size) - first);
+        [(16 * first, 16 * before_end), (0, 16 * (count - before_end))]
     }
 
     /// Whether an index and a count can be of this ring.

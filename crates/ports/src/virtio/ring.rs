@@ -1,6 +1,7 @@
 //! A ring of either kind, and which of its buffers are ours.
 
 use super::chain::Chain;
+use super::log::{Places, Written};
 use super::memory::GuestMemory;
 use super::packed::{Packed, Turn};
 use super::record::packed::PackedRecord;
@@ -31,6 +32,10 @@ pub struct Ring {
     lent: Box<[u16]>,
     /// How many chains are to be taken again.
     again: u16,
+    /// Where to log what is written to it.
+    places: Option<Places>,
+    /// We have written what we want to be told of, and not logged it.
+    wished: bool,
 }
 
 #[derive(Debug)]
@@ -48,7 +53,7 @@ impl Ring {
                 Kind::Packed(Packed::new(parts, size, events, available, used), None)
             }
         };
-        Self { kind, lent: vec![0; size.into()].into(), again: 0 }
+        Self { kind, lent: vec![0; size.into()].into(), again: 0, places: None, wished: true }
     }
 
     /// How many bytes a ring's record has.
@@ -201,9 +206,46 @@ impl Ring {
         }
     }
 
+    /// Where to log what is written to the ring itself, if anybody does.
+    pub fn log_at(&mut self, places: Option<Places>) {
+        self.places = places;
+    }
+
     /// Shows the driver what was given back. Whether it wants to be interrupted for it.
     #[inline]
-    pub fn publish(&mut self) -> bool {
+    pub fn publish<Log: Written>(&mut self, log: &mut Log) -> bool {
+        match self.places {
+            Some(places) if Log::IS_KEPT => self.publish_logged(places, log),
+            _ => self.show(),
+        }
+    }
+
+    /// Marks are made when what they are about was written, and seen by the driver before or after, as it comes.
+    #[cold]
+    fn publish_logged(&mut self, places: Places, log: &mut impl Written) -> bool {
+        let mut note = |part: u64, (at, len): (usize, usize)| log.note(part + at as u64, len as u64);
+        let wished = std::mem::take(&mut self.wished);
+        match &self.kind {
+            Kind::Split(ring, _) => {
+                let (unshown, wish) = (ring.unshown(), ring.wish());
+                let wanted = self.show();
+                unshown.into_iter().chain(wished.then_some(wish)).for_each(|run| note(places.device, run));
+                wanted
+            }
+            Kind::Packed(ring, _) => {
+                let unshown = ring.unshown();
+                let wanted = self.show();
+                unshown.into_iter().for_each(|run| note(places.descriptors, run));
+                if wished {
+                    note(places.device, (0, 4));
+                }
+                wanted
+            }
+        }
+    }
+
+    #[inline]
+    fn show(&mut self) -> bool {
         match &mut self.kind {
             Kind::Split(ring, None) => ring.publish(),
             Kind::Packed(ring, None) => ring.publish(),
@@ -229,6 +271,7 @@ impl Ring {
     ///
     /// [`Corrupt`]
     pub fn wait(&mut self) -> Result<bool, Corrupt> {
+        self.wished = true;
         let ready = match &mut self.kind {
             Kind::Split(ring, _) => ring.wait()?,
             Kind::Packed(ring, _) => ring.wait(),
@@ -239,10 +282,10 @@ impl Ring {
     /// Tells the driver that we look by ourselves.
     #[inline]
     pub fn be_silent(&mut self) {
-        match &mut self.kind {
+        self.wished |= match &mut self.kind {
             Kind::Split(ring, _) => ring.be_silent(),
             Kind::Packed(ring, _) => ring.be_silent(),
-        }
+        };
     }
 }
 

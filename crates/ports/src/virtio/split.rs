@@ -166,13 +166,29 @@ impl Split {
         Ok(self.available()? > 0)
     }
 
-    /// Tells the driver that we look by ourselves.
+    /// Tells the driver that we look by ourselves. Whether it had to be told.
     #[inline]
-    pub fn be_silent(&mut self) {
+    pub fn be_silent(&mut self) -> bool {
         // With EVENT_IDX the wish is for one entry, and lies behind us once that is taken.
-        if std::mem::take(&mut self.wanted) && !self.events {
+        let tells = std::mem::take(&mut self.wanted) && !self.events;
+        if tells {
             self.parts.device.u16(0).store(SILENT, Relaxed);
         }
+        tells
+    }
+
+    /// What of the used ring was written, and is not shown yet: place and length of each run of bytes.
+    pub fn unshown(&self) -> [(usize, usize); 3] {
+        let count = usize::from(self.used.wrapping_sub(self.told));
+        let first = usize::from(self.told & self.mask);
+        let before_end = count.min(usize::from(self.size()) - first);
+        let behind = if count > 0 { 2 } else { 0 };
+        [(2, behind), (ENTRIES + 8 * first, 8 * before_end), (ENTRIES, 8 * (count - before_end))]
+    }
+
+    /// Where in the used ring it says what we want to be told of, and how long that is.
+    pub fn wish(&self) -> (usize, usize) {
+        (if self.events { ENTRIES + 8 * usize::from(self.size()) } else { 0 }, 2)
     }
 
     /// Where the available ring's entries end: there lies the used event.

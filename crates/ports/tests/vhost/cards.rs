@@ -21,7 +21,7 @@ pub const BUFFER: usize = 2048;
 
 /// A guest's ends: what it receives by, and what it transmits by.
 pub struct Guest {
-    receive: Driver,
+    pub receive: Driver,
     pub transmit: Driver,
     // After those who use its memory.
     pub front: FrontEnd,
@@ -65,7 +65,7 @@ pub fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -
     })
 }
 
-fn plugged() -> (Backend<Device>, Guest) {
+pub fn plugged() -> (Backend<Device>, Guest) {
     let (ours, theirs) = socketpair();
     let mut backend = Backend::new(Offer::net(1), Device::new(1, RING.into()));
     backend.connect(ours);
@@ -97,7 +97,7 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
             sender.transmit.give(number, Some(frame.len() as u32));
         }
         sender.transmit.publish();
-        let (device, _) = a.session_mut().parts();
+        let (device, shared) = a.session_mut().parts();
         let mut slots = Vec::new();
         device.card_mut().receive(100, |slot, _| slots.push(slot)).unwrap();
         assert_eq!(slots.len(), 100);
@@ -106,8 +106,9 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
             assert_eq!(other.card_mut().transmit(&device.card().frame(slot), &mut ()), Ok(Taken::Yes));
             device.card_mut().release(slot);
         }
-        device.publish();
-        b.session_mut().parts().0.publish();
+        device.publish(shared);
+        let (other, shared) = b.session_mut().parts();
+        other.publish(shared);
         assert_eq!(sender.transmit.collect(|_, _, _| {}), 100);
         receiver.receive.collect(|driver, number, len| {
             let mut bytes = [0; 76];

@@ -40,7 +40,7 @@ fn a_switch() {
             Err(Ended::Closed) => return,
             outcome => outcome.unwrap(),
         };
-        let (device, _) = backend.session_mut().parts();
+        let (device, shared) = backend.session_mut().parts();
         let mut taken = Vec::new();
         let arrived = |slot, frame: ports::FrameView<'_>| {
             let mut bytes = [0; 18];
@@ -54,7 +54,7 @@ fn a_switch() {
                 device.card_mut().release(slot);
             }
         }
-        device.publish();
+        device.publish(shared);
     }
 }
 

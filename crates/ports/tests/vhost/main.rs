@@ -3,6 +3,7 @@
 
 mod attacks;
 mod cards;
+mod dirty;
 mod fronts;
 mod kills;
 mod nics;

@@ -147,12 +147,12 @@ proptest! {
                 prop_assert_eq!(card.frame(slot).read(&mut copy), len);
                 card.release(slot);
             }
-            card.publish(|_| {});
+            card.publish(&mut (), |_| {});
             if taken.is_err() || outcome.is_err() {
                 break;
             }
         }
-        card.stop(0);
-        card.stop(1);
+        card.stop(0, &mut ());
+        card.stop(1, &mut ());
     }
 }

@@ -22,13 +22,13 @@ fn a_frame_stays_in_its_ring_until_it_is_released() {
         slots.push(slot);
     });
     assert_eq!((slots.len(), more), (8, Ok(true)), "all its places are taken");
-    a.card.publish(|_| {});
+    a.card.publish(&mut (), |_| {});
     assert_eq!(a.transmit.collect(|_, _, _| {}), 0);
     assert!(a.send(&[]).is_none(), "every buffer is on its way");
 
     // The third first: whoever waits does not hold up the others.
     a.card.release(slots[2]);
-    a.card.publish(|_| {});
+    a.card.publish(&mut (), |_| {});
     let mut back = Vec::new();
     a.transmit.collect(|_, number, _| back.push(number));
     assert_eq!(back, [2]);
@@ -50,7 +50,7 @@ fn a_receiver_without_buffers_is_busy_and_one_with_short_ones_is_unfit() {
     b.post();
     assert_eq!(b.card.transmit(&frame, &mut ()), Ok(Taken::Unfit));
     assert_eq!(b.card.transmit(&a.card.frame(slots[1]), &mut ()), Ok(Taken::Yes));
-    b.card.publish(|_| {});
+    b.card.publish(&mut (), |_| {});
     let came = b.collect();
     assert_eq!(came.len(), 1);
     assert_eq!(came[0][..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]);
@@ -68,7 +68,7 @@ fn a_ring_that_goes_away_has_its_buffers_back_and_its_frames_go_on() {
     let mut slots = Vec::new();
     a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
     a.card.release(slots[0]);
-    a.card.stop(1).unwrap();
+    a.card.stop(1, &mut ()).unwrap();
     assert_eq!(a.transmit.collect(|_, _, _| {}), 4);
     assert_eq!(a.card.frame(slots[3]).len(), 0);
     // Whatever becomes of the memory.
@@ -79,7 +79,7 @@ fn a_ring_that_goes_away_has_its_buffers_back_and_its_frames_go_on() {
         assert_eq!(bytes, [n; 1500]);
         a.card.release(slot);
     }
-    assert_eq!(a.card.stop(1), None);
+    assert_eq!(a.card.stop(1, &mut ()), None);
 }
 
 #[test]
@@ -148,8 +148,8 @@ proptest! {
                 }
                 held.pop_front();
             }
-            a.card.publish(|_| {});
-            b.card.publish(|_| {});
+            a.card.publish(&mut (), |_| {});
+            b.card.publish(&mut (), |_| {});
             a.transmit.collect(|_, _, _| {});
             for bytes in b.collect() {
                 if left == 0 {

@@ -69,9 +69,9 @@ impl Life {
                 let slot = self.held.swap_remove(which % self.held.len());
                 self.card.release(slot);
             }
-            Move::Publish => self.card.publish(|_| {}),
+            Move::Publish => self.card.publish(&mut (), |_| {}),
             Move::Pause => {
-                let base = self.card.stop(1).unwrap();
+                let base = self.card.stop(1, &mut ()).unwrap();
                 let ring = Ring::new(model.parts, model.size, model.events, base);
                 self.card.start(1, ring.recorded(model.record, false), AGREED);
             }
@@ -155,7 +155,7 @@ proptest! {
             inbox = killed_after(&mut left, || match next {
                 0 => {
                     let mut ring = now.close();
-                    ring.publish();
+                    ring.publish(&mut ());
                     let marked = |entry| super::is_marked(model.record, true, entry);
                     assert!(!(0..model.size).any(marked), "nothing is taken any more");
                     let ring = Ring::new(model.parts, model.size, model.events, ring.base());
@@ -166,7 +166,7 @@ proptest! {
                     let taken = now.put(&memory, &FrameView::plain(&frame), &mut ()).unwrap();
                     put += u32::from(taken == Taken::Yes);
                     if next == 3 {
-                        now.publish();
+                        now.publish(&mut ());
                     }
                     now
                 }
