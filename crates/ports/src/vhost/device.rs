@@ -161,8 +161,9 @@ impl Rings for Device {
     }
 
     fn update(&mut self, vring: Vring, shared: &Shared) {
-        let Vring { index, addresses, kick, call, features, .. } = vring;
+        let Vring { index, addresses, kick, call, enabled, features, .. } = vring;
         self.features = features;
+        self.card.enable(index, enabled);
         self.card.log_at(index, places(&addresses, &shared.memory));
         self.calls[index] = call;
         self.kicks[index] = match kick {

@@ -35,7 +35,7 @@ pub struct Vring {
     pub call: Option<Arc<OwnedFd>>,
     /// What to write to when the ring contradicts itself.
     pub error: Option<Arc<OwnedFd>>,
-    /// A ring that is not enabled gives nothing to the guest, and what it takes from it is discarded ("Ring states").
+    /// A ring that is not enabled gives nothing to the guest and takes nothing from it.
     pub enabled: bool,
     /// What was negotiated.
     pub features: Features,

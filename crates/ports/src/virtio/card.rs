@@ -34,11 +34,12 @@ pub struct Card {
     armed: bool,
 }
 
-/// A receive ring and a transmit ring.
+/// A receive ring and a transmit ring, and whether each is enabled.
 #[derive(Debug, Default)]
 struct Pair {
     receive: Option<Inbox>,
     transmit: Option<Outbox>,
+    enabled: [bool; 2],
 }
 
 /// The ring by which a guest transmits.
@@ -77,7 +78,7 @@ impl Card {
         self.memory = memory;
     }
 
-    /// From now on ring `index` runs: a receive ring if that is even, a transmit ring if it is odd.
+    /// From now on ring `index` runs, enabled: a receive ring if that is even, a transmit ring if it is odd.
     pub fn start(&mut self, index: usize, ring: Ring, agreed: Agreed) {
         // Until it is told otherwise, a guest tells of everything.
         self.armed = true;
@@ -88,6 +89,16 @@ impl Card {
             let chain = Box::new(Chain::new(ring.is_packed(), false));
             pair.transmit = Some(Outbox { ring, chain, offloads: agreed.offloads });
         }
+        self.enable(index, true);
+    }
+
+    /// Whether ring `index` is to be used, while it runs. By one that is not, nothing goes to the guest, and what the guest
+    /// makes available there stays until it is.
+    ///
+    /// vhost-user would have the latter discarded ("Ring states"). That would be a loss, so we do as DPDK's back-end, which
+    /// leaves such a ring alone; guests use those rings that they have enabled, so it is no matter of theirs.
+    pub fn enable(&mut self, index: usize, enabled: bool) {
+        self.pairs[index / 2].enabled[index % 2] = enabled;
     }
 
     /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
@@ -132,7 +143,9 @@ impl Card {
         for _ in 0..self.pairs.len() {
             let number = self.turn;
             self.turn = if number + 1 == self.pairs.len() { 0 } else { number + 1 };
-            let Some(Outbox { ring, chain, offloads: has }) = &mut self.pairs[number].transmit else {
+            let Pair { transmit: Some(Outbox { ring, chain, offloads: has }), enabled: [_, true], .. } =
+                &mut self.pairs[number]
+            else {
                 continue;
             };
             offloads |= *has;
@@ -164,7 +177,8 @@ impl Card {
     /// [`Corrupt`]
     pub fn arm_ingress(&mut self) -> Result<bool, Corrupt> {
         self.armed = true;
-        let mut rings = self.pairs.iter_mut().filter_map(|pair| pair.transmit.as_mut());
+        let enabled = self.pairs.iter_mut().filter(|pair| pair.enabled[1]);
+        let mut rings = enabled.filter_map(|pair| pair.transmit.as_mut());
         rings.try_fold(false, |ready, outbox| Ok(ready | outbox.ring.wait()?))
     }
 
@@ -175,7 +189,8 @@ impl Card {
     /// [`Corrupt`]
     pub fn arm_egress(&mut self) -> Result<bool, Corrupt> {
         self.armed = true;
-        let mut rings = self.pairs.iter_mut().filter_map(|pair| pair.receive.as_mut());
+        let enabled = self.pairs.iter_mut().filter(|pair| pair.enabled[0]);
+        let mut rings = enabled.filter_map(|pair| pair.receive.as_mut());
         rings.try_fold(false, |ready, inbox| Ok(ready | inbox.arm()?))
     }
 
@@ -218,9 +233,9 @@ impl Card {
     /// [`Corrupt`]
     #[inline]
     pub fn transmit(&mut self, frame: &FrameView<'_>, log: &mut impl Written) -> Result<Taken, Corrupt> {
-        match &mut self.pairs[0].receive {
-            Some(inbox) => inbox.put(&self.memory, frame, log),
-            None => Ok(Taken::Busy),
+        match &mut self.pairs[0] {
+            Pair { receive: Some(inbox), enabled: [true, _], .. } => inbox.put(&self.memory, frame, log),
+            _ => Ok(Taken::Busy),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use ports::memory::{self, MemoryConfig};
 use ports::virtio::card::Agreed;
-use ports::{Port, Slot, Taken};
+use ports::{FrameView, Port, Slot, Taken};
 use proptest::prelude::*;
 
 use crate::guest::{Guest, plugged, with_header};
@@ -80,6 +80,26 @@ fn a_ring_that_goes_away_has_its_buffers_back_and_its_frames_go_on() {
         a.card.release(slot);
     }
     assert_eq!(a.card.stop(1, &mut ()), None);
+}
+
+#[test]
+fn a_ring_that_is_not_enabled_gives_nothing_and_loses_nothing() {
+    let mut a = plugged(4, 256, PLAIN);
+    a.post();
+    a.send(&with_header(&[1; 60])).unwrap();
+    a.card.enable(0, false);
+    a.card.enable(1, false);
+    let frame = [7; 60];
+    assert_eq!(a.card.receive(64, |_, _| panic!("nothing is taken")), Ok(false));
+    assert_eq!(a.card.arm_ingress(), Ok(false), "nothing that could be taken");
+    assert_eq!(a.card.transmit(&FrameView::plain(&frame), &mut ()), Ok(Taken::Busy));
+    a.card.enable(1, true);
+    let mut came = 0;
+    assert_eq!(a.card.receive(64, |_, _| came += 1), Ok(false));
+    assert_eq!(came, 1);
+    assert_eq!(a.card.transmit(&FrameView::plain(&frame), &mut ()), Ok(Taken::Busy));
+    a.card.enable(0, true);
+    assert_eq!(a.card.transmit(&FrameView::plain(&frame), &mut ()), Ok(Taken::Yes));
 }
 
 #[test]
