@@ -52,38 +52,36 @@ mod tests {
             moves in prop::collection::vec((0..4_u8, 1..=PIECES), 1..60),
         ) {
             let mut model = Model::new(if packed { 7 } else { 8 }, packed, events, false);
-            let places = model.places();
-            let mut written = vec![false; model.bytes().len()];
-            let mut noted = Noted(written.clone());
+            let (places, lens) = (model.places(), super::super::Parts::lens(model.size, packed));
+            let part = |at: u64, len: usize| at as usize..at as usize + len;
+            let ours = [part(places.device, lens[2]), part(places.descriptors, if packed { lens[0] } else { 0 })];
             let mut ring = model.ring();
             let mut chain = Chain::new(packed, false);
             let mut taken = Vec::new();
             ring.log_at(Some(places));
+            ring.publish(&mut Noted(vec![false; model.bytes().len()]));
             for (next, pieces) in moves {
-                model.post(pieces, 0);
+                while model.post(pieces, 0) {}
                 let before = model.bytes();
                 match next {
                     0 => {
-                        if ring.take(&model.memory(), &mut chain).unwrap() {
-                            taken.push(chain.id);
+                        for _ in 0..pieces {
+                            if ring.take(&model.memory(), &mut chain).unwrap() {
+                                taken.push(chain.id);
+                            }
                         }
                     }
                     1 => taken.drain(..).rev().for_each(|id| ring.give_back(id, 7)),
                     2 => drop(ring.wait().unwrap()),
                     _ => ring.be_silent(),
                 }
+                let mut noted = Noted(vec![false; before.len()]);
                 ring.publish(&mut noted);
                 for (at, (before, after)) in before.iter().zip(&model.bytes()).enumerate() {
-                    written[at] |= before != after;
-                    prop_assert!(!written[at] || noted.0[at], "byte {at}");
+                    prop_assert!(before == after || noted.0[at], "byte {at} was written");
+                    prop_assert!(!noted.0[at] || ours.iter().any(|part| part.contains(&at)), "byte {at} is not ours");
                 }
                 while model.collect().is_some() {}
-            }
-            let parts = [places.device as usize, places.descriptors as usize];
-            let lens = super::super::Parts::lens(model.size, packed);
-            let ours = [parts[0]..parts[0] + lens[2], parts[1]..parts[1] + if packed { lens[0] } else { 0 }];
-            for at in (0..noted.0.len()).filter(|&at| noted.0[at]) {
-                prop_assert!(ours.iter().any(|part| part.contains(&at)), "byte {at}");
             }
         }
     }
