@@ -89,7 +89,7 @@ impl Layout {
 
     /// As [`of`](Self::of), of a frame of `len` bytes of which only the first are at hand: all its headers.
     #[inline]
-    pub(crate) fn of_head(head: &[u8], len: usize) -> Option<Self> {
+    pub fn of_head(head: &[u8], len: usize) -> Option<Self> {
         let (ethertype, network) = ethernet::payload(head)?;
         let packet = head.get(network..)?;
         let len = len.checked_sub(network)?;

@@ -13,6 +13,7 @@
 
 use super::Corrupt;
 use super::chain::Chain;
+use super::flow;
 use super::held::HeldFrames;
 use super::inbox::Inbox;
 use super::log::{Places, Written};
@@ -28,6 +29,8 @@ pub struct Card {
     pairs: Vec<Pair>,
     /// From which pair's transmit ring frames are taken next.
     turn: usize,
+    /// The pairs by whose receive rings frames can go to the guest.
+    receivers: Vec<u8>,
     /// Frames that were just held and not opened yet.
     fresh: Vec<u32>,
     /// The guest was asked to tell of what it makes available.
@@ -68,6 +71,7 @@ impl Card {
             held: HeldFrames::new(frames),
             pairs: (0..pairs).map(|_| Pair::default()).collect(),
             turn: 0,
+            receivers: Vec::with_capacity(pairs.into()),
             fresh: Vec::with_capacity(64),
             armed: false,
         }
@@ -99,13 +103,23 @@ impl Card {
     /// leaves such a ring alone; guests use those rings that they have enabled, so it is no matter of theirs.
     pub fn enable(&mut self, index: usize, enabled: bool) {
         self.pairs[index / 2].enabled[index % 2] = enabled;
+        self.find_receivers();
+    }
+
+    fn find_receivers(&mut self) {
+        let receives = |pair: &Pair| pair.receive.is_some() && pair.enabled[0];
+        self.receivers.clear();
+        self.receivers
+            .extend((0..).zip(&self.pairs).filter(|(_, pair)| receives(pair)).map(|(number, _)| number));
     }
 
     /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
     pub fn stop(&mut self, index: usize, log: &mut impl Written) -> Option<Base> {
         let pair = &mut self.pairs[index / 2];
         let mut ring = if index.is_multiple_of(2) {
-            pair.receive.take()?.close()
+            let ring = pair.receive.take()?.close();
+            self.find_receivers();
+            ring
         } else {
             let mut ring = pair.transmit.take()?.ring;
             self.held.keep(index as u8, |id| ring.give_back(id, 0));
@@ -113,6 +127,14 @@ impl Card {
         };
         ring.publish(log);
         Some(ring.base())
+    }
+
+    /// Before all rings stop for good: what is held is not given back, so that whoever comes after us, and finds it recorded,
+    /// takes it again. It can be looked at until it is released.
+    pub fn leave(&mut self) {
+        for pair in 0..self.pairs.len() {
+            self.held.keep(2 * pair as u8 + 1, |_| ());
+        }
     }
 
     /// Where to log what is written to ring `index` itself, if it runs and anybody does.
@@ -226,17 +248,25 @@ impl Card {
         }
     }
 
-    /// Hands a frame to the guest: one copy.
+    /// Hands a frame to the guest: one copy. Of several receive rings that are enabled, a flow has one, as long as they
+    /// are the same.
+    ///
+    /// `Busy` says that this frame's ring is full. Whoever asks offers it again before the next one of its queue, so that
+    /// frames for other rings wait behind it until the guest has emptied this one: rings are for the guest's processors, and
+    /// do not have queues of their own in the switch.
     ///
     /// # Errors
     ///
     /// [`Corrupt`]
     #[inline]
     pub fn transmit(&mut self, frame: &FrameView<'_>, log: &mut impl Written) -> Result<Taken, Corrupt> {
-        match &mut self.pairs[0] {
-            Pair { receive: Some(inbox), enabled: [true, _], .. } => inbox.put(&self.memory, frame, log),
-            _ => Ok(Taken::Busy),
-        }
+        let pair = match self.receivers[..] {
+            [] => return Ok(Taken::Busy),
+            [only] => only,
+            ref several => several[flow::place(flow::hash(frame), several.len())],
+        };
+        let inbox = self.pairs[usize::from(pair)].receive.as_mut().expect("who receives has a ring");
+        inbox.put(&self.memory, frame, log)
     }
 
     /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be interrupted.

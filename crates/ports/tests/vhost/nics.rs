@@ -25,15 +25,15 @@ fn plugged() -> (Backend<Device>, Nic) {
 
 /// Carries what there is from one card to the other. Returns how many frames.
 fn carry(from: &mut Backend<Device>, to: &mut Backend<Device>) -> usize {
-    let (from, to) = (from.session_mut().parts().0, to.session_mut().parts().0);
+    let ((from, its), (to, others)) = (from.session_mut().parts(), to.session_mut().parts());
     let mut slots = Vec::new();
     from.card_mut().receive(64, |slot, _| slots.push(slot)).unwrap();
     for slot in &slots {
-        assert_eq!(to.card_mut().transmit(&from.card().frame(*slot), &mut ()), Ok(Taken::Yes));
+        assert_eq!(to.transmit(&from.card().frame(*slot), others), Ok(Taken::Yes));
         from.card_mut().release(*slot);
     }
-    from.publish();
-    to.publish();
+    from.publish(its);
+    to.publish(others);
     slots.len()
 }
 

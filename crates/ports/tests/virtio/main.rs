@@ -3,3 +3,4 @@
 mod guest;
 mod hostile;
 mod laws;
+mod pairs;
