@@ -5,7 +5,7 @@
 
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, ethernet, ipv4, ipv6, pfc, segments, tcp, udp, vxlan};
+use wire::{Layout, Offload, ethernet, ipv4, ipv6, pfc, room, segments, tcp, udp, vxlan};
 use zerocopy::IntoBytes;
 
 /// Reads `bytes` as every header there is.
@@ -31,6 +31,12 @@ pub fn parse(bytes: &[u8]) {
     assert!(tcp::options::parse(bytes).count() <= bytes.len());
     if let Some(pause) = pfc::Frame::parse(bytes) {
         assert_eq!(pause.header.ethertype.get(), ethernet::ethertype::MAC_CONTROL);
+    }
+    if let Ok(message) = room::Message::parse(bytes) {
+        assert!(peek.is_some_and(|peek| room::may_be(peek.destination)));
+        let told: usize = message.groups().map(|group| 4 + 44 * group.sockets().len()).sum();
+        let asked = 8 * message.wants().count();
+        assert!(60 + told + asked <= bytes.len() && (told == 0 || asked == 0));
     }
     if let Some((header, frame)) = vxlan::Header::parse(bytes) {
         assert_eq!(vxlan::Header::LEN + frame.len(), bytes.len());

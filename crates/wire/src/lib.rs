@@ -3,7 +3,7 @@
 //! ```text
 //! ┌──────────┬───────┬───────────┬──────────────┬──────────┐
 //! │ ethernet │ (tag) │ ipv4 ipv6 │ tcp udp      │ payload  │      Layout says where each begins
-//! └──────────┴───────┴───────────┴──────────────┴──────────┘      pfc is MAC control; vxlan lies behind udp
+//! └──────────┴───────┴───────────┴──────────────┴──────────┘      pfc is MAC control, room our own; vxlan lies behind udp
 //!   peek reads this ▲               ▲
 //!                                   └ Offload says what is still to be done here: sums, segments
 //! ```
@@ -29,6 +29,7 @@ pub mod ipv6;
 mod offload;
 pub mod pfc;
 pub mod rarp;
+pub mod room;
 mod segment;
 pub mod tcp;
 pub mod udp;
