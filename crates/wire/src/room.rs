@@ -139,7 +139,7 @@ pub struct Socket {
 pub struct Want {
     /// Which port's sockets.
     pub port: u16,
-    /// Tell again once each of them has so many bytes free, or is empty; 0: that does not matter.
+    /// Tell again whenever one of them that has less has so many bytes free, or is empty; 0: there is no need to.
     pub bytes: u32,
 }
 

@@ -19,7 +19,6 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 use std::time::{Duration, Instant};
 
-use super::kernel::SLOTS;
 use super::sockets::Mixer;
 
 /// How long a place waits for the last fragment: much less than a held flow waits for its socket, and enough for
@@ -31,9 +30,6 @@ const REASSEMBLY: Duration = Duration::from_secs(30);
 
 /// How many of the latest datagrams are remembered; each takes some 150 bytes.
 const MOST: usize = 8192;
-
-/// How many places there are for sockets without a slot. Those that share one wait for each other.
-const NOBODYS: usize = 4096;
 
 /// Which datagram a fragment is of (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -63,7 +59,7 @@ struct Place {
 #[derive(Debug)]
 struct Aside {
     places: usize,
-    /// Bytes, by slot; behind the slots, for sockets without one.
+    /// Bytes, by slot.
     bytes: Vec<u32>,
 }
 
@@ -80,12 +76,13 @@ pub struct Fragments {
 }
 
 impl Fragments {
-    pub fn new() -> Self {
+    /// For so many slots.
+    pub fn new(slots: usize) -> Self {
         Self {
             underway: HashMap::default(),
             latest: VecDeque::new(),
             serial: 0,
-            aside: Aside { places: 0, bytes: vec![0; SLOTS + NOBODYS] },
+            aside: Aside { places: 0, bytes: vec![0; slots] },
             lapsed: HashMap::default(),
         }
     }
@@ -131,11 +128,11 @@ impl Fragments {
         }
     }
 
-    /// A last fragment has gone: the datagram is queued.
-    pub fn end(&mut self, whole: Whole) {
-        if let Some(ended) = self.underway.remove(&whole) {
-            self.aside.free(ended.place);
-        }
+    /// A last fragment has gone: the datagram is queued. Its slot, and the bytes that were set aside there until now.
+    pub fn end(&mut self, whole: Whole) -> Option<(u32, u32)> {
+        let place = self.underway.remove(&whole)?.place?;
+        self.aside.free(Some(place));
+        Some((place.slot, place.bytes))
     }
 
     /// Bytes set aside at a socket.
@@ -157,11 +154,6 @@ impl Fragments {
             late.is_none()
         });
     }
-}
-
-/// In place of a slot's number for a flow whose socket has none.
-pub fn nobodys(flow: u64) -> u32 {
-    (SLOTS + flow as usize % NOBODYS) as u32
 }
 
 impl Aside {
@@ -190,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_place_is_set_aside_from_the_first_fragment_to_the_last() {
-        let (mut fragments, now) = (Fragments::new(), Instant::now());
+        let (mut fragments, now) = (Fragments::new(8), Instant::now());
         fragments.note(whole(1));
         assert_eq!((fragments.find(whole(1)), fragments.find(whole(2))), (Some((1, false)), None));
         assert_eq!(fragments.set_aside(5), 0, "nothing has gone yet");
@@ -199,13 +191,13 @@ mod tests {
         fragments.note(whole(2));
         fragments.begin(now, whole(2), 5, 4000);
         assert_eq!((fragments.set_aside(5), fragments.set_aside(6)), (7000, 0));
-        fragments.end(whole(1));
+        assert_eq!(fragments.end(whole(1)), Some((5, 3000)));
         assert_eq!(fragments.set_aside(5), 4000);
     }
 
     #[test]
     fn a_place_that_is_not_used_in_time_lapses_and_its_source_gets_no_other_for_a_while() {
-        let (mut fragments, now) = (Fragments::new(), Instant::now());
+        let (mut fragments, now) = (Fragments::new(8), Instant::now());
         fragments.note(whole(1));
         fragments.begin(now, whole(1), 5, 3000);
         fragments.expire(now + PATIENCE / 2);
@@ -219,7 +211,7 @@ mod tests {
 
     #[test]
     fn the_oldest_makes_room_for_the_next() {
-        let mut fragments = Fragments::new();
+        let mut fragments = Fragments::new(8);
         (0..=MOST as u32).for_each(|identification| fragments.note(whole(identification)));
         assert_eq!((fragments.find(whole(0)), fragments.find(whole(1))), (None, Some((2, false))));
     }

@@ -39,8 +39,11 @@
 //!   is bound to any address and full.
 
 mod fragments;
+mod guest;
 mod kernel;
+mod question;
 mod sockets;
+mod teller;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -53,14 +56,15 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use wire::ip::Part;
-use wire::udp::Packet;
-
 use crate::FrameView;
 use crate::netns::Namespace;
-use fragments::{Fragments, Whole};
-use kernel::{Kernel, Slot};
-use sockets::{Datagram, Mixer, Sockets, is_v4};
+use fragments::Fragments;
+use kernel::{Kernel, SLOTS, Slot};
+use question::{Passing, Question};
+use sockets::{Sockets, tightest};
+
+pub use guest::GuestGate;
+pub use teller::{Heard, Teller, Watched};
 
 /// Says of each datagram whether its socket has room.
 ///
@@ -83,6 +87,9 @@ pub struct UdpGate {
     /// Looks at full sockets.
     surveyor: Option<JoinHandle<()>>,
 }
+
+/// How many places there are for fragments to sockets without a slot. Those that share one wait for each other.
+const NOBODYS: usize = 4096;
 
 /// How often the gate looks at what time has changed.
 const ROUND: Duration = Duration::from_secs(1);
@@ -193,9 +200,9 @@ impl UdpGate {
         Ok(Self {
             kernel: Kernel::load()?,
             sockets: Sockets::new(),
-            fragments: Fragments::new(),
+            fragments: Fragments::new(SLOTS + NOBODYS),
             full: Vec::new(),
-            asked: vec![0; kernel::SLOTS],
+            asked: vec![0; SLOTS],
             round: 1,
             last: None,
             round_at: Instant::now(),
@@ -234,60 +241,31 @@ impl UdpGate {
     /// Whether a frame may go to the namespace with this inode number now.
     #[inline]
     pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
-        self.last = None;
         let namespace = short(namespace);
-        let mut scratch;
-        let head = if frame.rest.is_none() {
-            frame.bytes
-        } else {
-            scratch = [0; HEADERS];
-            frame.first(&mut scratch)
+        let question = match Question::read(namespace, frame, &self.fragments, charge) {
+            Ok(question) => question,
+            Err((verdict, passing)) => {
+                self.last = passing;
+                return verdict;
+            }
         };
-        let Some(packet) = Packet::parse_head(head, frame.len(), frame.offload()) else {
-            return Verdict::Free;
-        };
-        let (source, destination) = (packet.source.to_bits(), packet.destination.to_bits());
-        let whole_of =
-            |part: Part| Whole { namespace, source, destination, identification: part.identification };
-        let whole = packet.part.map(whole_of);
-        let Some(datagram) = packet.datagram else {
-            self.last = whole.zip(packet.part).map(|(whole, part)| Passing::Later { whole, last: part.last });
-            return match whole.and_then(|whole| self.fragments.find(whole)) {
-                None => Verdict::Free,
-                Some((number, true)) => Verdict::Go(FlowKey(number)),
-                Some((number, false)) => Verdict::Hold(FlowKey(number)),
-            };
-        };
-        let mut need = need(&datagram);
-        let datagram = Datagram {
-            namespace,
-            source,
-            destination,
-            source_port: datagram.source_port,
-            destination_port: datagram.destination_port,
-            to_all: is_to_all(head, destination),
-        };
-        let begins = whole.is_some_and(|whole| self.fragments.may_begin(whole));
-        if whole.is_some() && !begins {
-            need = 1; // No room but some, so that the bell can ring for it.
-        }
         self.sockets.follow(&self.kernel);
-        let tightest = self.tightest(&datagram, need);
-        let flow = flow_key(&datagram, tightest.is_some_and(|tightest| tightest.connected));
-        let slot = tightest.map_or_else(|| fragments::nobodys(flow.0), |tightest| tightest.slot);
-        if let Some(whole) = whole {
-            self.fragments.note(whole);
-            self.last = Some(Passing::First { whole, slot, bytes: need });
-        }
+        let (kernel, fragments) = (&self.kernel, &self.fragments);
+        let has_room = |slot| has_room(kernel.slot(slot), fragments.set_aside(slot), question.need);
+        let candidates = self.sockets.candidates(&question.datagram);
+        let tightest = tightest(question.datagram.to_all, candidates, has_room);
+        let flow = question.flow(tightest.is_some_and(|tightest| tightest.connected));
+        let slot = tightest.map_or_else(|| nobodys(flow), |tightest| tightest.socket);
+        self.last = question.passing(&mut self.fragments, slot);
         match tightest {
             Some(tightest) if !tightest.has_room => {
                 if std::mem::replace(&mut self.asked[slot as usize], self.round) == 0 {
-                    self.full.push((slot, need));
+                    self.full.push((slot, question.need));
                 }
                 Verdict::Hold(flow)
             }
             // A socket that is not known is empty, but several fragmented datagrams may be too many for it.
-            None if begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
+            None if question.begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
             _ => Verdict::Go(flow),
         }
     }
@@ -296,12 +274,11 @@ impl UdpGate {
     #[inline]
     pub fn passed(&mut self) {
         match self.last.take() {
-            None => {}
+            None | Some(Passing::Whole { .. } | Passing::Later { last: false, .. }) => {}
             Some(Passing::First { whole, slot, bytes }) => {
                 self.fragments.begin(Instant::now(), whole, slot, bytes);
             }
-            Some(Passing::Later { whole, last: true }) => self.fragments.end(whole),
-            Some(Passing::Later { .. }) => {}
+            Some(Passing::Later { whole, last: true }) => drop(self.fragments.end(whole)),
         }
     }
 
@@ -412,28 +389,6 @@ impl UdpGate {
     pub fn share(&self, namespace: u64) -> Option<Share> {
         self.kernel.share(short(namespace))
     }
-
-    /// Of the sockets that may get a datagram, the first without room, or else one of them.
-    #[inline]
-    fn tightest(&self, datagram: &Datagram, need: u32) -> Option<Tightest> {
-        let mut best = None;
-        let mut tightest: Option<Tightest> = None;
-        for (slot, fit) in self.sockets.candidates(datagram) {
-            if !datagram.to_all {
-                if best > Some(fit) {
-                    continue;
-                }
-                if best < Some(fit) {
-                    (best, tightest) = (Some(fit), None);
-                }
-            }
-            if tightest.is_none_or(|tightest| tightest.has_room) {
-                let has_room = has_room(self.kernel.slot(slot), self.fragments.set_aside(slot), need);
-                tightest = Some(Tightest { slot, connected: fit.connected && !datagram.to_all, has_room });
-            }
-        }
-        tightest
-    }
 }
 
 /// The bell: readable when a socket that was full at [`UdpGate::arm`] has room.
@@ -451,26 +406,6 @@ impl fmt::Debug for UdpGate {
             .field("full", &self.full)
             .finish_non_exhaustive()
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Tightest {
-    slot: u32,
-    connected: bool,
-    has_room: bool,
-}
-
-/// A fragment between its verdict and its transmission.
-#[derive(Clone, Copy, Debug)]
-enum Passing {
-    First { whole: Whole, slot: u32, bytes: u32 },
-    Later { whole: Whole, last: bool },
-}
-
-/// How many bytes of a socket's buffer a datagram may take: what the kernel calls truesize. Each of its pieces is charged.
-#[inline]
-fn need(datagram: &wire::udp::Datagram) -> u32 {
-    u32::try_from(datagram.pieces * charge(datagram.piece_len)).unwrap_or(u32::MAX)
 }
 
 /// What the kernel charges for a frame of `len` bytes, at most.
@@ -492,29 +427,9 @@ fn has_room(slot: &Slot, set_aside: u32, need: u32) -> bool {
     taken == 0 || taken + u64::from(need) <= u64::from(limit)
 }
 
-/// Whether a frame has a group address in either layer: bit 0 of a MAC address, 224.0.0.0/4, ff00::/8.
-#[inline]
-fn is_to_all(frame: &[u8], destination: u128) -> bool {
-    let multicast =
-        if is_v4(destination) { destination as u32 >> 28 == 0xe } else { destination >> 120 == 0xff };
-    frame[0] & 1 != 0 || multicast
-}
-
-/// As many bytes as a frame's headers take, up to UDP's: Ethernet with a tag, IPv6 with extensions.
-const HEADERS: usize = 256;
-
-#[inline]
-fn flow_key(datagram: &Datagram, connected: bool) -> FlowKey {
-    let mut mixer = Mixer::default();
-    mixer.add(u64::from(datagram.namespace) << 16 | u64::from(datagram.destination_port));
-    mixer.add(datagram.destination as u64);
-    mixer.add((datagram.destination >> 64) as u64);
-    if connected {
-        mixer.add(u64::from(datagram.source_port));
-        mixer.add(datagram.source as u64);
-        mixer.add((datagram.source >> 64) as u64);
-    }
-    FlowKey(std::hash::Hasher::finish(&mixer))
+/// In place of a slot's number for a flow whose socket has none.
+fn nobodys(flow: FlowKey) -> u32 {
+    (SLOTS + flow.0 as usize % NOBODYS) as u32
 }
 
 /// Namespaces have inode numbers of 32 bits (`ns_common.inum`).

@@ -38,6 +38,41 @@ pub struct Fit {
     native: bool,
 }
 
+/// Of the sockets that may get a datagram, the one that decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Tightest<S> {
+    pub socket: S,
+    /// It hears one sender only.
+    pub connected: bool,
+    pub has_room: bool,
+}
+
+/// Of the sockets that may get a datagram, the first without room, or else one of them.
+#[inline]
+pub fn tightest<S: Copy>(
+    to_all: bool,
+    candidates: impl Iterator<Item = (S, Fit)>,
+    has_room: impl Fn(S) -> bool,
+) -> Option<Tightest<S>> {
+    let mut best = None;
+    let mut tightest: Option<Tightest<S>> = None;
+    for (socket, fit) in candidates {
+        if !to_all {
+            if best > Some(fit) {
+                continue;
+            }
+            if best < Some(fit) {
+                (best, tightest) = (Some(fit), None);
+            }
+        }
+        if tightest.is_none_or(|tightest| tightest.has_room) {
+            let connected = fit.connected && !to_all;
+            tightest = Some(Tightest { socket, connected, has_room: has_room(socket) });
+        }
+    }
+    tightest
+}
+
 /// What is known of one slot.
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -136,7 +171,7 @@ impl Sockets {
 
 /// How well a socket on a datagram's port fits it; `None`: it cannot have it.
 #[inline]
-fn fit(name: &Name, datagram: &Datagram) -> Option<Fit> {
+pub fn fit(name: &Name, datagram: &Datagram) -> Option<Fit> {
     /// The loopback device's index in every namespace: what we deliver never comes from there.
     const LOOPBACK: u32 = 1;
     let v4 = is_v4(datagram.destination);

@@ -1,0 +1,139 @@
+//! The guest's side of `wire::room`: hears what is asked, and tells it.
+
+use units::Mac;
+use wire::room::{Common, Draft, Kind, Message, Socket, Unreadable, Want};
+
+/// Keeps a conversation with the switch. It is shown the sockets and hands out frames; how both come and go is for its
+/// owner to know.
+#[derive(Debug)]
+pub struct Teller {
+    mac: Mac,
+    session: u64,
+    page: u32,
+    number: u64,
+    heard: u64,
+    /// What was heard was not answered.
+    owes: bool,
+    asked: Vec<Asked>,
+}
+
+/// A port that was asked about.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    want: Want,
+    /// How many of its sockets lacked the room that is wanted when they were told of; `None`: they are to be told of.
+    lacking: Option<usize>,
+}
+
+/// A UDP socket and its port.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Watched {
+    /// The port that it is bound to.
+    pub port: u16,
+    /// The rest.
+    pub socket: Socket,
+}
+
+/// What a frame was.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Heard {
+    /// Nothing for us.
+    Nothing,
+    /// The switch asks: look at the sockets and [tell](Teller::tell).
+    Asked,
+    /// The switch speaks another version of the protocol.
+    Version(u8),
+}
+
+impl Teller {
+    /// A program on the interface with this address, whose `session` no other has, on a machine with pages of so many
+    /// bytes.
+    pub fn new(mac: Mac, session: u64, page: u32) -> Self {
+        Self { mac, session, page, number: 0, heard: 0, owes: false, asked: Vec::new() }
+    }
+
+    /// Says that we are there.
+    pub fn hello(&mut self, lost: u32) -> Draft {
+        self.draft(Kind::Hello, lost)
+    }
+
+    /// Says that we go.
+    pub fn bye(&mut self) -> Draft {
+        self.draft(Kind::Bye, 0)
+    }
+
+    /// Takes in a frame.
+    pub fn hear(&mut self, frame: &[u8]) -> Heard {
+        let message = match Message::parse(frame) {
+            Ok(message) => message,
+            Err(Unreadable::Version(version)) => return Heard::Version(version),
+            Err(Unreadable::Foreign | Unreadable::Malformed) => return Heard::Nothing,
+        };
+        let Common { kind, session, number, .. } = message.common;
+        if kind != Kind::Ask || session != self.session || number <= self.heard {
+            return Heard::Nothing;
+        }
+        (self.heard, self.owes) = (number, true);
+        for want in message.wants() {
+            self.asked.retain(|asked| asked.want.port != want.port);
+            self.asked.push(Asked { want, lacking: None });
+        }
+        Heard::Asked
+    }
+
+    /// Whether the switch has answered yet.
+    pub fn is_heard(&self) -> bool {
+        self.heard > 0
+    }
+
+    /// Who waits for room, and for how much.
+    pub fn awaited(&self) -> impl Iterator<Item = Want> {
+        self.asked.iter().filter(|asked| asked.lacking.is_some()).map(|asked| asked.want)
+    }
+
+    /// Tells what was asked, and where there is more room now than when it was told. The sockets are all that there are, in
+    /// the order of their ports, as they were found after the last frame was [heard](Self::hear); `lost` is how many
+    /// datagrams found no room, ever.
+    pub fn tell(&mut self, sockets: &[Watched], lost: u32, mut say: impl FnMut(&[u8])) {
+        let mut asked = std::mem::take(&mut self.asked);
+        // Even if no port was asked about: that the Ask was heard is worth an answer.
+        let mut draft = std::mem::take(&mut self.owes).then(|| self.draft(Kind::Tell, lost));
+        let mut group = Vec::new();
+        asked.retain_mut(|asked| {
+            let Want { port, bytes } = asked.want;
+            let first = sockets.partition_point(|watched| watched.port < port);
+            group.clear();
+            let here = sockets[first..].iter().take_while(|watched| watched.port == port);
+            group.extend(here.map(|watched| watched.socket));
+            let lacking = group.iter().filter(|socket| lacks(socket, bytes)).count();
+            let is_news = asked.lacking.is_none_or(|before| lacking < before);
+            asked.lacking = Some(lacking);
+            if is_news {
+                let has_room = |draft: &mut Draft| draft.tell(port, lacking > 0, &group);
+                if !draft.as_mut().is_some_and(has_room) {
+                    let mut next = self.draft(Kind::Tell, lost);
+                    assert!(has_room(&mut next), "a message has room for a port");
+                    if let Some(full) = draft.replace(next) {
+                        say(full.frame());
+                    }
+                }
+            }
+            lacking > 0
+        });
+        if let Some(draft) = draft {
+            say(draft.frame());
+        }
+        self.asked = asked;
+    }
+
+    fn draft(&mut self, kind: Kind, lost: u32) -> Draft {
+        self.number += 1;
+        let Self { session, number, heard, page, .. } = *self;
+        Draft::new(self.mac, &Common { kind, session, number, heard, page, lost })
+    }
+}
+
+/// Whether a socket has less than so many bytes free. An empty one takes anything.
+fn lacks(socket: &Socket, bytes: u32) -> bool {
+    bytes > 0 && socket.occupied > 0 && socket.limit.saturating_sub(socket.occupied) < bytes
+}
