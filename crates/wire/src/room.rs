@@ -196,6 +196,13 @@ pub fn may_be(destination: Mac) -> bool {
     destination == DESTINATION
 }
 
+/// Whether a frame is one of these, of whatever version and however broken. Its first 18 bytes say so.
+pub fn is_ours(frame: &[u8]) -> bool {
+    ethernet::Header::parse(frame).is_some_and(|(ethernet, rest)| {
+        may_be(Mac(ethernet.destination)) && ethernet.ethertype.get() == ETHERTYPE && rest.starts_with(&MAGIC)
+    })
+}
+
 impl<'a> Message<'a> {
     /// Reads a frame.
     ///
@@ -203,17 +210,14 @@ impl<'a> Message<'a> {
     ///
     /// [`Unreadable`]
     pub fn parse(frame: &'a [u8]) -> Result<Self, Unreadable> {
-        let (ethernet, rest) = ethernet::Header::parse(frame).ok_or(Unreadable::Foreign)?;
-        let ours = may_be(Mac(ethernet.destination)) && ethernet.ethertype.get() == ETHERTYPE;
-        if !ours || !rest.starts_with(&MAGIC) {
+        if !is_ours(frame) {
             return Err(Unreadable::Foreign);
         }
-        match rest.get(MAGIC.len()) {
-            Some(&VERSION) => {}
-            Some(version) => return Err(Unreadable::Version(*version)),
-            None => return Err(Unreadable::Malformed),
+        match frame.get(ethernet::Header::LEN + MAGIC.len()) {
+            Some(&VERSION) => Self::parse_ours(frame).ok_or(Unreadable::Malformed),
+            Some(version) => Err(Unreadable::Version(*version)),
+            None => Err(Unreadable::Malformed),
         }
-        Self::parse_ours(frame).ok_or(Unreadable::Malformed)
     }
 
     fn parse_ours(frame: &'a [u8]) -> Option<Self> {

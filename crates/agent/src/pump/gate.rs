@@ -1,23 +1,44 @@
-//! The UDP gate of this host, by port.
+//! The UDP gates of this host, by port: one for all namespaces, whose sockets we see ourselves, and one for each guest
+//! that tells of its own.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time;
 
 use lossless::{Flow, PortId};
 use model::GateStatus;
 use ports::FrameView;
 use ports::netns::Namespace;
-use ports::udp::{self, UdpGate};
+use ports::udp::{self, GuestGate, UdpGate};
 use units::{Instant, Span};
 
 use super::plane::{Gate, Verdict};
 
-/// Holds UDP flows whose socket is full, where the kernel lets us see that; lets everything go where it does not.
+/// Holds UDP flows whose socket is full, where the kernel lets us see that or a guest says so; lets everything go where
+/// they do not.
 #[derive(Debug)]
 pub(super) struct HostGate {
     /// The gate, or why there is none.
     gate: Result<UdpGate, String>,
     /// The namespace behind each port, by the port's number; `None` where it is not watched.
     namespaces: Vec<Option<u64>>,
+    /// By port number: the gate before each guest that has spoken.
+    guests: Vec<Option<Box<Guest>>>,
+    /// Which gate the last frame passes.
+    asked: Asked,
+}
+
+/// A guest that tells of its sockets, or has told.
+#[derive(Debug)]
+struct Guest {
+    port: PortId,
+    gate: GuestGate,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Nobody,
+    Host,
+    Guest(usize),
 }
 
 impl HostGate {
@@ -31,7 +52,7 @@ impl HostGate {
             }
             None => Err("`udp_gate = false` is declared".into()),
         };
-        Self { gate, namespaces: Vec::new() }
+        Self { gate, namespaces: Vec::new(), guests: Vec::new(), asked: Asked::Nobody }
     }
 
     /// Whether there is a gate, or why not.
@@ -69,6 +90,9 @@ impl HostGate {
 
     /// Forgets a port; its namespace too, unless another port leads there.
     pub(super) fn unserve(&mut self, port: PortId) {
+        if let Some(guest) = self.guests.get_mut(port.index()) {
+            *guest = None;
+        }
         let inode = self.namespaces.get_mut(port.index()).and_then(Option::take);
         if let (Ok(gate), Some(inode)) = (self.gate.as_mut(), inode)
             && !self.namespaces.contains(&Some(inode))
@@ -79,10 +103,10 @@ impl HostGate {
 
     /// What a port's operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self, port: PortId) -> Vec<String> {
-        let namespace = self.namespaces.get(port.index()).copied().flatten();
+        let namespace = self.namespace(port);
         let share =
             self.gate.as_ref().ok().zip(namespace).and_then(|(gate, namespace)| gate.share(namespace));
-        let mut notes = Vec::new();
+        let mut notes = self.guest(port).map(GuestGate::notes).unwrap_or_default();
         let Some(udp::Share { untracked, lost, .. }) = share else { return notes };
         if untracked > 0 {
             notes.push(
@@ -101,12 +125,18 @@ impl HostGate {
         if let Ok(gate) = &mut self.gate {
             gate.tick();
         }
+        if !self.guests.is_empty() {
+            let now = time::Instant::now();
+            self.guests.iter_mut().flatten().for_each(|guest| guest.gate.tick(now));
+        }
     }
 
     /// To be called before sleeping: when to ask again although the bell does not ring. A time that has come says that
     /// some flow may go already.
     pub(super) fn arm(&mut self, now: Instant) -> Option<Instant> {
-        let wait = self.gate.as_mut().ok()?.arm()?;
+        let wait = self.gate.as_mut().ok().and_then(UdpGate::arm);
+        let guests = self.guests.iter_mut().flatten().filter_map(|guest| guest.gate.wait());
+        let wait = guests.chain(wait).min()?;
         Some(now + Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)))
     }
 
@@ -116,14 +146,35 @@ impl HostGate {
             gate.drain();
         }
     }
+
+    #[inline]
+    fn namespace(&self, port: PortId) -> Option<u64> {
+        self.namespaces.get(port.index()).copied().flatten()
+    }
+
+    fn guest(&self, port: PortId) -> Option<&GuestGate> {
+        self.guests.get(port.index())?.as_ref().map(|guest| &guest.gate)
+    }
 }
 
 impl Gate for HostGate {
     #[inline]
     fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Verdict {
-        let namespace = self.namespaces.get(port.index()).copied().flatten();
-        let (Ok(gate), Some(namespace)) = (&mut self.gate, namespace) else { return Verdict::Free };
-        match gate.verdict(namespace, frame) {
+        self.asked = Asked::Nobody;
+        let verdict = match (self.namespace(port), &mut self.gate) {
+            (Some(namespace), Ok(gate)) => {
+                self.asked = Asked::Host;
+                gate.verdict(namespace, frame)
+            }
+            _ => match self.guests.get_mut(port.index()) {
+                Some(Some(guest)) => {
+                    self.asked = Asked::Guest(port.index());
+                    guest.gate.verdict(frame)
+                }
+                _ => return Verdict::Free,
+            },
+        };
+        match verdict {
             udp::Verdict::Free => Verdict::Free,
             udp::Verdict::Go(flow) => Verdict::Go(Flow(flow.0)),
             udp::Verdict::Hold(flow) => Verdict::Hold(Flow(flow.0)),
@@ -132,8 +183,42 @@ impl Gate for HostGate {
 
     #[inline]
     fn passed(&mut self) {
-        if let Ok(gate) = &mut self.gate {
-            gate.passed();
+        match (self.asked, &mut self.gate) {
+            (Asked::Host, Ok(gate)) => gate.passed(),
+            (Asked::Guest(place), _) => {
+                if let Some(guest) = &mut self.guests[place] {
+                    guest.gate.passed();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn hear(&mut self, port: PortId, frame: &FrameView<'_>) -> bool {
+        if !wire::room::is_ours(frame.bytes) {
+            return false;
+        }
+        // What is seen need not be told, and who tells of himself is heard about himself only.
+        if self.namespace(port).is_none() {
+            let now = time::Instant::now();
+            if self.guests.len() <= port.index() {
+                self.guests.resize_with(port.index() + 1, || None);
+            }
+            let new = || Box::new(Guest { port, gate: GuestGate::new(now) });
+            let guest = self.guests[port.index()].get_or_insert_with(new);
+            guest.gate.hear(now, frame.first(&mut [0; wire::room::LONGEST]));
+        }
+        true
+    }
+
+    fn say(&mut self, mut transmit: impl FnMut(PortId, FrameView<'_>) -> bool) {
+        for Guest { port, gate } in self.guests.iter_mut().flatten().map(Box::as_mut) {
+            if let Some(words) = gate.ask()
+                && transmit(*port, FrameView::plain(words.frame()))
+            {
+                gate.asked(time::Instant::now());
+            }
         }
     }
 }

@@ -27,6 +27,14 @@ pub trait Gate {
 
     /// The frame that was asked about last has been handed over.
     fn passed(&mut self);
+
+    /// Whether a frame from behind `port` is meant for the gate itself, which then has it: nobody else gets it, and it is in
+    /// no books. Asked of frames that [may be](wire::room::may_be).
+    fn hear(&mut self, port: PortId, frame: &FrameView<'_>) -> bool;
+
+    /// Hands over what the gate itself has to say to whoever is behind a port, after all that went there before. Whoever
+    /// transmits it says whether it is done with; if not, it is said another time.
+    fn say(&mut self, transmit: impl FnMut(PortId, FrameView<'_>) -> bool);
 }
 
 /// A gate's answer.
@@ -52,6 +60,13 @@ impl Gate for Open {
 
     #[inline]
     fn passed(&mut self) {}
+
+    fn hear(&mut self, _: PortId, _: &FrameView<'_>) -> bool {
+        false
+    }
+
+    #[inline]
+    fn say(&mut self, _: impl FnMut(PortId, FrameView<'_>) -> bool) {}
 }
 
 /// A device at its port.
@@ -77,7 +92,7 @@ pub struct Plane<P, G> {
     /// Those that had no room when they were last offered a frame, or could not end their last flush.
     busy: PortSet,
     gate: G,
-    /// Refused in this visit, to be released after it.
+    /// Refused in this visit, or heard, to be released after it.
     refused: Vec<Slot>,
 }
 
@@ -216,6 +231,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
         for id in self.switch.pending().iter() {
             moved |= self.transmit(now, id);
         }
+        self.say();
         for id in self.dirty.iter() {
             self.flush(id);
         }
@@ -236,7 +252,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
     #[inline(never)]
     fn receive(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, wet, silent, dirty, refused, .. } = self;
+        let Self { switch, lines, wet, silent, dirty, gate, refused, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         silent.remove(id);
         if line.muted || line.failed.is_some() {
@@ -256,6 +272,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 refused.push(slot);
                 return;
             };
+            if wire::room::may_be(header.destination) && gate.hear(id, &view) {
+                refused.push(slot);
+                return;
+            }
             let (bytes, frames) = view.on_wire();
             match visit.offer(Arrival { frame: slot, header, bytes: bytes as u32, frames: frames as u16 }) {
                 Ok(None) => {}
@@ -348,6 +368,26 @@ impl<P: Port, G: Gate> Plane<P, G> {
             dirty.insert(id);
         }
         handed > 0
+    }
+
+    /// Transmits what the gate itself has to say.
+    fn say(&mut self) {
+        let Self { lines, dirty, busy, gate, .. } = self;
+        gate.say(|id, frame| {
+            let line = lines[id.index()].as_mut().expect("the port is attached");
+            if line.failed.is_some() {
+                return true;
+            }
+            match line.device.transmit(frame) {
+                Ok(Taken::Yes | Taken::Unfit) => dirty.insert(id),
+                Ok(Taken::Busy) => {
+                    busy.insert(id);
+                    return false;
+                }
+                Err(error) => line.failed = Some(error),
+            }
+            true
+        });
     }
 
     /// Ends a device's burst.
