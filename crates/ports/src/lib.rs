@@ -19,6 +19,7 @@ pub mod ethtool;
 pub mod memory;
 pub mod netlink;
 pub mod netns;
+pub mod packet;
 pub mod spawn;
 pub mod tap;
 pub mod tcp;

@@ -41,6 +41,7 @@ enum Command {
     // A command that is not described here is described, at more length, by its flags.
     Agent(agent::Args),
     Top(top::Args),
+    Guest(guest::Args),
     Lab(lab::Args),
     Measure(measure::Args),
     Sim(sim::Args),
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => agent::run(args),
         Command::Top(args) => top::run(args),
+        Command::Guest(args) => guest::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Measure(args) => measure::run(args),
         Command::Sim(args) => sim::run(args),

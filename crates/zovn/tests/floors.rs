@@ -22,6 +22,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("api", 4),
     ("callgrind", 4),
     ("agent", 5),
+    ("guest", 5),
     ("lab", 5),
     ("sim", 5),
     ("measure", 6),

@@ -32,7 +32,7 @@
 //! frame leaves by itself.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -41,6 +41,7 @@ use units::Rate;
 use crate::netlink::{
     Handle, Netlink, NetlinkError, POSTED, Qdisc, QdiscKind, TokenBucket, encode, set_request,
 };
+use crate::packet;
 
 /// B, the credit in bytes. A smaller one hides less in the ring, where no socket feels it; a larger one costs fewer
 /// grants of some 16 µs each. With 256 KiB, 512 KiB and 1 MiB a TCP stream ran equally fast.
@@ -184,7 +185,7 @@ impl Kick {
 
     /// For a device of the calling thread's namespace.
     pub fn new(link: u32) -> io::Result<Self> {
-        let socket = packet_socket(link)?;
+        let socket = packet::socket(link, 0)?;
         set_send_buffer(&socket, Self::SEND_BUFFER)?;
         // Destination, source and a cookie that no other frame has.
         let mut frame = [0; Self::LEN];
@@ -219,26 +220,6 @@ fn set_send_buffer(socket: &OwnedFd, bytes: i32) -> io::Result<()> {
         libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const half).cast(), len)
     };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// A socket that sends frames through one device and receives none.
-#[expect(unsafe_code, reason = "no library of ours knows packet sockets' addresses")]
-fn packet_socket(link: u32) -> io::Result<OwnedFd> {
-    // SAFETY: a plain system call; its descriptor, if it gives one, is nobody else's.
-    let socket = unsafe {
-        match libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) {
-            -1 => return Err(io::Error::last_os_error()),
-            socket => OwnedFd::from_raw_fd(socket),
-        }
-    };
-    // SAFETY: all zeros are a valid sockaddr_ll, a struct of integers.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_ifindex = link as i32;
-    let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: bind reads as many bytes as it is told of an address that lives on this frame.
-    let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
 /// The bucket, full.

@@ -38,12 +38,14 @@
 //! - A frame for another host, which the container routes on, is held if a socket on its port in the container
 //!   is bound to any address and full.
 
+mod diag;
 mod fragments;
 mod guest;
 mod kernel;
 mod question;
 mod sockets;
 mod teller;
+mod watch;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -65,6 +67,7 @@ use sockets::{Sockets, tightest};
 
 pub use guest::GuestGate;
 pub use teller::{Heard, Teller, Watched};
+pub use watch::{Watch, WatchError};
 
 /// Says of each datagram whether its socket has room.
 ///

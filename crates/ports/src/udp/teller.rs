@@ -87,7 +87,7 @@ impl Teller {
     }
 
     /// Who waits for room, and for how much.
-    pub fn awaited(&self) -> impl Iterator<Item = Want> {
+    pub fn awaited(&self) -> impl Iterator<Item = Want> + Clone {
         self.asked.iter().filter(|asked| asked.lacking.is_some()).map(|asked| asked.want)
     }
 
@@ -134,6 +134,6 @@ impl Teller {
 }
 
 /// Whether a socket has less than so many bytes free. An empty one takes anything.
-fn lacks(socket: &Socket, bytes: u32) -> bool {
+pub fn lacks(socket: &Socket, bytes: u32) -> bool {
     bytes > 0 && socket.occupied > 0 && socket.limit.saturating_sub(socket.occupied) < bytes
 }
