@@ -13,7 +13,7 @@ use crate::program::{find, run};
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
 /// What a guest's kernel loads, in this order: each needs those before it.
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 11] = [
     "virtio_ring",
     "virtio",
     "virtio_pci_modern_dev",
@@ -23,6 +23,8 @@ const MODULES: [&str; 9] = [
     "failover",
     "net_failover",
     "virtio_net",
+    "inet_diag",
+    "udp_diag",
 ];
 
 /// The modules that the kernel has within it, a path a line.

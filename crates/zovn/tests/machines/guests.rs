@@ -6,10 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Socket};
+use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Running, Socket};
 use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode};
 use ports::netns::Namespace;
 use rustix::process::Signal;
+use serde_json::{Value, json};
 use units::Mac;
 
 use crate::host::{Host, until};
@@ -29,8 +30,9 @@ fn image() -> &'static Image {
         // Cargo builds a package's programs for its own tests only.
         let mut build = Command::new(env!("CARGO"));
         assert!(build.args(["build", "-q", "-p", "lab", "--bin", "guest-agent"]).status().unwrap().success());
-        let agent = Path::new(env!("CARGO_BIN_EXE_zovn")).with_file_name("guest-agent");
-        Image::new(Kernel::fetch(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap(), &agent).unwrap()
+        let zovn = Path::new(env!("CARGO_BIN_EXE_zovn"));
+        let kernel = Kernel::fetch(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
+        Image::new(kernel, &zovn.with_file_name("guest-agent")).unwrap().with_program(zovn).unwrap()
     })
 }
 
@@ -85,7 +87,8 @@ fn boot(host: &Host) -> [Guest; 2] {
                 ..Features::default()
             };
         }
-        Guest::start(image(), GuestSpec { nics: vec![nic], ..GuestSpec::new(format!("vm{number}")) }).unwrap()
+        let spec = GuestSpec { nics: vec![nic], memory_mib: 256, ..GuestSpec::new(format!("vm{number}")) };
+        Guest::start(image(), spec).unwrap()
     });
     booting.map(|guest| guest.ready().unwrap_or_else(|error| panic!("{error}")))
 }
@@ -200,4 +203,54 @@ fn a_ping_sees_a_pause_and_no_loss_when_the_agent_is_replaced() {
     let report = String::from_utf8(ping.output().unwrap().stdout).unwrap();
     assert!(report.contains("60 packets transmitted, 60 packets received"), "{report}");
     send_a_file(&a, &b, "10.8.0.2");
+}
+
+/// A program's report, its next line.
+fn report(program: &mut Running<'_>) -> Value {
+    let line = program.line().unwrap().unwrap();
+    serde_json::from_str::<Value>(&line).unwrap()["report"].clone()
+}
+
+/// One guest sends as fast as it can, the other reads a thousand datagrams a second: how many were sent, and how many came.
+fn flood(from: &Guest, to: &Guest) -> (u64, u64) {
+    let receive = json!({ "udp-receive": { "port": 9000, "senders": 1, "pace": 1000.0 } }).to_string();
+    let send = json!({ "udp-send": {
+        "to": "10.8.0.2:9000", "sender": 0, "size": 1000, "rate": null, "duration": "2s",
+    } })
+    .to_string();
+    let mut reader = to.spawn(&["zovn", "endpoint", &receive]);
+    assert_eq!(reader.line().unwrap().as_deref(), Some("\"ready\""));
+    let mut sender = from.spawn(&["zovn", "endpoint", &send]);
+    assert_eq!(sender.line().unwrap().as_deref(), Some("\"ready\""));
+    for program in [&reader, &sender] {
+        program.write(b"\"start\"\n");
+    }
+    let sent = report(&mut sender)["sent"].as_u64().unwrap();
+    reader.write(b"\"finish\"\n");
+    (sent, report(&mut reader)["received"].as_u64().unwrap())
+}
+
+#[test]
+fn a_slow_reader_in_a_guest_loses_nothing() {
+    if !has_qemu() {
+        return;
+    }
+    let mut host = Host::new();
+    let client = host.start(AgentSettings::default(), machines(&host));
+    let [a, b] = boot(&host);
+    said(&a, &["ping", "-c", "1", "10.8.0.2"]);
+    let (sent, received) = flood(&a, &b);
+    let lost = udp_counter(&b, "RcvbufErrors");
+    assert!(lost > 0 && received < sent, "without `zovn guest` it would prove nothing");
+
+    let mut program = b.spawn(&["zovn", "guest", "--json"]);
+    while !program.line().unwrap().unwrap().contains("\"heard\"") {}
+    let (sent, received) = flood(&a, &b);
+    assert_eq!(received, sent);
+    for name in ["RcvbufErrors", "InErrors"] {
+        assert_eq!(udp_counter(&b, name), lost, "{name}");
+    }
+    let status = client.status().unwrap();
+    assert!(status.balanced);
+    assert!(status.ports.iter().all(|port| port.notes.is_empty()), "{:?}", status.ports);
 }
