@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Running, Socket};
 use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode};
@@ -15,6 +15,9 @@ use units::Mac;
 
 use crate::host::{Host, until};
 
+/// Enough for an initramfs with zovn in it.
+const MEMORY_MIB: u32 = 256;
+
 /// Whether a test that needs guests can run. If not, it says why it was skipped.
 fn has_qemu() -> bool {
     let has = lab::find("qemu-system-x86_64").is_some();
@@ -24,16 +27,23 @@ fn has_qemu() -> bool {
     has
 }
 
+fn new_image() -> Image {
+    // Cargo builds a package's programs for its own tests only.
+    let mut build = Command::new(env!("CARGO"));
+    assert!(build.args(["build", "-q", "-p", "lab", "--bin", "guest-agent"]).status().unwrap().success());
+    let agent = Path::new(env!("CARGO_BIN_EXE_zovn")).with_file_name("guest-agent");
+    Image::new(Kernel::fetch(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap(), &agent).unwrap()
+}
+
 fn image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        // Cargo builds a package's programs for its own tests only.
-        let mut build = Command::new(env!("CARGO"));
-        assert!(build.args(["build", "-q", "-p", "lab", "--bin", "guest-agent"]).status().unwrap().success());
-        let zovn = Path::new(env!("CARGO_BIN_EXE_zovn"));
-        let kernel = Kernel::fetch(Path::new(env!("CARGO_TARGET_TMPDIR"))).unwrap();
-        Image::new(kernel, &zovn.with_file_name("guest-agent")).unwrap().with_program(zovn).unwrap()
-    })
+    IMAGE.get_or_init(new_image)
+}
+
+/// Emulated guests need all processors there are: one test at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What a program in a guest writes, if it succeeds.
@@ -70,7 +80,7 @@ fn udp_counter(guest: &Guest, name: &str) -> u64 {
 }
 
 /// Two guests, one of which the agent waits for, and both modes of rings.
-fn boot(host: &Host) -> [Guest; 2] {
+fn boot(host: &Host, image: &Image) -> [Guest; 2] {
     let sockets = [Socket::Listens(host.path("vm1")), Socket::Connects(host.path("vm2"))];
     let mut number = 0;
     let booting = sockets.map(|socket| {
@@ -87,8 +97,9 @@ fn boot(host: &Host) -> [Guest; 2] {
                 ..Features::default()
             };
         }
-        let spec = GuestSpec { nics: vec![nic], memory_mib: 256, ..GuestSpec::new(format!("vm{number}")) };
-        Guest::start(image(), spec).unwrap()
+        let spec =
+            GuestSpec { nics: vec![nic], memory_mib: MEMORY_MIB, ..GuestSpec::new(format!("vm{number}")) };
+        Guest::start(image, spec).unwrap()
     });
     booting.map(|guest| guest.ready().unwrap_or_else(|error| panic!("{error}")))
 }
@@ -116,6 +127,7 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
     if !has_qemu() {
         return;
     }
+    let _alone = alone();
     let mut host = Host::new();
     let container = Container::new();
     let attach = Attachment::Container {
@@ -129,7 +141,7 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
     let mut ports = machines(&host);
     ports.push(PortSpec::new(PortName("store".into()), attach));
     let client = host.start(AgentSettings::default(), ports);
-    let [a, b] = boot(&host);
+    let [a, b] = boot(&host, image());
 
     let report = said(&a, &["ping", "-c", "3", "-i", "0.1", "10.8.0.2"]);
     assert!(report.contains("3 packets transmitted, 3 packets received"), "{report}");
@@ -187,9 +199,10 @@ fn a_ping_sees_a_pause_and_no_loss_when_the_agent_is_replaced() {
     if !has_qemu() {
         return;
     }
+    let _alone = alone();
     let mut host = Host::new();
     host.start(AgentSettings::default(), machines(&host));
-    let [a, b] = boot(&host);
+    let [a, b] = boot(&host, image());
     // Both learn who the other is.
     said(&a, &["ping", "-c", "1", "10.8.0.2"]);
     let mut ping = a.spawn(&["ping", "-c", "60", "-i", "0.2", "-W", "60", "10.8.0.2"]);
@@ -235,9 +248,11 @@ fn a_slow_reader_in_a_guest_loses_nothing() {
     if !has_qemu() {
         return;
     }
+    let _alone = alone();
+    let image = new_image().with_program(Path::new(env!("CARGO_BIN_EXE_zovn"))).unwrap();
     let mut host = Host::new();
     let client = host.start(AgentSettings::default(), machines(&host));
-    let [a, b] = boot(&host);
+    let [a, b] = boot(&host, &image);
     said(&a, &["ping", "-c", "1", "10.8.0.2"]);
     let (sent, received) = flood(&a, &b);
     let lost = udp_counter(&b, "RcvbufErrors");
