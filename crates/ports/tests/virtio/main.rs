@@ -1,5 +1,6 @@
 //! Cards of guests that behave, and of guests that do not.
 
+mod attacks;
 mod guest;
 mod hostile;
 mod laws;
