@@ -24,6 +24,8 @@ pub mod record;
 pub mod ring;
 pub mod span;
 pub mod split;
+#[cfg(test)]
+mod wakes;
 
 use span::Span;
 

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::fence;
 
 use super::log::Places;
 use super::memory::{GuestMemory, Region};
@@ -84,6 +85,8 @@ pub(super) struct Model {
     /// The same as indices of a split ring.
     available_index: u16,
     used_index: u16,
+    /// How much was made available since the device was last told: heads of a split ring, descriptors of a packed one.
+    fresh: u16,
 }
 
 const NEW: Turn = Turn { index: 0, wrap: true };
@@ -124,6 +127,7 @@ impl Model {
             used: NEW,
             available_index: 0,
             used_index: 0,
+            fresh: 0,
         }
     }
 
@@ -195,6 +199,7 @@ impl Model {
                 self.parts.descriptors.u64(at + 8).store(word, Release);
             }
             self.available = after(self.available, count as u16, self.size);
+            self.fresh += count as u16;
         } else {
             for (n, (address, len, flags)) in descriptors.into_iter().enumerate() {
                 let at = 16 * usize::from(places[n]);
@@ -207,6 +212,7 @@ impl Model {
             self.parts.driver.u16(at).store(id, Relaxed);
             self.available_index = self.available_index.wrapping_add(1);
             self.parts.driver.u16(2).store(self.available_index, Release);
+            self.fresh += 1;
         }
         assert!(self.posted.insert(id, (places, frame)).is_none());
         true
@@ -242,6 +248,63 @@ impl Model {
             self.free.extend(places);
         }
         Some((frame, len))
+    }
+
+    /// Whether the device wants to be notified of what was made available since the last time (§2.7.13.4, §2.8.21.3).
+    pub(super) fn must_kick(&mut self) -> bool {
+        let fresh = std::mem::take(&mut self.fresh);
+        if fresh == 0 {
+            return false;
+        }
+        fence(SeqCst);
+        let is_among = |event: u16, new: u16| new.wrapping_sub(event).wrapping_sub(1) < fresh;
+        let device = self.parts.device;
+        if !self.packed && self.events {
+            let event = device.u16(4 + 8 * usize::from(self.size)).load(Relaxed);
+            return is_among(event, self.available_index);
+        }
+        if !self.packed {
+            return device.u16(0).load(Relaxed) & 1 == 0;
+        }
+        let wish = device.u32(0).load(Relaxed);
+        let (index, wrap) = (wish as u16 & 0x7fff, wish & 0x8000 != 0);
+        let event = if wrap == self.available.wrap { index } else { index.wrapping_sub(self.size) };
+        match wish >> 16 {
+            0 => true,
+            2 => is_among(event, self.available.index),
+            _ => false,
+        }
+    }
+
+    /// Asks to be interrupted for what is used next. Whether something is already (§2.7.7.1, §2.8.21.3.1).
+    pub(super) fn ask(&mut self) -> bool {
+        let driver = self.parts.driver;
+        match (self.packed, self.events) {
+            (false, false) => driver.u16(0).store(0, Relaxed),
+            (false, true) => driver.u16(4 + 2 * usize::from(self.size)).store(self.used_index, Relaxed),
+            (true, false) => driver.u32(0).store(0, Relaxed),
+            (true, true) => {
+                let place = u32::from(self.used.index) | u32::from(self.used.wrap) << 15;
+                driver.u32(0).store(place | 2 << 16, Relaxed);
+            }
+        }
+        fence(SeqCst);
+        if self.packed {
+            let word = self.parts.descriptors.u64(16 * usize::from(self.used.index) + 8).load(Acquire);
+            let flags = (word >> 48) as u16;
+            [flags & 1 << 7 != 0, flags & 1 << 15 != 0] == [self.used.wrap; 2]
+        } else {
+            self.parts.device.u16(2).load(Acquire) != self.used_index
+        }
+    }
+
+    /// Asks not to be interrupted.
+    pub(super) fn be_silent(&mut self) {
+        match (self.packed, self.events) {
+            (false, false) => self.parts.driver.u16(0).store(1, Relaxed),
+            (false, true) => {}
+            (true, _) => self.parts.driver.u32(0).store(1 << 16, Relaxed),
+        }
     }
 }
 
