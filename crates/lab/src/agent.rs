@@ -9,7 +9,7 @@ use api::Client;
 use model::{AgentSettings, Attachment, ClassKind, HostConfig, Limits, PortName, PortSpec};
 
 use crate::endpoint::INTERFACE;
-use crate::lab::Site;
+use crate::lab::{Ground, Site};
 use crate::program::Program;
 use crate::{Endpoint, LabError, LabSpec, SwitchKind};
 
@@ -18,15 +18,32 @@ pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
     let socket = socket(&site.ground.directory);
     let endpoints = site.endpoints.iter().map(|(endpoint, _)| *endpoint);
     let config = host_config(site.spec, endpoints, &socket);
-    let file = site.ground.directory.join("host.toml");
-    let text = toml::to_string(&config).expect("every value of a host's declaration can be written as TOML");
+    start(&site.ground, &config, None).map(drop)
+}
+
+/// Starts an agent, on one core alone if one is told, and waits until frames flow.
+pub(crate) fn start(
+    ground: &Ground<'_>,
+    config: &HostConfig,
+    core: Option<usize>,
+) -> Result<Client, LabError> {
+    let file = ground.directory.join("host.toml");
+    let text = toml::to_string(config).expect("every value of a host's declaration can be written as TOML");
     fs::write(&file, text).map_err(LabError::file(&file))?;
 
-    let mut command = Command::new(ourselves()?);
+    let mut command = match core {
+        None => Command::new(ourselves()?),
+        Some(core) => {
+            let mut pinned = Command::new("taskset");
+            pinned.args(["--cpu-list", &core.to_string()]).arg(ourselves()?);
+            pinned
+        }
+    };
     command.arg("agent").arg("-c").arg(&file);
-    let agent = Program::start(&site.ground, "agent", command)?;
-    let client = Client::new(&socket)?;
-    agent.wait_until(&site.ground, || Ok(client.ready()?))
+    let agent = Program::start(ground, "agent", command)?;
+    let client = Client::new(&config.agent.socket)?;
+    agent.wait_until(ground, || Ok(client.ready()?))?;
+    Ok(client)
 }
 
 /// Where a lab's agent listens.
@@ -43,11 +60,9 @@ fn host_config<'a>(
     let mut ingress = Limits::ingress();
     let mut agent = AgentSettings { socket: socket.display().to_string(), ..spec.agent.clone() };
     if spec.switch == SwitchKind::ZovnLossy {
-        agent.classes = [ClassKind::Lossy; 8];
         agent.udp_gate = false;
-        // A full egress must refuse before what it holds of one sender makes that sender wait.
         let deepest = endpoints.clone().map(egress_frames).max().unwrap_or(0);
-        ingress.frames = ingress.frames.saturating_add(deepest);
+        promise_nothing(&mut agent, &mut ingress, deepest);
     }
     let port = |endpoint: &Endpoint| {
         let attach = Attachment::Container {
@@ -66,6 +81,13 @@ fn host_config<'a>(
         }
     };
     HostConfig { agent, ports: endpoints.map(port).collect() }
+}
+
+/// Makes every class lossy. A full egress, at most so deep, must refuse before what it holds of one sender makes that
+/// sender wait.
+pub(crate) fn promise_nothing(agent: &mut AgentSettings, ingress: &mut Limits, deepest: u32) {
+    agent.classes = [ClassKind::Lossy; 8];
+    ingress.frames = ingress.frames.saturating_add(deepest);
 }
 
 /// The program that is an agent as well: the one that runs now, unless `$ZOVN` names another.

@@ -113,6 +113,7 @@ impl Lab {
                     counters.handled = Some(ovs::received(&self.directory())?);
                 }
             }
+            SwitchKind::OvsDpdk | SwitchKind::Testpmd => unreachable!("no spec of a lab resolves to one"),
             SwitchKind::ZovnLossy | SwitchKind::Zovn => {
                 let status = Client::new(agent::socket(&self.directory()))?.status()?;
                 counters.ports = status.ports.iter().map(|port| (port.name.0.clone(), port.into())).collect();

@@ -191,6 +191,7 @@ impl Lab {
             SwitchKind::Bridge => bridge::up(&site)?,
             SwitchKind::Ovs => ovs::up(&site)?,
             SwitchKind::ZovnLossy | SwitchKind::Zovn => agent::up(&site)?,
+            SwitchKind::OvsDpdk | SwitchKind::Testpmd => unreachable!("no spec of a lab resolves to one"),
         }
         endpoint::finish(&site)?;
         site.ground.check_interrupted()

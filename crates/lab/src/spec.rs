@@ -17,6 +17,7 @@ use model::AgentSettings;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
 
+use crate::vhost::{OvsDpdk, Testpmd};
 use crate::{LabError, ovs};
 
 /// Names that the switch's namespace gives to something else.
@@ -87,6 +88,10 @@ pub enum SwitchKind {
     Bridge,
     /// Open vSwitch with its userspace datapath.
     Ovs,
+    /// Open vSwitch with DPDK, between virtual machines only.
+    OvsDpdk,
+    /// DPDK's own forwarder, between two virtual machines only.
+    Testpmd,
     /// zovn with every class lossy: the same code, without its promise.
     ZovnLossy,
     /// zovn.
@@ -147,6 +152,13 @@ impl LabSpec {
 
     /// The endpoints of a lab with this id, all defaults filled in.
     pub(crate) fn resolve(&self, prefix: &str) -> Result<Vec<Endpoint>, LabError> {
+        if !SwitchKind::OF_CONTAINERS.contains(&self.switch) {
+            return Err(self.wrong(format!(
+                "`{}` serves virtual machines, and a lab's endpoints are containers: make it bridge, ovs, zovn-lossy or \
+                 zovn",
+                self.switch
+            )));
+        }
         // RFC 791 §3.2 and a TAP device's most; the same for all switches.
         if !(68..=65_521).contains(&self.mtu) {
             return Err(self.wrong("`mtu` lies outside 68 to 65521"));
@@ -260,7 +272,14 @@ impl EndpointSpec {
 
 impl SwitchKind {
     /// Every switch, in the order in which tables show them.
-    pub const ALL: [Self; 4] = [Self::Bridge, Self::Ovs, Self::ZovnLossy, Self::Zovn];
+    pub const ALL: [Self; 6] =
+        [Self::Bridge, Self::Ovs, Self::OvsDpdk, Self::Testpmd, Self::ZovnLossy, Self::Zovn];
+
+    /// Those that a lab can have: between containers.
+    pub const OF_CONTAINERS: [Self; 4] = [Self::Bridge, Self::Ovs, Self::ZovnLossy, Self::Zovn];
+
+    /// Those that a [rig](crate::vhost::Rig) can have: between virtual machines.
+    pub const OF_MACHINES: [Self; 4] = [Self::OvsDpdk, Self::Testpmd, Self::ZovnLossy, Self::Zovn];
 
     /// Whether everything that the switch needs is installed on this machine.
     ///
@@ -270,6 +289,8 @@ impl SwitchKind {
     pub fn check(self) -> Result<(), LabError> {
         match self {
             Self::Ovs => ovs::programs().map(drop),
+            Self::OvsDpdk => OvsDpdk::check(),
+            Self::Testpmd => Testpmd::check(),
             Self::Bridge | Self::ZovnLossy | Self::Zovn => Ok(()),
         }
     }
@@ -278,6 +299,8 @@ impl SwitchKind {
         match self {
             Self::Bridge => "bridge",
             Self::Ovs => "ovs",
+            Self::OvsDpdk => "ovs-dpdk",
+            Self::Testpmd => "testpmd",
             Self::ZovnLossy => "zovn-lossy",
             Self::Zovn => "zovn",
         }
@@ -304,7 +327,7 @@ impl Endpoint {
 
 /// Why a word names no switch.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no switch: write bridge, ovs, zovn-lossy or zovn")]
+#[error("`{0}` is no switch: write bridge, ovs, ovs-dpdk, testpmd, zovn-lossy or zovn")]
 pub struct ParseSwitchError(String);
 
 impl FromStr for SwitchKind {
@@ -391,6 +414,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said_with_what_to_do() {
+        let testpmd = parse("name = \"a\"\nswitch = \"testpmd\"\n[[endpoint]]\nname = \"a\"");
+        assert!(testpmd.resolve("zovn-7").unwrap_err().to_string().contains("make it bridge, ovs"));
         let endpoint = |text: &str| format!("name = \"a\"\nswitch = \"zovn\"\n[[endpoint]]\n{text}");
         for (text, word) in [
             ("name = \"switch\"", "none of switch"),

@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Outcome {
 
 impl Story {
     fn make(bench: &Bench<'_>, short: bool) -> Result<Self, MeasureError> {
-        let mut switches = SwitchKind::ALL.to_vec();
+        let mut switches = SwitchKind::OF_CONTAINERS.to_vec();
         switches.retain(|switch| match switch.check() {
             Ok(()) => true,
             Err(error) => {

@@ -16,6 +16,7 @@ mod away;
 mod ovs_dpdk;
 mod telemetry;
 mod testpmd;
+mod zovn;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -32,6 +33,7 @@ use away::Away;
 
 pub use ovs_dpdk::{OvsDpdk, PmdCounters, VhostCounters};
 pub use testpmd::{Forwarding, FrontEnds, Testpmd};
+pub use zovn::Zovn;
 
 /// Where one switch under test stands with its front-ends.
 #[derive(Debug)]
