@@ -26,6 +26,7 @@ pub mod readable;
 mod site;
 mod stats;
 pub mod throughput;
+pub mod vhost;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,6 +95,15 @@ pub enum MeasureError {
         /// What it said.
         why: String,
     },
+    /// A front-end of a switch's port.
+    #[error(transparent)]
+    FrontEnd(#[from] ports::vhost::front::FrontError),
+    /// The socket of one.
+    #[error(transparent)]
+    Socket(#[from] ports::vhost::socket::SocketError),
+    /// A switch that has stopped.
+    #[error("the switch neither takes frames nor delivers any: nothing moved for ten seconds")]
+    Stuck,
     /// The user wants no more.
     #[error("interrupted")]
     Interrupted,
@@ -143,8 +153,16 @@ fn check_congestion(name: &str) -> Result<(), MeasureError> {
     })
 }
 
-/// Refuses what no experiment can do, before any switch has been measured.
-fn check_switches(switches: &[SwitchKind]) -> Result<(), MeasureError> {
+/// Refuses what no experiment can do, before any switch has been measured: only these switches stand between such
+/// endpoints.
+fn check_switches(switches: &[SwitchKind], able: &[SwitchKind], endpoints: &str) -> Result<(), MeasureError> {
+    if let Some(other) = switches.iter().find(|switch| !able.contains(switch)) {
+        let able: Vec<_> = able.iter().map(ToString::to_string).collect();
+        let able = able.join(", ");
+        return Err(MeasureError::Config(format!(
+            "`{other}` has no ports for {endpoints}: choose among {able}"
+        )));
+    }
     let twice = switches.iter().enumerate().any(|(place, switch)| switches[..place].contains(switch));
     if switches.is_empty() || twice {
         return Err(MeasureError::Config("name at least one switch, and each once".into()));

@@ -186,7 +186,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 }
 
 fn check(config: &Config) -> Result<(), MeasureError> {
-    check_switches(&config.switches)?;
+    check_switches(&config.switches, &SwitchKind::OF_CONTAINERS, "containers")?;
     let wrong = |what: &str| Err(MeasureError::Config(what.into()));
     if config.aggregators == 0 || config.queries == 0 || config.rounds == 0 {
         return wrong("a measurement needs an aggregator, a query and a round");

@@ -86,7 +86,7 @@ pub type Report = Measurement<Config, Ramp>;
 
 /// Makes the experiment.
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
-    check_switches(&config.switches)?;
+    check_switches(&config.switches, &SwitchKind::OF_CONTAINERS, "containers")?;
     if config.senders == 0 || config.rounds == 0 || config.duration == Span::ZERO {
         return Err(MeasureError::Config("a ramp needs a sender, a round and some time".into()));
     }

@@ -8,10 +8,15 @@ use crate::{Bench, MeasureError};
 
 /// Brings the lab up, unless the user wants no more.
 pub fn raise(bench: &Bench<'_>, spec: &LabSpec) -> Result<Lab, MeasureError> {
-    Lab::up_unless(spec, &Home::system(), bench.stop).map_err(|error| match error {
+    Lab::up_unless(spec, &Home::system(), bench.stop).map_err(unmade)
+}
+
+/// Why there is no lab, or no rig: the user may have wanted no more.
+pub fn unmade(error: LabError) -> MeasureError {
+    match error {
         LabError::Interrupted => MeasureError::Interrupted,
         error => error.into(),
-    })
+    }
 }
 
 /// An endpoint that says nothing by itself: every frame that is counted is one of ours.

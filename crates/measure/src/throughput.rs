@@ -148,7 +148,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 }
 
 fn check(config: &Config) -> Result<(), MeasureError> {
-    check_switches(&config.switches)?;
+    check_switches(&config.switches, &SwitchKind::OF_CONTAINERS, "containers")?;
     let wrong = |what: String| Err(MeasureError::Config(what));
     if config.flows == 0 || config.rounds == 0 || config.duration == Span::ZERO || config.sizes.is_empty() {
         return wrong("a measurement of throughput needs a size, a flow, a round and some time".into());

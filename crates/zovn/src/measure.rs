@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use measure::pa::{BackgroundFlows, Era};
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
-use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa, ramp, throughput};
+use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa, ramp, throughput, vhost};
 use serde::Serialize;
 use traffic::{Cdf, Known};
 use units::{Rate, Span};
@@ -34,13 +34,17 @@ enum Experiment {
     /// Ask many workers at once, and see when the last byte of the last answer arrives (Partition-Aggregate).
     Pa(PaArgs),
     /// See how much the switch carries.
+    ///
+    /// Between virtual machines: zovn measure throughput --ports vhost-user --switch zovn,ovs-dpdk --sizes 64,1500
+    /// --flows 1,1000. One core is the switch's, another that of our own front-ends. A receiver that takes one frame where it
+    /// could take twenty: --senders 2 --slow-receiver 20 --frames 100000000.
     Throughput(ThroughputArgs),
 }
 
 #[derive(clap::Args)]
 struct Common {
-    /// The switches to compare: bridge, ovs, zovn-lossy, zovn. All but ovs if left out; between ports in memory, both
-    /// zovns.
+    /// The switches to compare: bridge, ovs, zovn-lossy, zovn; between virtual machines ovs-dpdk, testpmd, zovn-lossy,
+    /// zovn. All but ovs and testpmd if left out; between ports in memory, both zovns.
     #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',')]
     switches: Vec<SwitchKind>,
     /// Print one JSON object instead of a table (docs/measurements.md shows its fields).
@@ -153,24 +157,35 @@ struct PaArgs {
 struct ThroughputArgs {
     #[command(flatten)]
     common: Common,
-    /// Where frames enter and leave: interfaces of containers, or rings in the switch's own memory.
+    /// Where frames enter and leave: interfaces of containers, rings in the switch's own memory, or rings of virtual
+    /// machines.
     #[arg(long, value_enum, default_value = "container")]
     ports: PortsArg,
     /// Bytes a frame, Ethernet header included.
     #[arg(long, value_delimiter = ',', default_value = "64,1500")]
     sizes: Vec<u32>,
-    /// How many senders; one receiver takes all.
-    #[arg(long, default_value_t = 1)]
-    flows: u32,
-    /// How long each run lasts.
+    /// How many flows. Of containers and of ports in memory each is a sender of its own, and one number is given; virtual
+    /// machines share them, and several numbers are compared.
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    flows: Vec<u16>,
+    /// How many virtual machines send to one that receives; several numbers are compared (1 if left out).
+    #[arg(long, value_delimiter = ',')]
+    senders: Vec<u16>,
+    /// Between virtual machines: the receiver takes one frame where it could take N.
+    #[arg(long, value_name = "N")]
+    slow_receiver: Option<u32>,
+    /// Between virtual machines: how many frames each run has at least, however long it lasts.
+    #[arg(long)]
+    frames: Option<u64>,
+    /// How long each run lasts at least.
     #[arg(long, default_value = "3s")]
     duration: Span,
     /// TCP's congestion control: cubic, reno, bbr.
     #[arg(long, default_value = "cubic")]
     tcp: String,
-    /// How often each switch has its turn.
-    #[arg(long, default_value_t = 3)]
-    rounds: u32,
+    /// How often each switch has its turn: 3 times if left out, and 5 between virtual machines.
+    #[arg(long)]
+    rounds: Option<u32>,
 }
 
 /// An era, or both.
@@ -192,6 +207,7 @@ impl FromStr for Eras {
 enum PortsArg {
     Container,
     Memory,
+    VhostUser,
 }
 
 /// A bound, or the word `none`.
@@ -226,14 +242,58 @@ pub fn run(args: Args) -> Outcome {
             let config = args.config();
             args.common.make(|bench| pa::run(bench, config?))
         }
-        Experiment::Throughput(args) => {
-            let ThroughputArgs { common, ports, sizes, flows, duration, tcp, rounds } = args;
-            let (ports, switches) = match ports {
-                PortsArg::Container => (Ports::Container, common.switches(&CONTAINERS)),
-                PortsArg::Memory => (Ports::Memory, common.switches(&MEMORY)),
-            };
-            let config = throughput::Config { switches, ports, sizes, flows, duration, tcp, rounds };
-            common.make(|bench| throughput::run(bench, config))
+        Experiment::Throughput(args) => match args.ports {
+            PortsArg::VhostUser => {
+                let config = args.between_machines();
+                args.common.make(|bench| vhost::run(bench, config))
+            }
+            PortsArg::Container => {
+                let config = args.between(Ports::Container, &CONTAINERS);
+                args.common.make(|bench| throughput::run(bench, config?))
+            }
+            PortsArg::Memory => {
+                let config = args.between(Ports::Memory, &MEMORY);
+                args.common.make(|bench| throughput::run(bench, config?))
+            }
+        },
+    }
+}
+
+impl ThroughputArgs {
+    fn between(&self, ports: Ports, otherwise: &[SwitchKind]) -> Result<throughput::Config, MeasureError> {
+        let Self { common, sizes, flows, senders, slow_receiver, frames, duration, tcp, rounds, .. } = self;
+        if !senders.is_empty() || slow_receiver.is_some() || frames.is_some() {
+            let what =
+                "--senders, --slow-receiver and --frames are of virtual machines: add --ports vhost-user";
+            return Err(MeasureError::Config(what.into()));
+        }
+        let [flows] = flows[..] else {
+            let what =
+                "several numbers of flows are compared between virtual machines only (--ports vhost-user)";
+            return Err(MeasureError::Config(what.into()));
+        };
+        Ok(throughput::Config {
+            switches: common.switches(otherwise),
+            ports,
+            sizes: sizes.clone(),
+            flows: flows.into(),
+            duration: *duration,
+            tcp: tcp.clone(),
+            rounds: rounds.unwrap_or(3),
+        })
+    }
+
+    fn between_machines(&self) -> vhost::Config {
+        vhost::Config {
+            switches: self.common.switches(&MACHINES),
+            ports: vhost::Ports::VhostUser,
+            sizes: self.sizes.clone(),
+            flows: self.flows.clone(),
+            senders: if self.senders.is_empty() { vec![1] } else { self.senders.clone() },
+            duration: self.duration,
+            frames: self.frames.unwrap_or(0),
+            slow_receiver: self.slow_receiver,
+            rounds: self.rounds.unwrap_or(5),
         }
     }
 }
@@ -278,9 +338,10 @@ impl PaArgs {
     }
 }
 
-/// The switches that are compared if nobody says which: between containers, and between ports in memory.
+/// The switches that are compared if nobody says which: between containers, ports in memory and virtual machines.
 const CONTAINERS: [SwitchKind; 3] = [SwitchKind::Bridge, SwitchKind::ZovnLossy, SwitchKind::Zovn];
 const MEMORY: [SwitchKind; 2] = [SwitchKind::ZovnLossy, SwitchKind::Zovn];
+const MACHINES: [SwitchKind; 3] = [SwitchKind::OvsDpdk, SwitchKind::ZovnLossy, SwitchKind::Zovn];
 
 impl Common {
     fn switches(&self, otherwise: &[SwitchKind]) -> Vec<SwitchKind> {

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::BufRead;
 use std::process::{Child, Command, Output, Stdio};
 
+use lab::SwitchKind;
 use serde_json::Value;
 
 fn zovn(arguments: &[&str]) -> Output {
@@ -88,6 +89,12 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["pa", "--switch", "bridge", "--baseline", "ovs"],
         &["ramp", "--switch", "bridge,bridge"],
         &["throughput", "--ports", "memory", "--switch", "bridge"],
+        &["throughput", "--ports", "vhost-user", "--switch", "bridge"],
+        &["throughput", "--ports", "vhost-user", "--switch", "testpmd", "--senders", "2"],
+        &["throughput", "--ports", "vhost-user", "--switch", "zovn", "--sizes", "65536"],
+        &["throughput", "--ports", "container", "--switch", "testpmd"],
+        &["throughput", "--slow-receiver", "20"],
+        &["throughput", "--flows", "1,2"],
         &["pa", "--switch", "bridge", "--background", "nosuch"],
         &["pa", "--switch", "bridge", "--tcp", "nosuch"],
         &["ramp", "--switch", "bridge", "--step", "1", "--to", "18446744073709551615"],
@@ -280,4 +287,91 @@ fn a_short_demo_tells_both_chapters() {
     {
         assert!(told.contains(words), "{words} missing in\n{told}");
     }
+}
+
+/// Huge pages that the machine keeps. One test at a time may count them.
+fn huge_pages() -> String {
+    fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").unwrap()
+}
+
+/// Whoever measures virtual machines needs the same core as the next.
+fn machine() -> std::sync::MutexGuard<'static, ()> {
+    static MACHINE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    MACHINE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The rigs of virtual machines that are up.
+fn rigs() -> usize {
+    let Ok(entries) = fs::read_dir("/run/zovn/lab") else { return 0 };
+    entries.flatten().filter(|entry| entry.path().join("hugepages").exists()).count()
+}
+
+const SHORT: [&str; 6] = ["throughput", "--ports", "vhost-user", "--duration", "100ms", "--rounds"];
+
+#[test]
+fn virtual_machines_send_through_zovn_and_its_peer() {
+    let (_machine, before) = (machine(), huge_pages());
+    let mut switches = vec!["zovn"];
+    match SwitchKind::Testpmd.check() {
+        Ok(()) => switches.push("testpmd"),
+        Err(error) => eprintln!("without testpmd: {error}"),
+    }
+    let (list, directory) = (switches.join(","), tempfile::tempdir().unwrap());
+    let report = directory.path().join("report.html");
+    let arguments = ["1", "--switch", &list, "--sizes", "64,1500", "--flows", "100"];
+    let (object, code) =
+        measured(&[&SHORT[..], &arguments, &["--report", report.to_str().unwrap()]].concat());
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(code, Some(0), "{results:#?}");
+    assert_eq!(results.len(), 2 * switches.len());
+    for result in results {
+        has(
+            result,
+            &["switch", "ports", "size", "flows", "mfps", "gbps", "lost", "cycles_per_frame", "latency"],
+        );
+        assert_eq!((&result["ports"], &result["flows"]), (&"vhost-user".into(), &100.into()));
+        let number = |field: &str| result[field].as_f64().unwrap();
+        assert!(number("mfps") > 0.0 && number("cycles_per_frame") > 0.0, "{result:#}");
+        assert_eq!(number("sent"), number("received") + number("lost"));
+        let bits = number("mfps") * number("size") * 8e-3;
+        assert!((number("gbps") - bits).abs() < 1e-9);
+        assert_eq!((number("duplicates"), number("out_of_order")), (0.0, 0.0), "{result:#}");
+        for latency in result["latency"].as_array().unwrap() {
+            let [p50, p99] = ["p50_us", "p99_us"].map(|field| latency[field].as_f64().unwrap());
+            assert!(0.0 < p50 && p50 <= p99, "{result:#}");
+        }
+    }
+    let zovn = &results[0];
+    assert_eq!((&zovn["lost"], &zovn["balanced"]), (&0.into(), &true.into()));
+    assert_eq!(zovn["latency"].as_array().unwrap().len(), 3);
+    assert!(fs::read_to_string(report).unwrap().contains("Frames: 100 flows, 1 sender"));
+    assert_eq!((huge_pages(), rigs()), (before, 0));
+}
+
+#[test]
+fn a_slow_machine_holds_its_senders_back_and_loses_nothing() {
+    let (_machine, before) = (machine(), huge_pages());
+    let arguments = ["1", "--switch", "zovn", "--sizes", "64", "--senders", "2", "--slow-receiver", "20"];
+    let (object, code) = measured(&[&SHORT[..], &arguments, &["--frames", "20000"]].concat());
+    let result = &object["results"][0];
+    assert_eq!(code, Some(0), "{result:#}");
+    let number = |field: &str| result[field].as_f64().unwrap();
+    assert!(number("sent") >= 20_000.0 && number("lost") == 0.0, "{result:#}");
+    assert!(number("mfps") <= 1.1 * number("receiver_mfps"), "{result:#}");
+    assert_eq!((huge_pages(), rigs()), (before, 0));
+}
+
+#[test]
+fn an_interrupted_measurement_of_virtual_machines_leaves_nothing() {
+    let (_machine, before) = (machine(), huge_pages());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args(["measure", "throughput", "--ports", "vhost-user", "--switch", "zovn", "--duration", "60s"]);
+    let mut running = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    let stderr = running.0.stderr.take().unwrap();
+    std::io::BufReader::new(stderr).read_line(&mut line).unwrap();
+    assert_eq!(rigs(), 1, "{line}");
+    assert!(Command::new("kill").args(["-INT", &running.0.id().to_string()]).status().unwrap().success());
+    assert_eq!(running.0.wait().unwrap().code(), Some(130), "{line}");
+    assert_eq!((huge_pages(), rigs()), (before, 0));
 }

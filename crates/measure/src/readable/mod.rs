@@ -4,6 +4,7 @@ mod loss;
 mod pa;
 mod ramp;
 mod throughput;
+mod vhost;
 
 use comfy_table::{CellAlignment, Table as Text, presets};
 

@@ -1,0 +1,345 @@
+//! Generator and sink: the front-ends of a switch's ports, all of them served by one thread.
+//!
+//! ```text
+//!   turn:  receiver ─take─▶ Arrivals, Delays        and again, until the load is done
+//!          senders  ─put──▶ sequence number, time
+//! ```
+//!
+//! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core while the other has it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ports::vhost::front::FrontError;
+use ports::vhost::nic::{Frame, Nic, NicConfig};
+use ports::vhost::socket::Connection;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::clock::{Bucket, Clock};
+use super::delays::Delays;
+use super::frames::{Arrivals, Flow, LONGEST, Stamp};
+
+/// Places in each ring: the most that a virtual machine's can have.
+pub const RING: u16 = 1024;
+
+/// How many frames are put, and how many taken, before the other has its turn.
+const BURST: usize = 64;
+
+/// How many frames a paced sender that was held up may send at once, and a paced receiver take.
+const DEBT: f64 = 256.0;
+
+/// How long a switch that owes frames may be silent before they count as lost.
+const SILENCE: Duration = Duration::from_millis(200);
+
+/// How long nothing at all may move while something should.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What each card is.
+pub const CARD: NicConfig =
+    NicConfig { ring: RING, longest: LONGEST as usize, huge: true, timeout: Duration::from_secs(5) };
+
+/// Front-ends of a switch's ports: each sends to the last, which receives.
+#[derive(Debug)]
+pub struct Ends {
+    clock: Clock,
+    senders: Vec<Sender>,
+    receiver: Nic,
+    size: u32,
+    flows: u16,
+}
+
+#[derive(Debug)]
+struct Sender {
+    nic: Nic,
+    /// Frames that the switch's ring took, ever.
+    sent: u64,
+}
+
+/// What the ends are to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    /// Frames that each sender sends a second; as many as the switch takes if absent.
+    pub offered: Option<f64>,
+    /// Frames that the receiver takes a second; as many as come if absent.
+    pub taken: Option<f64>,
+    /// How long the senders send at least.
+    pub duration: Duration,
+    /// How many frames they send at least.
+    pub frames: u64,
+}
+
+/// What the ends did.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// Frames that the switch's rings took.
+    pub sent: u64,
+    /// Different frames that came.
+    pub received: u64,
+    /// Of those, the ones that came while others were still sent.
+    pub in_time: u64,
+    /// Frames that came again.
+    pub duplicates: u64,
+    /// Frames that came after a later one of their flow.
+    pub out_of_order: u64,
+    /// Frames that came and were nobody's here.
+    pub strangers: u64,
+    /// How long frames were sent, in seconds.
+    pub seconds: f64,
+    /// The share of that time in which there was something to put or to take.
+    pub busy: f64,
+    /// How long each was on its way, in ticks of the clock.
+    pub delays: Delays,
+}
+
+/// Why a load came to no end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Broken {
+    /// Whoever asked wants no more.
+    Interrupted,
+    /// The switch neither takes frames nor delivers any.
+    Stuck,
+}
+
+impl Carried {
+    /// Frames that came a second while others were sent.
+    pub fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.in_time as f64 / self.seconds } else { 0.0 }
+    }
+}
+
+impl Ends {
+    /// Hands the rings of one card for each connection to the switch, whose ports they are.
+    ///
+    /// # Errors
+    ///
+    /// [`FrontError`]
+    pub fn connect(connections: Vec<Connection>) -> Result<Self, FrontError> {
+        let card = |connection| {
+            let mut nic = Nic::new(&CARD)?;
+            nic.connect(connection)?;
+            Ok(nic)
+        };
+        let mut cards = connections.into_iter().map(card).collect::<Result<Vec<_>, FrontError>>()?;
+        let receiver = cards.pop().expect("a switch has ports");
+        let senders = cards.into_iter().map(|nic| Sender { nic, sent: 0 }).collect();
+        Ok(Self { clock: Clock::calibrate(), senders, receiver, size: 0, flows: 0 })
+    }
+
+    /// The clock by which delays are told.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Makes frames of this size, in so many flows of each sender, and lets the switch learn where the receiver's
+    /// addresses are. Flow `n` of a sender goes from an address to one of the receiver's, both of which `flow` tells.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]
+    pub fn prepare(
+        &mut self,
+        size: u32,
+        flows: u16,
+        flow: impl Fn(u16, u16) -> Flow,
+        stop: &AtomicBool,
+    ) -> Result<(), Broken> {
+        (self.size, self.flows) = (size, flows);
+        for (sender, number) in self.senders.iter_mut().zip(0..) {
+            sender.nic.prepare(size as usize, |buffer, frame| {
+                frame.write(0, &flow(number, buffer % flows).frame(size));
+            });
+        }
+        self.announce(flow, stop)
+    }
+
+    /// Has the receiver send a frame from each of its addresses, until each has come once.
+    fn announce(&mut self, flow: impl Fn(u16, u16) -> Flow, stop: &AtomicBool) -> Result<(), Broken> {
+        let all = self.flows * self.senders.len() as u16;
+        self.receiver.prepare(self.size as usize, |buffer, frame| {
+            let (sender, number) = (buffer % all / self.flows, buffer % self.flows);
+            let Flow { from, to, .. } = flow(sender, number);
+            frame.write(0, &Flow { from: to, to: from, sender, number }.frame(self.size));
+        });
+        let mut heard = vec![false; all.into()];
+        let began = Clock::now();
+        let (silence, patience) = (self.clock.ticks(SILENCE), self.clock.ticks(PATIENCE));
+        while heard.contains(&false) {
+            let mut to_send = usize::from(all);
+            let mut last = Clock::now();
+            while Clock::now() - last < silence && heard.contains(&false) {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(Broken::Interrupted);
+                }
+                to_send -= self.receiver.send(to_send.min(BURST), |_| ());
+                self.receiver.publish();
+                for sender in &mut self.senders {
+                    sender.nic.receive(BURST, |frame, _| {
+                        let Stamp { sender, flow, .. } = Stamp::read(frame);
+                        if let Some(heard) = heard.get_mut(usize::from(sender * self.flows + flow)) {
+                            *heard = true;
+                            last = Clock::now();
+                        }
+                    });
+                    sender.nic.publish();
+                }
+            }
+            if last - began > patience {
+                return Err(Broken::Stuck);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a load on the switch, until it is done and the switch has delivered what it will.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]
+    pub fn run(&mut self, load: &Load, stop: &AtomicBool) -> Result<Carried, Broken> {
+        let _here = Pinned::here();
+        let clock = self.clock;
+        let [duration, silence, patience] = [load.duration, SILENCE, PATIENCE].map(|time| clock.ticks(time));
+        let began = Clock::now();
+        let bucket = |rate: f64| Bucket::new(clock, rate, DEBT, began);
+        let mut take = load.taken.map(bucket);
+        let mut put = vec![load.offered.map(bucket); self.senders.len()];
+        let mut sink = Sink::new(self);
+        let before = self.sent();
+        let mut moved = began;
+        let mut ended = None;
+        let (mut last, mut was_busy, mut busy) = (began, false, 0);
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Broken::Interrupted);
+            }
+            let now = Clock::now();
+            if was_busy && ended.is_none() {
+                busy += now - last;
+            }
+            last = now;
+            let most = take.as_mut().filter(|_| ended.is_none()).map_or(BURST, |bucket| bucket.due(now));
+            let taken = self.receiver.receive(most.min(BURST), |frame, len| sink.take(frame, len, now));
+            if let Some(bucket) = &mut take {
+                bucket.done(taken);
+            }
+            self.receiver.publish();
+            let mut sent = 0;
+            for (Sender { nic, sent: all }, pace) in self.senders.iter_mut().zip(&mut put) {
+                // What the switch does not know whom to give to, it gives to everybody.
+                nic.receive(BURST, |_, _| ());
+                if ended.is_none() {
+                    let now = Clock::now();
+                    let most = pace.as_mut().map_or(BURST, |bucket| bucket.due(now));
+                    let count = nic.send(most.min(BURST), |frame| {
+                        Stamp::write(frame, *all, now);
+                        *all += 1;
+                    });
+                    if let Some(bucket) = pace {
+                        bucket.done(count);
+                    }
+                    sent += count;
+                }
+                nic.publish();
+            }
+            was_busy = taken + sent > 0;
+            if was_busy {
+                moved = now;
+            }
+            let all = self.sent() - before;
+            match ended {
+                None if now - began >= duration && all >= load.frames => {
+                    ended = Some((now - began, sink.received()));
+                }
+                Some((elapsed, in_time)) if self.is_settled(all == sink.received(), now - moved, silence) => {
+                    let busy = busy as f64 / elapsed as f64;
+                    return Ok(sink.told(all, in_time, clock.seconds(elapsed), busy));
+                }
+                _ if now - moved > patience => return Err(Broken::Stuck),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the switch has given every buffer back and nothing more will come.
+    fn is_settled(&self, is_all: bool, silent: u64, silence: u64) -> bool {
+        (is_all || silent > silence) && self.senders.iter().all(|sender| sender.nic.on_their_way() == 0)
+    }
+
+    fn sent(&self) -> u64 {
+        self.senders.iter().map(|sender| sender.sent).sum()
+    }
+}
+
+/// What comes.
+struct Sink {
+    size: usize,
+    flows: u16,
+    senders: Vec<Arrivals>,
+    strangers: u64,
+    delays: Delays,
+}
+
+impl Sink {
+    fn new(ends: &Ends) -> Self {
+        let senders = ends.senders.iter().map(|sender| Arrivals::new(ends.flows, sender.sent)).collect();
+        Self { size: ends.size as usize, flows: ends.flows, senders, strangers: 0, delays: Delays::default() }
+    }
+
+    #[inline]
+    fn take(&mut self, frame: Frame<'_>, len: usize, now: u64) {
+        let Stamp { sender, flow, sequence, ticks } = Stamp::read(frame);
+        match self.senders.get_mut(usize::from(sender)) {
+            Some(arrivals) if flow < self.flows && len == self.size => {
+                arrivals.book(flow, sequence);
+                self.delays.book(now.saturating_sub(ticks));
+            }
+            _ => self.strangers += 1,
+        }
+    }
+
+    fn received(&self) -> u64 {
+        self.senders.iter().map(|arrivals| arrivals.received).sum()
+    }
+
+    fn told(self, sent: u64, in_time: u64, seconds: f64, busy: f64) -> Carried {
+        let sum = |one: fn(&Arrivals) -> u64| self.senders.iter().map(one).sum();
+        Carried {
+            sent,
+            received: self.received(),
+            in_time,
+            duplicates: sum(|arrivals| arrivals.duplicates),
+            out_of_order: sum(|arrivals| arrivals.out_of_order),
+            strangers: self.strangers,
+            seconds,
+            busy,
+            delays: self.delays,
+        }
+    }
+}
+
+/// Keeps the calling thread on one of the cores that it may use, until it is dropped.
+struct Pinned {
+    before: Option<CpuSet>,
+}
+
+impl Pinned {
+    fn here() -> Self {
+        let before = sched_getaffinity(None).ok();
+        let first = before.and_then(|all| (0..CpuSet::MAX_CPU).find(|core| all.is_set(*core)));
+        if let Some(core) = first {
+            let mut one = CpuSet::new();
+            one.set(core);
+            // Where that is not allowed, it goes on as it is.
+            let _ = sched_setaffinity(None, &one);
+        }
+        Self { before }
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = sched_setaffinity(None, before);
+        }
+    }
+}

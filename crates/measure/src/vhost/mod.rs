@@ -1,0 +1,453 @@
+//! How much a switch carries between virtual machines, and how long a frame is on its way.
+//!
+//! ```text
+//!   senders ── vhost-user ──▶ switch ── vhost-user ──▶ receiver
+//!      └──────────────── Ends, one core ─────────────────┘       the switch has another
+//! ```
+//!
+//! Switches take turns, round after round, and what is told is the median of the rounds. In each, a switch first carries all
+//! that the senders can give it. Then frames are paced, at shares of the rate at which it lost none: how long each takes is
+//! told of those, since a queue that is always full tells of nothing but its length.
+
+pub mod clock;
+pub mod delays;
+pub mod ends;
+pub mod frames;
+mod rounds;
+mod switch;
+
+use std::time::Duration;
+
+use lab::vhost::{Port, Rig};
+use lab::{HUGEPAGE_BYTES, Home, LabError, SwitchKind};
+use ports::cycles;
+use ports::vhost::socket::{Access, Listener, SocketError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::sched_getaffinity;
+use serde::{Deserialize, Serialize};
+use units::{Mac, Span};
+
+use crate::site::unmade;
+use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
+use ends::{Broken, CARD, Carried, Ends, Load, RING};
+use frames::{Flow, LONGEST, SMALLEST};
+use rounds::{Round, Timed};
+use switch::Switch;
+
+/// How long a load is on a switch before it is measured.
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// How long a switch may take to connect to its front-ends.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// At which shares of the rate without loss delays are told.
+const SHARES: [f64; 3] = [0.1, 0.5, 0.9];
+
+/// Where the rate without loss is looked for, in shares of what a switch carried.
+const LADDER: [f64; 7] = [0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.1];
+
+/// How the experiment is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The switches to compare.
+    pub switches: Vec<SwitchKind>,
+    /// What frames enter and leave by.
+    pub ports: Ports,
+    /// Bytes a frame, Ethernet header included, without checksum.
+    pub sizes: Vec<u32>,
+    /// How many flows all senders have together; each has one at least.
+    pub flows: Vec<u16>,
+    /// How many machines send to the one that receives.
+    pub senders: Vec<u16>,
+    /// How long each run lasts at least, in each round.
+    pub duration: Span,
+    /// How many frames each run has at least.
+    pub frames: u64,
+    /// The receiver takes one frame where it could take so many.
+    pub slow_receiver: Option<u32>,
+    /// How often each switch has its turn.
+    pub rounds: u32,
+}
+
+/// What frames enter and leave by.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ports {
+    /// Rings in the memory of virtual machines.
+    #[default]
+    VhostUser,
+}
+
+/// What one switch carried of one load. Rates and times are medians of the rounds; counts are sums.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// The switch.
+    pub switch: SwitchKind,
+    /// What frames entered and left by.
+    pub ports: Ports,
+    /// Bytes a frame.
+    pub size: u32,
+    /// How many flows all senders had together.
+    pub flows: u16,
+    /// How many machines sent.
+    pub senders: u16,
+    /// Frames that arrived, in 10⁶ a second.
+    pub mfps: f64,
+    /// The same in the worst round and in the best.
+    pub mfps_range: [f64; 2],
+    /// What arrived, in 10⁹ bits a second.
+    pub gbps: f64,
+    /// Frames that the switch took from its senders.
+    pub sent: u64,
+    /// Different frames that arrived.
+    pub received: u64,
+    /// Frames that did not.
+    pub lost: u64,
+    /// Frames that arrived again.
+    pub duplicates: u64,
+    /// Frames that arrived after a later one of their flow.
+    pub out_of_order: u64,
+    /// What the switch itself says it dropped.
+    pub dropped: Dropped,
+    /// Ticks of the time stamp counter that the switch was busy for each frame that it took.
+    pub cycles_per_frame: Option<f64>,
+    /// The share of its time in which the generator had something to do: near 1 it is what bounds the rate.
+    pub generator_busy: f64,
+    /// Frames that a slow receiver took, in 10⁶ a second.
+    pub receiver_mfps: Option<f64>,
+    /// The rate at which the switch lost none, in 10⁶ a second; none if there was no such rate.
+    pub lossless_mfps: Option<f64>,
+    /// How long frames were on their way.
+    pub latency: Vec<Latency>,
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    pub balanced: Option<bool>,
+}
+
+/// Frames that a switch counted as dropped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Dropped {
+    /// Where they came in.
+    pub ingress: u64,
+    /// Where they were to go out.
+    pub egress: u64,
+}
+
+/// How long frames were on their way, from being put into the sender's ring to being seen in the receiver's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The share of the rate without loss that was sent.
+    pub load: f64,
+    /// That, in 10⁶ frames a second.
+    pub mfps: f64,
+    /// Half of the frames took no longer, in microseconds.
+    pub p50_us: f64,
+    /// 99 % of them.
+    pub p99_us: f64,
+    /// 99.9 % of them.
+    pub p999_us: f64,
+}
+
+/// The whole experiment.
+pub type Report = Measurement<Config, Throughput>;
+
+/// One thing to carry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Case {
+    switch: SwitchKind,
+    senders: u16,
+    size: u32,
+    flows: u16,
+}
+
+/// Makes the experiment.
+pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
+    check(&config)?;
+    let environment = Environment::look();
+    let cases = cases(&config);
+    let mut rounds = vec![Vec::new(); cases.len()];
+    bench.progress.begin(cases.len() * config.rounds as usize);
+    for _ in 0..config.rounds {
+        let mut rounds = rounds.iter_mut();
+        for cases in cases.chunk_by(|a, b| (a.switch, a.senders) == (b.switch, b.senders)) {
+            for round in carry(bench, cases, &config)? {
+                rounds.next().expect("there is one for each case").push(round);
+            }
+        }
+    }
+    let results = cases.iter().zip(rounds).map(|(case, rounds)| rounds::told(*case, &rounds));
+    let results = results.collect();
+    Ok(Measurement::new("throughput", environment, config, results))
+}
+
+fn cases(config: &Config) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for &switch in &config.switches {
+        for &senders in &config.senders {
+            for &size in &config.sizes {
+                cases.extend(config.flows.iter().map(|&flows| Case { switch, senders, size, flows }));
+            }
+        }
+    }
+    cases
+}
+
+fn check(config: &Config) -> Result<(), MeasureError> {
+    let wrong = |what: String| Err(MeasureError::Config(what));
+    let Config { sizes, flows, senders, .. } = config;
+    if [sizes.is_empty(), flows.is_empty(), senders.is_empty(), config.rounds == 0].contains(&true) {
+        return wrong("a measurement of throughput needs a size, a flow, a sender and a round".into());
+    }
+    if config.duration == Span::ZERO || config.slow_receiver == Some(0) {
+        return wrong("a run lasts some time, and a slow receiver is at least as fast as 1/1".into());
+    }
+    if let Some(size) = sizes.iter().find(|size| !(SMALLEST..=LONGEST).contains(size)) {
+        return wrong(format!(
+            "a frame between virtual machines has {SMALLEST} to {LONGEST} bytes, not {size}"
+        ));
+    }
+    if let Some(flows) = flows.iter().find(|flows| !(1..=RING).contains(flows)) {
+        return wrong(format!("there are 1 to {RING} flows, one for each place in a ring, not {flows}"));
+    }
+    if let Some(senders) = senders.iter().find(|senders| !(1..=8).contains(*senders)) {
+        return wrong(format!("1 to 8 machines send, not {senders}"));
+    }
+    if config.switches.contains(&SwitchKind::Testpmd) && senders.iter().any(|senders| *senders > 1) {
+        return wrong(
+            "`testpmd` forwards between two machines only: to have several senders choose among ovs-dpdk, zovn-lossy and \
+             zovn"
+                .into(),
+        );
+    }
+    if cycles::now().is_none() {
+        return wrong(
+            "virtual machines' ports are measured by a time stamp counter, which this processor lacks".into(),
+        );
+    }
+    check_switches(&config.switches, &SwitchKind::OF_MACHINES, "virtual machines")
+}
+
+/// Brings one switch up and has it carry these.
+fn carry(bench: &Bench<'_>, cases: &[Case], config: &Config) -> Result<Vec<Round>, MeasureError> {
+    let Case { switch: kind, senders, .. } = cases[0];
+    let count = u32::from(senders) + 1;
+    let cards = u64::from(count) * (CARD.bytes().div_ceil(HUGEPAGE_BYTES) + 1);
+    let rig =
+        Rig::up(&Home::system(), first_core(), Switch::pages(kind) + cards, bench.stop).map_err(unmade)?;
+    let ports = rig.ports(count);
+    // Front-ends listen: this is the way that all switches know.
+    let listeners = ports.iter().map(|port| Listener::bind(&port.socket, Access::Owner));
+    let listeners = listeners.collect::<Result<Vec<_>, SocketError>>()?;
+    let mut switch = Switch::up(kind, &rig, &ports).map_err(unmade)?;
+    let mut ends = meet(bench, kind, &listeners, &mut switch)?;
+    let mut rounds = Vec::new();
+    for case in cases {
+        bench.step(&doing(case, config))?;
+        rounds.push(one(bench, case, config, &ports, &mut ends, &mut switch)?);
+    }
+    // Its connections end before it does.
+    drop(ends);
+    drop(switch);
+    rig.down().map_err(unmade)?;
+    Ok(rounds)
+}
+
+/// Waits for the switch to connect to its front-ends.
+fn meet(
+    bench: &Bench<'_>,
+    kind: SwitchKind,
+    listeners: &[Listener],
+    switch: &mut Switch<'_>,
+) -> Result<Ends, MeasureError> {
+    let begun = std::time::Instant::now();
+    let go_on = || -> Result<(), MeasureError> {
+        bench.go_on()?;
+        if begun.elapsed() > PATIENCE {
+            let said = "it did not connect to its front-ends".to_owned();
+            return Err(
+                LabError::Late { program: kind.to_string(), seconds: PATIENCE.as_secs(), said }.into()
+            );
+        }
+        Ok(())
+    };
+    let mut connections = Vec::new();
+    for listener in listeners {
+        connections.push(loop {
+            if let Some(connection) = listener.accept()? {
+                break connection;
+            }
+            go_on()?;
+            let glance = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            // Whatever ends the wait, the next look tells.
+            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&glance));
+        });
+    }
+    let ends = Ends::connect(connections)?;
+    while !switch.is_connected().map_err(unmade)? {
+        go_on()?;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(ends)
+}
+
+/// Carries one case, once.
+fn one(
+    bench: &Bench<'_>,
+    case: &Case,
+    config: &Config,
+    ports: &[Port],
+    ends: &mut Ends,
+    switch: &mut Switch<'_>,
+) -> Result<Round, MeasureError> {
+    let each = (case.flows / case.senders).max(1);
+    ends.prepare(case.size, each, |sender, number| flow(ports, sender, number), bench.stop)?;
+    let duration = Duration::from(config.duration);
+    let mut load = |load: Load| ends.run(&load, bench.stop);
+    load(Load { duration: WARM_UP, ..Load::default() })?;
+    let mut taken = None;
+    if let Some(times) = config.slow_receiver {
+        let free = load(Load { duration, ..Load::default() })?;
+        taken = Some(free.rate() / f64::from(times));
+    }
+    let clock = ends.clock();
+    let before = switch.account(clock).map_err(unmade)?;
+    let carried = ends.run(&Load { duration, taken, frames: config.frames, offered: None }, bench.stop)?;
+    let account = switch.account(clock).map_err(unmade)?.since(&before);
+    let mut round = Round::new(carried, account, taken);
+    if taken.is_none() {
+        time(bench, case, duration, ends, &mut round)?;
+    }
+    Ok(round)
+}
+
+/// Looks for the rate without loss, and times frames at shares of it.
+fn time(
+    bench: &Bench<'_>,
+    case: &Case,
+    duration: Duration,
+    ends: &mut Ends,
+    round: &mut Round,
+) -> Result<(), Broken> {
+    let clock = ends.clock();
+    let mut paced = |rate: f64, duration: Duration| {
+        let offered = Some(rate / f64::from(case.senders));
+        ends.run(&Load { offered, duration, ..Load::default() }, bench.stop)
+    };
+    let most = round.carried.rate();
+    let is_lossless = |carried: &Carried| carried.sent == carried.received;
+    round.lossless = is_lossless(&round.carried).then_some(most);
+    // A machine that others use takes a core away now and then: each rung has two tries.
+    for share in LADDER.into_iter().flat_map(|share| [share; 2]) {
+        if round.lossless.is_none() && is_lossless(&paced(share * most, duration / 4)?) {
+            round.lossless = Some(share * most);
+        }
+    }
+    for share in SHARES.into_iter().filter(|_| round.lossless.is_some()) {
+        let carried = paced(share * round.lossless.unwrap_or(most), duration / 3)?;
+        round.timed.extend(Timed::of(share, &carried, clock));
+    }
+    Ok(())
+}
+
+/// Flow `number` of a sender's. The first is between the machines' own addresses; the others' are learned.
+fn flow(ports: &[Port], sender: u16, number: u16) -> Flow {
+    let (receiver, senders) = ports.split_last().expect("there are two");
+    let other = |side: u32| Mac::local(side << 20 | u32::from(sender) << 12 | u32::from(number));
+    let (from, to) = match number {
+        0 => (senders[usize::from(sender)].mac, receiver.mac),
+        _ => (other(1), other(2)),
+    };
+    Flow { number, sender, from, to }
+}
+
+fn doing(case: &Case, config: &Config) -> String {
+    let Case { switch, senders, size, flows } = case;
+    let slow =
+        config.slow_receiver.map_or(String::new(), |times| format!(", a receiver slowed to 1/{times}"));
+    format!("{switch}: {size} B, {flows} flows, {senders} to 1{slow}")
+}
+
+/// The first core that we may use: the switch's.
+fn first_core() -> usize {
+    let cores = sched_getaffinity(None).ok();
+    cores.and_then(|cores| (0..rustix::thread::CpuSet::MAX_CPU).find(|core| cores.is_set(*core))).unwrap_or(0)
+}
+
+impl From<Broken> for MeasureError {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Interrupted => Self::Interrupted,
+            Broken::Stuck => Self::Stuck,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            switches: vec![SwitchKind::ZovnLossy, SwitchKind::Zovn],
+            ports: Ports::VhostUser,
+            sizes: vec![64, 1500],
+            flows: vec![1, 1000],
+            senders: vec![1, 2],
+            duration: Span::from_secs(1),
+            frames: 0,
+            slow_receiver: None,
+            rounds: 5,
+        }
+    }
+
+    #[test]
+    fn a_switch_is_brought_up_once_for_all_that_it_carries_between_as_many_machines() {
+        let cases = cases(&config());
+        let ups: Vec<_> = cases
+            .chunk_by(|a, b| (a.switch, a.senders) == (b.switch, b.senders))
+            .map(|cases| (cases[0].switch, cases[0].senders, cases.len()))
+            .collect();
+        let (lossy, zovn) = (SwitchKind::ZovnLossy, SwitchKind::Zovn);
+        assert_eq!(ups, [(lossy, 1, 4), (lossy, 2, 4), (zovn, 1, 4), (zovn, 2, 4)]);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_said_with_what_can() {
+        let said = |change: &dyn Fn(&mut Config)| {
+            let mut config = config();
+            change(&mut config);
+            check(&config).map_err(|error| error.to_string())
+        };
+        assert_eq!(said(&|config| config.switches = vec![SwitchKind::Zovn]), Ok(()));
+        for (change, word) in [
+            (
+                &(|config: &mut Config| config.switches = vec![SwitchKind::Bridge]) as &dyn Fn(&mut Config),
+                "ovs-dpdk",
+            ),
+            (&|config| config.switches = vec![SwitchKind::Zovn, SwitchKind::Zovn], "each once"),
+            (&|config| config.sizes = vec![1515], "64 to 1514"),
+            (&|config| config.flows = vec![1025], "1 to 1024"),
+            (&|config| config.senders = vec![0], "1 to 8"),
+            (&|config| config.slow_receiver = Some(0), "1/1"),
+        ] {
+            let error = said(change).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn flows_differ_by_both_addresses() {
+        let port =
+            |number: u32| Port { name: format!("p{number}"), mac: Mac::local(number + 1), socket: "".into() };
+        let ports: Vec<_> = (0..3).map(port).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        for sender in 0..2 {
+            assert_eq!(flow(&ports, sender, 0).to, ports[2].mac);
+            for number in 0..512 {
+                let Flow { from, to, .. } = flow(&ports, sender, number);
+                assert!(seen.insert(from.0), "{from}");
+                // The receiver's own is that of each sender's first flow.
+                assert!(number == 0 || seen.insert(to.0), "{to}");
+            }
+        }
+    }
+}

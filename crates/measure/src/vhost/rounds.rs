@@ -1,0 +1,166 @@
+//! One case's rounds, and what is told of them together.
+
+use super::clock::Clock;
+use super::ends::Carried;
+use super::switch::Account;
+use super::{Case, Dropped, Latency, Ports, Throughput};
+use crate::losses::both_hold;
+
+/// What one round found.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// All that the switch took.
+    pub carried: Carried,
+    /// What the switch says of that.
+    pub account: Account,
+    /// Frames a second that a slow receiver took.
+    pub taken: Option<f64>,
+    /// Frames a second of which none were lost.
+    pub lossless: Option<f64>,
+    /// At shares of that, how long frames took.
+    pub timed: Vec<Timed>,
+}
+
+/// How long frames took.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    share: f64,
+    rate: f64,
+    /// In seconds: half of them, 99 %, 99.9 %.
+    quantiles: [f64; 3],
+}
+
+impl Round {
+    /// What was carried with all that there was to send.
+    pub fn new(carried: Carried, account: Account, taken: Option<f64>) -> Self {
+        Self { carried, account, taken, lossless: None, timed: Vec::new() }
+    }
+}
+
+impl Timed {
+    /// Of what was carried at a share of the rate without loss; none if nothing arrived.
+    pub fn of(share: f64, carried: &Carried, clock: Clock) -> Option<Self> {
+        let seconds = |part| carried.delays.quantile(part).map(|ticks| clock.seconds(ticks));
+        let quantiles = [seconds(0.5)?, seconds(0.99)?, seconds(0.999)?];
+        Some(Self { share, rate: carried.rate(), quantiles })
+    }
+}
+
+/// What is told of a case: medians of rates and times, sums of counts.
+pub fn told(case: Case, rounds: &[Round]) -> Throughput {
+    let Case { switch, senders, size, flows } = case;
+    let of = |one: &dyn Fn(&Round) -> Option<f64>| median(rounds.iter().filter_map(one));
+    let sum = |one: &dyn Fn(&Round) -> u64| rounds.iter().map(one).sum::<u64>();
+    let rates = rounds.iter().map(|round| round.carried.rate() / 1e6);
+    let mfps = median(rates.clone()).unwrap_or(0.0);
+    let cycles = |round: &Round| {
+        let Round { carried, account, .. } = round;
+        (carried.sent > 0 && account.busy > 0).then(|| account.busy as f64 / carried.sent as f64)
+    };
+    let (sent, received) = (sum(&|round| round.carried.sent), sum(&|round| round.carried.received));
+    Throughput {
+        switch,
+        ports: Ports::VhostUser,
+        size,
+        flows,
+        senders,
+        mfps,
+        mfps_range: [rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max)],
+        gbps: mfps * f64::from(size) * 8e-3,
+        sent,
+        received,
+        lost: sent.saturating_sub(received),
+        duplicates: sum(&|round| round.carried.duplicates),
+        out_of_order: sum(&|round| round.carried.out_of_order),
+        dropped: Dropped {
+            ingress: sum(&|round| round.account.dropped.ingress),
+            egress: sum(&|round| round.account.dropped.egress),
+        },
+        cycles_per_frame: of(&cycles),
+        generator_busy: of(&|round| Some(round.carried.busy)).unwrap_or(0.0),
+        receiver_mfps: of(&|round| round.taken.map(|rate| rate / 1e6)),
+        lossless_mfps: of(&|round| round.lossless.map(|rate| rate / 1e6)),
+        latency: latency(rounds),
+        balanced: rounds.iter().fold(None, |all, round| both_hold(all, round.account.balanced)),
+    }
+}
+
+fn latency(rounds: &[Round]) -> Vec<Latency> {
+    let of_share = |share: f64| {
+        let timed = rounds.iter().flat_map(|round| &round.timed).filter(move |timed| timed.share == share);
+        let of = |one: fn(&Timed) -> f64| median(timed.clone().map(one));
+        Some(Latency {
+            load: share,
+            mfps: of(|timed| timed.rate / 1e6)?,
+            p50_us: of(|timed| timed.quantiles[0] * 1e6)?,
+            p99_us: of(|timed| timed.quantiles[1] * 1e6)?,
+            p999_us: of(|timed| timed.quantiles[2] * 1e6)?,
+        })
+    };
+    super::SHARES.into_iter().filter_map(of_share).collect()
+}
+
+/// The middle one, or the mean of both; none of nothing.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some((values[low] + values[high]) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::SwitchKind;
+
+    use super::super::delays::Delays;
+    use super::*;
+
+    const CASE: Case = Case { switch: SwitchKind::Zovn, senders: 2, size: 125, flows: 7 };
+
+    fn round(in_time: u64, balanced: bool) -> Round {
+        let mut delays = Delays::default();
+        delays.book(20);
+        let carried = Carried {
+            sent: in_time + 5,
+            received: in_time + 3,
+            in_time,
+            duplicates: 1,
+            out_of_order: 2,
+            strangers: 0,
+            seconds: 2.0,
+            busy: 0.5,
+            delays,
+        };
+        let dropped = Dropped { ingress: 0, egress: 2 };
+        let account = Account { busy: 100 * carried.sent, dropped, balanced: Some(balanced) };
+        let timed = Timed::of(0.5, &carried, Clock { rate: 1e6 }).into_iter().collect();
+        Round { lossless: Some(1e6), timed, ..Round::new(carried, account, None) }
+    }
+
+    #[test]
+    fn rates_are_medians_and_counts_are_sums() {
+        let told = told(CASE, &[round(2_000_000, true), round(6_000_000, true), round(4_000_000, true)]);
+        assert_eq!((told.mfps, told.mfps_range, told.gbps), (2.0, [1.0, 3.0], 2.0));
+        assert_eq!((told.sent, told.received, told.lost), (12_000_015, 12_000_009, 6));
+        assert_eq!((told.duplicates, told.out_of_order, told.dropped.egress), (3, 6, 6));
+        assert_eq!(
+            (told.cycles_per_frame, told.lossless_mfps, told.receiver_mfps),
+            (Some(100.0), Some(1.0), None)
+        );
+        let [latency] = told.latency[..] else { panic!("one share was timed") };
+        assert_eq!((latency.load, latency.p50_us, latency.p999_us), (0.5, 20.0, 20.0));
+        assert_eq!(told.balanced, Some(true));
+    }
+
+    #[test]
+    fn one_round_that_does_not_balance_is_enough() {
+        assert_eq!(told(CASE, &[round(1, true), round(1, false), round(1, true)]).balanced, Some(false));
+    }
+
+    #[test]
+    fn the_median_of_two_lies_between_them() {
+        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
+        assert_eq!(median([3.0, 1.0, 9.0].into_iter()), Some(3.0));
+        assert_eq!(median([].into_iter()), None);
+    }
+}

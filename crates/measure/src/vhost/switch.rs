@@ -1,0 +1,111 @@
+//! The switch under test, whichever it is: brought up, and asked what it has counted.
+
+use lab::vhost::{OvsDpdk, Port, Rig, Testpmd, Zovn};
+use lab::{DeviceCounters, LabError, SwitchKind};
+use model::PortStatus;
+
+use super::Dropped;
+use super::clock::Clock;
+
+/// A switch that runs.
+pub enum Switch<'a> {
+    Zovn(Zovn),
+    OvsDpdk(OvsDpdk),
+    Testpmd(Testpmd<'a>),
+}
+
+/// What a switch has counted since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Account {
+    /// Ticks of the time stamp counter that it was busy.
+    pub busy: u64,
+    /// What it dropped.
+    pub dropped: Dropped,
+    /// Whether its own books hold, if it keeps any.
+    pub balanced: Option<bool>,
+}
+
+impl<'a> Switch<'a> {
+    /// Huge pages that it takes for itself.
+    pub fn pages(kind: SwitchKind) -> u64 {
+        match kind {
+            SwitchKind::OvsDpdk => OvsDpdk::PAGES,
+            SwitchKind::Testpmd => Testpmd::PAGES,
+            SwitchKind::Zovn | SwitchKind::ZovnLossy | SwitchKind::Bridge | SwitchKind::Ovs => 0,
+        }
+    }
+
+    /// Brings it up with these ports.
+    pub fn up(kind: SwitchKind, rig: &'a Rig<'_>, ports: &[Port]) -> Result<Self, LabError> {
+        match (kind, ports) {
+            (SwitchKind::OvsDpdk, _) => OvsDpdk::up(rig, ports).map(Self::OvsDpdk),
+            (SwitchKind::Testpmd, [left, right]) => {
+                Testpmd::switch(rig, &[left.clone(), right.clone()]).map(Self::Testpmd)
+            }
+            (SwitchKind::Zovn | SwitchKind::ZovnLossy, _) => {
+                Zovn::up(rig, ports, crate::is_lossless(kind)).map(Self::Zovn)
+            }
+            (SwitchKind::Testpmd | SwitchKind::Bridge | SwitchKind::Ovs, _) => {
+                unreachable!("no such measurement is begun")
+            }
+        }
+    }
+
+    /// Whether each of its ports has its front-end.
+    pub fn is_connected(&self) -> Result<bool, LabError> {
+        match self {
+            Self::Zovn(switch) => switch.is_connected(),
+            Self::OvsDpdk(switch) => switch.is_connected(),
+            Self::Testpmd(switch) => switch.is_connected(),
+        }
+    }
+
+    /// What it has counted.
+    pub fn account(&mut self, clock: Clock) -> Result<Account, LabError> {
+        Ok(match self {
+            Self::Zovn(switch) => {
+                let status = switch.status()?;
+                let refused = |ledger: fn(&PortStatus) -> u64| status.ports.iter().map(ledger).sum::<u64>();
+                let egress = refused(|port| port.egress.total.refused_total());
+                // Whatever was refused came in somewhere.
+                let all = refused(|port| port.ingress.total.refused_total());
+                let is_balanced = status.balanced && status.ledger.balances();
+                Account {
+                    busy: (status.busy_ns as f64 * clock.rate / 1e9) as u64,
+                    dropped: Dropped { ingress: all.saturating_sub(egress), egress },
+                    balanced: Some(is_balanced),
+                }
+            }
+            Self::OvsDpdk(switch) => {
+                let ports = switch.ports()?;
+                let dropped = dropped(ports.iter().filter_map(|port| port.device));
+                Account { busy: switch.threads()?.processing_cycles, dropped, balanced: None }
+            }
+            Self::Testpmd(switch) => {
+                let dropped = dropped(switch.switched()?.into_iter());
+                Account { busy: switch.busy_cycles()?, dropped, balanced: None }
+            }
+        })
+    }
+}
+
+impl Account {
+    /// What was counted since `before`.
+    pub fn since(self, before: &Self) -> Self {
+        Self {
+            busy: self.busy.saturating_sub(before.busy),
+            dropped: Dropped {
+                ingress: self.dropped.ingress.saturating_sub(before.dropped.ingress),
+                egress: self.dropped.egress.saturating_sub(before.dropped.egress),
+            },
+            balanced: self.balanced,
+        }
+    }
+}
+
+fn dropped(ports: impl Iterator<Item = DeviceCounters>) -> Dropped {
+    ports.fold(Dropped::default(), |sum, port| Dropped {
+        ingress: sum.ingress + port.rx_dropped,
+        egress: sum.egress + port.tx_dropped,
+    })
+}
