@@ -161,6 +161,10 @@ pub trait Port {
     /// The last receiver has it: the slot is free again.
     fn release(&mut self, slot: Slot);
 
+    /// Copies at most `most` frames that are in slots to where they no longer take up what the sender has for its frames, so
+    /// that it can send others. A port whose slots are no sender's memory has nothing to do.
+    fn keep(&mut self, _most: usize) {}
+
     /// Hands one frame, from anybody's memory, to this port's receiver: one copy.
     ///
     /// # Errors

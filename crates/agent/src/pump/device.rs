@@ -104,6 +104,13 @@ impl Port for Device {
         }
     }
 
+    fn keep(&mut self, most: usize) {
+        match self {
+            Tap(port) => port.keep(most),
+            Vhost(port) => port.keep(most),
+        }
+    }
+
     #[inline]
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
         match self {

@@ -221,4 +221,8 @@ impl Gate for HostGate {
             }
         }
     }
+    fn unheard(&mut self, those: impl FnMut(PortId)) {
+        let guests = self.guests.iter_mut().flatten();
+        guests.filter_map(|guest| guest.gate.is_late().then_some(guest.port)).for_each(those);
+    }
 }

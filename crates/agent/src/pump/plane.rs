@@ -20,6 +20,9 @@ use units::Instant;
 /// The most frames of one port in one visit, so that a turn stays short and its cache lines warm.
 const BURST: u32 = 64;
 
+/// Of how many frames a sender gets its memory back who may not be able to speak: a few words' worth.
+const KEPT: usize = 8;
+
 /// Says of a frame whether its last receiver, behind the device, has room for it.
 pub trait Gate {
     /// Whether `frame` may go to the receiver behind `port` now, and with which others it shares its fate.
@@ -35,6 +38,10 @@ pub trait Gate {
     /// Hands over what the gate itself has to say to whoever is behind a port, after all that went there before. Whoever
     /// transmits it says whether it is done with; if not, it is said another time.
     fn say(&mut self, transmit: impl FnMut(PortId, FrameView<'_>) -> bool);
+
+    /// Tells of those who should have answered by now. Perhaps they cannot: what they sent before waits for others, who
+    /// wait for that answer.
+    fn unheard(&mut self, those: impl FnMut(PortId));
 }
 
 /// A gate's answer.
@@ -67,6 +74,9 @@ impl Gate for Open {
 
     #[inline]
     fn say(&mut self, _: impl FnMut(PortId, FrameView<'_>) -> bool) {}
+
+    #[inline]
+    fn unheard(&mut self, _: impl FnMut(PortId)) {}
 }
 
 /// A device at its port.
@@ -387,6 +397,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 Err(error) => line.failed = Some(error),
             }
             true
+        });
+        gate.unheard(|id| {
+            lines[id.index()].as_mut().expect("the port is attached").device.keep(KEPT);
+            dirty.insert(id);
         });
     }
 

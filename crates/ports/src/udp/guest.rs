@@ -85,6 +85,8 @@ pub struct GuestGate {
     last: Option<(Passing, u64)>,
     /// Somebody was held since the last look at the clock.
     holds: bool,
+    /// An Ask was given up.
+    is_late: bool,
     /// Why nothing is held although somebody in the guest has spoken.
     fault: Option<Fault>,
 }
@@ -153,6 +155,7 @@ impl GuestGate {
             fragments: Fragments::new(1 << 16),
             last: None,
             holds: false,
+            is_late: false,
             fault: None,
         }
     }
@@ -289,7 +292,7 @@ impl GuestGate {
             return self.part(Some(Fault::Silent));
         }
         if self.asks > self.settled() && now.saturating_duration_since(self.asked_at) >= RETRY {
-            self.given_up = self.asks;
+            (self.given_up, self.is_late) = (self.asks, true);
         }
         if now >= self.round_at {
             self.round_at = now + ROUND;
@@ -303,6 +306,12 @@ impl GuestGate {
     /// `None`: nobody is held.
     pub fn wait(&mut self) -> Option<Duration> {
         (std::mem::take(&mut self.holds) || self.asks > self.settled()).then_some(RETRY)
+    }
+
+    /// Whether the guest should have answered since this was asked last. Perhaps it cannot: its transmit ring is full of
+    /// frames for another guest, which waits for this one.
+    pub fn is_late(&mut self) -> bool {
+        std::mem::take(&mut self.is_late)
     }
 
     /// Whether a program in the guest is heard.

@@ -442,6 +442,10 @@ impl Port for VhostPort {
         self.device().card_mut().release(slot);
     }
 
+    fn keep(&mut self, most: usize) {
+        self.device().card_mut().keep(most);
+    }
+
     #[inline]
     fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
         let Self { backend, cutter, .. } = self;

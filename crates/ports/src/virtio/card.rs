@@ -248,6 +248,16 @@ impl Card {
         }
     }
 
+    /// Copies at most `most` frames that are held, so that the guest has their buffers back.
+    pub fn keep(&mut self, most: usize) {
+        let Self { held, pairs, .. } = self;
+        held.keep_some(most, |ring, id| {
+            if let Some(Outbox { ring, .. }) = &mut pairs[usize::from(ring) / 2].transmit {
+                ring.give_back(id, 0);
+            }
+        });
+    }
+
     /// Hands a frame to the guest: one copy. Of several receive rings that are enabled, a flow has one, as long as they
     /// are the same.
     ///

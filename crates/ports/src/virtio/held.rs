@@ -224,20 +224,35 @@ impl HeldFrames {
     /// the guest can have back now.
     pub fn keep(&mut self, ring: u8, mut back: impl FnMut(u16)) {
         for number in 0..self.places.len() as u32 {
-            let Place { lent, ring: of, id, .. } = self.places[number as usize];
-            if !lent || of != ring {
-                continue;
+            let Place { lent, ring: of, .. } = self.places[number as usize];
+            if lent && of == ring {
+                back(self.copy(number));
             }
-            let view = self.view(number);
-            let mut bytes = vec![0; view.len()];
-            view.read(&mut bytes);
-            let offload = view.note.copied();
-            let extra = self.extra(number);
-            (extra.kept, extra.offload, extra.headers_len) = (bytes.into(), offload, 0);
-            extra.run().set([].into_iter());
-            self.places[number as usize].lent = false;
-            back(id);
         }
+    }
+
+    /// Copies at most `most` frames, and tells of their rings and chains, which the guest can have back now.
+    pub fn keep_some(&mut self, most: usize, mut back: impl FnMut(u8, u16)) {
+        let lent = |number: &u32| self.places[*number as usize].lent;
+        let numbers: Vec<_> = (0..self.places.len() as u32).filter(lent).take(most).collect();
+        for number in numbers {
+            let ring = self.places[number as usize].ring;
+            back(ring, self.copy(number));
+        }
+    }
+
+    /// Copies a frame. Its chain, which is not needed any more.
+    fn copy(&mut self, number: u32) -> u16 {
+        let view = self.view(number);
+        let mut bytes = vec![0; view.len()];
+        view.read(&mut bytes);
+        let offload = view.note.copied();
+        let extra = self.extra(number);
+        (extra.kept, extra.offload, extra.headers_len) = (bytes.into(), offload, 0);
+        extra.run().set([].into_iter());
+        let place = &mut self.places[number as usize];
+        place.lent = false;
+        place.id
     }
 
     /// The frame's extra, made if it has none.
