@@ -12,7 +12,7 @@
 
 #![forbid(unsafe_code)]
 
-mod unordered;
+mod obstacles;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -102,8 +102,8 @@ pub enum GuestError {
 enum Event<'a> {
     /// It has begun.
     Watching { interface: &'a str, by: By, because: Option<String> },
-    /// The guest's kernel may handle datagrams out of their order: one may be lost although the switch holds what it can.
-    Unordered { because: String },
+    /// Something may be lost whatever the switch does.
+    InTheWay { what: String },
     /// The switch holds what would be lost.
     Heard,
     /// Nobody answers.
@@ -208,8 +208,8 @@ impl<'a> Talk<'a> {
         };
         let by = if talk.watch.rings() { By::Bpf } else { By::Listing };
         talk.say(&Event::Watching { interface, by, because: why })?;
-        if let Some(because) = unordered::why(interface) {
-            talk.say(&Event::Unordered { because })?;
+        for what in obstacles::of(interface, index) {
+            talk.say(&Event::InTheWay { what })?;
         }
         Ok(talk)
     }
@@ -342,9 +342,7 @@ fn sentence(event: &Event<'_>) -> String {
                 "{interface}: the UDP sockets are listed as often as need be, since BPF does not tell: {because}"
             )
         }
-        Event::Unordered { because } => {
-            format!("datagrams may reach their sockets out of order, and be lost: {because}")
-        }
+        Event::InTheWay { what } => what.clone(),
         Event::Heard => "the switch hears us: it holds what a full socket would lose".into(),
         Event::Unheard => {
             "the switch does not answer: full sockets lose what they are sent; is it one of zovn's?".into()
