@@ -103,6 +103,35 @@ fn a_ring_that_is_not_enabled_gives_nothing_and_loses_nothing() {
 }
 
 #[test]
+fn a_guest_whose_frames_are_kept_can_send_others() {
+    let mut a = plugged(8, 256, PLAIN);
+    for n in 0..8 {
+        a.send(&with_header(&[n; 60])).unwrap();
+    }
+    let mut slots = Vec::new();
+    a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
+    a.card.publish(|_| {});
+    assert!(a.transmit.collect(|_, _, _| {}) == 0 && a.send(&[]).is_none(), "every buffer is on its way");
+    a.card.keep(3);
+    a.card.publish(|_| {});
+    assert_eq!(a.transmit.collect(|_, _, _| {}), 3);
+    for _ in 0..3 {
+        a.send(&with_header(&[9; 60])).unwrap();
+    }
+    for (n, slot) in (0..).zip(&slots) {
+        let mut bytes = [0; 60];
+        assert_eq!(a.card.frame(*slot).read(&mut bytes), 60);
+        assert_eq!(bytes, [n; 60]);
+        a.card.release(*slot);
+    }
+    a.card.publish(|_| {});
+    assert_eq!(a.transmit.collect(|_, _, _| {}), 5, "each goes back once");
+    let mut others = 0;
+    a.card.receive(64, |_, _| others += 1).unwrap();
+    assert_eq!(others, 3);
+}
+
+#[test]
 fn a_port_in_memory_takes_a_guests_frame_whole() {
     let mut a = plugged(4, 2048, PLAIN);
     let bytes: Vec<u8> = (0..1500).map(|at| at as u8).collect();
