@@ -22,8 +22,9 @@ use crate::{DeviceCounters, LabError};
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const PACKAGE: &str = "openvswitch-switch-dpdk";
 
-/// Its memory: room for 65,536 buffers, which is 64 rings full.
-const MEMORY_MIB: u32 = 256;
+/// Its memory: room for 65,536 buffers, which is 64 rings full and takes 200 MiB, and for what it keeps of each ring, without
+/// which it refuses rings.
+const MEMORY_MIB: u32 = 320;
 
 /// Open vSwitch with DPDK, as long as its rig is up.
 #[derive(Debug)]
