@@ -83,7 +83,10 @@ impl<'a> Testpmd<'a> {
         let devices = ports.iter().enumerate().map(|(number, Port { socket, .. })| {
             format!("net_vhost{number},iface={},client=1", socket.display())
         });
-        let command = command(first(&program()?), rig.core, devices, &["--record-core-cycles".to_owned()]);
+        // What it tells of its time it would keep in a buffer.
+        let mut unbuffered = first("stdbuf".as_ref());
+        unbuffered.arg("--output=L").arg(program()?);
+        let command = command(unbuffered, rig.core, devices, &["--record-core-cycles".to_owned()]);
         let mut switch = Self::start(&rig.ground, "switch", command)?;
         switch.tell("start")?;
         Ok(switch)

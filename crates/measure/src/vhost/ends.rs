@@ -7,12 +7,14 @@
 //!
 //! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core while the other has it.
 
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ports::vhost::front::FrontError;
 use ports::vhost::nic::{Frame, Nic, NicConfig};
 use ports::vhost::socket::Connection;
+use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::clock::{Bucket, Clock};
@@ -41,6 +43,7 @@ pub const CARD: NicConfig =
 /// Front-ends of a switch's ports: each sends to the last, which receives.
 #[derive(Debug)]
 pub struct Ends {
+    _foremost: Foremost,
     clock: Clock,
     senders: Vec<Sender>,
     receiver: Nic,
@@ -122,7 +125,14 @@ impl Ends {
         let mut cards = connections.into_iter().map(card).collect::<Result<Vec<_>, FrontError>>()?;
         let receiver = cards.pop().expect("a switch has ports");
         let senders = cards.into_iter().map(|nic| Sender { nic, sent: 0 }).collect();
-        Ok(Self { clock: Clock::calibrate(), senders, receiver, size: 0, flows: 0 })
+        Ok(Self {
+            _foremost: Foremost::here(),
+            clock: Clock::calibrate(),
+            senders,
+            receiver,
+            size: 0,
+            flows: 0,
+        })
     }
 
     /// The clock by which delays are told.
@@ -196,7 +206,6 @@ impl Ends {
     ///
     /// [`Broken`]
     pub fn run(&mut self, load: &Load, stop: &AtomicBool) -> Result<Carried, Broken> {
-        let _here = Pinned::here();
         let clock = self.clock;
         let [duration, silence, patience] = [load.duration, SILENCE, PATIENCE].map(|time| clock.ticks(time));
         let began = Clock::now();
@@ -317,29 +326,40 @@ impl Sink {
     }
 }
 
-/// Keeps the calling thread on one of the cores that it may use, until it is dropped.
-struct Pinned {
-    before: Option<CpuSet>,
+/// Keeps the calling thread on one of the cores that it may use, and lets it go first there, as a switch's does on its own;
+/// until it is dropped by that thread.
+#[derive(Debug)]
+struct Foremost {
+    cores: Option<CpuSet>,
+    nice: Option<i32>,
+    // Both are a thread's.
+    _here: PhantomData<*const ()>,
 }
 
-impl Pinned {
+/// The priority of those for whom every frame waits.
+const NICE: i32 = -10;
+
+impl Foremost {
     fn here() -> Self {
-        let before = sched_getaffinity(None).ok();
-        let first = before.and_then(|all| (0..CpuSet::MAX_CPU).find(|core| all.is_set(*core)));
+        let cores = sched_getaffinity(None).ok();
+        let first = cores.and_then(|all| (0..CpuSet::MAX_CPU).find(|core| all.is_set(*core)));
         if let Some(core) = first {
             let mut one = CpuSet::new();
             one.set(core);
             // Where that is not allowed, it goes on as it is.
             let _ = sched_setaffinity(None, &one);
         }
-        Self { before }
+        let nice = getpriority_process(None).ok();
+        // The same.
+        let _ = setpriority_process(None, NICE);
+        Self { cores, nice, _here: PhantomData }
     }
 }
 
-impl Drop for Pinned {
+impl Drop for Foremost {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
-            let _ = sched_setaffinity(None, before);
-        }
+        // It was so before.
+        let _ = self.cores.map(|cores| sched_setaffinity(None, &cores));
+        let _ = self.nice.map(|nice| setpriority_process(None, nice));
     }
 }
