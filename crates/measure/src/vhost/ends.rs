@@ -162,21 +162,22 @@ impl Ends {
         self.announce(flow, stop)
     }
 
-    /// Has the receiver send a frame from each of its addresses, until each has come once.
+    /// Has the receiver send what lies in its ring, a frame from each of its addresses, until each has come once.
     fn announce(&mut self, flow: impl Fn(u16, u16) -> Flow, stop: &AtomicBool) -> Result<(), Broken> {
-        let all = self.flows * self.senders.len() as u16;
+        let (flows, senders) = (self.flows, self.senders.len() as u16);
         self.receiver.prepare(self.size as usize, |buffer, frame| {
-            let (sender, number) = (buffer % all / self.flows, buffer % self.flows);
+            let (sender, number) = (buffer / flows % senders, buffer % flows);
             let Flow { from, to, .. } = flow(sender, number);
             frame.write(0, &Flow { from: to, to: from, sender, number }.frame(self.size));
         });
-        let mut heard = vec![false; all.into()];
+        let mut heard = vec![vec![false; flows.into()]; senders.into()];
+        let is_all = |heard: &[Vec<bool>]| heard.iter().all(|flows| !flows.contains(&false));
         let began = Clock::now();
         let (silence, patience) = (self.clock.ticks(SILENCE), self.clock.ticks(PATIENCE));
-        while heard.contains(&false) {
-            let mut to_send = usize::from(all);
+        while !is_all(&heard) {
+            let mut to_send = usize::from(RING);
             let mut last = Clock::now();
-            while Clock::now() - last < silence && heard.contains(&false) {
+            while Clock::now() - last < silence && !is_all(&heard) {
                 if stop.load(Ordering::Relaxed) {
                     return Err(Broken::Interrupted);
                 }
@@ -185,7 +186,8 @@ impl Ends {
                 for sender in &mut self.senders {
                     sender.nic.receive(BURST, |frame, _| {
                         let Stamp { sender, flow, .. } = Stamp::read(frame);
-                        if let Some(heard) = heard.get_mut(usize::from(sender * self.flows + flow)) {
+                        let of = heard.get_mut(usize::from(sender));
+                        if let Some(heard) = of.and_then(|flows| flows.get_mut(usize::from(flow))) {
                             *heard = true;
                             last = Clock::now();
                         }
@@ -271,7 +273,8 @@ impl Ends {
 
     /// Whether the switch has given every buffer back and nothing more will come.
     fn is_settled(&self, is_all: bool, silent: u64, silence: u64) -> bool {
-        (is_all || silent > silence) && self.senders.iter().all(|sender| sender.nic.on_their_way() == 0)
+        let mut cards = self.senders.iter().map(|sender| &sender.nic).chain([&self.receiver]);
+        (is_all || silent > silence) && cards.all(|nic| nic.on_their_way() == 0)
     }
 
     fn sent(&self) -> u64 {
