@@ -99,7 +99,6 @@ impl Inbox {
 
     /// Tells the guest that we look by ourselves again.
     pub fn disarm(&mut self) {
-        self.short = false;
         self.ring.be_silent();
     }
 
@@ -120,8 +119,13 @@ impl Inbox {
     /// Takes as many chains as there is room for. Whether there are any.
     #[inline(never)]
     fn fill(&mut self, memory: &GuestMemory) -> Result<bool, Corrupt> {
-        while self.last - self.first < AHEAD && self.ring.take(memory, &mut self.chains[self.last % AHEAD])? {
+        // No more, whatever they are: a guest could make bad ones available as fast as they are given back.
+        for _ in self.last - self.first..AHEAD {
+            if !self.ring.take(memory, &mut self.chains[self.last % AHEAD])? {
+                break;
+            }
             if self.chains[self.last % AHEAD].buffers().is_ok() {
+                self.short = false;
                 self.last += 1;
             } else {
                 self.ring.give_back(self.chains[self.last % AHEAD].id, 0);

@@ -110,10 +110,10 @@ fn a_guest_whose_frames_are_kept_can_send_others() {
     }
     let mut slots = Vec::new();
     a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
-    a.card.publish(|_| {});
+    a.card.publish(&mut (), |_| {});
     assert!(a.transmit.collect(|_, _, _| {}) == 0 && a.send(&[]).is_none(), "every buffer is on its way");
     a.card.keep(3);
-    a.card.publish(|_| {});
+    a.card.publish(&mut (), |_| {});
     assert_eq!(a.transmit.collect(|_, _, _| {}), 3);
     for _ in 0..3 {
         a.send(&with_header(&[9; 60])).unwrap();
@@ -124,11 +124,31 @@ fn a_guest_whose_frames_are_kept_can_send_others() {
         assert_eq!(bytes, [n; 60]);
         a.card.release(*slot);
     }
-    a.card.publish(|_| {});
+    a.card.publish(&mut (), |_| {});
     assert_eq!(a.transmit.collect(|_, _, _| {}), 5, "each goes back once");
     let mut others = 0;
     a.card.receive(64, |_, _| others += 1).unwrap();
     assert_eq!(others, 3);
+}
+
+#[test]
+fn a_guest_is_asked_for_buffers_as_long_as_there_are_none() {
+    let mut a = plugged(4, 256, PLAIN);
+    let frame = [7; 60];
+    assert_eq!(a.card.transmit(&FrameView::plain(&frame), &mut ()), Ok(Taken::Busy));
+    assert_eq!(a.card.arm_egress(), Ok(false));
+    // Whatever else is looked at meanwhile.
+    assert_eq!(a.card.receive(64, |_, _| {}), Ok(false));
+    assert_eq!(a.card.arm_egress(), Ok(false));
+    let number = a.receive.take().unwrap();
+    a.receive.give(number, None);
+    assert!(a.receive.publish(), "it tells of one");
+    assert_eq!(a.card.transmit(&FrameView::plain(&frame), &mut ()), Ok(Taken::Yes));
+    assert_eq!(a.card.receive(64, |_, _| {}), Ok(false));
+    assert_eq!(a.card.arm_egress(), Ok(false));
+    let number = a.receive.take().unwrap();
+    a.receive.give(number, None);
+    assert!(!a.receive.publish(), "nobody waits for it");
 }
 
 #[test]
