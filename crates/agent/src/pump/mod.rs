@@ -205,6 +205,8 @@ impl Pump {
                 (Device::Tap(device), Some(inspector), Some(netns))
             }
             Attachment::VhostUser { socket, mode, queues, mtu, .. } => {
+                // A port's name may have any characters, a file's not these.
+                let name = spec.name.0.replace('%', "%25").replace('/', "%2F");
                 let config = VhostConfig {
                     socket: socket.into(),
                     mode: match mode {
@@ -214,7 +216,7 @@ impl Pump {
                     queue_pairs: *queues,
                     mtu: *mtu as u16,
                     frames: spec.ingress.frames,
-                    records: self.directory.join(format!("{}.rings", spec.name)),
+                    records: self.directory.join(name + ".rings"),
                     polled: self.polled,
                 };
                 (Device::Vhost(VhostPort::attach(config)?), None, None)
