@@ -214,7 +214,6 @@ impl World {
             }
             12 => drop(self.card.arm_ingress()?),
             13 => drop(self.card.arm_egress()?),
-            14 if which & 0x80 == 0 => self.card.disarm(),
             14 => self.card.enable(ring, a & 1 != 0),
             15 => {
                 self.card.stop(ring, &mut log);
