@@ -15,6 +15,7 @@ use measure::vhost::ends::{CARD, Carried, Ends, Load};
 use measure::vhost::frames::Flow;
 use ports::vhost::backend::Backend;
 use ports::vhost::device::Device;
+use ports::vhost::nic::Nic;
 use ports::vhost::session::Offer;
 use ports::vhost::socket::Connection;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -47,7 +48,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn generate(sockets: Vec<OwnedFd>, size: u32) -> Result<Carried, Box<dyn std::error::Error>> {
     let stop = AtomicBool::new(false);
     pin(1);
-    let mut ends = Ends::connect(sockets.into_iter().map(Connection::new).collect())?;
+    let mut cards = Vec::new();
+    for socket in sockets {
+        let mut card = Nic::new(&CARD)?;
+        card.connect(Connection::new(socket))?;
+        cards.push(card);
+    }
+    let mut ends = Ends::new(cards);
     let flow = |sender, number| Flow { number, sender, from: Mac::local(1), to: Mac::local(2) };
     ends.prepare(size, 1, flow, &stop).map_err(|broken| format!("{broken:?}"))?;
     let load = Load { duration: Duration::from_secs(1), ..Load::default() };

@@ -11,9 +11,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ports::vhost::front::FrontError;
 use ports::vhost::nic::{Frame, Nic, NicConfig};
-use ports::vhost::socket::Connection;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -111,28 +109,11 @@ impl Carried {
 }
 
 impl Ends {
-    /// Hands the rings of one card for each connection to the switch, whose ports they are.
-    ///
-    /// # Errors
-    ///
-    /// [`FrontError`]
-    pub fn connect(connections: Vec<Connection>) -> Result<Self, FrontError> {
-        let card = |connection| {
-            let mut nic = Nic::new(&CARD)?;
-            nic.connect(connection)?;
-            Ok(nic)
-        };
-        let mut cards = connections.into_iter().map(card).collect::<Result<Vec<_>, FrontError>>()?;
+    /// Ends of these cards, each of them connected: the last receives what the others send.
+    pub fn new(mut cards: Vec<Nic>) -> Self {
         let receiver = cards.pop().expect("a switch has ports");
         let senders = cards.into_iter().map(|nic| Sender { nic, sent: 0 }).collect();
-        Ok(Self {
-            _foremost: Foremost::here(),
-            clock: Clock::calibrate(),
-            senders,
-            receiver,
-            size: 0,
-            flows: 0,
-        })
+        Self { _foremost: Foremost::here(), clock: Clock::calibrate(), senders, receiver, size: 0, flows: 0 }
     }
 
     /// The clock by which delays are told.

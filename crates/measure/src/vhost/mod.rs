@@ -21,6 +21,8 @@ use std::time::Duration;
 use lab::vhost::{Port, Rig};
 use lab::{HUGEPAGE_BYTES, Home, LabError, SwitchKind};
 use ports::cycles;
+use ports::vhost::front::FrontError;
+use ports::vhost::nic::Nic;
 use ports::vhost::socket::{Access, Listener, SocketError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::sched_getaffinity;
@@ -269,19 +271,28 @@ fn meet(
         }
         Ok(())
     };
-    let mut connections = Vec::new();
+    let mut cards = Vec::new();
     for listener in listeners {
-        connections.push(loop {
-            if let Some(connection) = listener.accept()? {
-                break connection;
+        let mut card = Nic::new(&CARD)?;
+        loop {
+            let Some(connection) = listener.accept()? else {
+                go_on()?;
+                let glance = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+                // Whatever ends the wait, the next look tells.
+                let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&glance));
+                continue;
+            };
+            match card.connect(connection) {
+                Ok(()) => break,
+                // Open vSwitch gathers its buffers once the first front-end has come. As long as it tries out how many
+                // there can be, it has no memory for the next: it refuses, and connects again a second later.
+                Err(FrontError::Refused(..) | FrontError::Closed(_)) => go_on()?,
+                Err(error) => return Err(error.into()),
             }
-            go_on()?;
-            let glance = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-            // Whatever ends the wait, the next look tells.
-            let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&glance));
-        });
+        }
+        cards.push(card);
     }
-    let ends = Ends::connect(connections)?;
+    let ends = Ends::new(cards);
     while !switch.is_connected().map_err(unmade)? {
         go_on()?;
         std::thread::sleep(Duration::from_millis(5));
