@@ -40,9 +40,9 @@ Examples:
   zovn guest --interface ens3       another interface; one program for each
   zovn guest --json | jq            one JSON object a line
 
-Where the kernel has BPF with BTF and Linux 6.3 or newer, BPF programs tell how full the sockets are (root, or CAP_BPF,
-CAP_PERFMON, CAP_SYS_ADMIN and CAP_NET_ADMIN). Elsewhere they are listed, up to 1000 times a second while somebody waits: that
-takes the module udp_diag. Either way it takes CAP_NET_RAW.";
+With Linux 6.3 and BTF, BPF programs tell how full the sockets are (root, or CAP_BPF, CAP_PERFMON,
+CAP_SYS_ADMIN and CAP_NET_ADMIN). Elsewhere they are listed, up to 1000 times a second while
+somebody waits: that takes the module udp_diag. Either way it takes CAP_NET_RAW.";
 
 /// Tell the switch what room this machine's UDP sockets have.
 ///
