@@ -130,8 +130,9 @@ impl Nic {
     ///
     /// [`FrontError`]
     pub fn connect(&mut self, connection: Connection) -> Result<(), FrontError> {
-        self.front.connect(connection)?;
-        self.front.start(&[Base::Split(0); 2])
+        let done = self.front.connect(connection).and_then(|()| self.front.start(&[Base::Split(0); 2]));
+        // A back-end that refused one thing may wait for another, and connects again only when this has ended.
+        done.inspect_err(|_| self.front.disconnect())
     }
 
     /// Puts a frame of `len` bytes into each buffer to send by, whose number `fill` is told. All that was sent must be
