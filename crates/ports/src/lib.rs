@@ -190,14 +190,14 @@ pub trait Port {
         Ok(false)
     }
 
-    /// Before its owner sleeps, after [`Taken::Busy`]: has the device make an event of room for a frame, if it can.
-    /// Whether there is some already, of which it may make none.
+    /// Before its owner sleeps, after [`Taken::Busy`]: has the device make an event of room for a frame. Whether there is some
+    /// already, of which it may make none; `None` if it makes no such events: then offer it the frame again soon.
     ///
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken.
-    fn arm_egress(&mut self) -> Result<bool, PortError> {
-        Ok(false)
+    fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
+        Ok(None)
     }
 }
 

@@ -134,7 +134,7 @@ impl Port for Device {
         }
     }
 
-    fn arm_egress(&mut self) -> Result<bool, PortError> {
+    fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
         match self {
             Tap(port) => port.arm_egress(),
             Vhost(port) => port.arm_egress(),

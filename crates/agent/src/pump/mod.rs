@@ -205,8 +205,6 @@ impl Pump {
                 (Device::Tap(device), Some(inspector), Some(netns))
             }
             Attachment::VhostUser { socket, mode, queues, mtu, .. } => {
-                // A port's name may have any characters, a file's not these.
-                let name = spec.name.0.replace('%', "%25").replace('/', "%2F");
                 let config = VhostConfig {
                     socket: socket.into(),
                     mode: match mode {
@@ -216,7 +214,7 @@ impl Pump {
                     queue_pairs: *queues,
                     mtu: *mtu as u16,
                     frames: spec.ingress.frames,
-                    records: self.directory.join(name + ".rings"),
+                    records: self.directory.join(format!("{}.rings", spec.name)),
                     polled: self.polled,
                 };
                 (Device::Vhost(VhostPort::attach(config)?), None, None)
@@ -336,7 +334,11 @@ impl Pump {
     /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an event. Whether something
     /// has come already, so that it is no time to sleep.
     pub fn arm(&mut self) -> bool {
-        self.plane.arm()
+        let ready = self.plane.arm();
+        if !self.plane.is_any_busy() {
+            self.retry_at = None;
+        }
+        ready
     }
 
     /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.

@@ -219,7 +219,9 @@ impl<P: Port, G: Gate> Plane<P, G> {
         for id in self.busy.iter() {
             let line = self.lines[id.index()].as_mut().expect("the port is attached");
             match line.device.arm_egress() {
-                Ok(room) => ready |= room,
+                Ok(Some(true)) => ready = true,
+                Ok(Some(false)) => self.busy.remove(id),
+                Ok(None) => {}
                 Err(error) => line.failed = Some(error),
             }
         }
@@ -359,6 +361,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
                         Ok(Taken::Unfit) => head.refuse(Refusal::UNFIT),
                         Ok(Taken::Busy) => {
                             busy.insert(id);
+                            // Whatever it found unfit for use, it gives back.
+                            dirty.insert(id);
                             break;
                         }
                         Err(error) => {

@@ -164,7 +164,10 @@ impl VhostPort {
     /// Before its switch ends: nothing more is given back to the guest, so that the next switch takes again what this one
     /// holds.
     pub fn leave(&mut self) {
-        self.device().card_mut().leave();
+        // What nobody finds recorded is given back.
+        if self.unrecorded.is_none() {
+            self.device().card_mut().leave();
+        }
         self.backend.disconnect();
     }
 
@@ -232,14 +235,14 @@ impl VhostPort {
 
     /// Looks for a front-end.
     fn knock(&mut self) {
-        if self.backend.connection().is_some() {
-            return;
-        }
         if let Some(listener) = &self.listener {
             match watch(&self.epoll, listener, DOOR) {
                 Ok(()) => {}
                 Err(error) => self.wait(format!("no front-end can be waited for: {error}")),
             }
+            return;
+        }
+        if self.backend.connection().is_some() {
             return;
         }
         match connect(&self.config.socket) {
@@ -359,15 +362,17 @@ impl VhostPort {
         self.backend.session_mut().parts().0
     }
 
-    /// Says for a guest that has moved here that it is here.
+    /// Says for a guest that has moved here that it is here. Whether it did: not while it says so of another.
     #[cold]
-    fn announce(&mut self, arrived: &mut impl FnMut(Slot, FrameView<'_>)) {
+    fn announce(&mut self, arrived: &mut impl FnMut(Slot, FrameView<'_>)) -> bool {
         if self.announcement.is_none()
             && let Some(mac) = self.moved.take()
         {
             let announcement = self.announcement.insert(rarp::Request::new(mac));
             arrived(ANNOUNCEMENT, FrameView::plain(announcement.as_bytes()));
+            return true;
         }
+        false
     }
 
     /// The guest is asked to tell of what comes next, if its rings are to be believed.
@@ -401,10 +406,8 @@ impl Port for VhostPort {
         most: usize,
         mut arrived: impl FnMut(Slot, FrameView<'_>),
     ) -> Result<Left, PortError> {
-        if self.moved.is_some() && most > 0 {
-            self.announce(&mut arrived);
-        }
-        let mut lifted = false;
+        let mut lifted = self.moved.is_some() && most > 0 && self.announce(&mut arrived);
+        let most = most - usize::from(lifted);
         let card = self.device().card_mut();
         let received = card.receive(most, |slot, frame| {
             lifted = true;
@@ -476,9 +479,9 @@ impl Port for VhostPort {
         Ok(self.armed(armed))
     }
 
-    fn arm_egress(&mut self) -> Result<bool, PortError> {
+    fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
         let armed = self.device().card_mut().arm_egress();
-        Ok(self.armed(armed))
+        Ok(Some(self.armed(armed)))
     }
 }
 

@@ -11,7 +11,7 @@
 //! It reads no socket and waits for nothing. Whatever contradicts itself is a [`Refusal`]: all rings are stopped then,
 //! and the connection is to be closed.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::OFlags;
@@ -22,7 +22,7 @@ use super::inflight::{self, InflightRegion};
 use super::log::DirtyLog;
 use super::memory::{MAX_SLOTS, Memory, MemoryChange, MemoryError};
 use super::message::{Addresses, Code, Inflight, Message, Region, Reply, Request, Table};
-use super::vring::{Base, Kick, Vring};
+use super::vring::{Base, Kick, Part, Vring};
 
 /// Whoever processes the rings.
 pub trait Rings {
@@ -202,8 +202,8 @@ pub enum Refusal {
         /// Where the part lies.
         address: u64,
     },
-    /// A split ring that begins where no 16-bit index leads.
-    #[error("cannot start ring {index}: its base {base:#x} has more than 16 bits; use another front-end")]
+    /// A ring that begins where none of its places is.
+    #[error("cannot start ring {index}: its base {base:#x} is not in it; use another front-end")]
     Base {
         /// The ring.
         index: usize,
@@ -563,14 +563,21 @@ impl<R: Rings> Session<R> {
         if !packed && !size.is_power_of_two() {
             return Err(Refusal::Size { index, size });
         }
-        if let Some(part) = addresses.parts(size, packed).iter().find(|part| part.address % part.align != 0) {
+        // Where we have it mapped is another place, aligned otherwise if its region begins at an odd offset.
+        let is_odd = |part: &&Part| {
+            let mapped =
+                self.shared.memory.user(part.address).map_or(0, |span| span.start.addr().get() as u64);
+            !part.address.is_multiple_of(part.align) || !mapped.is_multiple_of(part.align)
+        };
+        if let Some(part) = addresses.parts(size, packed).iter().find(is_odd) {
             return Err(Refusal::Misaligned { index, address: part.address });
         }
         if self.shared.inflight.as_ref().is_some_and(|inflight| !inflight.fits(index, size, packed)) {
             return Err(Refusal::Untracked { index });
         }
         let base = book.base.unwrap_or(Base::new(packed).emit());
-        let base = Base::parse(base, packed).ok_or(Refusal::Base { index, base })?;
+        let base =
+            Base::parse(base, packed).filter(|base| base.is_in(size)).ok_or(Refusal::Base { index, base })?;
         // "If VHOST_USER_F_PROTOCOL_FEATURES has not been negotiated, the ring starts directly in the enabled state."
         let enabled = book.enabled.unwrap_or(!features.contains(Features::PROTOCOL_FEATURES));
         let (call, error) = (book.call.clone(), book.error.clone());
@@ -605,6 +612,12 @@ impl<R: Rings> Drop for Session<R> {
 
 /// A descriptor to be told by, or to tell: neither reading nor writing it waits, unless its giver changes that again.
 fn event(fd: OwnedFd) -> Result<Arc<OwnedFd>, Refusal> {
+    // Any other file could keep whoever writes to it, or closes it, as long as its giver likes.
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let is_event = std::fs::read_link(link).is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]");
+    if !is_event {
+        return Err(Refusal::Event(std::io::Error::other("it is no eventfd")));
+    }
     let flags = rustix::fs::fcntl_getfl(&fd);
     let set = flags.and_then(|flags| rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK));
     set.map(|()| Arc::new(fd)).map_err(|error| Refusal::Event(error.into()))

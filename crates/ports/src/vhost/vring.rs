@@ -88,6 +88,14 @@ impl Base {
         Some(Self::Packed { available: turn(base), used: turn(used) })
     }
 
+    /// Whether a ring of so many descriptors has it. The index of a split ring runs on beyond its size.
+    pub const fn is_in(self, size: u16) -> bool {
+        match self {
+            Self::Split(_) => true,
+            Self::Packed { available, used } => available.index < size && used.index < size,
+        }
+    }
+
     /// The number that goes over the socket.
     pub fn emit(self) -> u32 {
         let half = |Turn { index, wrap }: Turn| u32::from(index & 0x7fff) | if wrap { 0x8000 } else { 0 };

@@ -183,6 +183,9 @@ impl Card {
                 self.fresh.push(self.held.hold(2 * number as u8 + 1, chain));
                 left -= 1;
             }
+            if left == 0 || failed.is_err() {
+                break;
+            }
         }
         for &number in &self.fresh {
             self.held.open(number, offloads);
