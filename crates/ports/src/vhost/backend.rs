@@ -54,6 +54,11 @@ impl<R: Rings> Backend<R> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
+    /// Whether a reply has not left yet: nothing is served before the connection can be written to.
+    pub fn is_replying(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_leaving)
+    }
+
     /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there may be more: a
     /// front-end that talks without end does not keep other ports waiting.
     ///

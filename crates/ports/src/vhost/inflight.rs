@@ -148,17 +148,18 @@ impl InflightRegion {
 /// ```
 ///
 /// The file outlives its guest, and the port may have another one next. So each record has an identity: the guest's memory,
-/// and where the ring lies in it. With another one, a record is begun anew.
+/// where the ring lies in it, and how many rings the file is for, by which its place changes. With another one, a record is begun anew.
 #[derive(Debug)]
 pub struct OwnRecords {
     identities: Mapping,
     region: InflightRegion,
+    rings: u16,
 }
 
 /// How many words an identity has, with how many they are before them.
 const IDENTITY: usize = 256;
 
-const _: () = assert!(1 + 5 + Memory::IDENTITY * MAX_SLOTS <= IDENTITY);
+const _: () = assert!(1 + 6 + Memory::IDENTITY * MAX_SLOTS <= IDENTITY);
 
 impl OwnRecords {
     /// Opens the file at `path`, which is on tmpfs, for so many rings; makes it if there is none.
@@ -181,7 +182,7 @@ impl OwnRecords {
         rustix::fs::ftruncate(&file, identities + size).map_err(|error| because(error.into()))?;
         let given = Inflight { size, offset: identities, queues: rings, queue_size: MAX_RING };
         let identities = Mapping::new(&file, 0, identities).map_err(because)?;
-        Ok(Self { identities, region: InflightRegion::map(&file, given, shape)? })
+        Ok(Self { identities, region: InflightRegion::map(&file, given, shape)?, rings })
     }
 
     /// Where this ring's record is, as long as the file is open; that of any other one that was there is forgotten.
@@ -194,7 +195,8 @@ impl OwnRecords {
         let place = words(Bytes { start, len });
         let addresses = &vring.addresses;
         let ring = [addresses.descriptors, addresses.available, addresses.used];
-        let identity = ring.into_iter().chain([vring.size.into(), packed.into()]).chain(memory.identity());
+        let kind = [vring.size.into(), packed.into(), self.rings.into()];
+        let identity = ring.into_iter().chain(kind).chain(memory.identity());
         let mut identity: Vec<u64> = std::iter::once(0).chain(identity).collect();
         identity[0] = identity.len() as u64;
         let is_same = (0..).zip(&identity).all(|(at, word)| place.u64(8 * at).load(Relaxed) == *word);

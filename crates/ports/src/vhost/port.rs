@@ -168,12 +168,11 @@ impl VhostPort {
         if self.unrecorded.is_none() {
             self.device().card_mut().leave();
         }
-        self.backend.disconnect();
+        self.disconnect("the switch ends".into());
     }
 
     /// Ends it for good: the guest has everything back, and nothing is remembered of it.
-    pub fn detach(mut self) {
-        self.backend.disconnect();
+    pub fn detach(self) {
         // Whoever has removed it already is welcome.
         let _ = std::fs::remove_file(&self.config.records);
     }
@@ -284,22 +283,27 @@ impl VhostPort {
             News::Announce(mac) => *moved = Some(mac),
             News::Features(_) | News::Mtu(_) => {}
         });
-        if let Err(ended) = served {
-            self.disconnect(ended.to_string());
-        }
         self.looks = 0;
-        if let Err(error) = self.watch_kicks() {
-            self.disconnect(format!(
-                "its kicks cannot be waited for: {error}; raise the limit on open files"
-            ));
+        match served {
+            Err(ended) => self.disconnect(ended.to_string()),
+            Ok(_) => {
+                if let Err(error) = self.watch_front_end() {
+                    self.disconnect(format!(
+                        "its events cannot be waited for: {error}; raise the limit on open files"
+                    ));
+                }
+            }
         }
     }
 
-    /// Waits for the kicks of those rings that run now.
-    fn watch_kicks(&mut self) -> io::Result<()> {
+    /// Waits for requests, or for room for a reply, and for the kicks of those rings that run now.
+    fn watch_front_end(&mut self) -> io::Result<()> {
         let Self { backend, kicks, epoll, .. } = self;
+        if let Some(connection) = backend.connection() {
+            let flags = if backend.is_replying() { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            epoll::modify(&*epoll, connection, epoll::EventData::new_u64(CONNECTION), flags)?;
+        }
         let device = backend.session().rings();
-        let is_in = |kick: &Arc<OwnedFd>, kicks: &[Arc<OwnedFd>]| kicks.iter().any(|k| Arc::ptr_eq(k, kick));
         kicks.retain(|kick| {
             let runs = device.kicks().any(|running| Arc::ptr_eq(running, kick));
             if !runs {
@@ -308,7 +312,7 @@ impl VhostPort {
             runs
         });
         for kick in device.kicks() {
-            if !is_in(kick, kicks) {
+            if !kicks.iter().any(|waited_for| Arc::ptr_eq(waited_for, kick)) {
                 // Never read: each write is an edge.
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
                 epoll::add(&*epoll, kick, epoll::EventData::new_u64(KICK), flags)?;
@@ -318,21 +322,17 @@ impl VhostPort {
         Ok(())
     }
 
-    /// Ends the connection, and waits for the next.
+    /// Ends the connection, and looks for the next.
     fn disconnect(&mut self, why: String) {
         self.backend.disconnect();
         for kick in self.kicks.drain(..) {
             // It is in there: the only failure would be that it is not.
             let _ = epoll::delete(&self.epoll, &kick);
         }
-        match self.listener {
-            // Who comes is let in at once, or was turned away.
-            Some(_) => self.why = why,
-            None => self.wait(why),
-        }
+        self.wait(why);
     }
 
-    /// Looks for a front-end a little later.
+    /// Looks for a front-end a little later: where we listen, one that comes is let in at once, if the door is open.
     fn wait(&mut self, why: String) {
         self.why = why;
         let later = Itimerspec {
@@ -354,7 +354,6 @@ impl VhostPort {
             let _ = epoll::delete(&self.epoll, listener);
         }
         self.disconnect(format!("its guest is quarantined: {why}"));
-        self.wait(format!("its guest is quarantined: {why}"));
         self.quarantined = Some((times + 1, why));
     }
 

@@ -330,6 +330,11 @@ impl Connection {
         self.flush().map(drop)
     }
 
+    /// Whether a message of ours has not left yet: wait until the socket can be written to, and not until it can be read.
+    pub fn is_leaving(&self) -> bool {
+        self.leaving.is_some()
+    }
+
     /// Sends what has not left yet. Returns whether all has; if not, wait until the socket can be written to.
     ///
     /// # Errors

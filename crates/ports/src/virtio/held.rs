@@ -31,8 +31,6 @@ pub struct HeldFrames {
     free: Vec<u32>,
     extras: Vec<Extra>,
     free_extras: Vec<u32>,
-    /// How many came that contradict themselves.
-    malformed: u64,
 }
 
 /// One frame: a cache line.
@@ -87,7 +85,6 @@ impl HeldFrames {
             free: (0..places).rev().collect(),
             extras: Vec::new(),
             free_extras: Vec::new(),
-            malformed: 0,
         }
     }
 
@@ -95,11 +92,6 @@ impl HeldFrames {
     #[inline]
     pub fn has_room(&self) -> bool {
         !self.free.is_empty()
-    }
-
-    /// How many came that contradict themselves.
-    pub fn malformed(&self) -> u64 {
-        self.malformed
     }
 
     /// Holds the frame of a chain of ring `ring`, and has the processor fetch its first bytes: [`open`](Self::open) it once
@@ -148,7 +140,6 @@ impl HeldFrames {
                 let (head, rest) = body.split(HEAD);
                 place.head_len = head.read(&mut place.head) as u8;
                 place.rest = Rest::One(rest);
-                self.malformed += u64::from(place.head_len == 0);
                 return;
             }
             self.extra(number).run().set([whole].into_iter());
@@ -178,7 +169,6 @@ impl HeldFrames {
             _ => {
                 (extra.offload, extra.headers_len) = (None, 0);
                 extra.run().set([].into_iter());
-                self.malformed += 1;
             }
         }
     }

@@ -29,8 +29,6 @@ pub struct Inbox {
     most: usize,
     first: usize,
     last: usize,
-    /// How many chains could not be used.
-    bad: u64,
     /// There were too few buffers for the last frame.
     short: bool,
 }
@@ -40,12 +38,7 @@ impl Inbox {
     pub fn new(ring: Ring, mergeable: bool) -> Self {
         let chains = (0..AHEAD).map(|_| Chain::new(ring.is_packed(), true)).collect();
         let most = AHEAD.min(ring.size().into());
-        Self { ring, mergeable, chains, most, first: 0, last: 0, bad: 0, short: false }
-    }
-
-    /// How many chains could not be used.
-    pub fn bad(&self) -> u64 {
-        self.bad
+        Self { ring, mergeable, chains, most, first: 0, last: 0, short: false }
     }
 
     /// Hands a frame over: one copy. `Busy`: there are no buffers for it at the moment; `Unfit`: its buffers are too short.
@@ -129,7 +122,6 @@ impl Inbox {
                 self.last += 1;
             } else {
                 self.ring.give_back(self.chains[self.last % AHEAD].id, 0);
-                self.bad += 1;
             }
         }
         Ok(self.last > self.first)

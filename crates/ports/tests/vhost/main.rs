@@ -7,6 +7,7 @@ mod dirty;
 mod fronts;
 mod kills;
 mod nics;
+mod ports;
 mod qemu;
 mod recorder;
 mod refusals;

@@ -115,6 +115,21 @@ fn a_ring_that_cannot_be_is_not_started() {
     assert!(refusal(running(), &requests).contains("no power of two"));
     requests[1] = Request::SetVringBase { index: 0, base: 0x1_0000 };
     assert!(refusal(running(), &requests).contains("is not in it"));
+    let packed = Offer::net(1).features.without(Features::LOG_ALL).0;
+    let kick = Request::SetVringKick { index: 0, has_fd: true };
+    for base in [0x8000 | 256, (0x8000 | 256) << 16 | 0x8001] {
+        let begin = [
+            Request::GetVringBase { index: 0 },
+            Request::SetFeatures(packed),
+            Request::SetVringBase { index: 0, base },
+            kick,
+        ];
+        assert!(refusal(running(), &begin).contains("is not in it"));
+    }
+    // What is aligned for the front-end is not where we have it.
+    let odd = Region { offset: 8, ..MEMORY };
+    let said = refusal(running(), &[Request::RemMemReg(MEMORY), Request::AddMemReg(odd)]);
+    assert!(said.contains("not aligned"), "{said}");
     for addresses in [
         Addresses { descriptors: ADDRESSES.descriptors + 8, ..ADDRESSES },
         Addresses { used: ADDRESSES.used + 2, ..ADDRESSES },
@@ -195,6 +210,9 @@ fn an_event_descriptor_never_makes_us_wait() {
         let mut session = running();
         session.handle(ask(request), vec![event.try_clone().unwrap()]).unwrap();
         assert!(fcntl_getfl(&event).unwrap().contains(OFlags::NONBLOCK), "{request:?}");
+        let (_reader, pipe) = std::io::pipe().unwrap();
+        let refusal = running().handle(ask(request), vec![pipe.into()]).unwrap_err();
+        assert!(refusal.to_string().contains("it is no eventfd"), "{refusal}");
     }
 }
 
