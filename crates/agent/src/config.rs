@@ -78,6 +78,7 @@ fn parse(text: &str) -> Result<HostConfig, Mistake> {
             // Of two with one name, the later.
             InvalidConfig::DuplicatePort(name)
             | InvalidConfig::DuplicateMac { port: name, .. }
+            | InvalidConfig::DuplicateSocket { port: name, .. }
             | InvalidConfig::Port { port: name, .. } => {
                 let place = config.ports.iter().rposition(|port| port.name == *name);
                 place.and_then(|place| port_places.get(place)).cloned().unwrap_or_default()
@@ -187,6 +188,21 @@ mod tests {
             "host.toml:4: `[[port]]`: port `b`: Ethernet address 02:00:00:00:00:01 is port `a`'s already: keep it for one \
              of them"
         );
+    }
+
+    #[test]
+    fn the_second_of_two_ports_at_one_socket_is_blamed_whoever_makes_it() {
+        let port = |name: &str, mode: &str| {
+            let attach = format!("kind = 'vhost-user', socket = '/run/x', mode = '{mode}'");
+            format!("[[port]]\nname = '{name}'\nattach = {{ {attach} }}\n")
+        };
+        for mode in ["connect", "listen"] {
+            let error = complaint(&(port("a", "listen") + &port("b", mode)));
+            assert_eq!(
+                error,
+                "host.toml:4: `[[port]]`: port `b`: socket /run/x is port `a`'s already: each virtual machine has its own"
+            );
+        }
     }
 
     #[test]

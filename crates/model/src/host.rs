@@ -89,6 +89,16 @@ pub enum InvalidConfig {
         /// The earlier port.
         owner: PortName,
     },
+    /// Two ports share a virtual machine's socket.
+    #[error("port `{port}`: socket {socket} is port `{owner}`'s already: each virtual machine has its own")]
+    DuplicateSocket {
+        /// The later port.
+        port: PortName,
+        /// The socket's path.
+        socket: String,
+        /// The earlier port.
+        owner: PortName,
+    },
     /// The agent's settings are wrong by themselves: what is wrong, and what to write instead.
     #[error("agent: {0}")]
     Agent(&'static str),

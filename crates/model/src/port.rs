@@ -261,6 +261,14 @@ impl Attachment {
             Self::Container { mtu, .. } | Self::VhostUser { mtu, .. } => *mtu,
         }
     }
+
+    /// The path of a virtual machine's socket.
+    fn socket(&self) -> Option<&str> {
+        match self {
+            Self::Container { .. } => None,
+            Self::VhostUser { socket, .. } => Some(socket),
+        }
+    }
 }
 
 impl PortSpec {
@@ -342,6 +350,12 @@ impl PortSpec {
         let port = self.name.clone();
         if port == earlier.name {
             return Err(InvalidConfig::DuplicatePort(port));
+        }
+        if let Some(socket) = self.attach.socket()
+            && earlier.attach.socket() == Some(socket)
+        {
+            let (socket, owner) = (socket.into(), earlier.name.clone());
+            return Err(InvalidConfig::DuplicateSocket { port, socket, owner });
         }
         match self.addresses().find(|address| earlier.addresses().any(|other| other == *address)) {
             Some((mac, _)) => Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() }),

@@ -14,7 +14,7 @@ use agent::Worker;
 use api::{Client, ClientError};
 use model::{
     AgentSettings, AgentStatus, Attachment, GateStatus, HostConfig, Limits, LimitsChange, PausedBy,
-    PinnedAddress, PortChange, PortName, PortSpec, PortState, RateChange, Scheduling,
+    PinnedAddress, PortChange, PortName, PortSpec, PortState, RateChange, Scheduling, SocketMode,
 };
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
@@ -338,6 +338,15 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     let mut twin = world.port(7);
     twin.pinned = vec![PinnedAddress { mac: world.port(0).mac().unwrap(), vlan: 0 }];
     assert_eq!(refusal(client.attach(&twin)).0, 422);
+    let attach = |name: &str| {
+        let socket = world.directory.path().join("vm").display().to_string();
+        let attach =
+            Attachment::VhostUser { socket, mode: SocketMode::Listen, mac: None, queues: 1, mtu: 1500 };
+        client.attach(&PortSpec::new(PortName(name.into()), attach))
+    };
+    attach("vm1").unwrap();
+    let (status, problem) = refusal(attach("vm2"));
+    assert!(status == 422 && problem.contains("`vm1`'s already"), "{problem}");
     let (status, problem) = refusal(client.attach(&world.port(7)));
     assert_eq!(status, 422);
     assert!(problem.contains(&world.container(7)), "{problem}");
