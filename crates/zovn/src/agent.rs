@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use model::HostConfig;
+use model::{HostConfig, Polling};
 use tracing_subscriber::EnvFilter;
 
 use crate::Outcome;
@@ -34,6 +34,9 @@ pub struct Args {
     /// Where the local API listens, whatever the file says.
     #[arg(long, value_name = "PATH")]
     socket: Option<String>,
+    /// When the switch's thread polls, whatever the file says.
+    #[arg(long, value_name = "WHEN", value_enum)]
+    poll: Option<Poll>,
     /// Check the declaration and exit.
     #[arg(long, requires = "config")]
     check: bool,
@@ -54,6 +57,14 @@ enum LogFormat {
     Json,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Poll {
+    /// While there is work and a little longer; then it sleeps.
+    Adaptive,
+    /// Always, on a core of its own.
+    Always,
+}
+
 /// Runs the agent.
 pub fn run(args: Args) -> Outcome {
     let mut config = match &args.config {
@@ -62,6 +73,11 @@ pub fn run(args: Args) -> Outcome {
     };
     if let Some(socket) = args.socket {
         config.agent.socket = socket;
+    }
+    match args.poll {
+        None => {}
+        Some(Poll::Adaptive) => config.agent.polling = Polling::Adaptive,
+        Some(Poll::Always) => config.agent.polling = Polling::Always,
     }
     if args.check {
         writeln!(io::stdout(), "the declaration can stand: {} ports", config.ports.len())?;

@@ -483,6 +483,34 @@ fn a_gate_that_is_off_is_seen_everywhere() {
     assert!(table.contains("UDP gate off") && table.contains(&why), "{table}");
 }
 
+/// Starts an agent without ports, of whose polling its file says one thing and its flag another.
+fn start_polling(world: &mut World, file: &str, flag: &str) -> u32 {
+    let mut command = world.command(0);
+    command.args(["--poll", flag]);
+    fs::write(world.directory.path().join("host.toml"), format!("[agent]\npolling = '{file}'\n")).unwrap();
+    world.start_as(command);
+    world.agent.as_ref().unwrap().id()
+}
+
+#[test]
+fn a_flag_has_it_poll_whatever_the_file_says() {
+    let mut world = World::new(0);
+    let pid = start_polling(&mut world, "adaptive", "always");
+    // An agent that sleeps takes minutes for that.
+    until(|| cpu_ns(pid) > 1_000_000_000);
+}
+
+#[test]
+fn a_flag_has_it_sleep_whatever_the_file_says() {
+    let mut world = World::new(0);
+    let pid = start_polling(&mut world, "always", "adaptive");
+    let sleeps = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap();
+        status.starts_with("Name:\tzovn-switch\n") && status.contains("\nState:\tS")
+    };
+    until(|| fs::read_dir(format!("/proc/{pid}/task")).unwrap().any(|task| sleeps(task.unwrap())));
+}
+
 #[test]
 fn metrics_tell_what_the_status_tells() {
     let mut world = World::new(2);
