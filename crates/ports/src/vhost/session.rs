@@ -154,6 +154,12 @@ pub enum Refusal {
     /// Features that were not offered.
     #[error("cannot agree on features {0}: they were not offered; use another front-end")]
     Features(Features),
+    /// Features of a driver from before VIRTIO 1.0, whose frames have another header (VIRTIO 1.2 §5.1.6.1).
+    #[error(
+        "cannot agree on features {0}: without VERSION_1 frames have the legacy layout, which is not served; give the \
+         guest a driver of VIRTIO 1.0 or later"
+    )]
+    Legacy(Features),
     /// Protocol features that were not offered.
     #[error("cannot agree on protocol features {0}: they were not offered; use another front-end")]
     Protocol(ProtocolFeatures),
@@ -459,6 +465,9 @@ impl<R: Rings> Session<R> {
         let excess = features.without(self.offer.features);
         if excess != Features::default() {
             return Err(Refusal::Features(excess));
+        }
+        if !features.contains(Features::VERSION_1) {
+            return Err(Refusal::Legacy(features));
         }
         // A migration begins and ends while rings run; nothing else that matters to them may change then.
         let same = |old: Features| old.without(Features::LOG_ALL) == features.without(Features::LOG_ALL);

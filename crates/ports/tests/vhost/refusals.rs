@@ -58,6 +58,16 @@ fn what_was_not_offered_is_not_agreed_on() {
 }
 
 #[test]
+fn frames_of_the_legacy_layout_are_not_agreed_on() {
+    for features in [Features(0), Features::of(&[Features::MRG_RXBUF, Features::PROTOCOL_FEATURES])] {
+        let said = refusal(session(1), &[Request::SetFeatures(features.0)]);
+        assert!(said.contains(&features.to_string()) && said.contains("legacy layout"), "{said}");
+    }
+    // Without merged buffers, the header of today is as long as with them.
+    assert_eq!(tell(&mut session(1), ask(Request::SetFeatures(Features::VERSION_1.0))).unwrap(), "features");
+}
+
+#[test]
 fn what_was_not_negotiated_is_not_served() {
     let inflight = Inflight { size: 8320, offset: 0, queues: 2, queue_size: 256 };
     for request in [
