@@ -23,6 +23,8 @@ pub enum Reason {
     Malformed,
     /// Its receiver cannot take a frame this long or of this kind.
     Unfit,
+    /// The memory that it lay in was taken away.
+    Withdrawn,
 }
 
 impl Reason {
@@ -30,7 +32,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -39,6 +41,7 @@ impl Reason {
         Self::LinkLocal,
         Self::Malformed,
         Self::Unfit,
+        Self::Withdrawn,
     ];
 
     /// The reason in metrics and tables.
@@ -52,6 +55,7 @@ impl Reason {
             Self::LinkLocal => "link_local",
             Self::Malformed => "malformed",
             Self::Unfit => "unfit",
+            Self::Withdrawn => "withdrawn",
         }
     }
 }
@@ -85,6 +89,8 @@ impl Refusal {
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);
+    /// The frame's bytes are gone: whoever owned the memory that they lay in has taken it away.
+    pub const WITHDRAWN: Self = Self(Reason::Withdrawn);
 
     /// Why.
     pub const fn reason(self) -> Reason {

@@ -151,7 +151,8 @@ pub trait Port {
     /// [`PortError`]: the device is gone or broken. Frames told of before remain in their slots.
     fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, FrameView<'_>)) -> Result<Left, PortError>;
 
-    /// The frame in one of this port's slots, there until it is released.
+    /// The frame in one of this port's slots, there until it is released. It is empty if its sender has taken away the memory
+    /// that it lay in.
     ///
     /// # Panics
     ///

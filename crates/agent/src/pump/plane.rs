@@ -348,6 +348,12 @@ impl<P: Port, G: Gate> Plane<P, G> {
             let source = lines[ingress.index()].as_deref_mut();
             let source = source.expect("a frame leaves by another port than it came, which is attached");
             let frame = source.device.frame(head.frame());
+            if frame.bytes.is_empty() {
+                let gone = head.refuse(Refusal::WITHDRAWN);
+                gone.into_iter().for_each(|frame| release(lines, dirty, Released { port: ingress, frame }));
+                handed += 1;
+                continue;
+            }
             match gate.ask(id, &frame) {
                 Verdict::Hold(_) if parked.is_some() => break,
                 Verdict::Hold(flow) => head.park(flow),
@@ -436,6 +442,8 @@ fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], dirty: &mut PortSet, rel
 
 #[cfg(test)]
 mod tests {
+    use lossless::Reason;
+
     use super::*;
 
     /// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container port does.
@@ -445,6 +453,9 @@ mod tests {
         seen_empty: bool,
         grants: u32,
         taken: u32,
+        busy: bool,
+        /// The memory that its frames lie in was taken away.
+        is_gone: bool,
     }
 
     /// From and to nobody who is known.
@@ -472,12 +483,15 @@ mod tests {
         }
 
         fn frame(&self, _: Slot) -> FrameView<'_> {
-            FrameView::plain(&FRAME)
+            FrameView::plain(if self.is_gone { &[] } else { &FRAME })
         }
 
         fn release(&mut self, _: Slot) {}
 
         fn transmit(&mut self, _: FrameView<'_>) -> Result<Taken, PortError> {
+            if self.busy {
+                return Ok(Taken::Busy);
+            }
             self.taken += 1;
             Ok(Taken::Yes)
         }
@@ -500,5 +514,22 @@ mod tests {
         let before = plane.device_mut(sender).grants;
         assert!(!plane.turn(now), "nothing is left");
         assert_eq!(plane.device_mut(sender).grants, before + 1);
+    }
+    #[test]
+    fn a_frame_whose_memory_was_taken_away_is_refused_by_name() {
+        let now = Instant::ZERO;
+        let mut plane = Plane::new(Settings::default(), Open);
+        let sender =
+            plane.attach(now, Granting { frames: 3, ..Granting::default() }, PortConfig::default()).unwrap();
+        let slow = Granting { busy: true, ..Granting::default() };
+        let receiver = plane.attach(now, slow, PortConfig::default()).unwrap();
+        plane.turn(now);
+        assert_eq!(plane.switch().total().held, 3);
+        plane.device_mut(sender).is_gone = true;
+        plane.device_mut(receiver).busy = false;
+        assert!(plane.turn(now), "its sender may go on");
+        let total = plane.switch().total();
+        assert_eq!((total.held, total.refusals().collect()), (0, vec![(Reason::Withdrawn, 3)]));
+        assert_eq!((plane.device_mut(receiver).taken, plane.switch().audit()), (0, Ok(())));
     }
 }

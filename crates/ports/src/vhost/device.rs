@@ -224,7 +224,7 @@ fn guest_memory(memory: &Memory) -> GuestMemory {
         address: region.guest,
         span: span(memory.guest(region.guest).expect("a region begins where it begins")),
     };
-    GuestMemory::new(memory.regions().map(region).collect())
+    GuestMemory::new(memory.regions().map(region).collect()).watched(memory.losses().collect())
 }
 
 /// A ring's parts, where the front-end has them.

@@ -161,7 +161,13 @@ impl Mapping {
     /// Whether its file was taken away under us; it is zeroes of our own since.
     #[inline]
     pub fn is_lost(&self) -> bool {
-        TABLE[self.place].lost.load(Relaxed)
+        self.lost().load(Relaxed)
+    }
+
+    /// What [`is_lost`](Self::is_lost) looks at; it is another mapping's when this one is gone.
+    #[inline]
+    pub fn lost(&self) -> &'static AtomicBool {
+        &TABLE[self.place].lost
     }
 }
 

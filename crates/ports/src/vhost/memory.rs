@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::mapping::Mapping;
 use super::message::Region;
@@ -197,6 +198,11 @@ impl Memory {
     #[inline]
     pub fn is_lost(&self) -> bool {
         self.slots.iter().any(|slot| slot.mapping.is_lost())
+    }
+
+    /// What tells of each region whether it was taken away under us, as long as it is there.
+    pub fn losses(&self) -> impl Iterator<Item = &'static AtomicBool> {
+        self.slots.iter().map(|slot| slot.mapping.lost())
     }
 
     /// A region that was taken away under us: its port is to be detached.

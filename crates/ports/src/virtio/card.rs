@@ -122,7 +122,7 @@ impl Card {
             ring
         } else {
             let mut ring = pair.transmit.take()?.ring;
-            self.held.keep(index as u8, |id| ring.give_back(id, 0));
+            self.held.keep(index as u8, &self.memory, |id| ring.give_back(id, 0));
             ring
         };
         ring.publish(log);
@@ -133,7 +133,7 @@ impl Card {
     /// takes it again. It can be looked at until it is released.
     pub fn leave(&mut self) {
         for pair in 0..self.pairs.len() {
-            self.held.keep(2 * pair as u8 + 1, |_| ());
+            self.held.keep(2 * pair as u8 + 1, &self.memory, |_| ());
         }
     }
 
@@ -253,8 +253,8 @@ impl Card {
 
     /// Copies at most `most` frames that are held, so that the guest has their buffers back.
     pub fn keep(&mut self, most: usize) {
-        let Self { held, pairs, .. } = self;
-        held.keep_some(most, |ring, id| {
+        let Self { held, pairs, memory, .. } = self;
+        held.keep_some(most, memory, |ring, id| {
             if let Some(Outbox { ring, .. }) = &mut pairs[usize::from(ring) / 2].transmit {
                 ring.give_back(id, 0);
             }

@@ -12,6 +12,7 @@
 use wire::Offload;
 
 use super::chain::{Buffer, Chain};
+use super::memory::GuestMemory;
 use super::span::{Rest, Run, Span};
 use crate::FrameView;
 
@@ -211,31 +212,35 @@ impl HeldFrames {
     }
 
     /// Before a ring, and perhaps its guest's memory, goes away: copies what is held of it, and tells of every chain that
-    /// the guest can have back now.
-    pub fn keep(&mut self, ring: u8, mut back: impl FnMut(u16)) {
+    /// the guest can have back now. One whose memory is lost already is empty from then on.
+    pub fn keep(&mut self, ring: u8, memory: &GuestMemory, mut back: impl FnMut(u16)) {
         for number in 0..self.places.len() as u32 {
             let Place { lent, ring: of, .. } = self.places[number as usize];
             if lent && of == ring {
-                back(self.copy(number));
+                back(self.copy(number, memory));
             }
         }
     }
 
-    /// Copies at most `most` frames, and tells of their rings and chains, which the guest can have back now.
-    pub fn keep_some(&mut self, most: usize, mut back: impl FnMut(u8, u16)) {
+    /// Copies at most `most` frames, as [`keep`](Self::keep) does, and tells of their rings and chains.
+    pub fn keep_some(&mut self, most: usize, memory: &GuestMemory, mut back: impl FnMut(u8, u16)) {
         let lent = |number: &u32| self.places[*number as usize].lent;
         let numbers: Vec<_> = (0..self.places.len() as u32).filter(lent).take(most).collect();
         for number in numbers {
             let ring = self.places[number as usize].ring;
-            back(ring, self.copy(number));
+            back(ring, self.copy(number, memory));
         }
     }
 
     /// Copies a frame. Its chain, which is not needed any more.
-    fn copy(&mut self, number: u32) -> u16 {
+    fn copy(&mut self, number: u32, memory: &GuestMemory) -> u16 {
         let view = self.view(number);
         let mut bytes = vec![0; view.len()];
         view.read(&mut bytes);
+        // Asked afterwards: reading it may be what finds out.
+        if memory.is_lost() {
+            bytes.clear();
+        }
         let offload = view.note.copied();
         let extra = self.extra(number);
         (extra.kept, extra.offload, extra.headers_len) = (bytes.into(), offload, 0);

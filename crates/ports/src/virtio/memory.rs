@@ -1,5 +1,8 @@
 //! Where a guest's addresses lie in our memory.
 
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, compiler_fence};
+
 use super::span::Span;
 
 /// A guest's memory: regions by guest-physical address.
@@ -7,6 +10,8 @@ use super::span::Span;
 pub struct GuestMemory {
     /// The first one is tried first: it should be the largest.
     regions: Vec<Region>,
+    /// Set when something of it was taken away under us; that reads as zeroes since.
+    lost: Vec<&'static AtomicBool>,
 }
 
 /// A run of guest-physical addresses.
@@ -22,7 +27,20 @@ impl GuestMemory {
     /// These regions, which do not overlap.
     pub fn new(mut regions: Vec<Region>) -> Self {
         regions.sort_by_key(|region| std::cmp::Reverse(region.span.len()));
-        Self { regions }
+        Self { regions, lost: Vec::new() }
+    }
+
+    /// The same, and these tell when something of it is taken away under us.
+    #[must_use]
+    pub fn watched(self, lost: Vec<&'static AtomicBool>) -> Self {
+        Self { lost, ..self }
+    }
+
+    /// Whether something of it was taken away under us.
+    pub fn is_lost(&self) -> bool {
+        // Set by a signal's handler, while this thread reads: what was read before is read.
+        compiler_fence(SeqCst);
+        self.lost.iter().any(|lost| lost.load(Relaxed))
     }
 
     /// `len` bytes at a guest-physical address; `None` if they do not lie in one region.

@@ -2,19 +2,22 @@
 
 use std::thread;
 
-use ports::Taken;
 use ports::vhost::backend::Backend;
 use ports::vhost::device::Device;
-
+use ports::vhost::features::Features;
 use ports::vhost::front::{FrontConfig, FrontEnd};
+use ports::vhost::message::{Region, Request};
 use ports::vhost::session::Offer;
 use ports::vhost::vring::Base;
 use ports::virtio::Parts;
 use ports::virtio::driver::Driver;
 use ports::virtio::span::Span;
+use ports::{FrameView, Taken};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::ftruncate;
 
 use crate::fronts::{config, socketpair, split};
+use crate::recorder::table;
 
 pub const RING: u16 = 256;
 pub const BUFFER: usize = 2048;
@@ -66,11 +69,16 @@ pub fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -
 }
 
 pub fn plugged() -> (Backend<Device>, Guest) {
+    plugged_with(split())
+}
+
+/// A guest whose driver has agreed on these features.
+fn plugged_with(features: Features) -> (Backend<Device>, Guest) {
     let (ours, theirs) = socketpair();
     let mut backend = Backend::new(Offer::net(1), Device::new(1, RING.into()));
     backend.connect(ours);
     let config =
-        FrontConfig { queue_pairs: 1, buffers: 2 * u64::from(RING) * BUFFER as u64, ..config(split()) };
+        FrontConfig { queue_pairs: 1, buffers: 2 * u64::from(RING) * BUFFER as u64, ..config(features) };
     let mut front = FrontEnd::new(config).unwrap();
     serve_while(&mut backend, || {
         front.connect(theirs).unwrap();
@@ -137,4 +145,73 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
     let mut bytes = [0; 88];
     assert_eq!(a.session_mut().parts().0.card().frame(slots[0]).read(&mut bytes), 88);
     assert_eq!(bytes, [5; 88]);
+}
+
+#[test]
+fn without_merged_buffers_a_frame_has_one_chain_and_the_same_header() {
+    let features = Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES]);
+    let (mut backend, mut guest) = plugged_with(features);
+    for _ in 0..2 {
+        let number = guest.receive.take().unwrap();
+        guest.receive.give(number, None);
+    }
+    guest.receive.publish();
+    let (device, shared) = backend.session_mut().parts();
+    let longest = [5; BUFFER - 12];
+    let mut put = |frame: &[u8]| device.transmit(&FrameView::plain(frame), shared);
+    assert_eq!(put(&[6; BUFFER - 11]), Ok(Taken::Unfit), "two chains would do");
+    assert_eq!(put(&longest), Ok(Taken::Yes));
+    device.publish(shared);
+    let mut came = Vec::new();
+    guest.receive.collect(|driver, number, len| {
+        let mut bytes = vec![0; len as usize];
+        driver.buffer(number).read(&mut bytes);
+        came.push(bytes);
+    });
+    // VIRTIO 1.2 §5.1.6.4.1: `num_buffers` is 1.
+    assert_eq!(came, [[&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0], &longest[..]].concat()]);
+
+    let number = guest.transmit.take().unwrap();
+    guest.transmit.buffer(number).write(&[&[0; 12][..], &[7; 60]].concat());
+    guest.transmit.give(number, Some(72));
+    guest.transmit.publish();
+    let mut lens = Vec::new();
+    device.card_mut().receive(1, |_, frame| lens.push((frame.bytes[0], frame.len()))).unwrap();
+    assert_eq!(lens, [(7, 60)]);
+}
+
+/// What there is of two frames that are held, of which the first was copied before, when their memory goes: by which
+/// request, and whether its file was cut before.
+fn held_when_memory_goes(request: fn(Region) -> Request, is_cut: bool) -> [Vec<u8>; 2] {
+    let (mut backend, mut guest) = plugged();
+    for fill in [5, 6] {
+        let number = guest.transmit.take().unwrap();
+        guest.transmit.buffer(number).write(&[&[0; 12][..], &[fill; 88]].concat());
+        guest.transmit.give(number, Some(100));
+    }
+    guest.transmit.publish();
+    let card = backend.session_mut().parts().0.card_mut();
+    let mut slots = Vec::new();
+    card.receive(2, |slot, _| slots.push(slot)).unwrap();
+    card.keep(1);
+    let region = backend.session().shared().memory.regions().next().unwrap();
+    if is_cut {
+        ftruncate(guest.front.file(), 0).unwrap();
+    }
+    serve_while(&mut backend, || guest.front.ask(request(region)).unwrap());
+    assert_eq!(backend.session().shared().memory.regions().count(), 0);
+    [0, 1].map(|place| {
+        let frame = backend.session().rings().card().frame(slots[place]);
+        let mut bytes = vec![0; frame.len()];
+        frame.read(&mut bytes);
+        bytes
+    })
+}
+
+#[test]
+fn frames_that_are_held_outlive_their_memory_unless_it_was_lost_before() {
+    for request in [Request::RemMemReg as fn(_) -> _, |_| table(&[])] {
+        assert_eq!(held_when_memory_goes(request, false), [[5; 88], [6; 88]]);
+        assert_eq!(held_when_memory_goes(request, true), [vec![5; 88], Vec::new()]);
+    }
 }
