@@ -34,6 +34,8 @@ pub struct Device {
     features: Features,
     /// Where rings are recorded whose front-end keeps no record. After the card, whose rings write there.
     records: Option<OwnRecords>,
+    /// Why a ring that runs is not recorded, if so.
+    unrecorded: Option<String>,
 }
 
 impl Device {
@@ -47,6 +49,7 @@ impl Device {
             running: 0,
             features: Features::default(),
             records: None,
+            unrecorded: None,
         }
     }
 
@@ -57,9 +60,21 @@ impl Device {
     }
 
     /// Where to record this ring: where its front-end has it, or in our own file.
-    fn record(&self, vring: &Vring, packed: bool, shared: &Shared) -> Option<Span> {
+    fn record(&mut self, vring: &Vring, packed: bool, shared: &Shared) -> Option<Span> {
         let theirs = shared.inflight.as_ref().and_then(|region| region.part(vring.index));
-        theirs.or_else(|| self.records.as_ref()?.part(vring, packed, &shared.memory)).map(span)
+        let ours = || self.records.as_ref()?.part(vring, packed, &shared.memory).transpose();
+        match theirs.map(Ok).or_else(ours)? {
+            Ok(part) => Some(span(part)),
+            Err(error) => {
+                self.unrecorded = Some(error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Why a ring that runs is not recorded, if so.
+    pub fn unrecorded(&self) -> Option<&str> {
+        self.unrecorded.as_deref()
     }
 
     /// The card.
@@ -145,6 +160,7 @@ impl Rings for Device {
     fn start(&mut self, vring: Vring, shared: &Shared) {
         if self.running == 0 {
             self.card.set_memory(guest_memory(&shared.memory));
+            self.unrecorded = None;
         }
         let packed = matches!(vring.base, Base::Packed { .. });
         let parts = parts(&vring.addresses, vring.size, packed, &shared.memory);

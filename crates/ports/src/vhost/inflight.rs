@@ -10,11 +10,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::{Errno, retry_on_intr};
 
 use super::mapping::Mapping;
 use super::memory::{MAX_SLOTS, Memory, MemoryError, Span as Bytes};
@@ -147,10 +148,15 @@ impl InflightRegion {
 ///   │ whose ring 0 was │ whose ring 1 was │ … │ in-flight region, with room for the largest rings │
 /// ```
 ///
+/// One switch at a time has it: it is locked. What is written of it is set aside first, so that a tmpfs that is full says so
+/// when a ring starts, and not by a signal when a chain is marked.
+///
 /// The file outlives its guest, and the port may have another one next. So each record has an identity: the guest's memory,
 /// where the ring lies in it, and how many rings the file is for, by which its place changes. With another one, a record is begun anew.
 #[derive(Debug)]
 pub struct OwnRecords {
+    /// Locked as long as it is open.
+    file: OwnedFd,
     identities: Mapping,
     region: InflightRegion,
     rings: u16,
@@ -161,33 +167,73 @@ const IDENTITY: usize = 256;
 
 const _: () = assert!(1 + 6 + Memory::IDENTITY * MAX_SLOTS <= IDENTITY);
 
+/// Why a port keeps no records.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// Another switch keeps its own there.
+    #[error("another switch has {} open: give each agent a directory of its own", path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be made.
+    #[error("cannot make {}: {source}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The file's filesystem has no memory for them.
+    #[error("cannot set memory aside for records of rings: {0}; make room on their tmpfs")]
+    Room(io::Error),
+    /// The file cannot be mapped.
+    #[error(transparent)]
+    Map(#[from] MemoryError),
+}
+
 impl OwnRecords {
     /// Opens the file at `path`, which is on tmpfs, for so many rings; makes it if there is none.
     ///
     /// # Errors
     ///
-    /// [`MemoryError::Map`].
-    pub fn open(path: &Path, rings: u16) -> Result<Self, MemoryError> {
+    /// [`RecordsError`].
+    pub fn open(path: &Path, rings: u16) -> Result<Self, RecordsError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR);
-        Self::of(file.map_err(|error| because(error.into()))?, rings)
+        let because = |error: Errno| RecordsError::Open { path: path.into(), source: error.into() };
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(because)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Self::of(file, rings),
+            Err(Errno::WOULDBLOCK) => Err(RecordsError::Taken { path: path.into() }),
+            Err(error) => Err(because(error)),
+        }
     }
 
     /// Keeps the records in this file.
-    fn of(file: OwnedFd, rings: u16) -> Result<Self, MemoryError> {
+    fn of(file: OwnedFd, rings: u16) -> Result<Self, RecordsError> {
         // Entries of packed rings are the larger ones; what no ring uses takes no memory.
         let shape = Shape { packed: true, queues: rings.into(), queue_size: MAX_RING.into() };
         let identities = (8 * IDENTITY * shape.queues).next_multiple_of(4096) as u64;
         let size = (shape.stride() * shape.queues) as u64;
         rustix::fs::ftruncate(&file, identities + size).map_err(|error| because(error.into()))?;
         let given = Inflight { size, offset: identities, queues: rings, queue_size: MAX_RING };
+        let region = InflightRegion::map(&file, given, shape)?;
+        set_aside(&file, 0, identities)?;
         let identities = Mapping::new(&file, 0, identities).map_err(because)?;
-        Ok(Self { identities, region: InflightRegion::map(&file, given, shape)?, rings })
+        Ok(Self { file, identities, region, rings })
     }
 
-    /// Where this ring's record is, as long as the file is open; that of any other one that was there is forgotten.
-    pub fn part(&self, vring: &Vring, packed: bool, memory: &Memory) -> Option<Bytes> {
-        let part = Bytes { len: Ring::record_len(vring.size, packed), ..self.region.part(vring.index)? };
+    /// Where this ring's record is, as long as the file is open; that of any other one that was there is forgotten. `None`
+    /// if there are not so many rings.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordsError::Room`]
+    pub fn part(&self, vring: &Vring, packed: bool, memory: &Memory) -> Result<Option<Bytes>, RecordsError> {
+        let Some(part) = self.region.part(vring.index) else { return Ok(None) };
+        let part = Bytes { len: Ring::record_len(vring.size, packed), ..part };
+        let at = self.identities.len() + vring.index * self.region.shape.stride();
+        set_aside(&self.file, at as u64, part.len as u64)?;
         let len = 8 * IDENTITY;
         // SAFETY: the mapping has as many identities as there are parts.
         #[expect(unsafe_code, reason = "an identity has its place in the mapping")]
@@ -206,8 +252,14 @@ impl OwnRecords {
             compiler_fence(SeqCst);
             (0..).zip(&identity).for_each(|(at, word)| place.u64(8 * at).store(*word, Relaxed));
         }
-        Some(part)
+        Ok(Some(part))
     }
+}
+
+/// Has the kernel set memory aside for this part of a file, which is as long already. What is there stays.
+fn set_aside(file: &OwnedFd, at: u64, len: u64) -> Result<(), RecordsError> {
+    let done = retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, len));
+    done.map_err(|error| RecordsError::Room(error.into()))
 }
 
 /// Bytes of a mapping that the caller has, and keeps while it looks at them.
@@ -283,7 +335,7 @@ mod tests {
         };
         let known = |vring: &Vring, packed, memory: &Memory| {
             let records = records();
-            let part = words(records.part(vring, packed, memory).unwrap());
+            let part = words(records.part(vring, packed, memory).unwrap().unwrap());
             let known = part.u16(VERSION_AT).load(Relaxed) == VERSION;
             part.u16(VERSION_AT).store(VERSION, Relaxed);
             known
@@ -299,7 +351,7 @@ mod tests {
         let addresses = Addresses { descriptors: 9 << 32, ..addresses };
         assert!(!known(&Vring { addresses, ..vring.clone() }, false, &memory));
         assert!(!known(&Vring { index: 2, ..vring.clone() }, false, &memory));
-        assert!(records().part(&Vring { index: 4, ..vring }, false, &memory).is_none());
+        assert!(records().part(&Vring { index: 4, ..vring }, false, &memory).unwrap().is_none());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use zerocopy::IntoBytes;
 
 use super::backend::Backend;
 use super::device::Device;
-use super::inflight::OwnRecords;
+use super::inflight::{OwnRecords, RecordsError};
 use super::session::{News, Offer};
 use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
 use crate::cut::Cutter;
@@ -81,6 +81,9 @@ pub enum AttachError {
     /// No socket to listen on.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// Somebody else's records.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
     /// The kernel does not give what a port waits with.
     #[error("cannot wait for a virtual machine: {0}; raise the limit on open files")]
     Events(#[from] io::Error),
@@ -106,7 +109,7 @@ pub struct VhostPort {
     timer: OwnedFd,
     /// The kicks that are waited for.
     kicks: Vec<Arc<OwnedFd>>,
-    /// Why what is taken from the guest is not recorded, if so.
+    /// Why nothing that is taken from the guest is recorded, if so.
     unrecorded: Option<String>,
     /// Why nobody is connected, while that is so.
     why: String,
@@ -139,6 +142,8 @@ impl VhostPort {
         let (device, unrecorded) = match OwnRecords::open(&config.records, 2 * u16::from(config.queue_pairs))
         {
             Ok(records) => (device.recorded(records), None),
+            // They would write over each other's.
+            Err(taken @ RecordsError::Taken { .. }) => return Err(taken.into()),
             Err(error) => (device, Some(error.to_string())),
         };
         let mut port = Self {
@@ -165,7 +170,7 @@ impl VhostPort {
     /// holds.
     pub fn leave(&mut self) {
         // What nobody finds recorded is given back.
-        if self.unrecorded.is_none() {
+        if self.unrecorded().is_none() {
             self.device().card_mut().leave();
         }
         self.disconnect("the switch ends".into());
@@ -192,6 +197,11 @@ impl VhostPort {
         }
     }
 
+    /// Why not all that is taken from the guest is recorded, if so.
+    fn unrecorded(&self) -> Option<&str> {
+        self.unrecorded.as_deref().or(self.backend.session().rings().unrecorded())
+    }
+
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub fn notes(&self) -> Vec<String> {
         let down = match self.link() {
@@ -202,8 +212,7 @@ impl VhostPort {
             format!("its guest was quarantined, {times} times by now, the last time because {why}")
         });
         let unrecorded = self
-            .unrecorded
-            .as_ref()
+            .unrecorded()
             .map(|why| format!("should the switch be killed, what it holds of this guest is lost: {why}"));
         down.into_iter().chain(quarantined).chain(unrecorded).collect()
     }

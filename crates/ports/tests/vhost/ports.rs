@@ -2,7 +2,8 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use ports::Port;
@@ -19,8 +20,8 @@ use crate::cards::{BUFFER, Guest, RING};
 use crate::fronts::{config, split};
 use crate::recorder::ask;
 
-fn port(place: &Path) -> VhostPort {
-    VhostPort::attach(VhostConfig {
+fn config_at(place: &Path) -> VhostConfig {
+    VhostConfig {
         socket: place.join("socket"),
         mode: Mode::Listen(Access::Owner),
         queue_pairs: 1,
@@ -28,8 +29,18 @@ fn port(place: &Path) -> VhostPort {
         frames: RING.into(),
         records: place.join("records"),
         polled: false,
-    })
-    .unwrap()
+    }
+}
+
+fn port(place: &Path) -> VhostPort {
+    VhostPort::attach(config_at(place)).unwrap()
+}
+
+/// A front-end with so many pairs of rings, whose buffers all have room.
+fn front_end(queue_pairs: u8, protocol: &[ProtocolFeatures]) -> FrontEnd {
+    let buffers = 2 * u64::from(RING) * BUFFER as u64;
+    let protocol = ProtocolFeatures::of(protocol);
+    FrontEnd::new(FrontConfig { queue_pairs, protocol, buffers, ..config(split()) }).unwrap()
 }
 
 /// Whether the port has something to do.
@@ -92,13 +103,7 @@ fn a_front_end_that_does_not_read_its_replies_lets_its_port_sleep() {
 fn a_guest_that_has_moved_is_announced_in_the_place_of_a_frame() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut port = port(place.path());
-    let config = FrontConfig {
-        queue_pairs: 1,
-        protocol: ProtocolFeatures::of(&[ProtocolFeatures::REPLY_ACK, ProtocolFeatures::RARP]),
-        buffers: 2 * u64::from(RING) * BUFFER as u64,
-        ..config(split())
-    };
-    let mut front = FrontEnd::new(config).unwrap();
+    let mut front = front_end(1, &[ProtocolFeatures::REPLY_ACK, ProtocolFeatures::RARP]);
     let socket = place.path().join("socket");
     let mac = Mac::local(7);
     wake_while(&mut port, || {
@@ -120,4 +125,56 @@ fn a_guest_that_has_moved_is_announced_in_the_place_of_a_frame() {
         assert_eq!((its_len, port.frame(slot).len()), (len, len));
         port.release(slot);
     }
+}
+
+#[test]
+fn two_switches_do_not_record_in_one_file() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let first = port(place.path());
+    let second = || {
+        let socket = place.path().join("another");
+        VhostPort::attach(VhostConfig { socket, ..config_at(place.path()) })
+    };
+    let refused = second().unwrap_err().to_string();
+    let file = place.path().join("records");
+    assert_eq!(
+        refused,
+        format!("another switch has {} open: give each agent a directory of its own", file.display())
+    );
+    drop(first);
+    second().unwrap();
+}
+
+/// Run by the test below, where a tmpfs is mounted for it that has one page.
+#[test]
+#[ignore = "its directory is to be full"]
+fn a_guest_where_there_is_no_room() {
+    let place = PathBuf::from(std::env::var_os("FULL").unwrap());
+    let mut port = port(&place);
+    assert_eq!(port.notes(), ["no front-end has connected yet"]);
+    let mut front = front_end(1, &[ProtocolFeatures::REPLY_ACK]);
+    wake_while(&mut port, || {
+        front.connect(connect(&place.join("socket")).unwrap()).unwrap();
+        front.start(&[Base::Split(0); 2]).unwrap();
+    });
+    let notes = port.notes();
+    assert!(matches!(&notes[..], [one] if one.contains("cannot set memory aside")), "{notes:?}");
+    let mut guest = Guest::new(front);
+    let number = guest.transmit.take().unwrap();
+    guest.transmit.give(number, Some(100));
+    guest.transmit.publish();
+    let mut came = 0;
+    port.receive(1, |_, _| came += 1).unwrap();
+    assert_eq!(came, 1);
+}
+
+#[test]
+fn a_port_that_has_no_room_to_record_says_so_and_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let mut own = Command::new("unshare");
+    let mount = "mount -t tmpfs -o size=4k none \"$FULL\" && exec \"$0\" --exact \"$1\" --ignored";
+    own.args(["--mount", "sh", "-c", mount]).arg(std::env::current_exe().unwrap());
+    let ran = own.arg("ports::a_guest_where_there_is_no_room").env("FULL", place.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains("1 passed"), "{ran:?}");
 }
