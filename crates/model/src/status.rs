@@ -110,7 +110,7 @@ pub enum PortState {
     Up,
     /// Its receiver has taken nothing for the stall time: frames for it are refused until it does.
     Stalled,
-    /// No guest is there to take frames or send them; its notes say why. What is for it waits.
+    /// No guest is there to take frames or send them; its notes say why, and whether it is stalled as well.
     Down,
     /// Its device failed; its notes say how.
     Failed,

@@ -27,7 +27,18 @@ pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: In
     let failure = plane.failure(*id).map(ToString::to_string);
     let seen = sight.iter().flat_map(Sight::notes);
     let device = plane.device(*id).notes();
-    let notes = lacks.iter().cloned().chain(device).chain(seen).chain(plane.gate().notes(*id)).chain(failure);
+    let state = state(plane, *id);
+    let is_both = state == PortState::Down && plane.switch().stalled(*id);
+    let stalled =
+        is_both.then(|| "it is stalled as well: what is for it is refused until it takes a frame".into());
+    let notes = lacks
+        .iter()
+        .cloned()
+        .chain(device)
+        .chain(stalled)
+        .chain(seen)
+        .chain(plane.gate().notes(*id))
+        .chain(failure);
     let switch = plane.switch();
     let ingress = |class| switch.ingress_account(*id, class);
     let egress = |class| switch.egress_account(*id, class);
@@ -35,7 +46,7 @@ pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: In
     PortStatus {
         name: spec.name.clone(),
         attach: spec.attach.clone(),
-        state: state(plane, *id),
+        state,
         rate: spec.rate,
         egress_limits: spec.egress,
         ingress_limits: spec.ingress,

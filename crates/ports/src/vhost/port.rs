@@ -189,12 +189,14 @@ impl VhostPort {
             return Link::Down(self.why.clone());
         }
         // As few as one pair may run: the driver's choice.
-        match [0, 1].map(|ring| session.waits_for(ring)) {
-            [None, None] => Link::Up,
-            [Some(need), _] | [None, Some(need)] => Link::Down(format!(
-                "a front-end is connected, and its guest's driver still has to set {need}"
-            )),
+        if session.rings().card().has_pair() {
+            return Link::Up;
         }
+        let has_to = match [0, 1].map(|ring| session.waits_for(ring)) {
+            [None, None] => "enable its rings".into(),
+            [Some(need), _] | [None, Some(need)] => format!("set {need}"),
+        };
+        Link::Down(format!("a front-end is connected, and its guest's driver still has to {has_to}"))
     }
 
     /// Why not all that is taken from the guest is recorded, if so.

@@ -113,6 +113,13 @@ impl Card {
             .extend((0..).zip(&self.pairs).filter(|(_, pair)| receives(pair)).map(|(number, _)| number));
     }
 
+    /// Whether there is a pair whose rings both run and are enabled: frames go both ways.
+    pub fn has_pair(&self) -> bool {
+        let goes =
+            |pair: &Pair| pair.receive.is_some() && pair.transmit.is_some() && pair.enabled == [true; 2];
+        self.pairs.iter().any(goes)
+    }
+
     /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
     pub fn stop(&mut self, index: usize, log: &mut impl Written) -> Option<Base> {
         let pair = &mut self.pairs[index / 2];

@@ -128,6 +128,32 @@ fn a_guest_that_has_moved_is_announced_in_the_place_of_a_frame() {
 }
 
 #[test]
+fn a_port_is_up_while_some_pair_goes_both_ways() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let config = VhostConfig { queue_pairs: 2, ..config_at(place.path()) };
+    let socket = config.socket.clone();
+    let mut port = VhostPort::attach(config).unwrap();
+    let mut front = front_end(2, &[ProtocolFeatures::REPLY_ACK, ProtocolFeatures::MQ]);
+    wake_while(&mut port, || {
+        front.connect(connect(&socket).unwrap()).unwrap();
+        front.start(&[Base::Split(0); 4]).unwrap();
+    });
+    assert_eq!(port.link(), Link::Up);
+    wake_while(&mut port, || front.enable(false).unwrap());
+    let Link::Down(why) = port.link() else { panic!("nothing goes") };
+    assert!(why.ends_with("its guest's driver still has to enable its rings"), "{why}");
+    let mut is_up = |index, enable| {
+        wake_while(&mut port, || front.ask(Request::SetVringEnable { index, enable }).unwrap());
+        port.link() == Link::Up
+    };
+    assert!(!is_up(1, true), "it only sends");
+    assert!(!is_up(2, true), "it receives by another pair");
+    assert!(is_up(3, true));
+    assert!(!is_up(2, false));
+    assert!(is_up(0, true));
+}
+
+#[test]
 fn two_switches_do_not_record_in_one_file() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let first = port(place.path());

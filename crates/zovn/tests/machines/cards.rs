@@ -201,6 +201,24 @@ fn a_stalled_guest_holds_nobody_but_its_own_senders_and_comes_back() {
 }
 
 #[test]
+fn a_port_without_a_guest_is_down_and_says_that_it_is_stalled() {
+    let mut host = Host::new();
+    let (mut vms, ports) = machines(&host, 2);
+    let settings = AgentSettings { stall_after: Span::from_millis(200), ..AgentSettings::default() };
+    let client = host.start(settings, ports);
+    let [a, b] = &mut vms[..] else { unreachable!() };
+    a.plug();
+    a.sends_to(b.mac);
+    let mut next = 0;
+    until(|| {
+        a.send(&mut next, u64::MAX);
+        let PortStatus { state, notes, .. } = client.port(&name(2)).unwrap();
+        assert_eq!(state, PortState::Down);
+        notes.iter().any(|note| note.starts_with("it is stalled as well"))
+    });
+}
+
+#[test]
 fn a_guest_whose_rings_contradict_themselves_is_quarantined_and_nobody_else_notices() {
     let mut host = Host::new();
     let (mut vms, mut ports) = machines(&host, 2);
