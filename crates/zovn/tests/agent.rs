@@ -1,5 +1,7 @@
 //! The agent as a whole: the binary, its API, real containers, and signals.
 
+mod common;
+
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::UdpSocket;
@@ -20,6 +22,8 @@ use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Bytes, Mac, Rate, Span};
+
+use common::{cpu_ns, until};
 
 /// Containers, a directory and at most one agent of a test's own, which go with it even if it fails.
 struct World {
@@ -177,15 +181,6 @@ fn rate(rate: &str) -> PortChange {
 fn egress_frames(frames: u32) -> PortChange {
     let egress = LimitsChange { frames: Some(frames), ..LimitsChange::default() };
     PortChange { egress, ..PortChange::default() }
-}
-
-/// Waits for a condition that is known to come.
-fn until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !condition() {
-        assert!(Instant::now() < deadline, "what should have happened has not");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn refusal<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> (u16, String) {
@@ -647,13 +642,6 @@ fn an_idle_agent_with_32_ports_costs_less_than_a_hundredth_of_a_core() {
     thread::sleep(Duration::from_secs(3));
     let share = (cpu_ns(pid) - used) as f64 / began.elapsed().as_nanos() as f64;
     assert!(share < 0.01, "an idle agent uses {:.2} % of a core", share * 100.0);
-}
-
-/// How long all threads of a process have run: the first figure of schedstat (Linux Documentation/scheduler/sched-stats).
-fn cpu_ns(pid: u32) -> u64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    let read = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap();
-    tasks.map(|task| read(task.unwrap()).split(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
 #[test]

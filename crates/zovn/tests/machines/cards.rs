@@ -13,9 +13,10 @@ use units::{Mac, Span};
 use wire::ethernet::Header;
 use zerocopy::IntoBytes;
 
-use crate::host::{Host, cpu_ns, until};
+use crate::common::{cpu_ns, until};
+use crate::host::Host;
 
-const RING: u16 = 256;
+pub const RING: u16 = 256;
 const CARD: NicConfig =
     NicConfig { ring: RING, longest: 1514, huge: false, timeout: Duration::from_secs(60) };
 const LEN: usize = 100;

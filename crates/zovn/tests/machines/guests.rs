@@ -13,7 +13,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use units::Mac;
 
-use crate::host::{Host, until};
+use crate::common::until;
+use crate::host::Host;
 
 /// Enough for an initramfs with zovn in it.
 const MEMORY_MIB: u32 = 256;
