@@ -6,7 +6,7 @@ use super::message::{Message, Reply};
 use super::session::{News, Offer, Refusal, Rings, Session};
 use super::socket::{Connection, ConnectionError, Received};
 
-/// How many requests are served before other ports have their turn.
+/// How many requests are served before other ports have their turn, if none of them is costly.
 const AT_ONCE: usize = 32;
 
 /// Why a connection ended.
@@ -60,7 +60,7 @@ impl<R: Rings> Backend<R> {
     }
 
     /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there may be more: a
-    /// front-end that talks without end does not keep other ports waiting.
+    /// front-end that talks without end does not keep other ports waiting, nor one whose requests take long.
     ///
     /// # Errors
     ///
@@ -90,6 +90,9 @@ impl<R: Rings> Backend<R> {
             outcome.news.into_iter().for_each(&mut heard);
             if let Some((reply, fd)) = outcome.reply {
                 connection.send(reply.emit(), fd.into_iter().collect())?;
+            }
+            if session.was_costly() {
+                break;
             }
         }
         Ok(true)

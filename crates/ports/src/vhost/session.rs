@@ -275,6 +275,8 @@ pub struct Session<R: Rings> {
     protocol: ProtocolFeatures,
     status: u8,
     books: Vec<Book>,
+    /// See [`was_costly`](Self::was_costly).
+    costly: bool,
     rings: R,
     // After the rings, which may have pointers to it.
     shared: Shared,
@@ -290,7 +292,7 @@ impl<R: Rings> Session<R> {
         assert!((1..=128).contains(&offer.queue_pairs), "{} queue pairs", offer.queue_pairs);
         let books = (0..2 * usize::from(offer.queue_pairs)).map(|_| Book::default()).collect();
         let (features, protocol) = (None, ProtocolFeatures::default());
-        Self { offer, features, protocol, status: 0, books, rings, shared: Shared::default() }
+        Self { offer, features, protocol, status: 0, books, costly: false, rings, shared: Shared::default() }
     }
 
     /// Serves a request that came with these descriptors, as many as its parsing asked for.
@@ -301,6 +303,7 @@ impl<R: Rings> Session<R> {
     ///
     /// [`Refusal`]: no ring runs any more, and the connection is to be closed.
     pub fn handle(&mut self, message: Message, fds: Vec<OwnedFd>) -> Result<Outcome, Refusal> {
+        self.costly = false;
         let served = self.serve(message, fds).and_then(|outcome| self.settle().map(|()| outcome));
         match served {
             // "The payload should be set to zero on success … unless the message already has an explicit reply body."
@@ -313,6 +316,12 @@ impl<R: Rings> Session<R> {
                 Err(refusal)
             }
         }
+    }
+
+    /// Whether the last request may have taken long: it started or stopped rings, what of them is held was copied, or memory
+    /// was mapped.
+    pub fn was_costly(&self) -> bool {
+        self.costly
     }
 
     /// The connection has ended: stops the rings, forgets what was settled and lets the memory go.
@@ -413,6 +422,7 @@ impl<R: Rings> Session<R> {
             Request::SetLogBase { size, offset } => {
                 self.needs(code, ProtocolFeatures::LOG_SHMFD)?;
                 if let Some(fd) = fds.pop() {
+                    self.costly = true;
                     self.shared.log = Some(DirtyLog::new(fd, size, offset)?);
                 }
                 // One of the requests that have a reply of their own ("Communication").
@@ -485,12 +495,14 @@ impl<R: Rings> Session<R> {
         let packed = self.packed(code)?;
         self.quiesce();
         if let Some(fd) = fds.pop() {
+            self.costly = true;
             self.shared.inflight = Some(InflightRegion::open(fd, given, self.books.len(), packed)?);
         }
         Ok(())
     }
 
     fn change_memory(&mut self, change: MemoryChange) -> Result<(), Refusal> {
+        self.costly = true;
         self.quiesce();
         Ok(self.shared.memory.apply(change)?)
     }
@@ -531,6 +543,7 @@ impl<R: Rings> Session<R> {
                     self.stop(index);
                     // Asked again, since it begins where it has just stopped.
                     if let Some(wanted) = self.wanted(index)? {
+                        self.costly = true;
                         self.rings.start(wanted.clone(), &self.shared);
                         self.books[index].running = Some(wanted);
                     }
@@ -597,6 +610,7 @@ impl<R: Rings> Session<R> {
     fn stop(&mut self, index: usize) {
         let book = &mut self.books[index];
         if book.running.take().is_some() {
+            self.costly = true;
             book.base = Some(self.rings.stop(index, &self.shared).emit());
         }
     }

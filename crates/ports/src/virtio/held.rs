@@ -32,6 +32,10 @@ pub struct HeldFrames {
     free: Vec<u32>,
     extras: Vec<Extra>,
     free_extras: Vec<u32>,
+    /// How many frames lie in our memory.
+    kept: usize,
+    /// Where to look next for one to keep.
+    turn: usize,
 }
 
 /// One frame: a cache line.
@@ -86,6 +90,8 @@ impl HeldFrames {
             free: (0..places).rev().collect(),
             extras: Vec::new(),
             free_extras: Vec::new(),
+            kept: 0,
+            turn: 0,
         }
     }
 
@@ -205,6 +211,7 @@ impl HeldFrames {
         place.lent = false;
         if extra != NO_EXTRA {
             place.extra = NO_EXTRA;
+            self.kept -= usize::from(!lent);
             self.extras[extra as usize].kept = Box::default();
             self.free_extras.push(extra);
         }
@@ -222,13 +229,17 @@ impl HeldFrames {
         }
     }
 
-    /// Copies at most `most` frames, as [`keep`](Self::keep) does, and tells of their rings and chains.
+    /// Copies at most `most` frames, as [`keep`](Self::keep) does, and tells of their rings and chains. It goes on behind those
+    /// that it copied last, and does not look when there are none.
     pub fn keep_some(&mut self, most: usize, memory: &GuestMemory, mut back: impl FnMut(u8, u16)) {
-        let lent = |number: &u32| self.places[*number as usize].lent;
-        let numbers: Vec<_> = (0..self.places.len() as u32).filter(lent).take(most).collect();
-        for number in numbers {
-            let ring = self.places[number as usize].ring;
-            back(ring, self.copy(number, memory));
+        let mut left = most.min(self.places.len() - self.free.len() - self.kept);
+        while left > 0 {
+            let number = self.turn;
+            self.turn = if number + 1 == self.places.len() { 0 } else { number + 1 };
+            if let Place { lent: true, ring, .. } = self.places[number] {
+                back(ring, self.copy(number as u32, memory));
+                left -= 1;
+            }
         }
     }
 
@@ -245,6 +256,7 @@ impl HeldFrames {
         let extra = self.extra(number);
         (extra.kept, extra.offload, extra.headers_len) = (bytes.into(), offload, 0);
         extra.run().set([].into_iter());
+        self.kept += 1;
         let place = &mut self.places[number as usize];
         place.lent = false;
         place.id

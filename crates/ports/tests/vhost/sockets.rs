@@ -8,13 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use ports::vhost::backend::{Backend, Ended};
-use ports::vhost::message::{Message, Request};
+use ports::vhost::features::Features;
+use ports::vhost::message::{Addresses, Message, Region, Request};
 use ports::vhost::session::Offer;
 use ports::vhost::socket::{Access, Connection, ConnectionError, Listener, Received, connect};
 use rustix::io::FdFlags;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use crate::recorder::{Recorder, ask};
+use crate::recorder::{Recorder, ask, memfd, table};
 
 fn pair() -> (UnixStream, Connection) {
     let (peer, ours) = UnixStream::pair().unwrap();
@@ -185,4 +186,29 @@ fn a_peer_that_does_not_read_its_replies_is_not_served_further() {
     }
     drop(peer);
     assert!(matches!(backend.serve(|_| {}), Err(Ended::Closed)));
+}
+
+#[test]
+fn of_requests_that_take_long_one_is_served_at_a_time() {
+    let (mut peer, ours) = pair();
+    let mut backend = Backend::new(Offer::net(1), Recorder::default());
+    backend.connect(ours);
+    let mut serve = || {
+        let is_more = backend.serve(|_| {}).unwrap();
+        (is_more, backend.session().rings().running.len())
+    };
+    let mut say = |request| peer.write_all(ask(request).emit().as_ref()).unwrap();
+    say(Request::SetFeatures(Features::VERSION_1.0));
+    for index in [0, 1] {
+        let addresses = Addresses { descriptors: 0, used: 0x4000, available: 0x8000, log: None };
+        say(Request::SetVringNum { index, size: 256 });
+        say(Request::SetVringAddr { index, addresses });
+        say(Request::SetVringKick { index, has_fd: false });
+    }
+    assert_eq!(serve(), (false, 0), "these cost nothing");
+    let memory = Region { guest: 0, size: 1 << 20, user: 0, offset: 0 };
+    send(&peer, ask(table(&[memory])).emit().as_ref(), &[memfd(1 << 20).as_fd()]);
+    let mut say = |request| peer.write_all(ask(request).emit().as_ref()).unwrap();
+    [0, 1].into_iter().for_each(|index| say(Request::GetVringBase { index }));
+    assert_eq!([(); 4].map(|()| serve()), [(true, 2), (true, 1), (true, 0), (false, 0)]);
 }

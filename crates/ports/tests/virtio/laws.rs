@@ -132,6 +132,34 @@ fn a_guest_whose_frames_are_kept_can_send_others() {
 }
 
 #[test]
+fn frames_are_kept_in_turn_though_others_come_meanwhile() {
+    let mut a = plugged(4, 256, PLAIN);
+    for n in 0..3 {
+        a.send(&with_header(&[n; 60])).unwrap();
+    }
+    let mut slots = Vec::new();
+    a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        a.card.keep(1);
+        a.card.publish(&mut (), |_| {});
+        a.transmit.collect(|driver, number, _| {
+            let mut frame = [0; 13];
+            driver.buffer(number).read(&mut frame);
+            kept.push(frame[12]);
+        });
+        // A place becomes free, and is taken again.
+        a.card.release(slots.remove(0));
+        a.send(&with_header(&[9; 60])).unwrap();
+        a.card.receive(64, |_, _| {}).unwrap();
+    }
+    assert_eq!(kept, [0, 1, 2]);
+    a.card.keep(8);
+    a.card.publish(&mut (), |_| {});
+    assert_eq!(a.transmit.collect(|_, _, _| {}), 3, "there are no more");
+}
+
+#[test]
 fn a_guest_is_asked_for_buffers_as_long_as_there_are_none() {
     let mut a = plugged(4, 256, PLAIN);
     let frame = [7; 60];
