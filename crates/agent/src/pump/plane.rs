@@ -454,6 +454,8 @@ mod tests {
         grants: u32,
         taken: u32,
         busy: bool,
+        /// It makes an event of room.
+        tells: bool,
         /// The memory that its frames lie in was taken away.
         is_gone: bool,
     }
@@ -496,6 +498,10 @@ mod tests {
             Ok(Taken::Yes)
         }
 
+        fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
+            Ok(self.tells.then_some(false))
+        }
+
         fn flush(&mut self) -> Result<bool, PortError> {
             self.grants += u32::from(std::mem::take(&mut self.seen_empty));
             Ok(true)
@@ -515,6 +521,7 @@ mod tests {
         assert!(!plane.turn(now), "nothing is left");
         assert_eq!(plane.device_mut(sender).grants, before + 1);
     }
+
     #[test]
     fn a_frame_whose_memory_was_taken_away_is_refused_by_name() {
         let now = Instant::ZERO;
@@ -531,5 +538,20 @@ mod tests {
         let total = plane.switch().total();
         assert_eq!((total.held, total.refusals().collect()), (0, vec![(Reason::Withdrawn, 3)]));
         assert_eq!((plane.device_mut(receiver).taken, plane.switch().audit()), (0, Ok(())));
+    }
+
+    #[test]
+    fn only_a_busy_device_that_tells_of_no_room_is_tried_again_soon() {
+        let now = Instant::ZERO;
+        for tells in [false, true] {
+            let mut plane = Plane::new(Settings::default(), Open);
+            let sender = Granting { frames: 3, ..Granting::default() };
+            plane.attach(now, sender, PortConfig::default()).unwrap();
+            let receiver = Granting { busy: true, tells, ..Granting::default() };
+            plane.attach(now, receiver, PortConfig::default()).unwrap();
+            plane.turn(now);
+            assert!(plane.is_any_busy() && !plane.arm());
+            assert_eq!(plane.is_any_busy(), !tells);
+        }
     }
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
-use ports::Port;
 use ports::vhost::features::ProtocolFeatures;
 use ports::vhost::front::{FrontConfig, FrontEnd};
 use ports::vhost::message::Request;
 use ports::vhost::port::{Link, Mode, VhostConfig, VhostPort};
 use ports::vhost::socket::{Access, connect};
 use ports::vhost::vring::Base;
+use ports::{FrameView, Port, Taken};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use units::Mac;
 
@@ -151,6 +151,17 @@ fn a_port_is_up_while_some_pair_goes_both_ways() {
     assert!(is_up(3, true));
     assert!(!is_up(2, false));
     assert!(is_up(0, true));
+}
+
+#[test]
+fn a_port_that_nobody_has_connected_to_tells_when_it_is_worth_another_try() {
+    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let mut port = port(place.path());
+    assert_eq!(port.transmit(FrameView::plain(&[7; 60])).unwrap(), Taken::Busy);
+    assert_eq!(port.arm_egress().unwrap(), Some(false), "no time needs to be set");
+    assert!(!is_awake(&port));
+    let _peer = UnixStream::connect(place.path().join("socket")).unwrap();
+    assert!(is_awake(&port));
 }
 
 #[test]
