@@ -19,28 +19,28 @@ use crate::host::Host;
 pub const RING: u16 = 256;
 const CARD: NicConfig =
     NicConfig { ring: RING, longest: 1514, huge: false, timeout: Duration::from_secs(60) };
-const LEN: usize = 100;
+pub const LEN: usize = 100;
 
 /// A guest's card, which waits for its switch at a socket.
-struct Machine {
+pub struct Machine {
     listener: Listener,
-    nic: Nic,
-    mac: Mac,
+    pub nic: Nic,
+    pub mac: Mac,
 }
 
 impl Machine {
-    fn new(host: &Host, number: u32) -> Self {
+    pub fn new(host: &Host, number: u32) -> Self {
         let listener = Listener::bind(&host.path(&format!("vm{number}")), Access::Owner).unwrap();
         Self { listener, nic: Nic::new(&CARD).unwrap(), mac: Mac::local(number) }
     }
 
-    fn port(&self, host: &Host) -> PortSpec {
+    pub fn port(&self, host: &Host) -> PortSpec {
         let name = self.listener.path().file_name().unwrap().to_str().unwrap();
         host.machine(name, SocketMode::Connect, Some(self.mac))
     }
 
     /// Waits for its switch.
-    fn plug(&mut self) {
+    pub fn plug(&mut self) {
         let mut connection = None;
         until(|| {
             connection = self.listener.accept().unwrap();
@@ -49,7 +49,7 @@ impl Machine {
         self.nic.connect(connection.unwrap()).unwrap();
     }
 
-    fn sends_to(&mut self, to: Mac) {
+    pub fn sends_to(&mut self, to: Mac) {
         let header = Header::new(to, self.mac, 0x88b5);
         self.nic.prepare(LEN, |_, frame| frame.write(0, header.as_bytes()));
     }
@@ -65,7 +65,7 @@ impl Machine {
     }
 
     /// The numbers of those frames that have come, at most so many.
-    fn take(&mut self, most: usize, came: &mut Vec<u64>) {
+    pub fn take(&mut self, most: usize, came: &mut Vec<u64>) {
         self.nic.receive(most, |frame, len| {
             assert_eq!(len, LEN);
             came.push(u64::from_le_bytes(frame.read(20)));

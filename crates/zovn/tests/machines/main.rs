@@ -5,3 +5,4 @@ mod cards;
 mod common;
 mod guests;
 mod host;
+mod queues;
