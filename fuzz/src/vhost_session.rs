@@ -1,9 +1,11 @@
-//! Front-ends that send anything, as a back-end of ours meets them.
+//! Front-ends that send anything, as a back-end of ours meets them, with a card that works on the rings that come of it.
 
 use std::os::fd::OwnedFd;
 
+use ports::FrameView;
+use ports::vhost::device::Device;
 use ports::vhost::memory::MAX_SLOTS;
-use ports::vhost::message::{Code, Header, MAX_FDS, Message, Request};
+use ports::vhost::message::{Addresses, Code, Header, MAX_FDS, Message, Region, Request};
 use ports::vhost::session::{Offer, Rings, Session, Shared};
 use ports::vhost::vring::{Base, Vring};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
@@ -44,20 +46,27 @@ const NUMBERS: [u64; 32] = [
     0x1_b018,
 ];
 
+/// How many frames the card holds at most.
+const FRAMES: u32 = 16;
+
 /// A front-end's next move: which request, and what decides its numbers and descriptors.
 type Move = [u8; 12];
 
-/// Plays a front-end that does as `bytes` say, until it is refused. By the first one, it may have agreed on everything.
+/// Plays a front-end that does as `bytes` say, until it is refused. By the first one, it may have agreed on everything, and
+/// its rings may run.
 pub fn attack(bytes: &[u8]) {
     let Some((agreed, bytes)) = bytes.split_first() else { return };
     let offer = Offer::net(2);
-    let mut session = Session::new(offer, Wary::default());
+    let mut session = Session::new(offer, Wary { running: [false; 4], device: Device::new(2, FRAMES) });
     if let Some(features) = [0x1_4000_0000, 0x1_4400_0000, 0x5_4000_0000].get(usize::from(agreed % 4)) {
         for request in [Request::SetProtocolFeatures(offer.protocol.0), Request::SetFeatures(*features)] {
             session.handle(Message { request, need_reply: false }, Vec::new()).expect("it was offered");
         }
     }
     let mut files = Vec::new();
+    if agreed % 4 < 2 && agreed & 4 != 0 {
+        plug(&mut session, &mut files);
+    }
     let (moves, _) = bytes.as_chunks::<12>();
     for next in moves {
         let [kind, flags, ..] = *next;
@@ -72,14 +81,68 @@ pub fn attack(bytes: &[u8]) {
         else {
             return;
         };
-        let fds = (0..fds).map(|fd| file(next[2 + fd % 10], &mut files)).collect();
+        let fds = (0..fds).map(|fd| file(next, fd, &mut files)).collect();
         let served = session.handle(message, fds);
         assert!(session.shared().memory.regions().count() <= MAX_SLOTS);
         if served.is_err() {
             assert_eq!(session.parts().0.running, [false; 4], "a refusal stops every ring");
             return;
         }
+        if !work(&mut session) {
+            return;
+        }
     }
+}
+
+/// Starts both rings of a pair, in one place, where four frames wait.
+fn plug(session: &mut Session<Wary>, files: &mut Vec<OwnedFd>) {
+    let memory = Region { guest: 0, size: 1 << 20, user: 0x10_0000, offset: 0 };
+    let file = memfd(memory.size, files);
+    let write = |bytes: &[u8], at| rustix::io::pwrite(&file, bytes, at).expect("a file of ours");
+    for number in 0..4_u64 {
+        write(&[0x1_0000 * number, 100].map(u64::to_ne_bytes).concat(), 16 * number);
+    }
+    write(&[0_u16, 4, 0, 1, 2, 3].map(u16::to_ne_bytes).concat(), 0x8000);
+    let mut tell = |request, fds| {
+        session.handle(Message { request, need_reply: false }, fds).expect("it makes sense");
+    };
+    tell(Request::AddMemReg(memory), vec![file]);
+    let addresses =
+        Addresses { descriptors: 0x10_0000, used: 0x10_4000, available: 0x10_8000, log: Some(0x4000) };
+    tell(Request::SetLogBase { size: 4096, offset: 0 }, vec![memfd(4096, files)]);
+    for index in [0, 1] {
+        tell(Request::SetVringNum { index, size: 256 }, Vec::new());
+        tell(Request::SetVringAddr { index, addresses }, Vec::new());
+        tell(Request::SetVringEnable { index, enable: true }, Vec::new());
+        tell(Request::SetVringKick { index, has_fd: false }, Vec::new());
+    }
+    assert_eq!(session.parts().0.running, [true, true, false, false]);
+    work(session);
+}
+
+/// A memfd of so many bytes; a second hold on it stays in `files`.
+fn memfd(len: u64, files: &mut Vec<OwnedFd>) -> OwnedFd {
+    let file = memfd_create("zovn-fuzz", MemfdFlags::CLOEXEC).expect("there are descriptors");
+    ftruncate(&file, len).expect("a sparse file");
+    files.push(file.try_clone().expect("there are descriptors"));
+    file
+}
+
+/// Carries frames from the rings and to them. Whether they are to be believed.
+fn work(session: &mut Session<Wary>) -> bool {
+    let (Wary { device, .. }, shared) = session.parts();
+    let mut slots = Vec::new();
+    let taken = device.card_mut().receive(2, |slot, _| slots.push(slot));
+    let given = device.transmit(&FrameView::plain(&[7; 60]), shared);
+    // The first is done with; what came behind it is held, until its ring stops or there is no room.
+    slots.truncate(1);
+    for slot in slots {
+        let frame = device.card().frame(slot);
+        assert_eq!(frame.read(&mut vec![0; frame.len()]), frame.len());
+        device.card_mut().release(slot);
+    }
+    device.publish(shared);
+    taken.is_ok() && given.is_ok()
 }
 
 /// The bytes of a request whose payload has about the right length.
@@ -109,12 +172,15 @@ fn bytes_of(code: Code, flags: u8, next: &Move) -> Vec<u8> {
     bytes.chain(payload.iter().flat_map(|word| word.to_ne_bytes())).collect()
 }
 
-/// A memfd of some size; a second hold on it stays in `files`.
-fn file(size: u8, files: &mut Vec<OwnedFd>) -> OwnedFd {
-    let file = memfd_create("zovn-fuzz", MemfdFlags::CLOEXEC).expect("there are descriptors");
-    let len = NUMBERS[usize::from(size) % 24].min(1 << 32);
-    ftruncate(&file, len).expect("a sparse file");
-    files.push(file.try_clone().expect("there are descriptors"));
+/// A memfd of some size, with something in it where rings may be.
+fn file(next: &Move, which: usize, files: &mut Vec<OwnedFd>) -> OwnedFd {
+    let len = NUMBERS[usize::from(next[2 + which % 10]) % 24].min(1 << 32);
+    let file = memfd(len, files);
+    for at in [0, 0x1000, 0x4000, 0x8000] {
+        rustix::io::pwrite(&file, next, at).expect("a file of ours");
+    }
+    // What was written may have made it longer.
+    ftruncate(&file, len).expect("a file of ours");
     file
 }
 
@@ -142,10 +208,10 @@ fn touch(shared: &Shared, address: u64, len: u64) {
     }
 }
 
-/// Rings that touch all that they are given.
-#[derive(Default)]
+/// A card's rings, and before that everything is touched that they are given.
 struct Wary {
     running: [bool; 4],
+    device: Device,
 }
 
 impl Wary {
@@ -165,15 +231,17 @@ impl Rings for Wary {
     fn start(&mut self, vring: Vring, shared: &Shared) {
         assert!(!std::mem::replace(&mut self.running[vring.index], true));
         self.check(&vring, shared);
+        self.device.start(vring, shared);
     }
 
     fn update(&mut self, vring: Vring, shared: &Shared) {
         assert!(self.running[vring.index]);
         self.check(&vring, shared);
+        self.device.update(vring, shared);
     }
 
-    fn stop(&mut self, index: usize, _: &Shared) -> Base {
+    fn stop(&mut self, index: usize, shared: &Shared) -> Base {
         assert!(std::mem::replace(&mut self.running[index], false));
-        Base::Split(0)
+        self.device.stop(index, shared)
     }
 }
