@@ -47,7 +47,7 @@ impl World {
             })
             .expect("memory does not break");
         for slot in self.arrived.drain(..) {
-            let taken = self.egress.transmit(self.ingress.frame(slot)).expect("memory does not break");
+            let taken = self.egress.transmit(&self.ingress.frame(slot)).expect("memory does not break");
             assert_eq!(taken, Taken::Yes);
             self.ingress.release(slot);
         }

@@ -24,11 +24,11 @@ impl Cutter {
     /// Hands every piece of a frame to `write` that it has not taken before. `Taken::Yes`: it has the last.
     pub fn write<E>(
         &mut self,
-        frame: FrameView<'_>,
+        frame: &FrameView<'_>,
         mut write: impl FnMut(&[u8]) -> Result<Taken, E>,
     ) -> Result<Taken, E> {
         let Self { scratch, whole, begun } = self;
-        if frame.rest.is_some() {
+        if !frame.rest.is_empty() {
             whole.resize(LARGE, 0);
         }
         let bytes = frame.first(whole);
@@ -83,7 +83,7 @@ mod tests {
 
     /// Writes to a device that has room for so many frames, and takes note of what it got.
     fn write(cutter: &mut Cutter, bytes: &[u8], mut room: usize, got: &mut Vec<u8>) -> Taken {
-        let written: Result<_, Infallible> = cutter.write(FrameView::noted(bytes, &OFFLOAD), |piece| {
+        let written: Result<_, Infallible> = cutter.write(&FrameView::noted(bytes, &OFFLOAD), |piece| {
             if room == 0 {
                 return Ok(Taken::Busy);
             }

@@ -31,7 +31,7 @@ pub mod virtio;
 use std::fmt;
 use std::io;
 
-use virtio::span::{Rest, Span};
+use virtio::span::Span;
 use wire::Offload;
 
 /// A place for one frame in a port's memory. It means nothing to any other port.
@@ -44,8 +44,8 @@ pub struct Slot(pub u32);
 pub struct FrameView<'a> {
     /// What can be looked at: the whole frame, or at least its Ethernet header, and all its headers if there is a note.
     pub bytes: &'a [u8],
-    /// What is behind that, if anything: a guest's own, which can only be copied.
-    pub rest: Option<&'a Rest>,
+    /// What is behind that, one behind the other: a guest's own, which can only be copied.
+    pub rest: &'a [Span],
     /// What its receiver still has to do to it, where its sender said so: see [`offload`](Self::offload).
     pub note: Option<&'a Offload>,
 }
@@ -54,26 +54,25 @@ impl<'a> FrameView<'a> {
     /// A frame that needs nothing done to it.
     #[inline]
     pub const fn plain(bytes: &'a [u8]) -> Self {
-        Self { bytes, rest: None, note: None }
+        Self { bytes, rest: &[], note: None }
     }
 
     /// A frame of which its sender has said something.
     #[inline]
     pub const fn noted(bytes: &'a [u8], note: &'a Offload) -> Self {
-        Self { bytes, rest: None, note: Some(note) }
+        Self { bytes, rest: &[], note: Some(note) }
     }
 
     /// Its length in bytes.
     #[inline]
     #[expect(clippy::len_without_is_empty, reason = "a frame has a header")]
     pub fn len(&self) -> usize {
-        self.bytes.len() + self.rest.map_or(0, Rest::len)
-    }
-
-    /// The spans behind what can be looked at.
-    #[inline]
-    pub fn spans(&self) -> &'a [Span] {
-        self.rest.map_or(&[], Rest::spans)
+        let rest = match self.rest {
+            [] => 0,
+            [one] => one.len(),
+            many => many.iter().map(|span| span.len()).sum(),
+        };
+        self.bytes.len() + rest
     }
 
     /// Copies its first bytes out: as many as it has and `to` has room for.
@@ -81,7 +80,7 @@ impl<'a> FrameView<'a> {
     pub fn read(&self, to: &mut [u8]) -> usize {
         let mut done = self.bytes.len().min(to.len());
         to[..done].copy_from_slice(&self.bytes[..done]);
-        for span in self.spans() {
+        for span in self.rest {
             done += span.read(&mut to[done..]);
         }
         done
@@ -92,7 +91,7 @@ impl<'a> FrameView<'a> {
     where
         'a: 'b,
     {
-        if self.rest.is_none() {
+        if self.rest.is_empty() {
             return self.bytes;
         }
         let len = self.read(scratch);
@@ -149,7 +148,7 @@ pub trait Port {
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken. Frames told of before remain in their slots.
-    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, FrameView<'_>)) -> Result<Left, PortError>;
+    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, &FrameView<'_>)) -> Result<Left, PortError>;
 
     /// The frame in one of this port's slots, there until it is released. It is empty if its sender has taken away the memory
     /// that it lay in.
@@ -171,7 +170,7 @@ pub trait Port {
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
-    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError>;
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError>;
 
     /// Ends a burst of `receive`, `release` and `transmit`: publishes indices, grants credit, rings doorbells. Whether
     /// all of that is done; if not, nothing tells when it can be, and it is worth another try soon.

@@ -65,7 +65,7 @@ impl MemoryPort {
     /// Hands over a frame that lies in pieces.
     // Apart from the others, whose slice and slot the compiler knows to be of one length.
     #[cold]
-    fn gather(&mut self, frame: FrameView<'_>) -> Taken {
+    fn gather(&mut self, frame: &FrameView<'_>) -> Taken {
         if frame.len() > self.egress.slot_size() {
             return Taken::Unfit;
         }
@@ -82,7 +82,7 @@ impl Port for MemoryPort {
     fn receive(
         &mut self,
         most: usize,
-        mut arrived: impl FnMut(Slot, FrameView<'_>),
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
     ) -> Result<Left, PortError> {
         let offloads = &mut self.offloads;
         let more = self.ingress.accept(most, |slot, bytes, note| {
@@ -96,7 +96,7 @@ impl Port for MemoryPort {
                     None => frame.bytes = &[],
                 }
             }
-            arrived(Slot(slot), frame);
+            arrived(Slot(slot), &frame);
             true
         });
         Ok(if more { Left::More } else { Left::Nothing })
@@ -105,7 +105,7 @@ impl Port for MemoryPort {
     #[inline]
     fn frame(&self, slot: Slot) -> FrameView<'_> {
         let (bytes, note) = self.ingress.get(slot.0);
-        FrameView { bytes, rest: None, note: note.map(|_| &self.offloads[slot.0 as usize]) }
+        FrameView { bytes, rest: &[], note: note.map(|_| &self.offloads[slot.0 as usize]) }
     }
 
     #[inline]
@@ -114,8 +114,8 @@ impl Port for MemoryPort {
     }
 
     #[inline(always)]
-    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
-        if frame.rest.is_some() {
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
+        if !frame.rest.is_empty() {
             return Ok(self.gather(frame));
         }
         if frame.bytes.len() > self.egress.slot_size() {
@@ -183,7 +183,7 @@ impl MemoryEnd {
             return Err(SendError::TooLong { len, slot_size });
         }
         self.tx.collect(usize::MAX, |_, _| ());
-        let lent = self.tx.lend(1, |bytes, note| (len, write_frame(frame, &mut bytes[..len], note)));
+        let lent = self.tx.lend(1, |bytes, note| (len, write_frame(&frame, &mut bytes[..len], note)));
         self.tx.flush();
         if lent == 0 { Err(SendError::Full) } else { Ok(()) }
     }
@@ -206,7 +206,7 @@ impl MemoryEnd {
         let came = self.rx.collect(most, |bytes, note| {
             // What the switch passes on was checked against the frame when it came in.
             let offload = note.and_then(|note| read_note(note, bytes));
-            show(FrameView { bytes, rest: None, note: offload.as_ref() });
+            show(FrameView { bytes, rest: &[], note: offload.as_ref() });
         });
         self.post();
         came
@@ -222,7 +222,7 @@ impl MemoryEnd {
 
 /// Puts a frame into bytes of its length, and returns whether the note says anything.
 #[inline(always)]
-fn write_frame(frame: FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> bool {
+fn write_frame(frame: &FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> bool {
     copy(bytes, frame.bytes);
     write_note(frame.note, note)
 }

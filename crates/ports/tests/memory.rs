@@ -16,7 +16,7 @@ fn forward(from: &mut MemoryPort, to: &mut MemoryPort, held: &mut VecDeque<Slot>
     from.receive(most, |slot, _| held.push_back(slot)).unwrap();
     let before = held.len();
     while let Some(slot) = held.front() {
-        if to.transmit(from.frame(*slot)).unwrap() == Taken::Busy {
+        if to.transmit(&from.frame(*slot)).unwrap() == Taken::Busy {
             break;
         }
         from.release(*slot);
@@ -61,7 +61,7 @@ fn ten_million_frames_cross_three_threads() {
                 ingress.receive(64, |slot, _| held.push_back(slot)).unwrap();
                 let before = done;
                 while let Some(slot) = held.front() {
-                    if egress.transmit(ingress.frame(*slot)).unwrap() == Taken::Busy {
+                    if egress.transmit(&ingress.frame(*slot)).unwrap() == Taken::Busy {
                         break;
                     }
                     ingress.release(*slot);
@@ -125,7 +125,7 @@ proptest! {
     fn every_length_is_copied_whole(len in 0usize..=1600) {
         let (mut port, mut end) = pair(CONFIG).unwrap();
         let bytes: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
-        prop_assert_eq!(port.transmit(FrameView::plain(&bytes)).unwrap(), Taken::Yes);
+        prop_assert_eq!(port.transmit(&FrameView::plain(&bytes)).unwrap(), Taken::Yes);
         port.flush().unwrap();
         prop_assert_eq!(end.receive(1, |view| assert_eq!(view.bytes, bytes)), 1);
     }
@@ -153,12 +153,12 @@ fn a_receiver_that_takes_nothing_makes_its_port_busy() {
     let (mut port, mut end) = pair(CONFIG).unwrap();
     let view = FrameView::plain(b"a frame");
     for _ in 0..CONFIG.slots {
-        assert_eq!(port.transmit(view).unwrap(), Taken::Yes);
+        assert_eq!(port.transmit(&view).unwrap(), Taken::Yes);
     }
-    assert_eq!(port.transmit(view).unwrap(), Taken::Busy);
+    assert_eq!(port.transmit(&view).unwrap(), Taken::Busy);
     port.flush().unwrap();
     assert_eq!(end.receive(1, |_| ()), 1);
-    assert_eq!(port.transmit(view).unwrap(), Taken::Yes);
+    assert_eq!(port.transmit(&view).unwrap(), Taken::Yes);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_frame_longer_than_a_slot_is_never_taken() {
     let (mut port, mut end) = pair(CONFIG).unwrap();
     let bytes = [0; 1601];
     assert_eq!(end.send(&bytes), Err(SendError::TooLong { len: 1601, slot_size: 1600 }));
-    assert_eq!(port.transmit(FrameView::plain(&bytes)).unwrap(), Taken::Unfit);
+    assert_eq!(port.transmit(&FrameView::plain(&bytes)).unwrap(), Taken::Unfit);
 }
 
 #[test]

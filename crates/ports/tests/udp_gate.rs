@@ -73,7 +73,7 @@ impl World {
         if matches!(self.verdict(frame), Verdict::Hold(_)) {
             return false;
         }
-        assert_eq!(self.port.transmit(frame.view()).unwrap(), Taken::Yes);
+        assert_eq!(self.port.transmit(&frame.view()).unwrap(), Taken::Yes);
         self.port.flush().unwrap();
         self.gate.passed();
         true

@@ -80,15 +80,15 @@ impl Device {
 }
 
 impl Port for Device {
-    #[inline]
-    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, FrameView<'_>)) -> Result<Left, PortError> {
+    #[inline(always)]
+    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, &FrameView<'_>)) -> Result<Left, PortError> {
         match self {
             Tap(port) => port.receive(most, arrived),
             Vhost(port) => port.receive(most, arrived),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn frame(&self, slot: Slot) -> FrameView<'_> {
         match self {
             Tap(port) => port.frame(slot),
@@ -96,7 +96,7 @@ impl Port for Device {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, slot: Slot) {
         match self {
             Tap(port) => port.release(slot),
@@ -111,8 +111,8 @@ impl Port for Device {
         }
     }
 
-    #[inline]
-    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+    #[inline(always)]
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
         match self {
             Tap(port) => port.transmit(frame),
             Vhost(port) => port.transmit(frame),

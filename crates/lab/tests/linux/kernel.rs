@@ -248,7 +248,7 @@ impl<'a> Middle<'a> {
         while let Some((due, slot)) = self.held[from].pop_front_if(|(due, _)| *due <= now) {
             self.late = self.late.max(now.since(due));
             assert_eq!(
-                receiver.transmit(sender.frame(slot)).unwrap(),
+                receiver.transmit(&sender.frame(slot)).unwrap(),
                 Taken::Yes,
                 "an interface that is up takes all"
             );

@@ -62,9 +62,9 @@ impl Device {
 
     /// Hands a frame to the container: it is with its socket when this returns.
     #[inline]
-    pub fn write(&self, frame: FrameView<'_>) -> Result<Taken, Errno> {
+    pub fn write(&self, frame: &FrameView<'_>) -> Result<Taken, Errno> {
         let header = frame.offload().emit();
-        let written = match frame.spans() {
+        let written = match frame.rest {
             [] => rustix::io::writev(&self.0, &[IoSlice::new(&header), IoSlice::new(frame.bytes)]).map(drop),
             rest => match self.write_spans([&header, frame.bytes], rest) {
                 // Its sender's memory was taken away while it waited: there is no frame any more.

@@ -186,7 +186,7 @@ impl Port for TapPort {
     fn receive(
         &mut self,
         most: usize,
-        mut arrived: impl FnMut(Slot, FrameView<'_>),
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
     ) -> Result<Left, PortError> {
         for _ in 0..most {
             if !self.memory.has_room() {
@@ -199,7 +199,7 @@ impl Port for TapPort {
                     if self.credit.is_kick(frame.bytes) {
                         continue;
                     }
-                    arrived(slot, frame);
+                    arrived(slot, &frame);
                     self.memory.keep(slot);
                 }
                 Ok(Read::Empty) => {
@@ -223,11 +223,11 @@ impl Port for TapPort {
     }
 
     #[inline]
-    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
         let Self { device, cutter, .. } = self;
         let Offload { checksum, segment, .. } = frame.offload();
         let written = if !self.offload && (checksum.is_some() || segment.is_some()) {
-            cutter.write(frame, |bytes| device.write(FrameView::plain(bytes)))
+            cutter.write(frame, |bytes| device.write(&FrameView::plain(bytes)))
         } else {
             device.write(frame)
         };

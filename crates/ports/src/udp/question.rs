@@ -43,7 +43,7 @@ impl Question {
         charge: impl Fn(usize) -> usize,
     ) -> Result<Self, (Verdict, Option<Passing>)> {
         let mut scratch;
-        let head = if frame.rest.is_none() {
+        let head = if frame.rest.is_empty() {
             frame.bytes
         } else {
             scratch = [0; HEADERS];

@@ -122,12 +122,17 @@ impl Device {
     /// # Errors
     ///
     /// [`Corrupt`]
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, frame: &FrameView<'_>, shared: &Shared) -> Result<Taken, Corrupt> {
         match self.log(shared) {
             None => self.card.transmit(frame, &mut ()),
-            Some(mut log) => self.card.transmit(frame, &mut log),
+            Some(log) => self.transmit_logged(frame, log),
         }
+    }
+
+    #[inline(never)]
+    fn transmit_logged(&mut self, frame: &FrameView<'_>, mut log: Marks<'_>) -> Result<Taken, Corrupt> {
+        self.card.transmit(frame, &mut log)
     }
 
     /// Shows the guest what it got and what it has back, interrupts it where it wants that, and logs what was written if

@@ -25,7 +25,7 @@ use zerocopy::IntoBytes;
 use super::backend::Backend;
 use super::device::Device;
 use super::inflight::{OwnRecords, RecordsError};
-use super::session::{News, Offer};
+use super::session::{News, Offer, Shared};
 use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
 use crate::cut::Cutter;
 use crate::virtio::Corrupt;
@@ -374,12 +374,12 @@ impl VhostPort {
 
     /// Says for a guest that has moved here that it is here. Whether it did: not while it says so of another.
     #[cold]
-    fn announce(&mut self, arrived: &mut impl FnMut(Slot, FrameView<'_>)) -> bool {
+    fn announce(&mut self, arrived: &mut dyn FnMut(Slot, &FrameView<'_>)) -> bool {
         if self.announcement.is_none()
             && let Some(mac) = self.moved.take()
         {
             let announcement = self.announcement.insert(rarp::Request::new(mac));
-            arrived(ANNOUNCEMENT, FrameView::plain(announcement.as_bytes()));
+            arrived(ANNOUNCEMENT, &FrameView::plain(announcement.as_bytes()));
             return true;
         }
         false
@@ -410,11 +410,11 @@ impl VhostPort {
 }
 
 impl Port for VhostPort {
-    #[inline]
+    #[inline(always)]
     fn receive(
         &mut self,
         most: usize,
-        mut arrived: impl FnMut(Slot, FrameView<'_>),
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
     ) -> Result<Left, PortError> {
         let mut lifted = self.moved.is_some() && most > 0 && self.announce(&mut arrived);
         let most = most - usize::from(lifted);
@@ -438,15 +438,17 @@ impl Port for VhostPort {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn frame(&self, slot: Slot) -> FrameView<'_> {
-        match &self.announcement {
-            Some(announcement) if slot == ANNOUNCEMENT => FrameView::plain(announcement.as_bytes()),
-            _ => self.backend.session().rings().card().frame(slot),
+        if slot == ANNOUNCEMENT
+            && let Some(announcement) = &self.announcement
+        {
+            return FrameView::plain(announcement.as_bytes());
         }
+        self.backend.session().rings().card().frame(slot)
     }
 
-    #[inline]
+    #[inline(always)]
     fn release(&mut self, slot: Slot) {
         if slot == ANNOUNCEMENT {
             self.announcement = None;
@@ -459,19 +461,22 @@ impl Port for VhostPort {
         self.device().card_mut().keep(most);
     }
 
-    #[inline]
-    fn transmit(&mut self, frame: FrameView<'_>) -> Result<Taken, PortError> {
+    #[inline(always)]
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
         let Self { backend, cutter, .. } = self;
         let (device, shared) = backend.session_mut().parts();
         let taken = if frame.note.is_none() || device.takes(frame.offload()) {
-            device.transmit(&frame, shared)
+            device.transmit(frame, shared)
         } else {
-            cutter.write(frame, |bytes| device.transmit(&FrameView::plain(bytes), shared))
+            cut(cutter, device, frame, shared)
         };
-        Ok(taken.unwrap_or_else(|corrupt| {
-            self.quarantine(Some(corrupt));
-            Taken::Busy
-        }))
+        match taken {
+            Ok(taken) => Ok(taken),
+            Err(corrupt) => {
+                self.quarantine(Some(corrupt));
+                Ok(Taken::Busy)
+            }
+        }
     }
 
     #[inline]
@@ -493,6 +498,17 @@ impl Port for VhostPort {
         let armed = self.device().card_mut().arm_egress();
         Ok(Some(self.armed(armed)))
     }
+}
+
+/// Hands a frame over in as many pieces as a wire would carry.
+#[inline(never)]
+fn cut(
+    cutter: &mut Cutter,
+    device: &mut Device,
+    frame: &FrameView<'_>,
+    shared: &Shared,
+) -> Result<Taken, Corrupt> {
+    cutter.write(frame, |bytes| device.transmit(&FrameView::plain(bytes), shared))
 }
 
 /// Has the port's events tell of this as long as it is readable.

@@ -72,7 +72,7 @@ impl Card {
             pairs: (0..pairs).map(|_| Pair::default()).collect(),
             turn: 0,
             receivers: Vec::with_capacity(pairs.into()),
-            fresh: Vec::with_capacity(64),
+            fresh: Vec::with_capacity(frames.min(128) as usize),
             armed: false,
         }
     }
@@ -159,14 +159,14 @@ impl Card {
     /// # Errors
     ///
     /// [`Corrupt`]: the guest's rings are not to be used any more. Frames told of before are held.
-    #[inline]
+    #[inline(always)]
     pub fn receive(
         &mut self,
         most: usize,
-        mut arrived: impl FnMut(Slot, FrameView<'_>),
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
     ) -> Result<bool, Corrupt> {
         self.disarm();
-        let mut left = most;
+        let mut left = most.min(self.held.room());
         let mut failed = Ok(());
         let mut offloads = false;
         for _ in 0..self.pairs.len() {
@@ -178,16 +178,15 @@ impl Card {
                 continue;
             };
             offloads |= *has;
-            while left > 0 && self.held.has_room() {
+            while left > 0 {
                 match ring.take(&self.memory, chain) {
-                    Ok(true) => {}
-                    Ok(false) => break,
+                    Ok(Some(head)) => self.fresh.push(self.held.hold(2 * number as u8 + 1, head, chain)),
+                    Ok(None) => break,
                     Err(corrupt) => {
                         failed = Err(corrupt);
                         break;
                     }
                 }
-                self.fresh.push(self.held.hold(2 * number as u8 + 1, chain));
                 left -= 1;
             }
             if left == 0 || failed.is_err() {
@@ -196,10 +195,10 @@ impl Card {
         }
         for &number in &self.fresh {
             self.held.open(number, offloads);
-            arrived(Slot(number), self.held.view(number));
+            arrived(Slot(number), &self.held.view(number));
         }
         self.fresh.clear();
-        failed.map(|()| left == 0 || !self.held.has_room())
+        failed.map(|()| left == 0)
     }
 
     /// Asks the guest to tell of frames that it transmits next. Whether there is one already, of which it may not tell.
@@ -228,7 +227,7 @@ impl Card {
 
     /// Whether as many frames are held as can be.
     pub fn is_full(&self) -> bool {
-        !self.held.has_room()
+        self.held.room() == 0
     }
 
     /// Tells the guest that we look by ourselves again.
@@ -243,13 +242,13 @@ impl Card {
     }
 
     /// A frame that is held.
-    #[inline]
+    #[inline(always)]
     pub fn frame(&self, slot: Slot) -> FrameView<'_> {
         self.held.view(slot.0)
     }
 
     /// Gives a frame's buffers back.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, slot: Slot) {
         if let Some((ring, id)) = self.held.release(slot.0)
             && let Some(Outbox { ring, .. }) = &mut self.pairs[usize::from(ring) / 2].transmit
@@ -278,7 +277,7 @@ impl Card {
     /// # Errors
     ///
     /// [`Corrupt`]
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, frame: &FrameView<'_>, log: &mut impl Written) -> Result<Taken, Corrupt> {
         let pair = match self.receivers[..] {
             [] => return Ok(Taken::Busy),

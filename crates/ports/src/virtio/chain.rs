@@ -21,6 +21,15 @@ pub struct Buffer {
     pub address: u64,
 }
 
+/// A chain that was taken from its ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// What the ring knows it by.
+    pub id: u16,
+    /// Its buffer, if it has one only, as most have: then it is not worth to write it down.
+    pub only: Option<Buffer>,
+}
+
 /// Why a chain cannot be used; it is given back as it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum BadChain {
@@ -38,11 +47,9 @@ pub enum BadChain {
     Indirect,
 }
 
-/// A chain that was taken from its ring. It is made once and filled again and again.
+/// Where a chain is written down that has not only one buffer. It is made once and filled again and again.
 #[derive(Debug)]
 pub struct Chain {
-    /// What the ring knows it by.
-    pub id: u16,
     /// How many descriptors it takes in the ring.
     pub descriptors: u16,
     /// What is wrong with it.
@@ -57,7 +64,7 @@ impl Chain {
     /// An empty chain of a split or a packed ring, to be filled with buffers that we write to, or read from.
     pub fn new(is_packed: bool, writable: bool) -> Self {
         let none = Buffer { span: Span::EMPTY, address: 0 };
-        Self { id: 0, descriptors: 0, bad: None, writable, is_packed, buffers: [none; MAX_BUFFERS], len: 0 }
+        Self { descriptors: 0, bad: None, writable, is_packed, buffers: [none; MAX_BUFFERS], len: 0 }
     }
 
     /// Its buffers, if it is not bad.
@@ -70,10 +77,33 @@ impl Chain {
     }
 
     /// Reads the chain that begins at a split ring's head.
-    #[inline]
-    pub(super) fn read_split(&mut self, ring: &Split, head: u16, memory: &GuestMemory) {
-        self.begin(head);
-        let mut descriptor = ring.descriptor(head);
+    #[inline(always)]
+    pub(super) fn read_split(&mut self, ring: &Split, head: u16, memory: &GuestMemory) -> Head {
+        let descriptor = ring.descriptor(head);
+        let only = self.only(descriptor, memory);
+        if only.is_none() {
+            self.follow(descriptor, ring, memory);
+        }
+        Head { id: head, only }
+    }
+
+    /// The buffer of a descriptor that leads nowhere.
+    #[inline(always)]
+    fn only(&mut self, descriptor: Descriptor, memory: &GuestMemory) -> Option<Buffer> {
+        let Descriptor { address, len, flags, .. } = descriptor;
+        let ordinary = if self.writable { Descriptor::WRITE } else { 0 };
+        if flags & (Descriptor::NEXT | Descriptor::WRITE | Descriptor::INDIRECT) != ordinary {
+            return None;
+        }
+        let span = memory.find(address, len)?;
+        self.descriptors = 1;
+        Some(Buffer { span, address })
+    }
+
+    /// Reads the chain of a split ring that begins with this descriptor.
+    #[inline(never)]
+    fn follow(&mut self, mut descriptor: Descriptor, ring: &Split, memory: &GuestMemory) {
+        self.begin();
         self.descriptors = 1;
         loop {
             self.add(descriptor, memory);
@@ -92,15 +122,21 @@ impl Chain {
 
     /// Reads the chain that is next in a packed ring.
     #[inline]
-    pub(super) fn read_packed(&mut self, ring: &Packed, memory: &GuestMemory) -> Result<(), Corrupt> {
-        self.begin(0);
+    pub(super) fn read_packed(&mut self, ring: &Packed, memory: &GuestMemory) -> Result<Head, Corrupt> {
+        self.begin();
         loop {
             let (descriptor, id) = ring.descriptor(self.descriptors);
             self.descriptors += 1;
+            if self.descriptors == 1
+                && let Some(only) = self.only(descriptor, memory)
+            {
+                ring.check(id)?;
+                return Ok(Head { id, only: Some(only) });
+            }
             self.add(descriptor, memory);
             if !descriptor.has(Descriptor::NEXT) {
-                self.id = id;
-                return ring.check(id);
+                ring.check(id)?;
+                return Ok(Head { id, only: None });
             }
             // Only the last has the id: without an end the chain cannot be given back.
             if self.descriptors == ring.size() {
@@ -110,13 +146,8 @@ impl Chain {
     }
 
     /// Reads a chain from elsewhere, as it was when it was taken from its ring.
-    pub(super) fn read_again(
-        &mut self,
-        id: u16,
-        descriptors: impl Iterator<Item = Descriptor>,
-        memory: &GuestMemory,
-    ) {
-        self.begin(id);
+    pub(super) fn read_again(&mut self, descriptors: impl Iterator<Item = Descriptor>, memory: &GuestMemory) {
+        self.begin();
         for descriptor in descriptors {
             self.descriptors += 1;
             self.add(descriptor, memory);
@@ -124,8 +155,14 @@ impl Chain {
     }
 
     #[inline]
-    fn begin(&mut self, id: u16) {
-        (self.id, self.descriptors, self.bad, self.len) = (id, 0, None, 0);
+    fn begin(&mut self) {
+        (self.descriptors, self.bad, self.len) = (0, None, 0);
+    }
+
+    /// Becomes the same as another one of its kind.
+    pub fn copy(&mut self, other: &Self) {
+        self.buffers[..other.len].copy_from_slice(&other.buffers[..other.len]);
+        (self.descriptors, self.bad, self.len) = (other.descriptors, other.bad, other.len);
     }
 
     /// Adds a descriptor of the ring.

@@ -143,7 +143,7 @@ impl Driver {
     #[inline]
     fn fetch(&self, ahead: u16) {
         let (_, frame) = self.buffer(self.entry(ahead).0).split(Offload::LEN);
-        if self.writable { frame.fetch() } else { frame.fetch_to_write() }
+        if self.writable { frame.fetch() } else { frame.fetch_to_write(1) }
     }
 
     /// Shows the device what was made available. Whether it wants to be notified.

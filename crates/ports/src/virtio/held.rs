@@ -11,13 +11,14 @@
 
 use wire::Offload;
 
-use super::chain::{Buffer, Chain};
+use super::chain::{Chain, Head};
 use super::memory::GuestMemory;
-use super::span::{Rest, Run, Span};
+use super::span::{Run, Span};
 use crate::FrameView;
 
-/// Bytes of a plain frame that are copied: addresses, a VLAN tag and the type, and a few more, so that they are three words.
-const HEAD: usize = 24;
+/// Bytes of a plain frame that are copied: addresses, a VLAN tag and the type, and a few more, so that they are written and
+/// read in the same two pieces. A processor that reads what it has just written in other pieces waits for all writes before.
+const HEAD: usize = 32;
 
 /// Bytes of a frame with an offload header that are copied: Ethernet with a tag, IPv6 with extensions, TCP with options.
 const HEADERS: usize = 256;
@@ -44,7 +45,7 @@ pub struct HeldFrames {
 struct Place {
     head: [u8; HEAD],
     /// What is behind the head, if it lies in one piece.
-    rest: Rest,
+    rest: Span,
     /// Its [`Extra`], if it has one.
     extra: u32,
     /// The ring's number, and its chain.
@@ -57,8 +58,6 @@ struct Place {
 
 const NO_EXTRA: u32 = u32::MAX;
 
-const NOTHING: Rest = Rest::One(Span::EMPTY);
-
 const _: () = assert!(size_of::<Place>() == 64, "a frame of one buffer takes a cache line");
 
 /// What only frames have that lie in several buffers, have an offload header, or had to be kept.
@@ -67,8 +66,8 @@ struct Extra {
     offload: Option<Offload>,
     headers: [u8; HEADERS],
     headers_len: usize,
-    /// What is behind the headers: always many.
-    rest: Rest,
+    /// What is behind the headers.
+    rest: Box<Run>,
     /// The same, in our memory.
     kept: Box<[u8]>,
 }
@@ -78,7 +77,7 @@ impl HeldFrames {
     pub fn new(places: u32) -> Self {
         let place = Place {
             head: [0; HEAD],
-            rest: NOTHING,
+            rest: Span::EMPTY,
             extra: NO_EXTRA,
             ring: 0,
             id: 0,
@@ -95,10 +94,10 @@ impl HeldFrames {
         }
     }
 
-    /// Whether there is a place.
-    #[inline]
-    pub fn has_room(&self) -> bool {
-        !self.free.is_empty()
+    /// How many more frames there are places for.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.free.len()
     }
 
     /// Holds the frame of a chain of ring `ring`, and has the processor fetch its first bytes: [`open`](Self::open) it once
@@ -107,62 +106,63 @@ impl HeldFrames {
     /// # Panics
     ///
     /// If there is no room.
-    #[inline]
-    pub fn hold(&mut self, ring: u8, chain: &Chain) -> u32 {
+    #[inline(always)]
+    pub fn hold(&mut self, ring: u8, head: Head, chain: &Chain) -> u32 {
         let number = self.free.pop().expect("the caller has looked for room");
         let place = &mut self.places[number as usize];
-        (place.ring, place.id, place.lent) = (ring, chain.id, true);
-        (place.head_len, place.extra, place.rest) = (0, NO_EXTRA, NOTHING);
-        match chain.buffers() {
-            Ok([buffer]) => {
-                place.rest = Rest::One(buffer.span);
+        (place.ring, place.id, place.lent) = (ring, head.id, true);
+        (place.head_len, place.extra) = (0, NO_EXTRA);
+        match head.only {
+            Some(buffer) => {
+                place.rest = buffer.span;
                 buffer.span.fetch();
             }
-            Ok(buffers) => self.hold_many(number, buffers),
-            Err(_) => {}
+            None => self.hold_many(number, chain),
         }
         number
     }
 
-    fn hold_many(&mut self, number: u32, buffers: &[Buffer]) {
-        self.extra(number).run().set(buffers.iter().map(|buffer| buffer.span));
-        buffers.iter().take(2).for_each(|buffer| buffer.span.fetch());
+    #[inline(never)]
+    fn hold_many(&mut self, number: u32, chain: &Chain) {
+        self.places[number as usize].rest = Span::EMPTY;
+        if let Ok(buffers) = chain.buffers() {
+            self.extra(number).rest.set(buffers.iter().map(|buffer| buffer.span));
+            buffers.iter().take(2).for_each(|buffer| buffer.span.fetch());
+        }
     }
 
     /// Looks at a frame that was just held: its virtio header, which says nothing unless `offloads` were negotiated, and
     /// its first bytes. One that contradicts itself is empty from then on.
-    #[inline]
+    #[inline(always)]
     pub fn open(&mut self, number: u32, offloads: bool) {
         let place = &mut self.places[number as usize];
-        if place.extra == NO_EXTRA
-            && let Rest::One(whole) = place.rest
-        {
-            let (header, body) = whole.split(Offload::LEN);
-            let says = offloads && {
-                let mut first = [0; 2];
-                header.read(&mut first);
-                first != [0; 2]
-            };
-            if !says && body.len() <= MAX_FRAME {
-                let (head, rest) = body.split(HEAD);
-                place.head_len = head.read(&mut place.head) as u8;
-                place.rest = Rest::One(rest);
+        let whole = place.rest;
+        if place.extra == NO_EXTRA && whole.len() <= Offload::LEN + MAX_FRAME {
+            let says = offloads && whole.first().is_some_and(|(first, _)| first != [0; 2]);
+            let body = whole.split(Offload::LEN).1;
+            if !says && let Some((head, rest)) = body.first() {
+                (place.head, place.rest, place.head_len) = (head, rest, HEAD as u8);
                 return;
             }
-            self.extra(number).run().set([whole].into_iter());
         }
-        self.open_extra(number, offloads);
+        self.open_other(number, offloads);
     }
 
+    /// Of a frame that is not plain, or not even as long as a head.
     #[inline(never)]
-    fn open_extra(&mut self, number: u32, offloads: bool) {
+    fn open_other(&mut self, number: u32, offloads: bool) {
+        let place = &mut self.places[number as usize];
+        if place.extra == NO_EXTRA {
+            let whole = place.rest;
+            self.extra(number).rest.set([whole].into_iter());
+        }
         let place = &mut self.places[number as usize];
         let extra = &mut self.extras[place.extra as usize];
         let mut header = [0; Offload::LEN];
-        extra.run().consume(&mut header);
+        extra.rest.consume(&mut header);
         let mut headers = [0; HEADERS];
-        let headers_len = extra.run().consume(&mut headers);
-        let len = headers_len + extra.rest.len();
+        let headers_len = extra.rest.consume(&mut headers);
+        let len = headers_len + extra.rest.spans().iter().map(|span| span.len()).sum::<usize>();
         let offload = if offloads {
             Offload::parse_head(&header, &headers[..headers_len], len)
         } else {
@@ -175,7 +175,7 @@ impl HeldFrames {
             }
             _ => {
                 (extra.offload, extra.headers_len) = (None, 0);
-                extra.run().set([].into_iter());
+                extra.rest.set([].into_iter());
             }
         }
     }
@@ -185,25 +185,25 @@ impl HeldFrames {
     /// # Panics
     ///
     /// If there is no such place.
-    #[inline]
+    #[inline(always)]
     pub fn view(&self, number: u32) -> FrameView<'_> {
         let place = &self.places[number as usize];
         match self.extras.get(place.extra as usize) {
             None => FrameView {
                 bytes: &place.head[..usize::from(place.head_len).min(HEAD)],
-                rest: Some(&place.rest),
+                rest: std::slice::from_ref(&place.rest),
                 note: None,
             },
             Some(extra) => FrameView {
                 bytes: if extra.kept.is_empty() { &extra.headers[..extra.headers_len] } else { &extra.kept },
-                rest: Some(&extra.rest),
+                rest: extra.rest.spans(),
                 note: extra.offload.as_ref(),
             },
         }
     }
 
     /// Lets a frame go. The ring and the chain that the guest gets back, if it has not yet.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, number: u32) -> Option<(u8, u16)> {
         let place = &mut self.places[number as usize];
         self.free.push(number);
@@ -255,7 +255,7 @@ impl HeldFrames {
         let offload = view.note.copied();
         let extra = self.extra(number);
         (extra.kept, extra.offload, extra.headers_len) = (bytes.into(), offload, 0);
-        extra.run().set([].into_iter());
+        extra.rest.set([].into_iter());
         self.kept += 1;
         let place = &mut self.places[number as usize];
         place.lent = false;
@@ -281,17 +281,8 @@ impl Default for Extra {
             offload: None,
             headers: [0; HEADERS],
             headers_len: 0,
-            rest: Rest::Many(Box::default()),
+            rest: Box::default(),
             kept: Box::default(),
-        }
-    }
-}
-
-impl Extra {
-    fn run(&mut self) -> &mut Run {
-        match &mut self.rest {
-            Rest::Many(run) => run,
-            Rest::One(_) => unreachable!("an extra has many"),
         }
     }
 }

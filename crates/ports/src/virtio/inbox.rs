@@ -3,7 +3,7 @@
 use wire::Offload;
 
 use super::Corrupt;
-use super::chain::{Buffer, Chain};
+use super::chain::{Buffer, Chain, Head};
 use super::log::{Places, Written};
 use super::memory::GuestMemory;
 use super::ring::Ring;
@@ -15,7 +15,7 @@ use crate::{FrameView, Taken};
 const AHEAD: usize = 64;
 
 /// How far ahead of the chain that is written the processor fetches.
-const FETCH: usize = 4;
+const FETCH: usize = 16;
 
 /// The ring by which a guest receives.
 #[derive(Debug)]
@@ -24,7 +24,11 @@ pub struct Inbox {
     /// A frame may take several chains (MRG_RXBUF).
     mergeable: bool,
     /// Chains that were taken: those at `first..last`, modulo their number.
-    chains: Box<[Chain]>,
+    chains: Box<[Head; AHEAD]>,
+    /// In the same places those that have not only one buffer.
+    long: Box<[Chain]>,
+    /// Where chains are read.
+    chain: Box<Chain>,
     /// How many can be at hand: a frame that takes more never fits.
     most: usize,
     first: usize,
@@ -36,9 +40,18 @@ pub struct Inbox {
 impl Inbox {
     /// Takes buffers from this ring.
     pub fn new(ring: Ring, mergeable: bool) -> Self {
-        let chains = (0..AHEAD).map(|_| Chain::new(ring.is_packed(), true)).collect();
-        let most = AHEAD.min(ring.size().into());
-        Self { ring, mergeable, chains, most, first: 0, last: 0, short: false }
+        let chain = || Chain::new(ring.is_packed(), true);
+        Self {
+            mergeable,
+            chains: Box::new([Head { id: 0, only: None }; AHEAD]),
+            long: (0..AHEAD).map(|_| chain()).collect(),
+            chain: Box::new(chain()),
+            most: AHEAD.min(ring.size().into()),
+            first: 0,
+            last: 0,
+            short: false,
+            ring,
+        }
     }
 
     /// Hands a frame over: one copy. `Busy`: there are no buffers for it at the moment; `Unfit`: its buffers are too short.
@@ -46,29 +59,34 @@ impl Inbox {
     /// # Errors
     ///
     /// [`Corrupt`]
-    #[inline]
+    #[inline(always)]
     pub fn put(
         &mut self,
         memory: &GuestMemory,
         frame: &FrameView<'_>,
         log: &mut impl Written,
     ) -> Result<Taken, Corrupt> {
-        if self.first == self.last && !self.fill(memory)? {
+        // Half of them are replaced while there still is the other half, which gives the processor time to fetch.
+        let left = self.last - self.first;
+        if left == 0 || left <= AHEAD / 2 && self.first.is_multiple_of(AHEAD / 2) {
+            self.fill(memory)?;
+        }
+        if self.first == self.last {
             self.short = true;
             return Ok(Taken::Busy);
         }
         let len = Offload::LEN + frame.len();
         let (this, ahead) = (self.first % AHEAD, (self.first + FETCH) % AHEAD);
-        if let Ok([buffer, ..]) = self.chains[ahead].buffers() {
-            buffer.span.fetch_to_write();
+        if let Some(Buffer { span, .. }) = self.chains[ahead].only {
+            // A small frame may lie in one, and its header in another.
+            span.fetch_to_write(2);
         }
-        if let Ok([buffer]) = self.chains[this].buffers()
-            && buffer.span.len() >= len
+        if let Head { id, only: Some(Buffer { span, address }) } = self.chains[this]
+            && span.len() >= len
         {
-            let Buffer { span, address } = *buffer;
             write_one(span, frame);
             log.note(address, len as u64);
-            self.ring.give_back(self.chains[this].id, len as u32);
+            self.ring.give_back(id, len as u32);
             self.first += 1;
             return Ok(Taken::Yes);
         }
@@ -109,22 +127,25 @@ impl Inbox {
         self.ring
     }
 
-    /// Takes as many chains as there is room for. Whether there are any.
+    /// Takes as many chains as there is room for.
     #[inline(never)]
-    fn fill(&mut self, memory: &GuestMemory) -> Result<bool, Corrupt> {
+    fn fill(&mut self, memory: &GuestMemory) -> Result<(), Corrupt> {
         // No more, whatever they are: a guest could make bad ones available as fast as they are given back.
-        for _ in self.last - self.first..AHEAD {
-            if !self.ring.take(memory, &mut self.chains[self.last % AHEAD])? {
-                break;
+        let Self { ring, chain, chains, long, last, .. } = self;
+        for _ in *last - self.first..AHEAD {
+            let Some(head) = ring.take(memory, chain)? else { break };
+            if head.only.is_none() {
+                if chain.buffers().is_err() {
+                    ring.give_back(head.id, 0);
+                    continue;
+                }
+                long[*last % AHEAD].copy(chain);
             }
-            if self.chains[self.last % AHEAD].buffers().is_ok() {
-                self.short = false;
-                self.last += 1;
-            } else {
-                self.ring.give_back(self.chains[self.last % AHEAD].id, 0);
-            }
+            chains[*last % AHEAD] = head;
+            *last += 1;
+            self.short = false;
         }
-        Ok(self.last > self.first)
+        Ok(())
     }
 
     /// A frame that lies in several buffers, or in those of several chains.
@@ -147,19 +168,27 @@ impl Inbox {
             return Ok(if is_all { Taken::Unfit } else { Taken::Busy });
         };
         let header = header(frame, count as u16);
-        let mut parts = Parts { header: &header, bytes: frame.bytes, rest: frame.spans(), offset: 0 };
+        let mut parts = Parts { header: &header, bytes: frame.bytes, rest: frame.rest, offset: 0 };
         for _ in 0..count {
-            let chain = &self.chains[self.first % AHEAD];
             let mut written = 0;
-            for Buffer { span, address } in chain.buffers().unwrap_or_default() {
+            for Buffer { span, address } in self.buffers(self.first) {
                 let put = parts.fill(*span);
                 log.note(*address, put as u64);
                 written += put;
             }
-            self.ring.give_back(chain.id, written as u32);
+            self.ring.give_back(self.chains[self.first % AHEAD].id, written as u32);
             self.first += 1;
         }
         Ok(Taken::Yes)
+    }
+
+    /// The buffers of a chain that is at hand.
+    fn buffers(&self, chain: usize) -> &[Buffer] {
+        let place = chain % AHEAD;
+        match &self.chains[place].only {
+            Some(only) => std::slice::from_ref(only),
+            None => self.long[place].buffers().unwrap_or_default(),
+        }
     }
 
     /// How many of the chains at hand take so many bytes.
@@ -167,7 +196,7 @@ impl Inbox {
         let mut left = len;
         let most = if self.mergeable { self.last - self.first } else { 1 };
         for count in 0..most {
-            let buffers = self.chains[(self.first + count) % AHEAD].buffers().unwrap_or_default();
+            let buffers = self.buffers(self.first + count);
             let room: usize = buffers.iter().map(|buffer| buffer.span.len()).sum();
             if room >= left {
                 return Some(count + 1);
@@ -179,31 +208,26 @@ impl Inbox {
 }
 
 /// Nothing is left to do, and the frame lies in one chain.
-const PLAIN: [u8; Offload::LEN] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
+static PLAIN: [u8; Offload::LEN] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
 /// The header that says what is left to do for the frame, which lies in `buffers` chains.
-#[inline(always)]
 fn header(frame: &FrameView<'_>, buffers: u16) -> [u8; Offload::LEN] {
-    let mut header = match frame.note {
-        None => PLAIN,
-        Some(offload) => offload.emit(),
-    };
-    if buffers != 1 {
-        header[Offload::LEN - 2..].copy_from_slice(&buffers.to_le_bytes());
-    }
+    let mut header = frame.note.map_or(PLAIN, |offload| offload.emit());
+    header[Offload::LEN - 2..].copy_from_slice(&buffers.to_le_bytes());
     header
 }
 
 /// Writes header and frame to one buffer, which is long enough.
 #[inline(always)]
 fn write_one(to: Span, frame: &FrameView<'_>) {
-    let (place, mut to) = to.split(Offload::LEN);
-    place.write(&header(frame, 1));
-    let done = to.write(frame.bytes);
-    to = to.split(done).1;
-    for span in frame.spans() {
-        let done = to.write_span(*span);
-        to = to.split(done).1;
+    let to = match frame.note {
+        // As it lies there: were it put together first, reading it in larger pieces would wait for all writes before it.
+        None => to.append(&PLAIN),
+        Some(_) => to.append(&header(frame, 1)),
+    };
+    let mut to = to.append(frame.bytes);
+    for span in frame.rest {
+        to = to.append_span(*span);
     }
 }
 

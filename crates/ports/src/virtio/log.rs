@@ -66,8 +66,8 @@ mod tests {
                 match next {
                     0 => {
                         for _ in 0..pieces {
-                            if ring.take(&model.memory(), &mut chain).unwrap() {
-                                taken.push(chain.id);
+                            if let Some(head) = ring.take(&model.memory(), &mut chain).unwrap() {
+                                taken.push(head.id);
                             }
                         }
                     }

@@ -23,6 +23,19 @@ pub struct Region {
     pub span: Span,
 }
 
+impl Region {
+    /// `len` bytes at a guest-physical address, if they lie in it.
+    #[inline(always)]
+    fn find(&self, address: u64, len: u32) -> Option<Span> {
+        self.span.part(address.wrapping_sub(self.address), len)
+    }
+}
+
+#[inline(never)]
+fn find_in(regions: &[Region], address: u64, len: u32) -> Option<Span> {
+    regions.iter().find_map(|region| region.find(address, len))
+}
+
 impl GuestMemory {
     /// These regions, which do not overlap.
     pub fn new(mut regions: Vec<Region>) -> Self {
@@ -44,14 +57,10 @@ impl GuestMemory {
     }
 
     /// `len` bytes at a guest-physical address; `None` if they do not lie in one region.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, address: u64, len: u32) -> Option<Span> {
-        self.regions.iter().find_map(|region| {
-            let offset = address.wrapping_sub(region.address);
-            let all = region.span.len() as u64;
-            let fits = offset <= all && u64::from(len) <= all - offset;
-            fits.then(|| region.span.split(offset as usize).1.split(len as usize).0)
-        })
+        let (first, further) = self.regions.split_first()?;
+        first.find(address, len).or_else(|| find_in(further, address, len))
     }
 
     /// As [`find`](Self::find), in as many pieces as there are regions, one behind the other. Whether all is there.

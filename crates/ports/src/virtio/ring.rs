@@ -1,6 +1,6 @@
 //! A ring of either kind, and which of its buffers are ours.
 
-use super::chain::Chain;
+use super::chain::{Chain, Head};
 use super::log::{Places, Written};
 use super::memory::GuestMemory;
 use super::packed::{Packed, Turn};
@@ -113,61 +113,74 @@ impl Ring {
         matches!(self.kind, Kind::Packed(..))
     }
 
-    /// Takes the next chain that is available, if there is one.
+    /// Takes the next chain that is available, if there is one; into `chain` if it has not only one buffer.
     ///
     /// # Errors
     ///
     /// [`Corrupt`]: the ring is not to be used any more.
-    #[inline]
-    pub fn take(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<bool, Corrupt> {
+    #[inline(always)]
+    pub fn take(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<Option<Head>, Corrupt> {
+        if let Kind::Split(ring, record) = &mut self.kind
+            && self.again == 0
+        {
+            if ring.available()? == 0 {
+                return Ok(None);
+            }
+            let head = chain.read_split(ring, ring.head(0)?, memory);
+            lend(&mut self.lent, head.id, chain.descriptors)?;
+            ring.take(1);
+            if let Some(record) = record {
+                record.mark(head.id);
+            }
+            return Ok(Some(head));
+        }
+        let other = self.take_other(memory, chain)?;
+        #[expect(
+            clippy::map_identity,
+            reason = "comes back in memory, and is taken apart so that others stay in registers"
+        )]
+        Ok(other.map(|Head { id, only }| Head { id, only }))
+    }
+
+    /// Of a packed ring, or what is to be taken again.
+    #[inline(never)]
+    fn take_other(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<Option<Head>, Corrupt> {
         if self.again > 0 {
             return self.take_again(memory, chain);
         }
-        match &mut self.kind {
-            Kind::Split(ring, record) => {
-                if ring.available()? == 0 {
-                    return Ok(false);
-                }
-                let head = ring.head(0)?;
-                chain.read_split(ring, head, memory);
-                lend(&mut self.lent, chain)?;
-                ring.take(1);
-                if let Some(record) = record {
-                    record.mark(head);
-                }
-            }
-            Kind::Packed(ring, record) => {
-                if !ring.is_available() {
-                    return Ok(false);
-                }
-                chain.read_packed(ring, memory)?;
-                lend(&mut self.lent, chain)?;
-                if let Some(record) = record {
-                    record.mark(ring, chain.id, chain.descriptors)?;
-                }
-                ring.take(chain.descriptors);
-            }
+        let Kind::Packed(ring, record) = &mut self.kind else {
+            unreachable!("a split ring is taken from there")
+        };
+        if !ring.is_available() {
+            return Ok(None);
         }
-        Ok(true)
+        let head = chain.read_packed(ring, memory)?;
+        lend(&mut self.lent, head.id, chain.descriptors)?;
+        if let Some(record) = record {
+            record.mark(ring, head.id, chain.descriptors)?;
+        }
+        ring.take(chain.descriptors);
+        Ok(Some(head))
     }
 
     /// Takes a chain that was taken before, by whoever was here before us.
     #[cold]
-    fn take_again(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<bool, Corrupt> {
+    fn take_again(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<Option<Head>, Corrupt> {
         self.again -= 1;
-        match &mut self.kind {
+        let head = match &mut self.kind {
             Kind::Split(ring, Some(record)) => {
                 let head = record.take_again().expect("it was counted");
-                chain.read_split(ring, head, memory);
+                chain.read_split(ring, head, memory)
             }
             Kind::Packed(_, Some(record)) => {
                 let marked = record.take_again().expect("it was counted");
-                chain.read_again(marked.id, record.descriptors(marked).map(|(it, _)| it), memory);
+                chain.read_again(record.descriptors(marked).map(|(it, _)| it), memory);
+                Head { id: marked.id, only: None }
             }
             _ => unreachable!("only a record tells of chains to be taken again"),
-        }
-        lend(&mut self.lent, chain)?;
-        Ok(true)
+        };
+        lend(&mut self.lent, head.id, chain.descriptors)?;
+        Ok(Some(head))
     }
 
     /// Puts back what was taken last, as if it had not been: chains by their ids, the last one first.
@@ -186,7 +199,7 @@ impl Ring {
 
     /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it before
     /// [`publish`](Self::publish).
-    #[inline]
+    #[inline(always)]
     pub fn give_back(&mut self, id: u16, len: u32) {
         let descriptors = std::mem::take(&mut self.lent[usize::from(id)]);
         debug_assert_ne!(descriptors, 0, "chain {id} is given back once");
@@ -197,12 +210,7 @@ impl Ring {
                     record.give_back(id);
                 }
             }
-            Kind::Packed(ring, record) => {
-                ring.give_back(id, descriptors, len);
-                if let Some(record) = record {
-                    record.give_back(id);
-                }
-            }
+            Kind::Packed(ring, record) => give_back_packed(ring, record, id, descriptors, len),
         }
     }
 
@@ -289,13 +297,27 @@ impl Ring {
     }
 }
 
-/// A chain is ours from now on.
-#[inline]
-fn lend(lent: &mut [u16], chain: &Chain) -> Result<(), Corrupt> {
-    let lent = &mut lent[usize::from(chain.id)];
-    if *lent != 0 {
-        return Err(Corrupt::Lent { head: chain.id });
+#[inline(never)]
+fn give_back_packed(
+    ring: &mut Packed,
+    record: &mut Option<PackedRecord>,
+    id: u16,
+    descriptors: u16,
+    len: u32,
+) {
+    ring.give_back(id, descriptors, len);
+    if let Some(record) = record {
+        record.give_back(id);
     }
-    *lent = chain.descriptors;
+}
+
+/// A chain is ours from now on.
+#[inline(always)]
+fn lend(lent: &mut [u16], id: u16, descriptors: u16) -> Result<(), Corrupt> {
+    let lent = &mut lent[usize::from(id)];
+    if *lent != 0 {
+        return Err(Corrupt::Lent { head: id });
+    }
+    *lent = descriptors;
     Ok(())
 }

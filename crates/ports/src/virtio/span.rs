@@ -58,6 +58,31 @@ impl Span {
         (Self { len, ..self }, Self { start: rest, len: self.len - len })
     }
 
+    /// `len` bytes from an offset on; `None` if it does not have them.
+    #[inline(always)]
+    pub fn part(self, offset: u64, len: u32) -> Option<Self> {
+        let (all, len) = (self.len as u64, u64::from(len));
+        if offset > all || len > all - offset {
+            return None;
+        }
+        // SAFETY: the place lies in the span, or at its end.
+        let start = unsafe { self.start.add(offset as usize) };
+        Some(Self { start, len: len as usize })
+    }
+
+    /// The first `N` bytes, copied out, and the rest; `None` if there are fewer.
+    #[inline(always)]
+    pub fn first<const N: usize>(self) -> Option<([u8; N], Self)> {
+        if self.len < N {
+            return None;
+        }
+        // SAFETY: as many bytes are mapped, and any bytes are an array of them.
+        let bytes = unsafe { self.start.cast::<[u8; N]>().read_unaligned() };
+        // SAFETY: the place lies in the span, or at its end.
+        let rest = unsafe { self.start.add(N) };
+        Some((bytes, Self { start: rest, len: self.len - N }))
+    }
+
     /// Copies bytes out: as many as both have.
     #[inline(always)]
     pub fn read(self, to: &mut [u8]) -> usize {
@@ -76,6 +101,42 @@ impl Span {
         len
     }
 
+    /// Copies bytes in, and returns what is behind them.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than it has room for.
+    #[inline(always)]
+    #[must_use]
+    pub fn append(self, from: &[u8]) -> Self {
+        assert!(from.len() <= self.len);
+        // SAFETY: as for `read`.
+        unsafe { copy(from.as_ptr(), self.start.as_ptr(), from.len()) };
+        self.behind(from.len())
+    }
+
+    /// Copies another span's bytes in, as [`write_span`](Self::write_span), and returns what is behind them.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than it has room for.
+    #[inline(always)]
+    #[must_use]
+    pub fn append_span(self, from: Self) -> Self {
+        assert!(from.len <= self.len);
+        // SAFETY: as for `write_span`.
+        unsafe { copy(from.start.as_ptr(), self.start.as_ptr(), from.len) };
+        self.behind(from.len)
+    }
+
+    #[inline(always)]
+    fn behind(self, len: usize) -> Self {
+        assert!(len <= self.len);
+        // SAFETY: the place lies in the span, or at its end.
+        let start = unsafe { self.start.add(len) };
+        Self { start, len: self.len - len }
+    }
+
     /// Copies another span's bytes in: as many as both have. Where the two overlap, what becomes of the bytes is the
     /// guests' concern, whose memory that is.
     #[inline(always)]
@@ -90,23 +151,13 @@ impl Span {
     /// Has the processor fetch the first line, to be read soon.
     #[inline(always)]
     pub fn fetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch touches nothing and faults nowhere.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().cast());
-        }
+        fetch(self.start.as_ptr());
     }
 
-    /// Has the processor fetch the first line, to be written soon.
+    /// Has the processor fetch the first lines, to be written soon.
     #[inline(always)]
-    pub fn fetch_to_write(self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch touches nothing and faults nowhere.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_ET0>(self.start.as_ptr().cast());
-        }
+    pub fn fetch_to_write(self, lines: usize) {
+        (0..lines).for_each(|line| fetch_to_write(self.start.as_ptr().wrapping_add(64 * line)));
     }
 
     /// A number of the ring's, at an offset that is a multiple of its size.
@@ -158,12 +209,97 @@ impl Span {
     }
 }
 
+/// Has the processor fetch a line, to be read soon.
+#[inline(always)]
+fn fetch(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch touches nothing and faults nowhere.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+}
+
+/// Has the processor fetch a line, to be written soon.
+///
+/// By the instruction itself: the compiler makes a fetch for reading of `_mm_prefetch` where it cannot take for granted that
+/// there is one for writing. Then the write waits for the line after all, and all writes behind it. Where there is none, as on
+/// processors of before 2014, it is one that does nothing.
+#[inline(always)]
+fn fetch_to_write(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch touches nothing and faults nowhere.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+}
+
 /// What every bit pattern is a value of, and two sides may change at once.
-trait Number {}
+pub trait Number {}
 impl Number for AtomicU8 {}
 impl Number for AtomicU16 {}
 impl Number for AtomicU32 {}
 impl Number for AtomicU64 {}
+impl<T: Number> Number for [T; 2] {}
+
+/// Entries of a ring, a power of two of them, by an index that runs on without end: so each is there, and looking it up
+/// checks nothing.
+#[derive(Debug)]
+pub struct Entries<T> {
+    start: NonNull<T>,
+    /// Their number less one.
+    mask: u16,
+}
+
+// SAFETY: as for a span.
+unsafe impl<T: Number> Send for Entries<T> {}
+
+impl<T: Number> Entries<T> {
+    /// So many entries from an offset of `span` on.
+    ///
+    /// # Panics
+    ///
+    /// If they do not lie in the span, are not aligned, or their number is not a power of two.
+    pub fn new(span: Span, offset: usize, count: u16) -> Self {
+        assert!(count.is_power_of_two() && offset + size_of::<T>() * usize::from(count) <= span.len());
+        let (_, span) = span.split(offset);
+        assert!(span.is_aligned_to(align_of::<T>()));
+        Self { start: span.start.cast(), mask: count - 1 }
+    }
+
+    /// How many lie in a line.
+    const A_LINE: u16 = 64 / size_of::<T>() as u16;
+
+    /// Has the processor fetch the lines of so many entries from an index on, to be read soon.
+    pub fn fetch(&self, index: u16, count: u16) {
+        for ahead in (0..count).step_by(Self::A_LINE.into()).chain(count.checked_sub(1)) {
+            fetch(self.place(index.wrapping_add(ahead)).as_ptr().cast());
+        }
+    }
+
+    /// Once in a line, has the processor fetch the next but one, to be written soon.
+    #[inline(always)]
+    pub fn fetch_beyond_to_write(&self, index: u16) {
+        if index.is_multiple_of(Self::A_LINE) {
+            fetch_to_write(self.place(index.wrapping_add(2 * Self::A_LINE)).as_ptr().cast());
+        }
+    }
+
+    #[inline(always)]
+    fn place(&self, index: u16) -> NonNull<T> {
+        // SAFETY: it is one of those that lie in the span, which is mapped.
+        unsafe { self.start.add(usize::from(index & self.mask)) }
+    }
+
+    /// The entry at an index.
+    #[inline(always)]
+    pub fn at(&self, index: u16) -> &T {
+        #[cfg(test)]
+        super::model::step();
+        // SAFETY: it is mapped and aligned, and other processes, too, change the numbers in it as a whole.
+        unsafe { self.place(index).as_ref() }
+    }
+}
 
 /// Copies `len` bytes that may change meanwhile, and may overlap.
 ///
@@ -183,6 +319,13 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         let piece = |at: usize| from.add(at).cast::<Piece>().read_unaligned();
         let put = |at: usize, piece: Piece| to.add(at).cast::<Piece>().write_unaligned(piece);
         match len {
+            8..16 => {
+                let word = |at: usize| from.add(at).cast::<u64>().read_unaligned();
+                let put = |at: usize, word: u64| to.add(at).cast::<u64>().write_unaligned(word);
+                let (a, b) = (word(0), word(len - 8));
+                put(0, a);
+                put(len - 8, b);
+            }
             16..=32 => {
                 let (a, b) = (piece(0), piece(len - 16));
                 put(0, a);
@@ -200,16 +343,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// What is behind a frame's first bytes: spans, one behind the other.
-#[derive(Clone, Debug)]
-pub enum Rest {
-    /// One, as most often.
-    One(Span),
-    /// Several.
-    Many(Box<Run>),
-}
-
-/// Up to as many spans as a chain has buffers.
+/// Up to as many spans as a chain has buffers, one behind the other.
 #[derive(Clone, Debug)]
 pub struct Run {
     spans: [Span; MAX_BUFFERS],
@@ -222,25 +356,13 @@ impl Default for Run {
     }
 }
 
-impl Rest {
-    /// Its spans.
+impl Run {
+    /// They.
     #[inline]
     pub fn spans(&self) -> &[Span] {
-        match self {
-            Self::One(span) => std::slice::from_ref(span),
-            Self::Many(run) => &run.spans[..run.count],
-        }
+        &self.spans[..self.count]
     }
 
-    /// How many bytes they have together.
-    #[inline]
-    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
-        self.spans().iter().map(|span| span.len()).sum()
-    }
-}
-
-impl Run {
     /// These spans, and no others; as many as there is room for.
     pub fn set(&mut self, spans: impl Iterator<Item = Span>) {
         self.count = self.spans.iter_mut().zip(spans).map(|(place, span)| *place = span).count();

@@ -9,8 +9,9 @@
 //! An index counts without end, modulo 2^16; its place in a ring is what is left of it modulo the ring's size.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::fence;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
 
+use super::span::Entries;
 use super::{Corrupt, Descriptor, Parts};
 
 /// VIRTQ_AVAIL_F_NO_INTERRUPT and VIRTQ_USED_F_NO_NOTIFY.
@@ -18,6 +19,9 @@ const SILENT: u16 = 1;
 
 /// Where the two rings begin behind their flags and index.
 const ENTRIES: usize = 4;
+
+/// For how many heads the processor fetches at once at most.
+const BURST: u16 = 128;
 
 /// A descriptor, by its two words (§2.7.5).
 #[inline]
@@ -30,6 +34,12 @@ pub(super) fn entry(address: u64, rest: u64) -> Descriptor {
 #[derive(Debug)]
 pub struct Split {
     parts: Parts,
+    /// Each an address, and then length, flags and who comes next.
+    descriptors: Entries<[AtomicU64; 2]>,
+    /// Heads.
+    available: Entries<AtomicU16>,
+    /// Heads and lengths.
+    given: Entries<[AtomicU32; 2]>,
     /// Size less one: sizes are powers of two.
     mask: u16,
     /// EVENT_IDX was negotiated.
@@ -54,8 +64,19 @@ impl Split {
     /// specification has it.
     pub fn new(parts: Parts, size: u16, events: bool) -> Self {
         let used = parts.device.u16(2).load(Relaxed);
-        let mut ring =
-            Self { parts, mask: size - 1, events, next: used, seen: used, used, told: used, wanted: true };
+        let mut ring = Self {
+            descriptors: Entries::new(parts.descriptors, 0, size),
+            available: Entries::new(parts.driver, ENTRIES, size),
+            given: Entries::new(parts.device, ENTRIES, size),
+            parts,
+            mask: size - 1,
+            events,
+            next: used,
+            seen: used,
+            used,
+            told: used,
+            wanted: true,
+        };
         ring.be_silent();
         ring
     }
@@ -71,22 +92,30 @@ impl Split {
     }
 
     /// How many heads may be taken now.
-    #[inline]
+    #[inline(always)]
     pub fn available(&mut self) -> Result<u16, Corrupt> {
         if self.seen == self.next {
-            self.seen = self.parts.driver.u16(2).load(Acquire);
-            if self.seen.wrapping_sub(self.next) > self.size() {
-                return Err(Corrupt::Index { index: self.seen, next: self.next, size: self.size() });
-            }
+            self.see()?;
         }
         Ok(self.seen.wrapping_sub(self.next))
     }
 
+    /// Reads the driver's index, and has the processor fetch all the lines that so many heads lie in at once.
+    #[inline(never)]
+    fn see(&mut self) -> Result<(), Corrupt> {
+        self.seen = self.parts.driver.u16(2).load(Acquire);
+        let count = self.seen.wrapping_sub(self.next);
+        if count > self.size() {
+            return Err(Corrupt::Index { index: self.seen, next: self.next, size: self.size() });
+        }
+        self.available.fetch(self.next, count.min(BURST));
+        Ok(())
+    }
+
     /// The head that is `ahead` of the next one. There must be as many available.
-    #[inline]
+    #[inline(always)]
     pub fn head(&self, ahead: u16) -> Result<u16, Corrupt> {
-        let place = self.next.wrapping_add(ahead) & self.mask;
-        let head = self.parts.driver.u16(ENTRIES + 2 * usize::from(place)).load(Relaxed);
+        let head = self.available.at(self.next.wrapping_add(ahead)).load(Relaxed);
         if head > self.mask {
             return Err(Corrupt::Head { head, size: self.size() });
         }
@@ -106,7 +135,7 @@ impl Split {
     }
 
     /// Takes so many heads.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, count: u16) {
         self.next = self.next.wrapping_add(count);
     }
@@ -118,29 +147,32 @@ impl Split {
     }
 
     /// A descriptor of the table.
-    #[inline]
+    #[inline(always)]
     pub fn descriptor(&self, index: u16) -> Descriptor {
-        let place = 16 * usize::from(index);
-        let words = [0, 8].map(|word| self.parts.descriptors.u64(place + word).load(Relaxed));
-        entry(u64::from_le(words[0]), u64::from_le(words[1]))
+        let [address, rest] = self.descriptors.at(index);
+        entry(u64::from_le(address.load(Relaxed)), u64::from_le(rest.load(Relaxed)))
     }
 
     /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it yet.
-    #[inline]
+    #[inline(always)]
     pub fn give_back(&mut self, head: u16, len: u32) {
-        let place = ENTRIES + 8 * usize::from(self.used & self.mask);
-        self.parts.device.u32(place).store(head.into(), Relaxed);
-        self.parts.device.u32(place + 4).store(len, Relaxed);
+        self.given.fetch_beyond_to_write(self.used);
+        let [place, written] = self.given.at(self.used);
+        place.store(head.into(), Relaxed);
+        written.store(len, Relaxed);
         self.used = self.used.wrapping_add(1);
     }
 
     /// Shows the driver what was given back. Whether it wants to be interrupted for it.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self) -> bool {
         let told = std::mem::replace(&mut self.told, self.used);
         if told == self.used {
             return false;
         }
+        // Both lines are the driver's at the moment, and it takes as long to get both as to get one.
+        self.parts.device.fetch_to_write(1);
+        self.parts.driver.fetch();
         self.parts.device.u16(2).store(self.used, Release);
         // §2.7.13.4.1: the index must be visible before the driver's wish is read, or both may miss each other.
         fence(SeqCst);
@@ -167,7 +199,7 @@ impl Split {
     }
 
     /// Tells the driver that we look by ourselves. Whether it had to be told.
-    #[inline]
+    #[inline(always)]
     pub fn be_silent(&mut self) -> bool {
         // With EVENT_IDX the wish is for one entry, and lies behind us once that is taken.
         let tells = std::mem::take(&mut self.wanted) && !self.events;

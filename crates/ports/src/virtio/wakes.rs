@@ -159,8 +159,10 @@ proptest! {
             let mut given = 0;
             while given < frames {
                 let mut ids = Vec::new();
-                while ids.len() < batches.1 && ring.take(&memory, &mut chain).unwrap() {
-                    ids.push(chain.id);
+                while ids.len() < batches.1
+                    && let Some(head) = ring.take(&memory, &mut chain).unwrap()
+                {
+                    ids.push(head.id);
                 }
                 given += ids.len() as u32;
                 // In another order than they came.

@@ -109,7 +109,7 @@ impl Wire {
             let [one, other] = &mut self.ports;
             let (sender, receiver) = if from == 0 { (one, other) } else { (other, one) };
             while let Some(slot) = waiting.front() {
-                match receiver.transmit(sender.frame(*slot))? {
+                match receiver.transmit(&sender.frame(*slot))? {
                     Taken::Busy => break,
                     Taken::Yes => {}
                     Taken::Unfit => panic!("a kernel's frame is well-formed"),

@@ -42,7 +42,7 @@ fn a_switch() {
         };
         let (device, shared) = backend.session_mut().parts();
         let mut taken = Vec::new();
-        let arrived = |slot, frame: ports::FrameView<'_>| {
+        let arrived = |slot, frame: &ports::FrameView<'_>| {
             let mut bytes = [0; 18];
             assert_eq!(frame.read(&mut bytes), 18);
             taken.push((slot, u32::from_le_bytes(*bytes.last_chunk().unwrap())));

@@ -157,7 +157,7 @@ fn a_port_is_up_while_some_pair_goes_both_ways() {
 fn a_port_that_nobody_has_connected_to_tells_when_it_is_worth_another_try() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let mut port = port(place.path());
-    assert_eq!(port.transmit(FrameView::plain(&[7; 60])).unwrap(), Taken::Busy);
+    assert_eq!(port.transmit(&FrameView::plain(&[7; 60])).unwrap(), Taken::Busy);
     assert_eq!(port.arm_egress().unwrap(), Some(false), "no time needs to be set");
     assert!(!is_awake(&port));
     let _peer = UnixStream::connect(place.path().join("socket")).unwrap();

@@ -57,7 +57,7 @@ fn by_hand(descriptors: &[[u64; 4]], heads: &[u16]) -> (Guest, Card) {
 fn arrived(descriptors: &[[u64; 4]], heads: &[u16]) -> (Vec<usize>, Result<bool, Corrupt>) {
     let (_guest, mut card) = by_hand(descriptors, heads);
     let mut lens = Vec::new();
-    let outcome = card.receive(64, |_, frame: FrameView<'_>| lens.push(frame.len()));
+    let outcome = card.receive(64, |_, frame: &FrameView<'_>| lens.push(frame.len()));
     (lens, outcome)
 }
 
@@ -103,7 +103,7 @@ fn a_header_that_lies_is_malformed() {
     // A checksum far behind the frame's end.
     guest.all().split(1 << 15).1.write(&[1, 0, 0, 0, 0, 0, 200, 0, 16, 0]);
     let mut lens = Vec::new();
-    card.receive(64, |_, frame: FrameView<'_>| lens.push(frame.len())).unwrap();
+    card.receive(64, |_, frame: &FrameView<'_>| lens.push(frame.len())).unwrap();
     assert_eq!(lens, [0]);
 }
 

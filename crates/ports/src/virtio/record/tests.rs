@@ -56,7 +56,7 @@ impl Life {
     fn go(&mut self, model: &Model, next: Move) {
         match next {
             Move::Take(most) => {
-                let arrived = |slot, frame: FrameView<'_>| {
+                let arrived = |slot, frame: &FrameView<'_>| {
                     let mut bytes = [0; BEFORE - 12 + 4];
                     assert_eq!(frame.read(&mut bytes), bytes.len());
                     let number = u32::from_le_bytes(*bytes.last_chunk().unwrap());
