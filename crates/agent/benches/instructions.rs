@@ -4,18 +4,21 @@
 
 use std::process::ExitCode;
 
+use agent::bench::machines::Machines;
 use agent::bench::{ClassKind, Flows, World};
 use lossless::{Arrival, Classes, Limits, PortConfig, PortId, Settings, Switch};
 use units::{Instant, Mac};
 use wire::ethernet::Peek;
 
-const CASES: [callgrind::Case<'_>; 6] = [
+const CASES: [callgrind::Case<'_>; 8] = [
     ("core lossless", 82.2),
     ("core lossy", 82.2),
     ("core incast", 321.4),
-    ("memory lossless", 386.0),
-    ("memory lossy", 386.0),
-    ("memory incast", 569.9),
+    ("memory lossless", 376.9),
+    ("memory lossy", 376.9),
+    ("memory incast", 523.0),
+    ("machines lossless", 860.1),
+    ("machines lossy", 860.1),
 ];
 
 fn main() -> ExitCode {
@@ -29,6 +32,14 @@ fn carry(case: &str, frames: u64) -> u64 {
     let mut round: Box<dyn FnMut(Instant) -> u64> = if layer == "core" {
         let mut core = Core::new(kind, if incast { 8 } else { 1 });
         Box::new(move |now| core.round(now))
+    } else if layer == "machines" {
+        let directory =
+            tempfile::tempdir_in("/dev/shm").expect("a directory on tmpfs for sockets and records");
+        let mut machines = Machines::new(kind, 64, directory.path());
+        Box::new(move |now| {
+            let _ = &directory;
+            machines.round(now)
+        })
     } else {
         let flows = if incast { Flows::Incast(8) } else { Flows::Pairs(1) };
         let mut world = World::new(kind, 64, flows).expect("a fair run");

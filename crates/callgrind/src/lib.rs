@@ -31,9 +31,9 @@ pub fn main(unit: &str, cases: &[Case<'_>], much: u64, work: impl Fn(&str, u64) 
     let mut worst = ExitCode::SUCCESS;
     for (case, bound) in cases {
         match count(case, much) {
-            Ok(cost) if cost <= 1.1 * bound => println!("{case:16} {cost:7.1} instructions a {unit}"),
+            Ok(cost) if cost <= 1.1 * bound => println!("{case:18} {cost:7.1} instructions a {unit}"),
             Ok(cost) => {
-                println!("{case:16} {cost:7.1} instructions a {unit}: more than {bound} and a tenth");
+                println!("{case:18} {cost:7.1} instructions a {unit}: more than {bound} and a tenth");
                 worst = ExitCode::FAILURE;
             }
             Err(error) => {

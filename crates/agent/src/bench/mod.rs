@@ -9,6 +9,8 @@
 //! around [`Plane::turn`] alone, the reading of its clock included. With two threads the whole is as fast as its
 //! slower half.
 
+pub mod machines;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use lossless::ClassKind;

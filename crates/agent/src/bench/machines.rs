@@ -1,0 +1,77 @@
+//! The same between virtual machines: the switch with its own ports, and drivers of rings with nothing behind them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lossless::{Classes, PortConfig, Settings};
+use ports::vhost::nic::{Nic, NicConfig};
+use ports::vhost::port::{Link, Mode, VhostConfig, VhostPort};
+use ports::vhost::socket::{Access, connect};
+use units::{Instant, Mac};
+use wire::ethernet::{Header, ethertype};
+use zerocopy::IntoBytes;
+
+use super::{BURST, ClassKind};
+use crate::pump::{Open, Plane};
+
+/// Places in each ring, as in a virtual machine's.
+const RING: u16 = 256;
+
+/// A machine that sends to another, to be driven a round at a time.
+pub struct Machines {
+    plane: Plane<VhostPort, Open>,
+    sender: Nic,
+    receiver: Nic,
+}
+
+impl Machines {
+    /// Two machines whose rings run, their ways known, nothing sent. Sockets and records are made in `directory`.
+    ///
+    /// # Panics
+    ///
+    /// If the machine that this runs on does not have what they need.
+    pub fn new(kind: ClassKind, size: u32, directory: &Path) -> Self {
+        let mut plane = Plane::new(Settings { classes: Classes::all(kind), ..Settings::default() }, Open);
+        let mut attach = |number: u32| {
+            let socket = directory.join(format!("{number}.sock"));
+            let mut port = VhostPort::attach(VhostConfig {
+                socket: socket.clone(),
+                mode: Mode::Listen(Access::Owner),
+                queue_pairs: 1,
+                mtu: 1500,
+                frames: 1024,
+                records: directory.join(format!("{number}.rings")),
+                polled: true,
+            })
+            .expect("a directory of our own");
+            let config =
+                NicConfig { ring: RING, longest: 1514, huge: false, timeout: Duration::from_secs(10) };
+            let mut nic = Nic::new(&config).expect("memory for a card");
+            std::thread::scope(|scope| {
+                let front = scope.spawn(|| nic.connect(connect(&socket).expect("we listen")));
+                while port.link() != Link::Up || !front.is_finished() {
+                    port.wake();
+                }
+                front.join().expect("a front-end does not panic").expect("our own back-end");
+            });
+            let id = plane.attach(Instant::ZERO, port, PortConfig::default()).expect("few ports");
+            plane.switch_mut().pin(Mac::local(number), 0, id);
+            nic
+        };
+        let [mut sender, receiver] = [0, 1].map(&mut attach);
+        let header = Header::new(Mac::local(1), Mac::local(0), ethertype::IPV4);
+        sender.prepare(size as usize, |_, frame| frame.write(0, header.as_bytes()));
+        Self { plane, sender, receiver }
+    }
+
+    /// A burst, a turn of the switch, and all that the receiver was given. Returns how many frames it got.
+    pub fn round(&mut self, now: Instant) -> u64 {
+        self.sender.send(BURST, |_| ());
+        self.sender.publish();
+        self.plane.stir_all();
+        self.plane.turn(now);
+        let taken = self.receiver.receive(usize::MAX, |_, _| ());
+        self.receiver.publish();
+        taken as u64
+    }
+}
