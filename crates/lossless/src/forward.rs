@@ -8,7 +8,7 @@ use wire::ethernet::Peek;
 use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
 use crate::port::{EgressClass, Memory, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
-use crate::table::{Heading, Key, MacTable};
+use crate::table::{Answer, Heading, Key, MacTable, Question};
 use crate::{Limits, Load, Refusal, Switch};
 
 /// A frame that a sender offers.
@@ -44,8 +44,9 @@ pub enum Passed<F> {
 
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///
-/// Frames with one heading go one way. So the first of a run finds the way and how much room there is, the others
-/// follow, and what is the same for all is booked when the run ends: at the latest when the visit is dropped.
+/// Frames with one heading go one way, and often those with another heading as well. So the first of a run finds the way and
+/// how much room there is, the others follow, and what is the same for all is booked when the run ends: at the latest when the
+/// visit is dropped.
 #[derive(Debug)]
 pub struct Arrivals<'a, F: Copy> {
     switch: &'a mut Switch<F>,
@@ -57,7 +58,7 @@ pub struct Arrivals<'a, F: Copy> {
 /// Frames of one visit that go the same way and are in no queue yet, and how many more may follow.
 #[derive(Debug)]
 struct Run {
-    /// No frame's if there is no run.
+    /// The last one's; no frame's if there is no run.
     heading: Heading,
     /// What each counts as on a wire.
     each: u16,
@@ -346,21 +347,28 @@ impl<F: Copy> Arrivals<'_, F> {
     pub fn offer(&mut self, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
         let Arrival { frame, header, bytes, frames } = arrival;
         let heading = Heading::of(&header);
-        let run = &mut self.run;
+        if heading == self.run.heading && frames == self.run.each && self.follow(frame, bytes) {
+            return Ok(None);
+        }
+        self.begin(heading, frame, bytes, frames)
+    }
+
+    /// Takes a frame into the run, which goes its way, if there is room. Whether there is.
+    #[inline(always)]
+    fn follow(&mut self, frame: F, bytes: u32) -> bool {
+        let Self { switch, run, .. } = self;
         let label = Label { stamp: run.stamp, bytes };
         let all_bytes = run.bytes + u64::from(bytes);
-        if heading == run.heading
-            && frames == run.each
-            && run.frames < run.most_frames
+        if run.frames < run.most_frames
             && all_bytes <= run.most_bytes
-            && let Some(node) = self.switch.cells.take(frame, label)
+            && let Some(node) = switch.cells.take(frame, label)
         {
             run.cells.extend(node);
             run.frames += 1;
             run.bytes = all_bytes;
-            return Ok(None);
+            return true;
         }
-        self.begin(heading, frame, bytes, frames)
+        false
     }
 
     /// Books what came in and is no Ethernet frame.
@@ -374,20 +382,28 @@ impl<F: Copy> Arrivals<'_, F> {
     /// Takes a frame over that does not follow the one before.
     #[inline(never)]
     fn begin(&mut self, heading: Heading, frame: F, bytes: u32, frames: u16) -> Result<Option<F>, Full<F>> {
-        self.settle();
-        let Self { switch, now, from, .. } = self;
+        let Self { switch, now, from, run } = self;
         let (now, from) = (*now, *from);
         let port = attached(&mut switch.ports, from);
         port.heed(&mut switch.table, &switch.settings.priorities, now, from, heading);
-        let Port { config, ingress, .. } = port;
-        let Memory { class, egress: to, .. } = ingress.memory;
+        let Memory { class, egress: to, .. } = port.ingress.memory;
+        let stamp = Stamp::new(from.0, class, frames);
+        if PortId(to) == run.to && stamp == run.stamp {
+            run.heading = heading;
+            if self.follow(frame, bytes) {
+                return Ok(None);
+            }
+        }
+        self.settle();
+        let Self { switch, .. } = self;
+        let Port { config, ingress, .. } = attached(&mut switch.ports, from);
         let side = &mut ingress.classes[class];
         let most = config.ingress.frames.max(1).saturating_sub(side.held.frames);
         if most == 0 {
             ingress.pause(now);
             return Err(Full(frame));
         }
-        let label = Label { stamp: Stamp::new(from.0, class, frames), bytes };
+        let label = Label { stamp, bytes };
         let node = switch.cells.insert(frame, label);
         if to == NOBODY || to == from.0 {
             side.accept(1, bytes.into());
@@ -477,18 +493,11 @@ impl Port {
             Some(tag) => (priorities[tag.class], tag.vlan),
         };
         let (from, to) = (heading.source(), heading.destination());
-        let source = Key::new(from, vlan);
-        let memory = &mut self.ingress.memory;
-        let current = memory.generation == table.generation() && now < memory.refresh_at;
-        if !current || memory.source != source {
-            if !from.is_multicast() {
-                table.learn(now, source, id.0);
-            }
-            (memory.source, memory.refresh_at) = (source, now + table.refresh());
-        }
-        let known = if to.is_multicast() { None } else { table.find(Key::new(to, vlan)) };
-        memory.generation = table.generation();
-        (memory.heading, memory.class, memory.egress) = (heading, class, known.unwrap_or(NOBODY));
+        let (source, destination) = (Key::new(from, vlan), Key::new(to, vlan));
+        let Answer { egress, refresh_at } = table.ask(now, Question { source, destination, port: id.0 });
+        // Asked afterwards: the table may have learned.
+        let generation = table.generation();
+        self.ingress.memory = Memory { heading, generation, refresh_at, class, egress };
     }
 
     /// Takes the sender's first frame that waits for (`to`, `class`). Whether it was the last: then its turn ends.

@@ -9,7 +9,7 @@ use units::{Class, ClassMap, Instant, Span};
 use crate::cells::Queue;
 use crate::parked::Parked;
 use crate::shaper::Shaper;
-use crate::table::{Heading, Key};
+use crate::table::Heading;
 use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
 
 /// A port of one switch.
@@ -118,7 +118,6 @@ pub(crate) struct Memory {
     pub generation: u64,
     /// When the table wants to hear of the source again.
     pub refresh_at: Instant,
-    pub source: Key,
     pub class: Class,
     /// The destination's port, or [`NOBODY`] for everybody.
     pub egress: u16,
@@ -129,7 +128,6 @@ impl Memory {
         heading: Heading::NONE,
         generation: 0,
         refresh_at: Instant::ZERO,
-        source: Key::NONE,
         class: Class::from_low_bits(0),
         egress: NOBODY,
     };

@@ -1,10 +1,13 @@
 //! Where each address was seen: the filtering database (802.1Q §8.8), learned and static.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use units::{Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
+
+use crate::port::NOBODY;
 
 /// An address in a VLAN, and the port it is reached by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -79,6 +82,56 @@ impl Heading {
     }
 }
 
+/// From whom a frame is, to whom, and by which port it came in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Question {
+    pub source: Key,
+    pub destination: Key,
+    /// The port's number.
+    pub port: u16,
+}
+
+/// Where it goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// The port's number, or [`NOBODY`] for everybody.
+    pub egress: u16,
+    /// When the table wants to hear of the source again.
+    pub refresh_at: Instant,
+}
+
+/// What was answered to whom, while the table has this generation.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    question: Question,
+    generation: u64,
+    answer: Answer,
+}
+
+/// The most answers at hand: 200 KiB of them.
+const MOST_RECENT: usize = 4096;
+
+impl Question {
+    const NONE: Self = Self { source: Key::NONE, destination: Key::NONE, port: NOBODY };
+
+    /// A place for it.
+    #[inline]
+    fn hash(self) -> u64 {
+        let mixed = self.source.0 ^ self.destination.0.rotate_left(23) ^ u64::from(self.port) << 48;
+        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); the upper ones have seen most.
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+    }
+}
+
+impl Answered {
+    /// No table has this generation.
+    const NOTHING: Self = Self {
+        question: Question::NONE,
+        generation: 0,
+        answer: Answer { egress: NOBODY, refresh_at: Instant::ZERO },
+    };
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Place {
     port: u16,
@@ -86,14 +139,17 @@ struct Place {
     seen: Option<Instant>,
 }
 
-/// The table behind the ports' own one-entry memories, so a tree is quick enough: a port asks only when the address
-/// is not the one it asked for last, or when the table has changed since.
+/// The table behind the ports' own one-entry memories: a port asks only when the addresses are not the ones it asked for last,
+/// or when the table has changed since. What was asked of late is at hand. The rest is in a tree, which no choice of addresses
+/// makes slow.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct MacTable {
     /// Grows with every change of any address's port. It is all that most frames ask.
     generation: u64,
     places: BTreeMap<Key, Place>,
+    /// What was asked of late, each at the place that its [`hash`](Question::hash) says: none, or a power of two.
+    recent: Vec<Answered>,
     /// How many addresses each port may have, and has, besides static ones. So no sender can fill the table for others.
     limit: u32,
     learned: Vec<u32>,
@@ -104,7 +160,8 @@ pub(crate) struct MacTable {
 impl MacTable {
     pub(crate) fn new(limit: u32, age: Span) -> Self {
         let places = BTreeMap::new();
-        Self { places, limit, learned: Vec::new(), age, generation: 1, sweep_at: Instant::ZERO }
+        let (recent, learned) = (Vec::new(), Vec::new());
+        Self { places, recent, limit, learned, age, generation: 1, sweep_at: Instant::ZERO }
     }
 
     #[inline]
@@ -112,8 +169,37 @@ impl MacTable {
         self.generation
     }
 
-    pub(crate) fn find(&self, key: Key) -> Option<u16> {
-        self.places.get(&key).map(|place| place.port)
+    /// Where a frame goes that came in by `port`, and until when that need not be asked again; the table learns where it
+    /// came from.
+    pub(crate) fn ask(&mut self, now: Instant, question: Question) -> Answer {
+        let place = question.hash() as usize & self.recent.len().wrapping_sub(1);
+        if let Some(recent) = self.recent.get(place)
+            && recent.question == question
+            && recent.generation == self.generation
+            && now < recent.answer.refresh_at
+        {
+            return recent.answer;
+        }
+        self.look_up(now, question)
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, now: Instant, question: Question) -> Answer {
+        let Question { source, destination, port } = question;
+        if !source.mac().is_multicast() {
+            self.learn(now, source, port);
+        }
+        let known = if destination.mac().is_multicast() { None } else { self.places.get(&destination) };
+        let answer =
+            Answer { egress: known.map_or(NOBODY, |place| place.port), refresh_at: now + self.refresh() };
+        // As many flows as addresses, and as much room again so that they do not meet.
+        let room = (2 * self.places.len()).next_power_of_two().min(MOST_RECENT);
+        if self.recent.len() < room {
+            self.recent = vec![Answered::NOTHING; room];
+        }
+        let place = question.hash() as usize & (self.recent.len() - 1);
+        self.recent[place] = Answered { question, generation: self.generation, answer };
+        answer
     }
 
     /// A frame from `key` came in by `port`.
@@ -192,5 +278,43 @@ impl MacTable {
             seen: place.seen,
         };
         self.places.iter().map(entry).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(number: u8) -> Key {
+        // Every seventh is a group's.
+        let group = u8::from(number.is_multiple_of(7));
+        Key::new(Mac([2 | group, 0, 0, 0, 0, number]), 0)
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_at_hand_is_what_the_table_says(
+            steps in prop::collection::vec((0u8..12, 0u8..24, 0u8..24, 0u16..4), 1..200),
+        ) {
+            let table = || MacTable::new(8, Span::from_secs(300));
+            let (mut table, mut forgetful) = (table(), table());
+            for (step, from, to, port) in steps {
+                let (source, destination) = (key(from), key(to));
+                match step {
+                    0 => [&mut table, &mut forgetful].map(|table| table.pin(source, port)),
+                    1 => [&mut table, &mut forgetful].map(|table| table.forget_port(port)),
+                    _ => {
+                        let question = Question { source, destination, port };
+                        forgetful.recent.clear();
+                        let answers = [&mut table, &mut forgetful].map(|table| table.ask(Instant::ZERO, question));
+                        prop_assert_eq!(answers[0].egress, answers[1].egress);
+                        [(); 2]
+                    }
+                };
+                prop_assert_eq!(table.generation(), forgetful.generation());
+            }
+        }
     }
 }
