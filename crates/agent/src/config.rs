@@ -193,7 +193,8 @@ mod tests {
     #[test]
     fn the_second_of_two_ports_at_one_socket_is_blamed_whoever_makes_it() {
         let port = |name: &str, mode: &str| {
-            let attach = format!("kind = 'vhost-user', socket = '/run/x', mode = '{mode}'");
+            let socket = if name == "a" { "/run//./x" } else { "/run/x" };
+            let attach = format!("kind = 'vhost-user', socket = '{socket}', mode = '{mode}'");
             format!("[[port]]\nname = '{name}'\nattach = {{ {attach} }}\n")
         };
         for mode in ["connect", "listen"] {

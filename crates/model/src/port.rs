@@ -271,6 +271,11 @@ impl Attachment {
     }
 }
 
+/// The names that a path consists of: `/run//x` and `/run/./x` are one.
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|name| !matches!(*name, "" | "."))
+}
+
 impl PortSpec {
     /// A port of which nothing else is said.
     pub fn new(name: PortName, attach: Attachment) -> Self {
@@ -352,7 +357,7 @@ impl PortSpec {
             return Err(InvalidConfig::DuplicatePort(port));
         }
         if let Some(socket) = self.attach.socket()
-            && earlier.attach.socket() == Some(socket)
+            && earlier.attach.socket().is_some_and(|other| names(other).eq(names(socket)))
         {
             let (socket, owner) = (socket.into(), earlier.name.clone());
             return Err(InvalidConfig::DuplicateSocket { port, socket, owner });

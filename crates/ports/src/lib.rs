@@ -34,6 +34,10 @@ use std::io;
 use virtio::span::Span;
 use wire::Offload;
 
+/// How many frames of a port are lifted, or handed to it, before another's turn: few enough that they stay in cache and others do
+/// not wait long, and enough that what each turn costs is little a frame.
+pub const BURST: usize = 128;
+
 /// A place for one frame in a port's memory. It means nothing to any other port.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Slot(pub u32);

@@ -17,8 +17,8 @@ use lossless::{
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
 
-/// The most frames of one port in one visit, so that a turn stays short and its cache lines warm.
-const BURST: u32 = 128;
+/// The most frames of one port in one visit.
+const BURST: u32 = ports::BURST as u32;
 
 /// Of how many frames a sender gets its memory back who may not be able to speak: a few words' worth.
 const KEPT: usize = 8;

@@ -59,8 +59,12 @@ impl Device {
         Self { records: Some(records), ..self }
     }
 
-    /// Where to record this ring: where its front-end has it, or in our own file.
+    /// Where to record this ring: where its front-end has it, or in our own file. What the guest receives by is used in order,
+    /// so that a split ring's own index says all.
     fn record(&mut self, vring: &Vring, packed: bool, shared: &Shared) -> Option<Span> {
+        if !packed && vring.index.is_multiple_of(2) {
+            return None;
+        }
         let theirs = shared.inflight.as_ref().and_then(|region| region.part(vring.index));
         let ours = || self.records.as_ref()?.part(vring, packed, &shared.memory).transpose();
         match theirs.map(Ok).or_else(ours)? {

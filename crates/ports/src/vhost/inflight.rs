@@ -177,7 +177,7 @@ pub enum RecordsError {
         path: PathBuf,
     },
     /// The file cannot be made.
-    #[error("cannot make {}: {source}", path.display())]
+    #[error("cannot open {} for ourselves: {source}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -201,11 +201,20 @@ impl OwnRecords {
     pub fn open(path: &Path, rings: u16) -> Result<Self, RecordsError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let because = |error: Errno| RecordsError::Open { path: path.into(), source: error.into() };
-        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(because)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Self::of(file, rings),
-            Err(Errno::WOULDBLOCK) => Err(RecordsError::Taken { path: path.into() }),
-            Err(error) => Err(because(error)),
+        loop {
+            let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR).map_err(because)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(RecordsError::Taken { path: path.into() }),
+                Err(error) => return Err(because(error)),
+            }
+            // Whoever had it before may have removed it just now: then nobody would find it again.
+            let ours = rustix::fs::fstat(&file).map_err(because)?;
+            if rustix::fs::stat(path)
+                .is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino))
+            {
+                return Self::of(file, rings);
+            }
         }
     }
 

@@ -166,18 +166,17 @@ impl VhostPort {
         Ok(port)
     }
 
-    /// Before its switch ends: nothing more is given back to the guest, so that the next switch takes again what this one
-    /// holds.
+    /// Before its switch ends: nothing more that is recorded is given back to the guest, so that the next switch takes again
+    /// what this one holds.
     pub fn leave(&mut self) {
-        // What nobody finds recorded is given back.
-        if self.unrecorded().is_none() {
-            self.device().card_mut().leave();
-        }
+        self.device().card_mut().leave();
         self.disconnect("the switch ends".into());
     }
 
     /// Ends it for good: the guest has everything back, and nothing is remembered of it.
-    pub fn detach(self) {
+    pub fn detach(mut self) {
+        // As long as something is taken, it is recorded.
+        self.backend.disconnect();
         // Whoever has removed it already is welcome.
         let _ = std::fs::remove_file(&self.config.records);
     }

@@ -19,7 +19,7 @@ use super::inbox::Inbox;
 use super::log::{Places, Written};
 use super::memory::GuestMemory;
 use super::ring::{Base, Ring};
-use crate::{FrameView, Slot, Taken};
+use crate::{BURST, FrameView, Slot, Taken};
 
 /// The rings and frames of one card.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Card {
             pairs: (0..pairs).map(|_| Pair::default()).collect(),
             turn: 0,
             receivers: Vec::with_capacity(pairs.into()),
-            fresh: Vec::with_capacity(frames.min(128) as usize),
+            fresh: Vec::with_capacity(BURST),
             armed: false,
         }
     }
@@ -136,11 +136,13 @@ impl Card {
         Some(ring.base())
     }
 
-    /// Before all rings stop for good: what is held is not given back, so that whoever comes after us, and finds it recorded,
-    /// takes it again. It can be looked at until it is released.
+    /// Before all rings stop for good: what is recorded is not given back, so that whoever comes after us takes it again. It can
+    /// be looked at until it is released.
     pub fn leave(&mut self) {
-        for pair in 0..self.pairs.len() {
-            self.held.keep(2 * pair as u8 + 1, &self.memory, |_| ());
+        for (number, pair) in self.pairs.iter().enumerate() {
+            if pair.transmit.as_ref().is_some_and(|outbox| outbox.ring.is_recorded()) {
+                self.held.keep(2 * number as u8 + 1, &self.memory, |_| ());
+            }
         }
     }
 

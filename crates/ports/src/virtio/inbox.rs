@@ -77,7 +77,9 @@ impl Inbox {
         }
         let len = Offload::LEN + frame.len();
         let (this, ahead) = (self.first % AHEAD, (self.first + FETCH) % AHEAD);
-        if let Some(Buffer { span, .. }) = self.chains[ahead].only {
+        if self.last - self.first > FETCH
+            && let Some(Buffer { span, .. }) = self.chains[ahead].only
+        {
             // A small frame may lie in one, and its header in another.
             span.fetch_to_write(2);
         }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Everything that lies in a ring was written by a guest, which is not trusted, and may change while it is read. So each
-//! number is read once, checked, and then kept here. A chain that is wrong costs its guest a frame: it is given back,
-//! and counted. A ring that is wrong ([`Corrupt`]) costs the guest its port.
+//! number is read once, checked, and then kept here. A chain that is wrong costs its guest a frame, which the switch refuses as
+//! malformed, or an empty buffer: it is given back. A ring that is wrong ([`Corrupt`]) costs the guest its port.
 
 pub mod card;
 pub mod chain;

@@ -235,7 +235,7 @@ fn fetch_to_write(line: *const u8) {
 }
 
 /// What every bit pattern is a value of, and two sides may change at once.
-pub trait Number {}
+pub(super) trait Number {}
 impl Number for AtomicU8 {}
 impl Number for AtomicU16 {}
 impl Number for AtomicU32 {}
@@ -245,7 +245,7 @@ impl<T: Number> Number for [T; 2] {}
 /// Entries of a ring, a power of two of them, by an index that runs on without end: so each is there, and looking it up
 /// checks nothing.
 #[derive(Debug)]
-pub struct Entries<T> {
+pub(super) struct Entries<T> {
     start: NonNull<T>,
     /// Their number less one.
     mask: u16,
@@ -268,7 +268,10 @@ impl<T: Number> Entries<T> {
     }
 
     /// How many lie in a line.
-    const A_LINE: u16 = 64 / size_of::<T>() as u16;
+    const A_LINE: u16 = {
+        assert!(size_of::<T>().is_power_of_two() && size_of::<T>() <= 64);
+        64 / size_of::<T>() as u16
+    };
 
     /// Has the processor fetch the lines of so many entries from an index on, to be read soon.
     pub fn fetch(&self, index: u16, count: u16) {
@@ -277,7 +280,7 @@ impl<T: Number> Entries<T> {
         }
     }
 
-    /// Once in a line, has the processor fetch the next but one, to be written soon.
+    /// Once for as many entries as a line has, has the processor fetch the next but one, to be written soon.
     #[inline(always)]
     pub fn fetch_beyond_to_write(&self, index: u16) {
         if index.is_multiple_of(Self::A_LINE) {
@@ -357,7 +360,7 @@ impl Default for Run {
 }
 
 impl Run {
-    /// They.
+    /// Its spans.
     #[inline]
     pub fn spans(&self) -> &[Span] {
         &self.spans[..self.count]

@@ -13,15 +13,13 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
 
 use super::span::Entries;
 use super::{Corrupt, Descriptor, Parts};
+use crate::BURST;
 
 /// VIRTQ_AVAIL_F_NO_INTERRUPT and VIRTQ_USED_F_NO_NOTIFY.
 const SILENT: u16 = 1;
 
 /// Where the two rings begin behind their flags and index.
 const ENTRIES: usize = 4;
-
-/// For how many heads the processor fetches at once at most.
-const BURST: u16 = 128;
 
 /// A descriptor, by its two words (§2.7.5).
 #[inline]
@@ -108,14 +106,14 @@ impl Split {
         if count > self.size() {
             return Err(Corrupt::Index { index: self.seen, next: self.next, size: self.size() });
         }
-        self.available.fetch(self.next, count.min(BURST));
+        self.available.fetch(self.next, count.min(BURST as u16));
         Ok(())
     }
 
-    /// The head that is `ahead` of the next one. There must be as many available.
+    /// The next head. There must be one available.
     #[inline(always)]
-    pub fn head(&self, ahead: u16) -> Result<u16, Corrupt> {
-        let head = self.available.at(self.next.wrapping_add(ahead)).load(Relaxed);
+    pub fn head(&self) -> Result<u16, Corrupt> {
+        let head = self.available.at(self.next).load(Relaxed);
         if head > self.mask {
             return Err(Corrupt::Head { head, size: self.size() });
         }
@@ -172,7 +170,7 @@ impl Split {
         }
         // Both lines are the driver's at the moment, and it takes as long to get both as to get one.
         self.parts.device.fetch_to_write(1);
-        self.parts.driver.fetch();
+        self.parts.driver.split(if self.events { self.available_end() } else { 0 }).1.fetch();
         self.parts.device.u16(2).store(self.used, Release);
         // §2.7.13.4.1: the index must be visible before the driver's wish is read, or both may miss each other.
         fence(SeqCst);
