@@ -75,8 +75,10 @@ mod tests {
 
     #[test]
     fn its_declaration_can_stand_and_only_promises_differ() {
-        let port =
-            |number| Port { name: format!("p{number}"), mac: Mac::local(number), socket: "/run/p".into() };
+        let port = |number| {
+            let [name, socket] = ["p", "/run/p"].map(|begin| format!("{begin}{number}"));
+            Port { name, mac: Mac::local(number), socket: socket.into() }
+        };
         let [lossless, lossy] =
             [true, false].map(|lossless| host_config("/run/a.sock".into(), &[port(1), port(2)], lossless));
         for config in [&lossless, &lossy] {
