@@ -62,12 +62,8 @@ impl Span {
     #[inline(always)]
     pub fn part(self, offset: u64, len: u32) -> Option<Self> {
         let (all, len) = (self.len as u64, u64::from(len));
-        if offset > all || len > all - offset {
-            return None;
-        }
-        // SAFETY: the place lies in the span, or at its end.
-        let start = unsafe { self.start.add(offset as usize) };
-        Some(Self { start, len: len as usize })
+        let has = offset <= all && len <= all - offset;
+        has.then(|| self.split(offset as usize).1.split(len as usize).0)
     }
 
     /// The first `N` bytes, copied out, and the rest; `None` if there are fewer.
@@ -78,9 +74,7 @@ impl Span {
         }
         // SAFETY: as many bytes are mapped, and any bytes are an array of them.
         let bytes = unsafe { self.start.cast::<[u8; N]>().read_unaligned() };
-        // SAFETY: the place lies in the span, or at its end.
-        let rest = unsafe { self.start.add(N) };
-        Some((bytes, Self { start: rest, len: self.len - N }))
+        Some((bytes, self.split(N).1))
     }
 
     /// Copies bytes out: as many as both have.
@@ -110,9 +104,8 @@ impl Span {
     #[must_use]
     pub fn append(self, from: &[u8]) -> Self {
         assert!(from.len() <= self.len);
-        // SAFETY: as for `read`.
-        unsafe { copy(from.as_ptr(), self.start.as_ptr(), from.len()) };
-        self.behind(from.len())
+        self.write(from);
+        self.split(from.len()).1
     }
 
     /// Copies another span's bytes in, as [`write_span`](Self::write_span), and returns what is behind them.
@@ -124,17 +117,8 @@ impl Span {
     #[must_use]
     pub fn append_span(self, from: Self) -> Self {
         assert!(from.len <= self.len);
-        // SAFETY: as for `write_span`.
-        unsafe { copy(from.start.as_ptr(), self.start.as_ptr(), from.len) };
-        self.behind(from.len)
-    }
-
-    #[inline(always)]
-    fn behind(self, len: usize) -> Self {
-        assert!(len <= self.len);
-        // SAFETY: the place lies in the span, or at its end.
-        let start = unsafe { self.start.add(len) };
-        Self { start, len: self.len - len }
+        self.write_span(from);
+        self.split(from.len).1
     }
 
     /// Copies another span's bytes in: as many as both have. Where the two overlap, what becomes of the bytes is the
