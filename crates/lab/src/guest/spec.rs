@@ -133,7 +133,8 @@ impl Nic {
     fn options(&self) -> String {
         // QEMU 7.2 crashes when vhost starts under emulation and the device has interrupt vectors. It looks for a
         // boot ROM that is another package's, and nobody boots from here.
-        let mut options = format!("mac={},vectors=0,disable-legacy=on,romfile=", self.mac);
+        // Without `status` the guest is not told when the switch ends, and keeps what it sends until there is the next.
+        let mut options = format!("mac={},vectors=0,status=off,disable-legacy=on,romfile=", self.mac);
         if self.queues > 1 {
             options += ",mq=on";
         }

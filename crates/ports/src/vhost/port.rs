@@ -27,6 +27,7 @@ use super::device::Device;
 use super::inflight::{OwnRecords, RecordsError};
 use super::session::{News, Offer, Shared};
 use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
+use super::vring::heard;
 use crate::cut::Cutter;
 use crate::virtio::Corrupt;
 use crate::{FrameView, Left, Port, PortError, Slot, Taken};
@@ -232,6 +233,9 @@ impl VhostPort {
         if about(CONNECTION) {
             self.serve();
         }
+        if about(KICK) {
+            self.kicks.iter().for_each(|kick| heard(kick));
+        }
         if about(TIMER) {
             // The only failure is a timer that is silent already.
             let _ = rustix::io::read(&self.timer, &mut [0_u8; 8]);
@@ -317,13 +321,14 @@ impl VhostPort {
         kicks.retain(|kick| {
             let runs = device.kicks().any(|running| Arc::ptr_eq(running, kick));
             if !runs {
+                heard(kick);
                 let _ = epoll::delete(&*epoll, kick);
             }
             runs
         });
         for kick in device.kicks() {
             if !kicks.iter().any(|waited_for| Arc::ptr_eq(waited_for, kick)) {
-                // Never read: each write is an edge.
+                // Each write is an edge: an eventfd that cannot be read does not wake us without end.
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
                 epoll::add(&*epoll, kick, epoll::EventData::new_u64(KICK), flags)?;
                 kicks.push(kick.clone());
@@ -336,6 +341,7 @@ impl VhostPort {
     fn disconnect(&mut self, why: String) {
         self.backend.disconnect();
         for kick in self.kicks.drain(..) {
+            heard(&kick);
             // It is in there: the only failure would be that it is not.
             let _ = epoll::delete(&self.epoll, &kick);
         }

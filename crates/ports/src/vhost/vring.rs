@@ -1,7 +1,10 @@
 //! A ring as it is handed over: where it lies, where it stands, and how each side tells the other.
 
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use super::features::Features;
 use super::message::Addresses;
@@ -16,6 +19,14 @@ pub enum Kick {
     Fd(Arc<OwnedFd>),
     /// Not at all: the ring is polled.
     Polled,
+}
+
+/// Takes back what was told by this. A front-end that finds that its guest was not heard, when the rings are its own again,
+/// serves it in our place: QEMU then throws away what the guest has made available.
+pub(super) fn heard(kick: &OwnedFd) {
+    // It may not be the eventfd that it should be, nor be non-blocking: that is its front-end's to say.
+    let mut count = [0; 8];
+    let _ = preadv2(kick, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }
 
 /// A ring that runs.

@@ -137,10 +137,12 @@ impl Card {
     }
 
     /// Before all rings stop for good: what is recorded is not given back, so that whoever comes after us takes it again. It can
-    /// be looked at until it is released.
+    /// be looked at until it is released. The guest tells nobody of what it transmits meanwhile: there is nobody to be told.
     pub fn leave(&mut self) {
-        for (number, pair) in self.pairs.iter().enumerate() {
-            if pair.transmit.as_ref().is_some_and(|outbox| outbox.ring.is_recorded()) {
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
+            let Some(Outbox { ring, .. }) = &mut pair.transmit else { continue };
+            ring.leave();
+            if ring.is_recorded() {
                 self.held.keep(2 * number as u8 + 1, &self.memory, |_| ());
             }
         }

@@ -233,9 +233,14 @@ impl Packed {
     pub fn be_silent(&mut self) -> bool {
         let tells = std::mem::take(&mut self.wanted);
         if tells {
-            self.parts.device.u32(0).store(u32::from(DISABLE) << 16, Relaxed);
+            self.leave();
         }
         tells
+    }
+
+    /// Tells the driver not to notify anybody until somebody asks it to.
+    pub fn leave(&mut self) {
+        self.parts.device.u32(0).store(u32::from(DISABLE) << 16, Relaxed);
     }
 
     /// What of the descriptors was written, and is not shown yet: place and length of each run of bytes. A chain of several is

@@ -292,6 +292,15 @@ impl Ring {
         Ok(ready || self.again > 0)
     }
 
+    /// Tells the driver to notify nobody until somebody asks for it.
+    pub fn leave(&mut self) {
+        self.wished = true;
+        match &mut self.kind {
+            Kind::Split(ring, _) => ring.leave(),
+            Kind::Packed(ring, _) => ring.leave(),
+        }
+    }
+
     /// Tells the driver that we look by ourselves.
     #[inline]
     pub fn be_silent(&mut self) {

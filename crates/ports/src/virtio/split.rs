@@ -185,8 +185,7 @@ impl Split {
     /// Asks the driver to notify us of the next available entry. Whether there is one already, of which it may not.
     pub fn wait(&mut self) -> Result<bool, Corrupt> {
         if self.events {
-            let event = ENTRIES + 8 * usize::from(self.size());
-            self.parts.device.u16(event).store(self.next, Relaxed);
+            self.wish_for(self.next);
         } else {
             self.parts.device.u16(0).store(0, Relaxed);
         }
@@ -205,6 +204,21 @@ impl Split {
             self.parts.device.u16(0).store(SILENT, Relaxed);
         }
         tells
+    }
+
+    /// Tells the driver not to notify anybody until somebody asks it to.
+    pub fn leave(&mut self) {
+        if self.events {
+            // §2.7.7.2: it notifies when it passes this entry. It has, even with what it is about to tell of: at most a ring.
+            self.wish_for(self.next.wrapping_sub(self.size() + 1));
+        } else {
+            self.parts.device.u16(0).store(SILENT, Relaxed);
+        }
+        self.wanted = false;
+    }
+
+    fn wish_for(&self, index: u16) {
+        self.parts.device.u16(ENTRIES + 8 * usize::from(self.size())).store(index, Relaxed);
     }
 
     /// What of the used ring was written, and is not shown yet: place and length of each run of bytes.

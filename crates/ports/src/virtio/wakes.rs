@@ -1,4 +1,5 @@
-//! No wake-up is lost: driver and device, which sleep when they have nothing to do, in all orders of their steps.
+//! No wake-up is lost, and none goes to who has left: driver and device, which sleep when they have nothing to do, in all
+//! orders of their steps.
 //!
 //! A step is a look at a number that is shared, or a change of one. Each is seen by the other side at once; that a processor
 //! may delay them is what the fences are for, which this does not try.
@@ -188,5 +189,31 @@ proptest! {
         });
         prop_assert!(!stage.state.lock().unwrap().stuck, "somebody sleeps for ever");
         prop_assert!(model.posted.is_empty());
+    }
+
+    #[test]
+    fn who_has_left_is_not_notified(
+        packed: bool,
+        events: bool,
+        waits: bool,
+        taken in 0..4_u32,
+        missed in 0..3_u32,
+        after in prop::collection::vec(1..3_u32, 1..4),
+    ) {
+        let mut model = Model::new(16, packed, events, false);
+        let (mut ring, memory) = (model.ring(), model.memory());
+        (0..taken).for_each(|frame| assert!(model.post(1, frame)));
+        let mut chain = Chain::new(packed, false);
+        while ring.take(&memory, &mut chain).unwrap().is_some() {}
+        if waits {
+            prop_assert_eq!(ring.wait(), Ok(false));
+        }
+        // Made available already, and not told of yet.
+        (0..missed).for_each(|frame| assert!(model.post(1, taken + frame)));
+        ring.leave();
+        for (batch, count) in after.into_iter().enumerate() {
+            (0..count).for_each(|frame| assert!(model.post(1, 8 + 2 * batch as u32 + frame)));
+            prop_assert!(!model.must_kick());
+        }
     }
 }

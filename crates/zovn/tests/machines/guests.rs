@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Running, Socket};
 use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode};
@@ -206,12 +207,14 @@ fn a_ping_sees_a_pause_and_no_loss_when_the_agent_is_replaced() {
     let [a, b] = boot(&host, image());
     // Both learn who the other is.
     said(&a, &["ping", "-c", "1", "10.8.0.2"]);
-    let mut ping = a.spawn(&["ping", "-c", "60", "-i", "0.2", "-W", "60", "10.8.0.2"]);
-    for signal in [Signal::KILL, Signal::TERM] {
+    let mut ping = a.spawn(&["ping", "-c", "60", "-i", "0.1", "-W", "60", "10.8.0.2"]);
+    for _ in 0..2 {
         for _ in 0..5 {
             ping.line().unwrap().unwrap();
         }
-        host.end(signal);
+        host.end(Signal::TERM);
+        // Longer than between two pings, and no more of them than a ping's own socket has room for.
+        std::thread::sleep(Duration::from_millis(300));
         host.start(AgentSettings::default(), machines(&host));
     }
     let report = String::from_utf8(ping.output().unwrap().stdout).unwrap();
