@@ -8,6 +8,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub mod ethertype {
     /// IPv4.
     pub const IPV4: u16 = 0x0800;
+    /// ARP (RFC 826).
+    pub const ARP: u16 = 0x0806;
+    /// A whole Ethernet frame follows, as in GRE (RFC 7637 §3.2) and Geneve (RFC 8926 §3.4): transparent Ethernet
+    /// bridging.
+    pub const BRIDGED: u16 = 0x6558;
     /// Reverse ARP (RFC 903).
     pub const RARP: u16 = 0x8035;
     /// A customer VLAN tag follows (802.1Q).

@@ -3,16 +3,24 @@
 use core::array;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use zerocopy::FromBytes;
+
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::{self, ethertype};
 use crate::{ipv4, ipv6};
 
 /// Protocol numbers that we know (IANA's registry).
 pub mod protocol {
+    /// ICMP for IPv4 (RFC 792).
+    pub const ICMP: u8 = 1;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// GRE (RFC 2784).
+    pub const GRE: u8 = 47;
+    /// ICMP for IPv6 (RFC 4443).
+    pub const ICMPV6: u8 = 58;
 }
 
 /// A version of IP.
@@ -120,6 +128,26 @@ impl Layout {
             }
             _ => None,
         }
+    }
+
+    /// The packet's traffic class, of which [`Ecn`](crate::ecn::Ecn) is a part, in the frame that this layout was found in.
+    pub fn traffic_class(&self, frame: &[u8]) -> Option<u8> {
+        let packet = frame.get(self.network..)?;
+        match self.version {
+            Version::V4 => Some(ipv4::Header::ref_from_prefix(packet).ok()?.0.traffic_class),
+            Version::V6 => Some(ipv6::Header::ref_from_prefix(packet).ok()?.0.traffic_class()),
+        }
+    }
+
+    /// Changes the packet's traffic class, and IPv4's checksum with it, in the frame that this layout was found in; `None`
+    /// if `frame` is shorter than that.
+    pub fn set_traffic_class(&self, frame: &mut [u8], traffic_class: u8) -> Option<()> {
+        let packet = frame.get_mut(self.network..)?;
+        match self.version {
+            Version::V4 => ipv4::Header::mut_from_prefix(packet).ok()?.0.set_traffic_class(traffic_class),
+            Version::V6 => ipv6::Header::mut_from_prefix(packet).ok()?.0.set_traffic_class(traffic_class),
+        }
+        Some(())
     }
 
     /// From whom and to whom the packet goes, in the frame that this layout was found in. An IPv4 address is mapped:

@@ -65,10 +65,21 @@ impl Header {
 
     /// The same header of another traffic class, checksum and all.
     pub fn with_traffic_class(mut self, traffic_class: u8) -> Self {
-        self.traffic_class = traffic_class;
-        self.checksum = U16::ZERO;
-        self.checksum = U16::new(Sum::of(self.as_bytes()).checksum());
+        self.set_traffic_class(traffic_class);
         self
+    }
+
+    /// Changes the traffic class, and the checksum by as much (RFC 1624 §3, equation 3): one that was wrong stays wrong.
+    pub fn set_traffic_class(&mut self, traffic_class: u8) {
+        let word = |class| u16::from_be_bytes([self.version_and_words, class]);
+        let sum = Sum::word(!self.checksum.get()) + Sum::word(!word(self.traffic_class));
+        self.checksum = U16::new((sum + Sum::word(word(traffic_class))).checksum());
+        self.traffic_class = traffic_class;
+    }
+
+    /// Whether no router may cut the packet into fragments.
+    pub const fn dont_fragment(&self) -> bool {
+        self.flags_and_offset.get() & Self::DONT_FRAGMENT != 0
     }
 
     /// The length of header and options in bytes, as the header claims.
@@ -147,6 +158,15 @@ mod tests {
             let packet = Packet { header: &header, options: &[], payload: &payload };
             prop_assert_eq!(Packet::parse(&bytes), Some(packet));
         }
+    }
+
+    #[test]
+    fn a_wrong_checksum_stays_wrong_by_as_much() {
+        let right = Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 17, 8).unwrap();
+        let mut wrong = right;
+        wrong.checksum -= 7;
+        let [right, wrong] = [right, wrong].map(|header| header.with_traffic_class(0xb8).checksum.get());
+        assert_eq!(right - wrong, 7);
     }
 
     #[test]

@@ -44,6 +44,17 @@ impl Header {
             destination: destination.octets(),
         })
     }
+
+    /// Differentiated services code point and ECN (RFC 2474, RFC 3168).
+    pub const fn traffic_class(&self) -> u8 {
+        (self.version_class_flow.get() >> 20) as u8
+    }
+
+    /// Changes the traffic class.
+    pub fn set_traffic_class(&mut self, traffic_class: u8) {
+        let others = self.version_class_flow.get() & !(0xff << 20);
+        self.version_class_flow.set(others | u32::from(traffic_class) << 20);
+    }
 }
 
 /// A packet whose lengths lie inside its bytes, its extension headers walked.
@@ -163,9 +174,12 @@ mod tests {
     proptest! {
         #[test]
         fn parse_undoes_emit(
-            source: [u8; 16], destination: [u8; 16], payload: Vec<u8>, padding: Vec<u8>,
+            source: [u8; 16], destination: [u8; 16], class: u8, payload: Vec<u8>, padding: Vec<u8>,
         ) {
-            let header = Header::new(source.into(), destination.into(), 17, payload.len()).unwrap();
+            let mut header = Header::new(source.into(), destination.into(), 17, payload.len()).unwrap();
+            header.version_class_flow |= 0xa_bcde;
+            header.set_traffic_class(class);
+            prop_assert_eq!((header.traffic_class(), header.version_class_flow.get() & 0xf_ffff), (class, 0xa_bcde));
             let bytes = [header.as_bytes(), &payload, &padding].concat();
             let fragment = Fragment::Whole;
             let whole = Packet { header: &header, extensions: &[], protocol: 17, fragment, payload: &payload };

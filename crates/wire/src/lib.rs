@@ -22,6 +22,7 @@
 extern crate alloc;
 
 pub mod checksum;
+pub mod ecn;
 pub mod ethernet;
 pub mod ip;
 pub mod ipv4;
