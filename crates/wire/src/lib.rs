@@ -21,12 +21,14 @@
 #[cfg(test)]
 extern crate alloc;
 
+pub mod arp;
 pub mod checksum;
 pub mod ecn;
 pub mod ethernet;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+pub mod neighbor;
 mod offload;
 pub mod pfc;
 pub mod rarp;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use units::Mac;
-use wire::rarp;
+use wire::{arp, rarp};
 use zerocopy::IntoBytes;
 
 use super::backend::Backend;
@@ -120,7 +120,7 @@ pub struct VhostPort {
     /// The guest with this address has moved here, which the network has to be told.
     moved: Option<Mac>,
     /// What tells it, while that is in the switch.
-    announcement: Option<rarp::Request>,
+    announcement: Option<arp::Frame>,
 }
 
 impl VhostPort {
@@ -383,7 +383,7 @@ impl VhostPort {
         if self.announcement.is_none()
             && let Some(mac) = self.moved.take()
         {
-            let announcement = self.announcement.insert(rarp::Request::new(mac));
+            let announcement = self.announcement.insert(rarp::request(mac));
             arrived(ANNOUNCEMENT, &FrameView::plain(announcement.as_bytes()));
             return true;
         }
