@@ -25,6 +25,7 @@ pub mod arp;
 pub mod checksum;
 pub mod ecn;
 pub mod ethernet;
+pub mod geneve;
 pub mod icmp;
 pub mod ip;
 pub mod ipv4;
