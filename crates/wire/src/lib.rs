@@ -26,6 +26,7 @@ pub mod checksum;
 pub mod ecn;
 pub mod ethernet;
 pub mod geneve;
+pub mod gre;
 pub mod icmp;
 pub mod ip;
 pub mod ipv4;
