@@ -22,6 +22,7 @@
 extern crate alloc;
 
 pub mod arp;
+pub mod bfd;
 pub mod checksum;
 pub mod ecn;
 pub mod ethernet;
