@@ -34,6 +34,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod neighbor;
 mod offload;
+pub mod pause;
 pub mod pfc;
 pub mod rarp;
 pub mod room;
