@@ -18,7 +18,6 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
 extern crate alloc;
 
 pub mod arp;
@@ -39,6 +38,7 @@ pub mod pfc;
 pub mod rarp;
 pub mod room;
 mod segment;
+pub mod stt;
 pub mod tcp;
 pub mod udp;
 pub mod vxlan;
