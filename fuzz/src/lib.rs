@@ -3,10 +3,14 @@
 //! The fuzz targets feed them what libFuzzer finds; `crates/wire/tests/fuzz.rs` includes this file and feeds them
 //! from property tests, so that they hold on every machine that has no fuzzer.
 
+mod tunnels;
+
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, ethernet, ipv4, ipv6, pfc, room, segments, tcp, udp, vxlan};
+use wire::{Layout, Offload, ethernet, ipv4, ipv6, pause, pfc, room, segments, tcp, udp, vxlan};
 use zerocopy::IntoBytes;
+
+pub use tunnels::reassemble;
 
 /// Reads `bytes` as every header there is.
 pub fn parse(bytes: &[u8]) {
@@ -31,6 +35,9 @@ pub fn parse(bytes: &[u8]) {
     assert!(tcp::options::parse(bytes).count() <= bytes.len());
     if let Some(pause) = pfc::Frame::parse(bytes) {
         assert_eq!(pause.header.ethertype.get(), ethernet::ethertype::MAC_CONTROL);
+    }
+    if pause::Frame::parse(bytes).is_some() {
+        assert_eq!(pfc::Frame::parse(bytes), None);
     }
     if let Ok(message) = room::Message::parse(bytes) {
         assert!(peek.is_some_and(|peek| room::may_be(peek.destination)));
@@ -66,6 +73,8 @@ pub fn parse(bytes: &[u8]) {
             assert_eq!(datagram.piece_len, bytes.len());
         }
     }
+    tunnels::parse(bytes);
+    tunnels::answer(bytes);
 }
 
 /// Reads `bytes` as an offload header and its frame.
@@ -126,7 +135,11 @@ fn verify(frame: &[u8]) {
         }
         Version::V6 => &header[8..40],
     };
-    let sum = pseudo_header(addresses, layout.protocol, transport.len()) + Sum::of(transport);
+    let pseudo_header = match layout.protocol {
+        protocol::ICMP => Sum::default(),
+        protocol => pseudo_header(addresses, protocol, transport.len()),
+    };
+    let sum = pseudo_header + Sum::of(transport);
     assert_eq!(sum.checksum(), 0, "transport checksum");
     if layout.protocol == protocol::UDP {
         let (_, payload) = udp::Header::parse(transport).expect("a datagram's length is right");

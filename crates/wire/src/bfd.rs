@@ -122,10 +122,10 @@ impl Header {
         Self {
             version_and_diagnostic: Self::VERSION << 5 | diagnostic.0,
             state_and_flags: (state as u8) << 6
-                | poll as u8 * POLL
-                | is_final as u8 * FINAL
-                | control_plane_independent as u8 * CONTROL_PLANE_INDEPENDENT
-                | demand as u8 * DEMAND,
+                | if poll { POLL } else { 0 }
+                | if is_final { FINAL } else { 0 }
+                | if control_plane_independent { CONTROL_PLANE_INDEPENDENT } else { 0 }
+                | if demand { DEMAND } else { 0 },
             detect_multiplier: 1,
             len: Self::LEN as u8,
             my_discriminator: U32::new(my_discriminator),

@@ -33,6 +33,35 @@ proptest! {
     }
 
     #[test]
+    fn parse_survives_almost_packets_of_tunnels(
+        geneve in 0u8..64, gre in any::<u16>(), bfd in 20u8..40, bytes in vec(any::<u8>(), 0..200),
+    ) {
+        attacks::parse(&[&[geneve, 0x40, 0x65, 0x58], &bytes[..]].concat());
+        attacks::parse(&[&(gre & 0xb0f0).to_be_bytes()[..], &[0x65, 0x58], &bytes].concat());
+        attacks::parse(&[&[0x20, 0x44, 3, bfd, 0, 0, 0, 1][..], &bytes].concat());
+    }
+
+    #[test]
+    fn answers_survive_almost_questions(
+        kind in 133u8..138, protocol in prop_oneof![Just(1), Just(6), Just(17), Just(58)],
+        bytes in vec(any::<u8>(), 40..2_000),
+    ) {
+        let addresses = [&[2; 12], &[8, 6][..]].concat();
+        attacks::parse(&[&addresses[..], &[0, 1, 8, 0, 6, 4, 0, 1], &bytes].concat());
+        // IPv4 that must not be fragmented, and IPv6, each as long as it says.
+        let len = (bytes.len() as u16).to_be_bytes();
+        let v4 = [&[0x45, 0][..], &(20 + bytes.len() as u16 - 8).to_be_bytes(), &[0, 0, 0x40, 0, 64, protocol, 0, 0]];
+        attacks::parse(&[&[2; 12], &[8, 0][..], &v4.concat(), &bytes].concat());
+        let v6 = [&[0x60, 0, 0, 0][..], &len, &[protocol, 255], &[0xfd; 32], &[kind, 0]];
+        attacks::parse(&[&[2; 12], &[0x86, 0xdd][..], &v6.concat(), &bytes].concat());
+    }
+
+    #[test]
+    fn reassembly_survives_any_order(bytes in vec(any::<u8>(), 0..2_000)) {
+        attacks::reassemble(&bytes);
+    }
+
+    #[test]
     fn offload_survives_any_bytes(bytes in vec(any::<u8>(), 0..200)) {
         attacks::offload(&bytes);
     }
