@@ -20,12 +20,12 @@ pub enum Ecn {
     Ce = 0b11,
 }
 
-/// What the end of a tunnel makes of two ECN fields.
+/// What becomes of two ECN fields where a tunnel ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Decapsulated {
     /// The field that goes on; `None`: the packet is to be dropped, as its transport understands nothing else.
     pub ecn: Option<Ecn>,
-    /// The two fields are not what a tunnel's begin and the network between make of one another.
+    /// The two fields are not what the network makes of what a tunnel begins with.
     pub alarm: Option<Alarm>,
 }
 
@@ -54,13 +54,13 @@ impl Ecn {
         traffic_class & !0b11 | self as u8
     }
 
-    /// The outer field of a packet with this inner one, at the begin of a tunnel whose end does as
-    /// [`inner`](Self::inner) says: the normal mode (RFC 6040 §4.1).
+    /// The outer field of a packet with this inner one, where a tunnel begins that ends as [`inner`](Self::inner) says: the
+    /// normal mode (RFC 6040 §4.1).
     pub const fn outer(self) -> Self {
         self
     }
 
-    /// What goes on of this inner field from the end of a tunnel where `outer` arrived (RFC 6040 §4.2, figure 4).
+    /// What becomes of this inner field where a tunnel ends and `outer` arrived (RFC 6040 §4.2, figure 4).
     pub const fn inner(self, outer: Self) -> Decapsulated {
         let (ecn, alarm) = match (self, outer) {
             (Self::NotEct, Self::NotEct) => (Some(Self::NotEct), None),

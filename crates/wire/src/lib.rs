@@ -3,15 +3,20 @@
 //! ```text
 //! ┌──────────┬───────┬───────────┬──────────────┬──────────┐
 //! │ ethernet │ (tag) │ ipv4 ipv6 │ tcp udp      │ payload  │      Layout says where each begins
-//! └──────────┴───────┴───────────┴──────────────┴──────────┘      pfc is MAC control, room our own; vxlan lies behind udp
+//! └──────────┴───────┴───────────┴──────────────┴──────────┘      ecn is two bits of the IP header
 //!   peek reads this ▲               ▲
 //!                                   └ Offload says what is still to be done here: sums, segments
+//!
+//! a frame in a packet   geneve and vxlan behind udp, gre behind IP, stt behind what looks like tcp
+//! to a neighbor         arp, rarp, neighbor; icmp tells that a packet is too big
+//! to the link's end     pause and pfc are MAC control, room our own; bfd behind udp
 //! ```
 //!
 //! A header is a `#[repr(C)]` struct of bytes, so reading one copies nothing and writing one is `as_bytes` of
-//! [`zerocopy::IntoBytes`]. Each module's `parse` promises that the lengths its header claims lie inside the bytes
-//! it was given; it does not verify checksums ([`checksum::Sum`] does). What does not parse is `None`: the
-//! caller decides whether that is a refusal. No bytes whatsoever make anything here panic.
+//! [`zerocopy::IntoBytes`]; one whose fields may be absent is read by value. Each module's `parse` promises that the
+//! lengths its header claims lie inside the bytes it was given; unless it says so, it does not verify checksums
+//! ([`checksum::Sum`] does). What does not parse is `None`: the caller decides whether that is a refusal. No bytes
+//! whatsoever make anything here panic.
 //!
 //! The crate knows nothing of ports, tenants or policy.
 
