@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("rings", 1),
     ("lossless", 2),
     ("tcp", 3),
+    ("tunnel", 3),
     ("traffic", 3),
     ("ports", 4),
     ("api", 4),

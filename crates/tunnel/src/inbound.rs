@@ -1,0 +1,165 @@
+//! One stream as it comes in: put in order, handed on, and granted room.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+/// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
+#[derive(Clone, Debug)]
+pub struct Inbound<R> {
+    /// Where the next frame begins.
+    expected: u64,
+    /// As far as the receiver has taken all.
+    taken: u64,
+    /// As far as the far end may send.
+    limit: u64,
+    /// What came before its turn: length and handle by offset.
+    early: BTreeMap<u64, (u32, R)>,
+    /// What was handed on and not all taken before it: where each ends, and whether it was.
+    handed: VecDeque<(u64, bool)>,
+    /// What the far end was told last: `taken` and `limit`.
+    told: (u64, u64),
+    /// The far end asks.
+    asked: bool,
+    /// How much may be underway or wait here.
+    window: u64,
+    /// Bytes that were sent and never came, where the far end does not repair.
+    missed: u64,
+}
+
+/// What became of a frame that came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Place<R> {
+    /// It is its turn; [`Inbound::next`] tells of those behind it that it was waited for.
+    Now(R),
+    /// Others are to come before it: its handle is kept.
+    Early,
+    /// It was here before.
+    Again(R),
+    /// It was not granted.
+    Beyond(R),
+}
+
+impl<R> Inbound<R> {
+    /// A stream of which nothing has come, of which so many bytes may come unasked.
+    pub fn new(unsolicited: u64, window: u64) -> Self {
+        Self {
+            expected: 0,
+            taken: 0,
+            limit: unsolicited,
+            early: BTreeMap::new(),
+            handed: VecDeque::new(),
+            told: (0, unsolicited),
+            asked: false,
+            window,
+            missed: 0,
+        }
+    }
+
+    /// Where the next frame begins.
+    pub fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// Bytes that were sent and never came.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    /// A frame has come. If the far end `repairs`, what is missing will come; if not, it never will.
+    pub fn arrived(&mut self, offset: u64, len: u32, frame: R, repairs: bool) -> Place<R> {
+        let end = offset + u64::from(len);
+        if end > self.limit {
+            return Place::Beyond(frame);
+        }
+        if offset < self.expected || self.early.contains_key(&offset) {
+            return Place::Again(frame);
+        }
+        if offset > self.expected && repairs {
+            self.early.insert(offset, (len, frame));
+            return Place::Early;
+        }
+        self.skip_to(offset);
+        self.hand(len);
+        Place::Now(frame)
+    }
+
+    /// The next frame whose turn has come, and where it begins.
+    pub fn next(&mut self) -> Option<(u64, R)> {
+        let offset = self.expected;
+        let (len, frame) = self.early.remove(&offset)?;
+        self.hand(len);
+        Some((offset, frame))
+    }
+
+    /// A frame that came early, and part of which came since by others: a far end that contradicts itself.
+    pub fn stale(&mut self) -> Option<R> {
+        let first = self.early.first_entry().filter(|first| *first.key() < self.expected)?;
+        Some(first.remove().1)
+    }
+
+    /// The far end says that it has sent so far, and asks. What it does not repair and has not come by then, never will.
+    pub fn asked(&mut self, sent: u64, repairs: bool) {
+        self.asked = true;
+        if !repairs && sent <= self.limit {
+            self.skip_to(sent);
+        }
+    }
+
+    fn skip_to(&mut self, offset: u64) {
+        if let Some(gap) = offset.checked_sub(self.expected).filter(|gap| *gap > 0) {
+            self.missed += gap;
+            self.expected = offset;
+            self.handed.push_back((offset, true));
+            self.settle();
+        }
+    }
+
+    fn hand(&mut self, len: u32) {
+        self.expected += u64::from(len);
+        self.handed.push_back((self.expected, false));
+    }
+
+    /// The receiver has the frame that was handed on and begins there.
+    pub fn took(&mut self, offset: u64) {
+        let place = self.handed.partition_point(|(end, _)| *end <= offset);
+        if let Some((_, is_taken)) = self.handed.get_mut(place) {
+            *is_taken = true;
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some((end, true)) = self.handed.front() {
+            self.taken = *end;
+            self.handed.pop_front();
+        }
+        self.limit = self.limit.max(self.taken + self.window);
+    }
+
+    /// What to tell the far end, if it is time: how far all is taken, and how far it may send. It is, if the far end asked,
+    /// if enough has changed, or if nothing more is here.
+    pub fn report(&mut self) -> Option<(u64, u64)> {
+        if !self.owes() {
+            return None;
+        }
+        self.asked = false;
+        self.told = (self.taken, self.limit);
+        Some(self.told)
+    }
+
+    /// Whether a report is due.
+    pub fn owes(&self) -> bool {
+        let (taken, limit) = self.told;
+        self.asked
+            || self.taken - taken >= self.window / 8
+            || self.limit - limit >= self.window / 4
+            || self.handed.is_empty() && self.taken > taken
+    }
+
+    /// The far end has begun anew: what came early will come again, and it counts from 0. The handles of what was early.
+    pub fn reset(&mut self, unsolicited: u64) -> impl Iterator<Item = R> {
+        let window = self.window;
+        let old = core::mem::replace(self, Self::new(unsolicited, window));
+        self.missed = old.missed;
+        old.early.into_values().map(|(_, frame)| frame)
+    }
+}

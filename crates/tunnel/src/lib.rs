@@ -1,0 +1,48 @@
+//! What two switches say to each other across a fabric, so that nothing between them is lost.
+//!
+//! A [`Session`] is one end of a tunnel between two hosts. It owns no clock, no socket and no bytes: frames are known to it
+//! by handles of its owner's, and it says which may go, which have to go again, which came in order, and which the far
+//! receiver has taken.
+//!
+//! ```text
+//!               admit, send, resend ─▶ Data                         arrived ─▶ in order, once
+//!  local switch ──────────────────▶ ┌─────────┐ ══ fabric ══▶ ┌─────────┐ ──────────────▶ far switch
+//!               ◀────────────────── │ Session │               │ Session │ ◀──────────────
+//!                     completed     └─────────┘ ◀═══════════  └─────────┘     taken
+//!                                                 Report
+//! ```
+//!
+//! Frames of one stream, which is a label (the far egress) and a class, keep their order; streams do not wait for each other.
+//! Two things bound a stream: the far receiver's *credit*, in bytes from the stream's beginning, and the session's
+//! *window*, by which what all streams have in the fabric is kept to what the fabric carries. A sender completes a frame,
+//! so that the guest has its buffer back, when the far receiver has taken it: until then the sender's own ring is the
+//! retransmit buffer, and no failure of the far host loses anything.
+//!
+//! | subject | source | where |
+//! |---|---|---|
+//! | packet numbers, acknowledged ranges | RFC 9000 §12.3, §13.2, §19.3, A.3 | `ranges`, `number` |
+//! | credit as cumulative limits | RFC 9000 §4.1 | `inbound`, `outbound` |
+//! | detection of loss, probe timeouts | RFC 9002 §5, §6 | `recovery` |
+//! | the window | RFC 9002 §7, RFC 8257 | `window` |
+//! | how it looks on the wire | docs/protocol.md | `message` |
+//!
+//! Whatever the fabric does, delaying, losing, repeating or reordering, every frame that was sent is delivered once and in
+//! its stream's order, or still held by its sender. If one end begins anew with nothing remembered, what had been delivered
+//! and not been told of is delivered again.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod inbound;
+pub mod message;
+mod number;
+mod outbound;
+mod ranges;
+mod recovery;
+mod session;
+mod window;
+
+pub use message::{Data, Hello, Life, Report, Stream};
+pub use session::{Admission, Arrival, Config, Counters, Session};

@@ -1,0 +1,468 @@
+//! What the ends of a session say to each other, as options of Geneve packets: docs/protocol.md has the layouts.
+//!
+//! A number that grows for ever is sent by its low 32 bits.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use units::Class;
+use wire::geneve::{Draft, Options, TunnelOption};
+use zerocopy::network_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// The class of our options: one for experiments (RFC 8926 §7).
+pub const OPTION_CLASS: u16 = 0xff5a;
+
+/// The version of the protocol that is spoken here.
+pub const VERSION: u8 = 1;
+
+/// The most ranges that an acknowledgement tells of.
+pub const MOST_RANGES: usize = 16;
+/// The most streams of which a report tells how far they may go.
+pub const MOST_ROOMS: usize = 5;
+/// The most streams after which a report asks.
+pub const MOST_ASKS: usize = 6;
+
+/// One life of one end of a session, which began with nothing remembered. Each has a higher number than those before it, as
+/// RFC 1982 compares them; none is 0.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Life(pub NonZeroU32);
+
+impl Life {
+    /// Whether it began after the other one of the same end.
+    pub fn is_after(self, other: Self) -> bool {
+        self.0.get().wrapping_sub(other.0.get()).cast_signed() > 0
+    }
+}
+
+/// Frames that keep their order: those for one egress of the far switch in one class.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Stream {
+    /// The far egress.
+    pub label: u32,
+    /// The class.
+    pub class: Class,
+}
+
+/// Who says something, and who is meant.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ends {
+    /// Whoever says it.
+    pub from: Life,
+    /// The life of the far end that is meant.
+    pub to: Life,
+}
+
+/// Anything that is said.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Message {
+    /// Who is there.
+    Hello(Hello),
+    /// What is said of the frame that follows.
+    Data(Data),
+    /// What has come, what is taken, how far streams may go.
+    Report(Report),
+}
+
+/// Who is there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Hello {
+    /// Whoever says it.
+    pub from: Life,
+    /// The life of the far end that it has heard of.
+    pub to: Option<Life>,
+    /// It knows that the far end has heard of it: no answer is needed.
+    pub is_heard: bool,
+    /// The oldest and the newest version that it speaks.
+    pub versions: [u8; 2],
+    /// What it sends and is lost it sends again.
+    pub repairs: bool,
+    /// How many bytes of each stream it takes without having granted them.
+    pub unsolicited: u32,
+}
+
+/// What is said of a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Data {
+    /// From whom to whom.
+    pub ends: Ends,
+    /// The packet's number.
+    pub number: u32,
+    /// The frame's stream.
+    pub stream: Stream,
+    /// Where in it the frame begins, in bytes.
+    pub offset: u32,
+}
+
+/// What has come, what is taken, how far streams may go; and questions after that.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// From whom to whom.
+    pub ends: Ends,
+    /// How many packets have come with a mark of congestion, ever.
+    pub marked: u32,
+    /// The packets that have come: first and last of each range, the highest first.
+    pub came: Vec<[u32; 2]>,
+    /// How far streams are taken and may go.
+    pub rooms: Vec<Room>,
+    /// Whoever says it wants to know of these.
+    pub asks: Vec<Ask>,
+}
+
+/// How far a stream may go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Room {
+    /// The stream.
+    pub stream: Stream,
+    /// The receiver has taken all before this.
+    pub taken: u32,
+    /// It may be sent up to here.
+    pub limit: u32,
+}
+
+/// A question after a stream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ask {
+    /// The stream.
+    pub stream: Stream,
+    /// It was sent up to here.
+    pub sent: u32,
+}
+
+const HELLO: u8 = TunnelOption::CRITICAL | 1;
+const DATA: u8 = TunnelOption::CRITICAL | 2;
+const REPORT: u8 = TunnelOption::CRITICAL | 3;
+const ROOMS: u8 = TunnelOption::CRITICAL | 4;
+const ASKS: u8 = TunnelOption::CRITICAL | 5;
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct EndsRecord {
+    from: U32,
+    to: U32,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct StreamRecord {
+    label: U32,
+    class: u8,
+    unused: [u8; 3],
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct HelloRecord {
+    ends: EndsRecord,
+    versions: [u8; 2],
+    /// [`REPAIRS`], [`HEARD`].
+    flags: u8,
+    unused: u8,
+    unsolicited: U32,
+}
+
+const REPAIRS: u8 = 1;
+const HEARD: u8 = 2;
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct DataRecord {
+    ends: EndsRecord,
+    number: U32,
+    offset: U32,
+    stream: StreamRecord,
+}
+
+/// Begins a report; its ranges follow.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct ReportRecord {
+    ends: EndsRecord,
+    marked: U32,
+    /// The last number of the first range.
+    largest: U32,
+}
+
+/// A range, from the last number down: how many numbers are missing above it, less one, and how many it has, less one
+/// (RFC 9000 §19.3.1). Of the first, none are missing.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RangeRecord {
+    missing: U16,
+    len: U16,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RoomRecord {
+    stream: StreamRecord,
+    taken: U32,
+    limit: U32,
+}
+
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct AskRecord {
+    stream: StreamRecord,
+    sent: U32,
+}
+
+impl Message {
+    /// What a packet's options say; `None` if nothing of ours, or something that contradicts itself.
+    pub fn parse(options: Options<'_>) -> Option<Self> {
+        let mut ours = options.filter(|option| option.class == OPTION_CLASS);
+        let first = ours.next()?;
+        match first.kind {
+            HELLO => Hello::parse(first.data).map(Self::Hello),
+            DATA => Data::parse(first.data).map(Self::Data),
+            REPORT => Report::parse(first.data, ours).map(Self::Report),
+            _ => None,
+        }
+    }
+
+    /// Whether an option of our class is one that is read here.
+    pub fn knows(kind: u8) -> bool {
+        (HELLO..=ASKS).contains(&kind)
+    }
+
+    /// Adds it to a packet. `false` if there is no room for it, which there is in one without other options.
+    pub fn write(&self, draft: &mut Draft) -> bool {
+        match self {
+            Self::Hello(hello) => hello.write(draft),
+            Self::Data(data) => data.write(draft),
+            Self::Report(report) => report.write(draft),
+        }
+    }
+}
+
+fn add(draft: &mut Draft, kind: u8, data: &[u8]) -> bool {
+    draft.add(TunnelOption { class: OPTION_CLASS, kind, data })
+}
+
+impl Hello {
+    fn parse(data: &[u8]) -> Option<Self> {
+        let record = HelloRecord::ref_from_bytes(data).ok()?;
+        Some(Self {
+            from: life(record.ends.from)?,
+            to: life(record.ends.to),
+            versions: record.versions,
+            is_heard: record.flags & HEARD != 0,
+            repairs: record.flags & REPAIRS != 0,
+            unsolicited: record.unsolicited.get(),
+        })
+    }
+
+    fn write(&self, draft: &mut Draft) -> bool {
+        let record = HelloRecord {
+            ends: EndsRecord {
+                from: U32::new(self.from.0.get()),
+                to: U32::new(self.to.map_or(0, |to| to.0.get())),
+            },
+            versions: self.versions,
+            flags: if self.repairs { REPAIRS } else { 0 } | if self.is_heard { HEARD } else { 0 },
+            unused: 0,
+            unsolicited: U32::new(self.unsolicited),
+        };
+        add(draft, HELLO, record.as_bytes())
+    }
+}
+
+impl Data {
+    fn parse(data: &[u8]) -> Option<Self> {
+        let record = DataRecord::ref_from_bytes(data).ok()?;
+        Some(Self {
+            ends: record.ends.read()?,
+            number: record.number.get(),
+            stream: record.stream.read()?,
+            offset: record.offset.get(),
+        })
+    }
+
+    /// Adds it to a packet. `false` if there is no room for it.
+    pub fn write(&self, draft: &mut Draft) -> bool {
+        let record = DataRecord {
+            ends: EndsRecord::of(self.ends),
+            number: U32::new(self.number),
+            offset: U32::new(self.offset),
+            stream: StreamRecord::of(self.stream),
+        };
+        add(draft, DATA, record.as_bytes())
+    }
+}
+
+impl Report {
+    fn parse<'a>(data: &'a [u8], rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
+        let (record, ranges) = ReportRecord::ref_from_prefix(data).ok()?;
+        let mut next = record.largest.get();
+        let mut came = Vec::new();
+        for (place, range) in <[RangeRecord]>::ref_from_bytes(ranges).ok()?.iter().enumerate() {
+            let last = if place == 0 { next } else { next.wrapping_sub(u32::from(range.missing.get()) + 2) };
+            next = last.wrapping_sub(range.len.get().into());
+            came.push([next, last]);
+        }
+        let mut report = Self {
+            ends: record.ends.read()?,
+            marked: record.marked.get(),
+            came,
+            rooms: Vec::new(),
+            asks: Vec::new(),
+        };
+        for option in rest {
+            match option.kind {
+                ROOMS => {
+                    for RoomRecord { stream, taken, limit } in
+                        <[RoomRecord]>::ref_from_bytes(option.data).ok()?
+                    {
+                        report.rooms.push(Room {
+                            stream: stream.read()?,
+                            taken: taken.get(),
+                            limit: limit.get(),
+                        });
+                    }
+                }
+                ASKS => {
+                    for AskRecord { stream, sent } in <[AskRecord]>::ref_from_bytes(option.data).ok()? {
+                        report.asks.push(Ask { stream: stream.read()?, sent: sent.get() });
+                    }
+                }
+                _ => return None,
+            }
+        }
+        Some(report)
+    }
+
+    fn write(&self, draft: &mut Draft) -> bool {
+        let mut data = Vec::with_capacity(size_of::<ReportRecord>() + 4 * MOST_RANGES);
+        let largest = self.came.first().map_or(0, |[_, last]| *last);
+        let head = ReportRecord {
+            ends: EndsRecord::of(self.ends),
+            marked: U32::new(self.marked),
+            largest: U32::new(largest),
+        };
+        data.extend_from_slice(head.as_bytes());
+        let mut above = None;
+        for [first, last] in self.came.iter().take(MOST_RANGES) {
+            let missing = above.map_or(0, |above: u32| above.wrapping_sub(*last).wrapping_sub(2));
+            let len = last.wrapping_sub(*first);
+            // What lies so far apart was told of before.
+            let (Ok(missing), Ok(whole)) = (u16::try_from(missing), u16::try_from(len.min(0xffff))) else {
+                break;
+            };
+            data.extend_from_slice(
+                RangeRecord { missing: U16::new(missing), len: U16::new(whole) }.as_bytes(),
+            );
+            if len > 0xffff {
+                break;
+            }
+            above = Some(*first);
+        }
+        let room = |room: &Room| RoomRecord {
+            stream: StreamRecord::of(room.stream),
+            taken: U32::new(room.taken),
+            limit: U32::new(room.limit),
+        };
+        let ask = |ask: &Ask| AskRecord { stream: StreamRecord::of(ask.stream), sent: U32::new(ask.sent) };
+        let rooms: Vec<_> = self.rooms.iter().map(room).collect();
+        let asks: Vec<_> = self.asks.iter().map(ask).collect();
+        add(draft, REPORT, &data)
+            && (rooms.is_empty() || add(draft, ROOMS, rooms.as_bytes()))
+            && (asks.is_empty() || add(draft, ASKS, asks.as_bytes()))
+    }
+}
+
+impl EndsRecord {
+    fn of(ends: Ends) -> Self {
+        Self { from: U32::new(ends.from.0.get()), to: U32::new(ends.to.0.get()) }
+    }
+
+    fn read(&self) -> Option<Ends> {
+        Some(Ends { from: life(self.from)?, to: life(self.to)? })
+    }
+}
+
+impl StreamRecord {
+    fn of(stream: Stream) -> Self {
+        Self { label: U32::new(stream.label), class: stream.class.pcp(), unused: [0; 3] }
+    }
+
+    fn read(&self) -> Option<Stream> {
+        Some(Stream { label: self.label.get(), class: Class::new(self.class)? })
+    }
+}
+
+fn life(number: U32) -> Option<Life> {
+    NonZeroU32::new(number.get()).map(Life)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use wire::geneve::Packet;
+
+    use super::*;
+
+    fn lives() -> impl Strategy<Value = Life> {
+        (1..=u32::MAX).prop_map(|number| Life(NonZeroU32::new(number).unwrap()))
+    }
+
+    fn streams() -> impl Strategy<Value = Stream> {
+        (any::<u32>(), 0_u8..8).prop_map(|(label, class)| Stream { label, class: Class::new(class).unwrap() })
+    }
+
+    fn ends() -> impl Strategy<Value = Ends> {
+        (lives(), lives()).prop_map(|(from, to)| Ends { from, to })
+    }
+
+    fn messages() -> impl Strategy<Value = Message> {
+        let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<[bool; 2]>(), any::<u32>())
+            .prop_map(|(from, to, versions, [is_heard, repairs], unsolicited)| {
+                Message::Hello(Hello { from, to, is_heard, versions, repairs, unsolicited })
+            });
+        let data = (ends(), any::<u32>(), streams(), any::<u32>())
+            .prop_map(|(ends, number, stream, offset)| Message::Data(Data { ends, number, stream, offset }));
+        let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
+        let rooms = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, taken, limit)| Room {
+            stream,
+            taken,
+            limit,
+        });
+        let asks = (streams(), any::<u32>()).prop_map(|(stream, sent)| Ask { stream, sent });
+        let rooms = prop::collection::vec(rooms, 0..=MOST_ROOMS);
+        let asks = prop::collection::vec(asks, 0..=MOST_ASKS);
+        let report = (ends(), any::<u32>(), any::<u32>(), steps, rooms, asks).prop_map(
+            |(ends, marked, largest, steps, rooms, asks)| {
+                let mut next = largest;
+                let came = steps.into_iter().enumerate().map(|(place, (missing, len))| {
+                    let last = if place == 0 { next } else { next.wrapping_sub(u32::from(missing) + 2) };
+                    next = last.wrapping_sub(len.into());
+                    [next, last]
+                });
+                Message::Report(Report { ends, marked, came: came.collect(), rooms, asks })
+            },
+        );
+        prop_oneof![hello, data, report]
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(message in messages()) {
+            let mut draft = Draft::new(7).unwrap();
+            prop_assert!(message.write(&mut draft), "{message:?} has no room");
+            let bytes = draft.parts().concat();
+            let packet = Packet::parse(&bytes).unwrap();
+            prop_assert!(packet.options.clone().all(|option| Message::knows(option.kind)));
+            prop_assert_eq!(Message::parse(packet.options), Some(message));
+        }
+
+        #[test]
+        fn any_bytes_are_a_message_or_none(kinds in prop::collection::vec((0x80_u8..0x87, 0_usize..32), 1..4), byte: u8) {
+            let mut draft = Draft::new(7).unwrap();
+            for (kind, words) in kinds {
+                add(&mut draft, kind, &alloc::vec![byte; 4 * words]);
+            }
+            let bytes = draft.parts().concat();
+            let packet = Packet::parse(&bytes).unwrap();
+            let _ = Message::parse(packet.options);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! One stream as it goes out: how far it may go, and what the far receiver has not taken yet.
+
+use alloc::collections::VecDeque;
+
+/// Frames of one stream, each known by a handle `F` of our owner's.
+#[derive(Clone, Debug)]
+pub struct Outbound<F> {
+    /// Sent and not taken, in order.
+    frames: VecDeque<Flight<F>>,
+    /// Where the next frame begins.
+    sent: u64,
+    /// As far as the far end lets us.
+    limit: u64,
+    /// Somebody wanted to send more than that.
+    blocked: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Flight<F> {
+    offset: u64,
+    len: u32,
+    frame: F,
+    state: State,
+}
+
+/// Where a frame that was sent is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum State {
+    /// To be sent again.
+    Due,
+    /// In the fabric, last in the packet of this number.
+    Flying(u64),
+    /// At the far end, which has not told that it was taken.
+    There,
+}
+
+impl<F: Copy> Outbound<F> {
+    /// Nothing was sent; so many bytes may be, unasked.
+    pub fn new(unsolicited: u64) -> Self {
+        Self { frames: VecDeque::new(), sent: 0, limit: unsolicited, blocked: false }
+    }
+
+    /// Where the next frame begins.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether there is credit for so many bytes. If not, that is remembered.
+    pub fn has_credit(&mut self, len: u32) -> bool {
+        let has = self.sent + u64::from(len) <= self.limit;
+        self.blocked |= !has;
+        has
+    }
+
+    /// Whether the far end is to be asked: for credit, or what became of what was sent.
+    pub fn asks(&self) -> bool {
+        self.blocked || !self.frames.is_empty()
+    }
+
+    /// How many frames are not known to be taken.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// A frame is sent in packet `number`, and kept until it is taken. Where it begins.
+    pub fn send(&mut self, number: u64, len: u32, frame: F) -> u64 {
+        let offset = self.skip(len);
+        self.frames.push_back(Flight { offset, len, frame, state: State::Flying(number) });
+        offset
+    }
+
+    /// A frame is sent and not kept. Where it begins.
+    pub fn skip(&mut self, len: u32) -> u64 {
+        let offset = self.sent;
+        self.sent += u64::from(len);
+        offset
+    }
+
+    /// The frame that begins there has come to the far end.
+    pub fn there(&mut self, offset: u64) {
+        if let Some(flight) = self.find(offset) {
+            flight.state = State::There;
+        }
+    }
+
+    /// Packet `number`, with the frame that begins there, is lost. Whether that is to be sent again: not if it came
+    /// by another packet, or another is underway.
+    pub fn lost(&mut self, offset: u64, number: u64) -> bool {
+        let flight = self.find(offset).filter(|flight| flight.state == State::Flying(number));
+        flight.map(|flight| flight.state = State::Due).is_some()
+    }
+
+    /// The frame that begins there is to be sent again, if it is not known to be at the far end.
+    pub fn probe(&mut self, offset: u64) -> bool {
+        let flight = self.find(offset).filter(|flight| flight.state != State::There);
+        flight.map(|flight| flight.state = State::Due).is_some()
+    }
+
+    /// The frame that begins there, and its length, if it is to be sent again.
+    pub fn due(&mut self, offset: u64) -> Option<(F, u32)> {
+        let flight = self.find(offset).filter(|flight| flight.state == State::Due)?;
+        Some((flight.frame, flight.len))
+    }
+
+    /// It is sent again, in packet `number`.
+    pub fn resent(&mut self, offset: u64, number: u64) {
+        if let Some(flight) = self.find(offset) {
+            flight.state = State::Flying(number);
+        }
+    }
+
+    /// What the far end told: it has taken all before `taken`, and we may send up to `limit`. `completed` has each frame that
+    /// is done with.
+    pub fn granted(&mut self, taken: u64, limit: u64, mut completed: impl FnMut(F)) {
+        // Who tells of what was never sent tells nothing.
+        if taken > self.sent {
+            return;
+        }
+        while let Some(flight) =
+            self.frames.pop_front_if(|flight| flight.offset + u64::from(flight.len) <= taken)
+        {
+            completed(flight.frame);
+        }
+        if limit > self.limit {
+            self.limit = limit;
+            self.blocked = false;
+        }
+    }
+
+    /// The far end remembers nothing: all that was not taken is sent again, counted from 0. Where each begins.
+    pub fn reset(&mut self, unsolicited: u64) -> impl Iterator<Item = u64> {
+        (self.sent, self.limit) = (0, unsolicited);
+        for flight in &mut self.frames {
+            flight.offset = self.sent;
+            flight.state = State::Due;
+            self.sent += u64::from(flight.len);
+        }
+        self.frames.iter().map(|flight| flight.offset)
+    }
+
+    /// How far it may go.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn find(&mut self, offset: u64) -> Option<&mut Flight<F>> {
+        let place = self.frames.binary_search_by_key(&offset, |flight| flight.offset).ok()?;
+        self.frames.get_mut(place)
+    }
+}

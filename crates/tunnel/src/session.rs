@@ -1,0 +1,568 @@
+//! One end of a session: streams both ways, and what bounds them together.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use units::{Instant, Span};
+
+use crate::inbound::{Inbound, Place};
+use crate::message::{
+    Ask, Data, Ends, Hello, Life, MOST_ASKS, MOST_RANGES, MOST_ROOMS, Message, Report, Room,
+};
+use crate::message::{Stream, VERSION};
+use crate::number::expand;
+use crate::outbound::Outbound;
+use crate::ranges::Ranges;
+use crate::recovery::{Packet, Recovery};
+use crate::window::{Acknowledged, Window};
+
+/// How soon a hello that nobody answered is said again, at first and at last.
+const GREET: [Span; 2] = [Span::from_millis(10), Span::from_secs(1)];
+
+/// Hellos are no closer together than this, whatever is heard.
+const CALM: Span = Span::from_millis(1);
+
+/// How long to wait for news of a stream before asking, at first and at last.
+const ASK: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
+
+/// After so many probes without an answer the window collapses (RFC 9002 §7.6.1).
+const PERSISTENT: u32 = 3;
+
+/// How a session is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Config {
+    /// Bytes of each stream that we take unasked.
+    pub unsolicited: u32,
+    /// Bytes of each stream that may be underway to us, or wait here.
+    pub stream_window: u32,
+    /// The most bytes that we have in the fabric.
+    pub most_in_flight: u32,
+    /// The most frames that we keep until they are taken.
+    pub most_frames: usize,
+    /// Bytes of a full datagram.
+    pub datagram: u32,
+    /// What is lost is sent again: the fabric may drop.
+    pub repairs: bool,
+}
+
+/// Whether a frame may be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Admission {
+    /// It may.
+    Go,
+    /// The far end is not heard.
+    Alone,
+    /// The far receiver has granted no more: only this stream waits.
+    NoCredit,
+    /// The fabric has enough of us.
+    NoWindow,
+}
+
+/// What came of what arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Arrival<R> {
+    /// To be handed to its egress; once that has taken it, [`Session::took`] wants to know.
+    Deliver {
+        /// Whose it is.
+        stream: Stream,
+        /// The life of the far end that sent it.
+        from: Life,
+        /// Where it begins.
+        offset: u64,
+        /// Its handle.
+        frame: R,
+    },
+    /// Not wanted: its handle is free.
+    Release(R),
+}
+
+/// What has gone wrong and was repaired, or refused.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Frames sent for the first time.
+    pub sent: u64,
+    /// Frames sent again.
+    pub resent: u64,
+    /// Packets that were found lost.
+    pub lost: u64,
+    /// Frames that came again.
+    pub repeated: u64,
+    /// Frames that came beyond what was granted.
+    pub beyond: u64,
+    /// Packets for another life, or of one.
+    pub stale: u64,
+    /// Bytes that the far end sent and that never came, where it does not repair.
+    pub missed: u64,
+    /// The far end began anew.
+    pub resets: u64,
+}
+
+/// The far end.
+#[derive(Clone, Copy, Debug)]
+struct Peer {
+    life: Life,
+    repairs: bool,
+    unsolicited: u64,
+    /// It has heard of us.
+    knows_us: bool,
+}
+
+/// One end. `F` is the handle of a frame that goes out, `R` of one that comes in.
+#[derive(Clone, Debug)]
+pub struct Session<F, R> {
+    config: Config,
+    me: Life,
+    peer: Option<Peer>,
+    outbound: BTreeMap<Stream, Outbound<F>>,
+    inbound: BTreeMap<Stream, Inbound<R>>,
+    recovery: Recovery,
+    window: Window,
+    /// Frames that are kept until they are taken.
+    kept: usize,
+    /// To be sent again, as the window allows.
+    due: BTreeSet<(Stream, u64)>,
+    /// To be sent again now.
+    probes: VecDeque<(Stream, u64)>,
+    came: Ranges,
+    owes_ack: bool,
+    /// Marks that we have seen, and marks that the far end has.
+    marked: u32,
+    their_marked: u32,
+    /// Streams of which something may have to be told.
+    owing: BTreeSet<Stream>,
+    /// Streams that wait for news.
+    asking: BTreeSet<Stream>,
+    ask_at: Option<Instant>,
+    ask_pause: Span,
+    /// The stream that was asked after last.
+    asked: Option<Stream>,
+    greet_at: Option<Instant>,
+    greet_pause: Span,
+    greeted: Option<Instant>,
+    counters: Counters,
+}
+
+impl<F: Copy, R> Session<F, R> {
+    /// An end that remembers nothing, in a life after all others that it had.
+    pub fn new(now: Instant, config: Config, me: Life) -> Self {
+        Self {
+            config,
+            me,
+            peer: None,
+            outbound: BTreeMap::new(),
+            inbound: BTreeMap::new(),
+            recovery: Recovery::new(),
+            window: Window::new(config.datagram, config.most_in_flight.into()),
+            kept: 0,
+            due: BTreeSet::new(),
+            probes: VecDeque::new(),
+            came: Ranges::default(),
+            owes_ack: false,
+            marked: 0,
+            their_marked: 0,
+            owing: BTreeSet::new(),
+            asking: BTreeSet::new(),
+            ask_at: None,
+            ask_pause: ASK[0],
+            asked: None,
+            greet_at: Some(now),
+            greet_pause: GREET[0],
+            greeted: None,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What has gone wrong.
+    pub fn counters(&self) -> Counters {
+        Counters { missed: self.inbound.values().map(Inbound::missed).sum(), ..self.counters }
+    }
+
+    /// The smoothed round trip, bytes in the fabric, and the most that may be there.
+    pub fn path(&self) -> (Span, u64, u64) {
+        (self.recovery.round_trip(), self.recovery.in_flight(), self.window.bytes())
+    }
+
+    /// Whether a frame of so many bytes may be sent on a stream.
+    pub fn admit(&mut self, stream: Stream, len: u32) -> Admission {
+        let Some(Peer { knows_us: true, unsolicited, .. }) = self.peer else { return Admission::Alone };
+        let out = self.outbound.entry(stream).or_insert_with(|| Outbound::new(unsolicited));
+        if !out.has_credit(len) {
+            self.asking.insert(stream);
+            return Admission::NoCredit;
+        }
+        let is_full = self.kept >= self.config.most_frames || !self.due.is_empty();
+        let in_flight = self.recovery.in_flight();
+        if self.config.repairs
+            && (is_full || in_flight > 0 && in_flight + u64::from(len) > self.window.bytes())
+        {
+            return Admission::NoWindow;
+        }
+        Admission::Go
+    }
+
+    /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
+    ///
+    /// # Panics
+    ///
+    /// If it was not admitted.
+    pub fn send(&mut self, now: Instant, stream: Stream, len: u32, frame: F) -> Data {
+        let ends = self.ends().expect("a frame is sent to somebody who is there");
+        let out = self.outbound.get_mut(&stream).expect("a frame is sent after it was admitted");
+        self.counters.sent += 1;
+        if !self.config.repairs {
+            let offset = out.skip(len) as u32;
+            return Data { ends, number: 0, stream, offset };
+        }
+        let offset = out.send(self.recovery.next(), len, frame);
+        self.kept += 1;
+        self.asking.insert(stream);
+        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
+        Data { ends, number: number as u32, stream, offset: offset as u32 }
+    }
+
+    /// A frame that is to be sent again now, and what to say of it.
+    pub fn resend(&mut self, now: Instant) -> Option<(F, Data)> {
+        let ends = self.ends()?;
+        while let Some((stream, offset)) = self.probes.pop_front() {
+            self.due.remove(&(stream, offset));
+            if let Some(again) = self.resend_one(now, ends, stream, offset) {
+                return Some(again);
+            }
+        }
+        let mut from = None;
+        loop {
+            let next = match from {
+                None => self.due.first().copied(),
+                // A stream without credit does not hold up others.
+                Some(stream) => self.due.range((stream, u64::MAX)..).next().copied(),
+            };
+            let (stream, offset) = next?;
+            let out = self.outbound.get_mut(&stream).expect("what is due was sent");
+            let Some((_, len)) = out.due(offset) else {
+                self.due.remove(&(stream, offset));
+                continue;
+            };
+            if offset + u64::from(len) > out.limit() {
+                self.asking.insert(stream);
+                from = Some(stream);
+                continue;
+            }
+            let in_flight = self.recovery.in_flight();
+            if in_flight > 0 && in_flight + u64::from(len) > self.window.bytes() {
+                return None;
+            }
+            self.due.remove(&(stream, offset));
+            return self.resend_one(now, ends, stream, offset);
+        }
+    }
+
+    fn resend_one(&mut self, now: Instant, ends: Ends, stream: Stream, offset: u64) -> Option<(F, Data)> {
+        let out = self.outbound.get_mut(&stream)?;
+        let (frame, len) = out.due(offset)?;
+        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
+        out.resent(offset, number);
+        self.counters.resent += 1;
+        Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32 }))
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        self.peer.filter(|peer| peer.knows_us).map(|peer| Ends { from: self.me, to: peer.life })
+    }
+
+    /// Whether a message is between this life of ours and the life of the far end that we know. If not, both have to
+    /// introduce themselves.
+    fn is_current(&mut self, now: Instant, ends: Ends) -> bool {
+        let is = ends.to == self.me && self.peer.is_some_and(|peer| peer.life == ends.from);
+        if !is {
+            self.counters.stale += 1;
+            self.greet_soon(now);
+        }
+        is
+    }
+
+    fn greet_soon(&mut self, now: Instant) {
+        let at = self.greeted.map_or(now, |at| (at + CALM).max(now));
+        self.greet_at = Some(self.greet_at.map_or(at, |sooner| sooner.min(at)));
+    }
+
+    /// The far end says who it is. `release` has each handle of what came and will come again.
+    pub fn handle_hello(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
+        let [oldest, newest] = hello.versions;
+        if !(oldest..=newest).contains(&VERSION) {
+            return;
+        }
+        // Once it does, it does for the rest of its life.
+        let knew_us = self.peer.is_some_and(|peer| peer.life == hello.from && peer.knows_us);
+        let knows_us = knew_us || hello.to == Some(self.me);
+        match self.peer {
+            Some(peer) if peer.life == hello.from => {}
+            // It was long underway.
+            Some(peer) if !hello.from.is_after(peer.life) => return self.counters.stale += 1,
+            _ => self.reset(hello, release),
+        }
+        let peer = self.peer.insert(Peer {
+            life: hello.from,
+            repairs: hello.repairs,
+            unsolicited: hello.unsolicited.into(),
+            knows_us,
+        });
+        if peer.knows_us {
+            (self.greet_at, self.greet_pause) = (None, GREET[0]);
+        }
+        if !(peer.knows_us && hello.is_heard) {
+            self.greet_soon(now);
+        }
+    }
+
+    /// The far end is another than the one that we knew, if we knew one: what it had not taken is sent from the beginning.
+    fn reset(&mut self, hello: &Hello, release: impl FnMut(R)) {
+        self.counters.resets += u64::from(self.peer.is_some());
+        self.recovery = Recovery::new();
+        self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
+        (self.came, self.owes_ack) = (Ranges::default(), false);
+        (self.marked, self.their_marked) = (0, 0);
+        self.due.clear();
+        self.probes.clear();
+        for (stream, out) in &mut self.outbound {
+            self.due.extend(out.reset(hello.unsolicited.into()).map(|offset| (*stream, offset)));
+        }
+        let unsolicited = self.config.unsolicited.into();
+        self.inbound.values_mut().flat_map(|inbound| inbound.reset(unsolicited)).for_each(release);
+        self.owing.clear();
+    }
+
+    /// A frame has come, `len` bytes long, marked by the fabric or not. `arrived` is told what to do with it and with others
+    /// that it was waited for.
+    pub fn handle_data(
+        &mut self,
+        now: Instant,
+        data: &Data,
+        (len, is_marked): (u32, bool),
+        frame: R,
+        mut arrived: impl FnMut(Arrival<R>),
+    ) {
+        if !self.is_current(now, data.ends) {
+            return arrived(Arrival::Release(frame));
+        }
+        let peer = self.peer.as_mut().expect("whoever is current is known");
+        // Nobody else could name this life of ours.
+        peer.knows_us = true;
+        let Peer { repairs, .. } = *peer;
+        let (stream, from) = (data.stream, data.ends.from);
+        let Config { unsolicited, stream_window, .. } = self.config;
+        let inbound = self.inbound.entry(stream);
+        let inbound = inbound.or_insert_with(|| Inbound::new(unsolicited.into(), stream_window.into()));
+        let offset = expand(data.offset, inbound.expected());
+        let place = inbound.arrived(offset, len, frame, repairs);
+        if !matches!(place, Place::Beyond(_)) && repairs {
+            self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
+            self.owes_ack = true;
+            self.marked += u32::from(is_marked);
+        }
+        match place {
+            Place::Now(frame) => {
+                arrived(Arrival::Deliver { stream, from, offset, frame });
+                while let Some((offset, frame)) = inbound.next() {
+                    arrived(Arrival::Deliver { stream, from, offset, frame });
+                }
+                while let Some(frame) = inbound.stale() {
+                    arrived(Arrival::Release(frame));
+                }
+            }
+            Place::Early => {}
+            Place::Again(frame) => {
+                self.counters.repeated += 1;
+                arrived(Arrival::Release(frame));
+            }
+            Place::Beyond(frame) => {
+                self.counters.beyond += 1;
+                // It does not know how far it may go.
+                inbound.asked(0, true);
+                arrived(Arrival::Release(frame));
+            }
+        }
+        self.owing.insert(stream);
+    }
+
+    /// The receiver has taken a frame that was delivered, or never will.
+    pub fn took(&mut self, stream: Stream, from: Life, offset: u64) {
+        if self.peer.is_some_and(|peer| peer.life == from)
+            && let Some(inbound) = self.inbound.get_mut(&stream)
+        {
+            inbound.took(offset);
+            self.owing.insert(stream);
+        }
+    }
+
+    /// The far end reports. `completed` has each frame that its receiver has taken.
+    pub fn handle_report(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) {
+        if !self.is_current(now, report.ends) {
+            return;
+        }
+        if let Some(peer) = &mut self.peer {
+            peer.knows_us = true;
+        }
+        self.acknowledge(now, report);
+        for Room { stream, taken, limit } in &report.rooms {
+            let Some(out) = self.outbound.get_mut(stream) else { continue };
+            let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
+            let before = out.len();
+            out.granted(taken, limit, &mut completed);
+            self.kept -= before - out.len();
+            if !out.asks() {
+                self.asking.remove(stream);
+            }
+            (self.ask_at, self.ask_pause) = (None, ASK[0]);
+        }
+        for Ask { stream, sent } in &report.asks {
+            let repairs = self.peer.is_none_or(|peer| peer.repairs);
+            let Config { unsolicited, stream_window, .. } = self.config;
+            let inbound = self.inbound.entry(*stream);
+            let inbound = inbound.or_insert_with(|| Inbound::new(unsolicited.into(), stream_window.into()));
+            inbound.asked(expand(*sent, inbound.expected()), repairs);
+            self.owing.insert(*stream);
+        }
+    }
+
+    fn acknowledge(&mut self, now: Instant, report: &Report) {
+        let Self { recovery, outbound, window, .. } = self;
+        let next = recovery.next();
+        let in_flight = recovery.in_flight();
+        let ranges = report.came.iter().map(|[first, last]| {
+            let last = expand(*last, next);
+            last.saturating_sub(u64::from((last as u32).wrapping_sub(*first)))..=last
+        });
+        let (mut packets, mut bytes, mut largest) = (0, 0, 0);
+        let newest = recovery.acknowledged(now, ranges, |number, packet| {
+            packets += 1;
+            bytes += u64::from(packet.len);
+            largest = largest.max(number);
+            if let Some(out) = outbound.get_mut(&packet.stream) {
+                out.there(packet.offset);
+            }
+        });
+        let Some(newest) = newest else { return };
+        let marked = u64::from(report.marked.wrapping_sub(self.their_marked)).min(packets);
+        self.their_marked = report.marked;
+        window.acknowledged(
+            now,
+            Acknowledged {
+                packets,
+                marked,
+                bytes,
+                in_flight,
+                largest,
+                largest_sent_at: newest.sent_at,
+                next,
+            },
+        );
+        self.find_lost(now);
+    }
+
+    fn find_lost(&mut self, now: Instant) {
+        let Self { recovery, outbound, window, due, counters, .. } = self;
+        recovery.find_lost(now, |number, Packet { sent_at, stream, offset, .. }| {
+            counters.lost += 1;
+            window.lost(now, sent_at);
+            if outbound.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
+                due.insert((stream, offset));
+            }
+        });
+    }
+
+    /// Does what time asks for.
+    pub fn handle_deadline(&mut self, now: Instant) {
+        if self.recovery.deadline().is_none_or(|at| at > now) {
+            return;
+        }
+        if self.recovery.is_overtaken() {
+            return self.find_lost(now);
+        }
+        let Self { recovery, outbound, probes, window, .. } = self;
+        recovery.probe(now, |Packet { stream, offset, .. }| {
+            let is_wanted = outbound.get_mut(&stream).is_some_and(|out| out.probe(offset));
+            if is_wanted {
+                probes.push_back((stream, offset));
+            }
+            is_wanted
+        });
+        if recovery.probes() == PERSISTENT {
+            window.collapse();
+        }
+    }
+
+    /// When something falls due although nothing is heard.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.recovery.deadline(), self.greet_at, self.ask_at].into_iter().flatten().min()
+    }
+
+    /// What is to be said, after all that has arrived was told of: call it until there is no more.
+    pub fn poll(&mut self, now: Instant) -> Option<Message> {
+        if self.greet_at.is_some_and(|at| at <= now) {
+            self.greeted = Some(now);
+            let knows_us = self.peer.is_some_and(|peer| peer.knows_us);
+            self.greet_at = (!knows_us).then(|| now + self.greet_pause);
+            self.greet_pause = (self.greet_pause + self.greet_pause).min(GREET[1]);
+            return Some(Message::Hello(self.hello()));
+        }
+        let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
+        if self.ask_at.is_none() && !self.asking.is_empty() {
+            self.ask_at = Some(now + self.ask_pause);
+        }
+        let rooms = self.rooms();
+        let asks = self.asks(now);
+        if !self.owes_ack && rooms.is_empty() && asks.is_empty() {
+            return None;
+        }
+        self.owes_ack = false;
+        let came =
+            self.came.iter().take(MOST_RANGES).map(|range| [*range.start() as u32, *range.end() as u32]);
+        Some(Message::Report(Report { ends, marked: self.marked, came: came.collect(), rooms, asks }))
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            from: self.me,
+            to: self.peer.map(|peer| peer.life),
+            is_heard: self.peer.is_some_and(|peer| peer.knows_us),
+            versions: [VERSION; 2],
+            repairs: self.config.repairs,
+            unsolicited: self.config.unsolicited,
+        }
+    }
+
+    fn rooms(&mut self) -> Vec<Room> {
+        let mut rooms = Vec::new();
+        while rooms.len() < MOST_ROOMS
+            && let Some(stream) = self.owing.pop_first()
+        {
+            let report = self.inbound.get_mut(&stream).and_then(Inbound::report);
+            let room = |(taken, limit)| Room { stream, taken: taken as u32, limit: limit as u32 };
+            rooms.extend(report.map(room));
+        }
+        rooms
+    }
+
+    fn asks(&mut self, now: Instant) -> Vec<Ask> {
+        if self.asking.is_empty() {
+            self.ask_at = None;
+        }
+        if self.ask_at.is_none_or(|at| at > now) {
+            return Vec::new();
+        }
+        // Each in its turn.
+        let behind = self.asked.map_or(0, |last| self.asking.range(..=last).count());
+        let streams: Vec<_> =
+            self.asking.iter().cycle().skip(behind).take(self.asking.len().min(MOST_ASKS)).copied().collect();
+        self.asked = streams.last().copied();
+        self.ask_pause = (self.ask_pause + self.ask_pause).min(ASK[1]);
+        self.ask_at = Some(now + self.ask_pause);
+        let ask = |stream: Stream| Some(Ask { stream, sent: self.outbound.get(&stream)?.sent() as u32 });
+        streams.into_iter().filter_map(ask).collect()
+    }
+
+    /// Frames that are kept and not known to be taken, of all streams.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+}

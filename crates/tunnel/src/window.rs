@@ -1,0 +1,218 @@
+//! How much a session may have in the fabric: RFC 9002 §7, and RFC 8257 where the fabric marks.
+//!
+//! Losses halve the window, marks shrink it by their share. Who acknowledges less than half a window has nothing to send,
+//! and does not grow it.
+
+use units::Instant;
+
+/// The weight of a new share of marks: 1/16 (RFC 8257 §3.3, g).
+const GAIN: u64 = 16;
+
+/// The whole, in which shares are told.
+const ONE: u64 = 1 << 16;
+
+/// The window of one session.
+#[derive(Clone, Debug)]
+pub struct Window {
+    bytes: u64,
+    /// Below it the window grows by all that is acknowledged.
+    threshold: u64,
+    least: u64,
+    most: u64,
+    /// What was sent before this was sent into a fabric that has been answered for.
+    recovering_since: Option<Instant>,
+    /// The share of marks, smoothed.
+    alpha: u64,
+    /// Of this round trip: packets acknowledged, and those of them that were marked.
+    acked: u64,
+    marked: u64,
+    /// With the acknowledgement of this packet a round trip ends.
+    round_end: u64,
+    /// Bytes acknowledged towards one more datagram.
+    towards: u64,
+    datagram: u64,
+}
+
+impl Window {
+    /// A window that begins with ten datagrams (RFC 9002 §7.2), and never has more bytes than `most`.
+    pub fn new(datagram: u32, most: u64) -> Self {
+        let datagram = u64::from(datagram);
+        let least = 2 * datagram;
+        Self {
+            bytes: (10 * datagram).min(most).max(least),
+            threshold: u64::MAX,
+            least,
+            most: most.max(least),
+            recovering_since: None,
+            alpha: ONE,
+            acked: 0,
+            marked: 0,
+            round_end: 0,
+            towards: 0,
+            datagram,
+        }
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// So many packets were acknowledged, the last of them this number, so many of them marked, with so many bytes, of
+    /// which `in_flight` were in the fabric before; `next` is the number of the packet that is sent next.
+    pub fn acknowledged(&mut self, now: Instant, ack: Acknowledged) {
+        self.acked += ack.packets;
+        self.marked += ack.marked;
+        if ack.largest >= self.round_end {
+            self.end_round(now, ack.next);
+        }
+        let is_recovering = self.recovering_since.is_some_and(|since| ack.largest_sent_at <= since);
+        if is_recovering || ack.in_flight < self.bytes / 2 {
+            return;
+        }
+        if self.bytes < self.threshold {
+            self.bytes += ack.bytes;
+        } else {
+            // §7.3.3: a datagram for each window.
+            self.towards += ack.bytes;
+            if self.towards >= self.bytes {
+                self.towards -= self.bytes;
+                self.bytes += self.datagram;
+            }
+        }
+        self.bytes = self.bytes.min(self.most);
+    }
+
+    /// RFC 8257 §3.3, steps 4 to 8.
+    fn end_round(&mut self, now: Instant, next: u64) {
+        let share = (self.marked.min(self.acked) * ONE).checked_div(self.acked).unwrap_or(0);
+        self.alpha = self.alpha - self.alpha / GAIN + share / GAIN;
+        if self.marked > 0 {
+            self.bytes = (self.bytes - self.bytes * self.alpha / (2 * ONE)).max(self.least);
+            self.threshold = self.bytes;
+            self.recovering_since = Some(now);
+        }
+        (self.acked, self.marked, self.round_end) = (0, 0, next);
+    }
+
+    /// A packet that was sent then was lost.
+    pub fn lost(&mut self, now: Instant, sent_at: Instant) {
+        if self.recovering_since.is_some_and(|since| sent_at <= since) {
+            return;
+        }
+        self.recovering_since = Some(now);
+        self.bytes = (self.bytes / 2).max(self.least);
+        self.threshold = self.bytes;
+    }
+
+    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6).
+    pub fn collapse(&mut self) {
+        self.bytes = self.least;
+        self.recovering_since = None;
+    }
+}
+
+/// What an acknowledgement said that is new.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledged {
+    /// Packets.
+    pub packets: u64,
+    /// Of those, marked on their way.
+    pub marked: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes that were in the fabric before.
+    pub in_flight: u64,
+    /// The highest number, and when it was sent.
+    pub largest: u64,
+    /// When that was sent.
+    pub largest_sent_at: Instant,
+    /// The number that is sent next.
+    pub next: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Span;
+
+    use super::*;
+
+    const MTU: u32 = 1000;
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Span::from_micros(us)
+    }
+
+    /// A round trip in which a whole window is acknowledged at once, so many packets of it marked.
+    fn round(window: &mut Window, number: &mut u64, marked: u64) {
+        let packets = window.bytes() / u64::from(MTU);
+        *number += packets;
+        let bytes = window.bytes();
+        window.acknowledged(
+            at(*number),
+            Acknowledged {
+                packets,
+                marked,
+                bytes,
+                in_flight: bytes,
+                largest: *number - 1,
+                largest_sent_at: at(*number - 1),
+                next: *number,
+            },
+        );
+    }
+
+    #[test]
+    fn it_doubles_until_a_loss_halves_it_and_then_grows_by_a_datagram() {
+        let (mut window, mut number) = (Window::new(MTU, 1 << 30), 0);
+        assert_eq!(window.bytes(), 10_000);
+        round(&mut window, &mut number, 0);
+        round(&mut window, &mut number, 0);
+        assert_eq!(window.bytes(), 40_000);
+        // Two packets of one window count as one loss.
+        window.lost(at(number), at(number));
+        window.lost(at(number), at(number - 1));
+        assert_eq!(window.bytes(), 20_000);
+        number += 1;
+        round(&mut window, &mut number, 0);
+        assert_eq!(window.bytes(), 21_000);
+    }
+
+    #[test]
+    fn marks_shrink_it_by_their_share() {
+        let (mut window, mut number) = (Window::new(MTU, 40_000), 0);
+        for _ in 0..200 {
+            round(&mut window, &mut number, 0);
+        }
+        assert_eq!(window.bytes(), 40_000, "the most it may have");
+        let before = window.bytes();
+        round(&mut window, &mut number, 1);
+        let small = before - window.bytes();
+        assert!((1..before / 100).contains(&small), "one mark in forty takes little: {small}");
+        for _ in 0..200 {
+            let all = window.bytes() / u64::from(MTU);
+            round(&mut window, &mut number, all);
+        }
+        assert_eq!(
+            window.bytes(),
+            2 * u64::from(MTU),
+            "where everything is marked, it is as small as can be"
+        );
+    }
+
+    #[test]
+    fn who_has_nothing_to_send_gets_no_larger_window() {
+        let mut window = Window::new(MTU, 1 << 30);
+        let few = Acknowledged {
+            packets: 1,
+            marked: 0,
+            bytes: 1000,
+            in_flight: 1000,
+            largest: 0,
+            largest_sent_at: at(0),
+            next: 1,
+        };
+        window.acknowledged(at(9), few);
+        assert_eq!(window.bytes(), 10_000);
+    }
+}

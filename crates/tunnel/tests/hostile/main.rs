@@ -1,0 +1,121 @@
+//! Two ends and a fabric between them that does its worst: what was sent is delivered once and in order, and nothing stands still
+//! once the fabric is well again.
+
+mod world;
+
+use proptest::prelude::*;
+use units::Span;
+use world::{Fabric, World};
+
+fn fabrics() -> impl Strategy<Value = Fabric> {
+    let rates = (0_u32..300, 0_u32..200, 0_u32..300, 0_u32..200);
+    (rates, 1_u64..400, 0_u64..2000, 0_usize..40).prop_map(
+        |((lost, repeated, late, marked), delay, jitter, queue)| Fabric {
+            lost,
+            repeated,
+            late,
+            marked,
+            delay: Span::from_micros(delay),
+            jitter: Span::from_micros(jitter),
+            room: 4 + queue,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn every_frame_comes_once_and_in_order(
+        seed: u64,
+        fabric in fabrics(),
+        streams in 1_u32..6,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+    ) {
+        let mut world = World::new(seed, fabric, streams, true);
+        world.slow(slow.map(Span::from_micros));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        world.run()?;
+        world.check(false)?;
+    }
+
+    #[test]
+    fn a_cut_fabric_heals(seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000) {
+        let mut world = World::new(seed, fabric, 3, true);
+        world.offer(0, frames);
+        world.offer(1, frames);
+        world.cut_at(Span::from_millis(2), Span::from_millis(cut_ms));
+        world.run()?;
+        world.check(false)?;
+    }
+
+    #[test]
+    fn an_end_that_begins_anew_loses_nothing(
+        seed: u64,
+        fabric in fabrics(),
+        frames in 20_u32..300,
+        restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 1..4),
+    ) {
+        let mut world = World::new(seed, fabric, 3, true);
+        world.offer(0, frames);
+        world.offer(1, frames);
+        restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
+        world.run()?;
+        world.check(true)?;
+    }
+
+    #[test]
+    fn without_repairs_a_fabric_that_drops_nothing_needs_none(
+        seed: u64,
+        delay in 1_u64..400,
+        streams in 1_u32..6,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+    ) {
+        let delay = Span::from_micros(delay);
+        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, delay, jitter: Span::ZERO, room: usize::MAX };
+        let mut world = World::new(seed, fabric, streams, false);
+        world.slow(slow.map(Span::from_micros));
+        world.offer(0, frames);
+        world.run()?;
+        world.check(false)?;
+    }
+
+    /// What is lost stays lost, but nobody waits for it, and no credit leaks away with it.
+    #[test]
+    fn without_repairs_losses_stop_nobody(seed: u64, fabric in fabrics(), frames in 1_u32..400) {
+        let mut world = World::new(seed, fabric, 3, false);
+        world.offer(0, frames);
+        world.run()?;
+        world.check_order()?;
+    }
+}
+
+#[test]
+fn a_receiver_that_takes_nothing_stops_its_own_stream_only() {
+    let fabric = Fabric {
+        lost: 0,
+        repeated: 0,
+        late: 0,
+        marked: 0,
+        delay: Span::from_micros(50),
+        jitter: Span::ZERO,
+        room: usize::MAX,
+    };
+    let mut world = World::new(1, fabric, 4, true);
+    world.stall(2);
+    world.offer(0, 4000);
+    world.run_for(Span::from_secs(2));
+    for label in 0..4 {
+        let taken = world.taken(1, label);
+        if label == 2 {
+            assert_eq!(taken, 0);
+        } else {
+            assert_eq!(taken, 1000, "stream {label} waits for another");
+        }
+    }
+    // It holds no more than it was granted.
+    assert!(world.waiting(1, 2) <= world::WINDOW);
+}

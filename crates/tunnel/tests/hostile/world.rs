@@ -1,0 +1,391 @@
+//! Two ends, the hosts behind them, and the fabric between.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+
+use proptest::test_runner::TestCaseError;
+use tunnel::message::Message;
+use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
+use units::{Class, Instant, Rng, Span};
+
+/// Bytes of each stream that may wait at its receiver.
+pub const WINDOW: u32 = 20_000;
+
+/// How long the fabric is bad.
+const BAD: Span = Span::from_secs(3);
+
+/// By then, all of it at the latest is over. Probes come once a second, and there are a few of them in a row.
+const OVER: Span = Span::from_secs(60);
+
+const LEN: [u32; 4] = [60, 300, 1000, 1446];
+
+/// What the fabric does, in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub struct Fabric {
+    pub lost: u32,
+    pub repeated: u32,
+    pub late: u32,
+    pub marked: u32,
+    pub delay: Span,
+    pub jitter: Span,
+    /// How many packets are underway one way at most.
+    pub room: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Packet {
+    Frame { data: Data, len: u32, number: u32, marked: bool },
+    Word(Message),
+}
+
+/// A frame that goes out: its stream and its number in it.
+type Frame = (u32, u32);
+
+/// A frame that has come: its number in its stream and its length.
+type Came = (u32, u32);
+
+/// What a stream's sender still has: numbers and lengths.
+#[derive(Default)]
+struct Ring {
+    frames: VecDeque<(u32, u32)>,
+    /// The first that was not sent.
+    next: usize,
+}
+
+struct Host {
+    session: Session<Frame, Came>,
+    lives: u32,
+    /// By stream.
+    rings: BTreeMap<u32, Ring>,
+    /// What waits for each receiver: from whom, and where in the stream it begins.
+    queues: BTreeMap<u32, VecDeque<(Life, u64, Came)>>,
+    /// What each receiver has taken.
+    taken: BTreeMap<u32, Vec<u32>>,
+    ready_at: BTreeMap<u32, Instant>,
+    stalled: Option<u32>,
+}
+
+pub struct World {
+    now: Instant,
+    fabric: Fabric,
+    rng: Rng,
+    hosts: [Host; 2],
+    streams: u32,
+    repairs: bool,
+    slow: Option<Span>,
+    /// When each packet arrives, in order of that and of sending.
+    underway: BTreeMap<(Instant, u64), (usize, Packet)>,
+    count: u64,
+    cut: Option<(Instant, Instant)>,
+    restarts: Vec<(Instant, usize)>,
+    offered: [u32; 2],
+}
+
+fn config(repairs: bool) -> Config {
+    Config {
+        unsolicited: 3000,
+        stream_window: WINDOW,
+        most_in_flight: 200_000,
+        most_frames: 300,
+        datagram: 1500,
+        repairs,
+    }
+}
+
+fn stream(label: u32) -> Stream {
+    Stream { label, class: Class::from_low_bits(0) }
+}
+
+fn life(host: usize, number: u32) -> Life {
+    Life(NonZeroU32::new((host as u32 + 1) << 16 | number).unwrap())
+}
+
+impl Host {
+    fn new(host: usize, now: Instant, repairs: bool) -> Self {
+        Self {
+            session: Session::new(now, config(repairs), life(host, 1)),
+            lives: 1,
+            rings: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            taken: BTreeMap::new(),
+            ready_at: BTreeMap::new(),
+            stalled: None,
+        }
+    }
+}
+
+/// The far receiver has a frame: its sender has its place back.
+fn complete(rings: &mut BTreeMap<u32, Ring>, (label, number): Frame) {
+    let ring = rings.get_mut(&label).unwrap();
+    assert_eq!(ring.frames.pop_front().unwrap().0, number, "completed in order");
+    ring.next -= 1;
+}
+
+impl World {
+    pub fn new(seed: u64, fabric: Fabric, streams: u32, repairs: bool) -> Self {
+        let now = Instant::ZERO + Span::from_micros(1);
+        Self {
+            now,
+            fabric,
+            rng: Rng::new(seed),
+            hosts: [Host::new(0, now, repairs), Host::new(1, now, repairs)],
+            streams,
+            repairs,
+            slow: None,
+            underway: BTreeMap::new(),
+            count: 0,
+            cut: None,
+            restarts: Vec::new(),
+            offered: [0; 2],
+        }
+    }
+
+    pub fn slow(&mut self, slow: Option<Span>) {
+        self.slow = slow;
+    }
+
+    pub fn stall(&mut self, label: u32) {
+        self.hosts.iter_mut().for_each(|host| host.stalled = Some(label));
+    }
+
+    /// So many frames are there to be sent by one end, its streams in turn.
+    pub fn offer(&mut self, from: usize, frames: u32) {
+        self.offered[from] = frames;
+        for number in 0..frames {
+            let len = LEN[self.rng.below(4) as usize];
+            let ring = self.hosts[from].rings.entry(number % self.streams).or_default();
+            ring.frames.push_back((number / self.streams, len));
+        }
+    }
+
+    pub fn cut_at(&mut self, at: Span, long: Span) {
+        self.cut = Some((self.now + at, self.now + at + long));
+    }
+
+    pub fn restart_at(&mut self, end: usize, at: Span) {
+        self.restarts.push((self.now + at, end));
+        self.restarts.sort();
+    }
+
+    fn is_bad(&self) -> bool {
+        self.now < Instant::ZERO + BAD
+    }
+
+    fn chance(&mut self, thousandths: u32) -> bool {
+        self.is_bad() && self.rng.below(1000) < thousandths.into()
+    }
+
+    fn carry(&mut self, to: usize, mut packet: Packet) {
+        let is_cut = self.cut.is_some_and(|(from, until)| (from..until).contains(&self.now));
+        let is_full =
+            self.is_bad() && self.underway.values().filter(|(its, _)| *its == to).count() >= self.fabric.room;
+        let copies = 1 + u32::from(self.chance(self.fabric.repeated));
+        for _ in 0..copies {
+            if is_cut || is_full || self.chance(self.fabric.lost) {
+                continue;
+            }
+            if let Packet::Frame { marked, .. } = &mut packet {
+                *marked = false;
+            }
+            if self.chance(self.fabric.marked)
+                && let Packet::Frame { marked, .. } = &mut packet
+            {
+                *marked = true;
+            }
+            let late = if self.chance(self.fabric.late) {
+                Span::from_nanos(self.rng.below(self.fabric.jitter.as_nanos() + 1))
+            } else {
+                Span::ZERO
+            };
+            self.count += 1;
+            self.underway.insert((self.now + self.fabric.delay + late, self.count), (to, packet.clone()));
+        }
+    }
+
+    /// Whoever can do something does it.
+    fn act(&mut self, end: usize) {
+        let now = self.now;
+        self.take(end);
+        loop {
+            let session = &mut self.hosts[end].session;
+            session.handle_deadline(now);
+            let Some(((label, number), data)) = session.resend(now) else { break };
+            let ring = &self.hosts[end].rings[&label].frames;
+            let len = ring.iter().find(|(its, _)| *its == number).unwrap().1;
+            self.carry(1 - end, Packet::Frame { data, len, number, marked: false });
+        }
+        for label in 0..self.streams {
+            while let Some(packet) = self.send_one(end, label) {
+                self.carry(1 - end, packet);
+            }
+        }
+        while let Some(message) = self.hosts[end].session.poll(now) {
+            self.carry(1 - end, Packet::Word(message));
+        }
+    }
+
+    fn send_one(&mut self, end: usize, label: u32) -> Option<Packet> {
+        let Host { session, rings, .. } = &mut self.hosts[end];
+        let ring = rings.get_mut(&label)?;
+        let (number, len) = *ring.frames.get(ring.next)?;
+        if session.admit(stream(label), len) != Admission::Go {
+            return None;
+        }
+        let data = session.send(self.now, stream(label), len, (label, number));
+        if self.repairs {
+            ring.next += 1;
+        } else {
+            ring.frames.pop_front();
+        }
+        Some(Packet::Frame { data, len, number, marked: false })
+    }
+
+    /// Receivers take what waits for them.
+    fn take(&mut self, end: usize) {
+        let Host { session, queues, taken, ready_at, stalled, .. } = &mut self.hosts[end];
+        for (label, queue) in queues.iter_mut().filter(|(label, _)| Some(**label) != *stalled) {
+            let ready = ready_at.entry(*label).or_default();
+            while *ready <= self.now
+                && let Some((from, offset, (number, _))) = queue.pop_front()
+            {
+                taken.entry(*label).or_default().push(number);
+                session.took(stream(*label), from, offset);
+                if let Some(slow) = self.slow {
+                    *ready = self.now + slow;
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, end: usize, packet: Packet) {
+        let now = self.now;
+        let Host { session, queues, rings, .. } = &mut self.hosts[end];
+        match packet {
+            Packet::Frame { data, len, number, marked } => {
+                session.handle_data(now, &data, (len, marked), (number, len), |arrival| {
+                    if let Arrival::Deliver { stream, from, offset, frame } = arrival {
+                        queues.entry(stream.label).or_default().push_back((from, offset, frame));
+                    }
+                });
+            }
+            Packet::Word(Message::Hello(hello)) => session.handle_hello(now, &hello, |_| ()),
+            Packet::Word(Message::Report(report)) => {
+                session.handle_report(now, &report, |frame| complete(rings, frame));
+            }
+            Packet::Word(Message::Data(_)) => unreachable!("it comes with a frame"),
+        }
+    }
+
+    /// An end forgets everything but what its senders still have, and what its receivers have taken.
+    fn restart(&mut self, end: usize) {
+        let (now, repairs) = (self.now, self.repairs);
+        let host = &mut self.hosts[end];
+        host.lives += 1;
+        host.session = Session::new(now, config(repairs), life(end, host.lives));
+        host.rings.values_mut().for_each(|ring| ring.next = 0);
+        host.queues.clear();
+    }
+
+    fn step(&mut self, until: Instant) -> bool {
+        (0..2).for_each(|end| self.act(end));
+        let ready = self.hosts.iter().flat_map(|host| {
+            let waiting = host
+                .queues
+                .iter()
+                .filter(|(label, queue)| Some(**label) != host.stalled && !queue.is_empty());
+            waiting.map(|(label, _)| host.ready_at.get(label).copied().unwrap_or_default())
+        });
+        let due = self.hosts.iter().filter_map(|host| host.session.deadline()).chain(ready);
+        let due = due.chain(self.restarts.first().map(|(at, _)| *at));
+        let next = due.chain(self.underway.keys().next().map(|(at, _)| *at)).min();
+        let Some(next) = next.filter(|next| *next <= until) else { return false };
+        // Whatever is late is due now, and time goes on.
+        self.now = next.max(self.now + Span::from_nanos(1));
+        while let Some((at, end)) = self.restarts.first().copied()
+            && at <= self.now
+        {
+            self.restarts.remove(0);
+            self.restart(end);
+        }
+        while let Some(entry) = self.underway.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let (end, packet) = entry.remove();
+            self.arrive(end, packet);
+        }
+        true
+    }
+
+    pub fn run_for(&mut self, long: Span) {
+        let until = self.now + long;
+        while self.step(until) {}
+    }
+
+    fn is_done(&self) -> bool {
+        self.restarts.is_empty()
+            && self.hosts.iter().all(|host| {
+                host.rings.values().all(|ring| ring.frames.is_empty())
+                    && host.queues.values().all(VecDeque::is_empty)
+            })
+    }
+
+    /// Until all is delivered and its senders know.
+    pub fn run(&mut self) -> Result<(), TestCaseError> {
+        let until = Instant::ZERO + OVER;
+        let mut steps = 0_u64;
+        while !self.is_done() || !self.underway.is_empty() {
+            steps += 1;
+            if !self.step(until) && !self.is_done() || steps > 2_000_000 {
+                let left = |host: &Host| host.rings.values().map(|ring| ring.frames.len()).sum::<usize>();
+                return Err(TestCaseError::fail(format!(
+                    "it stands still at {:?} after {steps} steps: {:?} frames are not known to be taken, {:?}",
+                    self.now,
+                    self.hosts.each_ref().map(left),
+                    self.hosts.each_ref().map(|host| host.session.counters()),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn taken(&self, end: usize, label: u32) -> usize {
+        self.hosts[end].taken.get(&label).map_or(0, Vec::len)
+    }
+
+    /// Bytes that wait for a receiver.
+    pub fn waiting(&self, end: usize, label: u32) -> u32 {
+        self.hosts[end].queues.get(&label).map_or(0, |queue| queue.iter().map(|(_, _, (_, len))| len).sum())
+    }
+
+    /// Every frame was taken, in order, and once; or, where an end began anew, again from some frame on.
+    pub fn check(&self, again: bool) -> Result<(), TestCaseError> {
+        for end in 0..2 {
+            for label in 0..self.streams {
+                let sent = (self.offered[1 - end] + self.streams - 1 - label) / self.streams;
+                let taken = self.hosts[end].taken.get(&label).map_or(&[][..], Vec::as_slice);
+                let mut next = 0;
+                for number in taken {
+                    let fits = if again { *number <= next } else { *number == next };
+                    if !fits {
+                        return Err(TestCaseError::fail(format!("after {next} came {number}: {taken:?}")));
+                    }
+                    next = next.max(number + 1);
+                }
+                if next != sent {
+                    return Err(TestCaseError::fail(format!("{next} of {sent} frames came on {label}")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was taken was taken in order, and once.
+    pub fn check_order(&self) -> Result<(), TestCaseError> {
+        for taken in self.hosts.iter().flat_map(|host| host.taken.values()) {
+            if !taken.is_sorted_by(|a, b| a < b) {
+                return Err(TestCaseError::fail(format!("out of order: {taken:?}")));
+            }
+        }
+        Ok(())
+    }
+}
