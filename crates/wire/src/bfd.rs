@@ -86,7 +86,7 @@ pub struct Header {
     version_and_diagnostic: u8,
     /// "Sta", 2 bits; "P", "F", "C", "A", "D", "M".
     state_and_flags: u8,
-    /// "Detect Mult": so many packets in a row may be missing but one, before the session is down; never 0.
+    /// "Detect Mult": once so many packets in a row are missing, the session is down; never 0.
     pub detect_multiplier: u8,
     /// "Length": of the packet, in bytes.
     len: u8,
