@@ -209,13 +209,19 @@ impl<'a, F: Copy> Departures<'a, F> {
             self.run = Run { stamp, cells: Queue::of(node), frames: 1, bytes: bytes.into() };
             return Some(frame);
         }
+        self.charge(bytes);
+        self.leave(node, |switch, now, to| switch.finish(now, to, node, End::Delivered))
+            .map(|released| released.frame)
+    }
+
+    /// The receiver took the head's bytes, or has them underway.
+    fn charge(&mut self, bytes: u32) {
+        let Port { config, egress, .. } = attached(&mut self.switch.ports, self.to);
         // A flow that was set aside is served out of turn.
         if let (Source::Class(class), Scheduling::Weighted(_)) = (self.source, config.scheduling) {
             egress.deficits[class] -= i64::from(bytes);
         }
         egress.progressed(self.now, bytes.into());
-        self.leave(node, |switch, now, to| switch.finish(now, to, node, End::Delivered))
-            .map(|released| released.frame)
     }
 
     /// Books the run, and pulls as many into its place.
@@ -338,6 +344,19 @@ impl<F: Copy> Head<'_, '_, F> {
             let parked = &mut attached(&mut switch.ports, to).egress.parked;
             let parked = parked.entry(flow).or_insert_with(|| Parked::new(now, ingress));
             parked.push(&mut switch.cells, node);
+        });
+    }
+
+    /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's share, until it is known to have
+    /// [arrived](Switch::arrived). Those of one flow arrive in the order in which they leave.
+    pub fn depart(self, flow: Flow) {
+        let bytes = self.bytes();
+        let Self { visit, seen: Seen { node, .. } } = self;
+        visit.settle();
+        visit.charge(bytes);
+        visit.leave(node, |switch, _, to| {
+            let away = &mut attached(&mut switch.ports, to).egress.away;
+            switch.cells.push(away.entry(flow).or_insert(Queue::EMPTY), node);
         });
     }
 }

@@ -150,6 +150,8 @@ pub(crate) struct Egress {
     pub shaper: Option<Box<Shaper>>,
     pub classes: ClassMap<EgressClass>,
     pub deficits: ClassMap<i64>,
+    /// Frames that have left for a receiver far away, and are not known to have arrived. None is empty.
+    pub away: BTreeMap<Flow, Queue>,
 }
 
 /// What waits for a receiver in one class.
@@ -203,6 +205,7 @@ impl Egress {
             deficits: ClassMap::default(),
             turn: 0,
             parked: BTreeMap::new(),
+            away: BTreeMap::new(),
             progress: now,
             stalled: false,
             closed: false,

@@ -11,7 +11,7 @@ use crate::parked::Parked;
 use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
-use crate::{Account, Load, MacEntry, PortConfig, PortId, PortSet, Refusal, Settings};
+use crate::{Account, Flow, Load, MacEntry, PortConfig, PortId, PortSet, Refusal, Settings};
 
 /// A switch over frames that it knows by a handle `F`.
 #[derive(Debug)]
@@ -271,6 +271,19 @@ impl<F: Copy> Switch<F> {
         self.table.entries()
     }
 
+    /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
+    /// comes back if no other egress still wants the frame.
+    pub fn arrived(&mut self, now: Instant, port: PortId, flow: Flow) -> Option<Released<F>> {
+        let Self { ports, cells, .. } = self;
+        let away = &mut attached(ports, port).egress.away;
+        let queue = away.get_mut(&flow)?;
+        let node = cells.pop(queue)?;
+        if queue.is_empty() {
+            away.remove(&flow);
+        }
+        self.finish(now, port, node, End::Delivered)
+    }
+
     /// The ports whose receivers may have something to take; the others have nothing, and need no visit.
     #[inline]
     pub fn pending(&self) -> PortSet {
@@ -324,7 +337,9 @@ impl<F: Copy> Switch<F> {
             let parked = port.egress.parked.values().flat_map(Parked::queues);
             let waiting =
                 Class::all().flat_map(|class| self.waiting(port, index, class)).map(|voq| &voq.queue);
-            for node in switched.chain(parked).chain(waiting).flat_map(|queue| self.cells.iter(queue)) {
+            let away = port.egress.away.values();
+            let queues = switched.chain(parked).chain(away).chain(waiting);
+            for node in queues.flat_map(|queue| self.cells.iter(queue)) {
                 meant[index][self.cells.label(node).stamp.class()] += 1;
             }
         }
@@ -417,6 +432,7 @@ impl<F: Copy> Switch<F> {
         self.refuse_waiting(now, egress, Refusal::DETACHED, released);
         let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
         queues.extend(self.port(egress).egress.parked.values().flat_map(Parked::queues));
+        queues.extend(self.port(egress).egress.away.values());
         for mut queue in queues {
             self.refuse_queue(now, egress, &mut queue, Refusal::DETACHED, released);
         }
@@ -454,9 +470,12 @@ impl<F: Copy> Switch<F> {
             self.pull(now, egress, class);
         }
         let Self { ports, cells, .. } = self;
-        let parked = &mut attached(ports, egress).egress.parked;
-        let gone: Vec<_> = parked.values_mut().map(|flow| flow.remove(ingress, cells)).collect();
+        let Egress { parked, away, .. } = &mut attached(ports, egress).egress;
+        let mut gone: Vec<_> = parked.values_mut().map(|flow| flow.remove(ingress, cells)).collect();
         parked.retain(|_, flow| !flow.is_empty());
+        let is_its = |label: Label| label.stamp.ingress() == ingress.0;
+        gone.extend(away.values_mut().map(|queue| cells.extract(queue, is_its)));
+        away.retain(|_, queue| !queue.is_empty());
         for mut queue in gone {
             self.refuse_queue(now, egress, &mut queue, Refusal::DETACHED, released);
         }

@@ -62,6 +62,50 @@ fn another_class_and_another_destination_pass_a_blocked_one() {
     assert_eq!(take(&mut switch, ids[1]), Some(0));
 }
 
+/// Lets all that is for a receiver far away leave.
+fn depart_all(switch: &mut Switch<Frame>, id: PortId) {
+    let mut visit = switch.departures(NOW, id);
+    while let Some(head) = visit.head() {
+        head.depart(Flow(7));
+    }
+}
+
+#[test]
+fn what_is_underway_uses_its_senders_share_until_it_has_arrived() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(3, 1); 2]);
+    assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    depart_all(&mut switch, ids[1]);
+    assert_eq!(switch.room(NOW, ids[0]), 0);
+    assert!(switch.holds(ids[1]) && switch.pending().is_empty(), "held, and nobody need look at it");
+    assert_eq!(switch.arrived(NOW, ids[1], Flow(8)), None, "another flow");
+    assert_eq!(switch.arrived(NOW, ids[1], Flow(7)).unwrap().frame.number, 0);
+    assert_eq!(switch.room(NOW, ids[0]), 1);
+    switch.audit().unwrap();
+}
+
+#[test]
+fn what_is_underway_ends_with_its_sender_and_with_its_receiver() {
+    for gone in 0..3 {
+        let (mut switch, ids) = switch(Settings::default(), &[small(8, 8); 3]);
+        for number in 0..4 {
+            offer(&mut switch, &ids, number, (number % 2) as usize, Some(2), 0);
+        }
+        depart_all(&mut switch, ids[2]);
+        let mut released = Vec::new();
+        switch.detach(NOW, ids[gone], |frame| released.push(frame.frame.number));
+        released.sort_unstable();
+        let all = [&[0, 2][..], &[1, 3], &[0, 1, 2, 3]][gone];
+        assert_eq!(released, all);
+        assert_eq!(switch.total().refused[Reason::Detached as usize], all.len() as u64);
+        switch.audit().unwrap();
+        if gone < 2 {
+            let rest = [switch.arrived(NOW, ids[2], Flow(7)), switch.arrived(NOW, ids[2], Flow(7))];
+            assert_eq!(rest.map(|frame| frame.unwrap().frame.number), [1 - gone as u64, 3 - gone as u64]);
+        }
+        assert_eq!(switch.total().held, 0);
+    }
+}
+
 #[test]
 fn an_incast_is_served_in_equal_shares() {
     let (mut switch, ids) = switch(Settings::default(), &[small(64, 4); 9]);

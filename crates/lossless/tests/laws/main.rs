@@ -186,7 +186,7 @@ fn port() -> impl Strategy<Value = PortConfig> {
 
 fn world() -> impl Strategy<Value = World> {
     let ports = prop::collection::vec(port(), 2..7);
-    let steps = prop::collection::vec((0u8..8, 0usize..7, 0usize..8, 0u8..8, 60u32..1515), 1..600);
+    let steps = prop::collection::vec((0u8..10, 0usize..7, 0usize..8, 0u8..8, 60u32..1515), 1..600);
     (ports, steps).prop_map(|(ports, steps)| World { ports, steps })
 }
 
@@ -220,6 +220,11 @@ proptest! {
                     let flow = Flow(head.frame().flow);
                     head.park(flow);
                 },
+                7 => {
+                    let mut visit = switch.departures(now, ids[from]);
+                    while depart(&mut visit, from, &mut referee) {}
+                }
+                8 => arrive(&mut switch, ids[from], now, &mut referee),
                 _ => unpark(&mut switch, ids[from], from, now, &mut referee),
             }
             switch.audit().unwrap();
@@ -246,6 +251,28 @@ fn deliver(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee
     true
 }
 
+/// Lets the next frame leave for a receiver far away; false if there is none, or it is to wait behind others.
+fn depart(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee) -> bool {
+    let Some(head) = visit.head() else { return false };
+    let (frame, class) = (head.frame(), head.class());
+    if head.is_parked(Flow(frame.flow)) {
+        return false;
+    }
+    referee.delivered(frame, port, class);
+    head.depart(Flow(frame.flow));
+    true
+}
+
+/// The first frame of each flow that is underway has arrived.
+fn arrive(switch: &mut Switch<Frame>, id: PortId, now: Instant, referee: &mut Referee) {
+    for flow in 0..2 {
+        if let Some(released) = switch.arrived(now, id, Flow(flow)) {
+            assert_eq!(released.frame.flow, flow);
+            referee.released(released.frame);
+        }
+    }
+}
+
 /// Lets a receiver take what was set aside.
 fn unpark(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, referee: &mut Referee) {
     let flows: Vec<_> = switch.parked_flows(id).collect();
@@ -264,6 +291,7 @@ fn drain(switch: &mut Switch<Frame>, ids: &[PortId], now: &mut Instant, referee:
         *now += Span::from_micros(10);
         for (port, id) in ids.iter().enumerate() {
             unpark(switch, *id, port, *now, referee);
+            arrive(switch, *id, *now, referee);
             let mut visit = switch.departures(*now, *id);
             while deliver(&mut visit, port, referee) {}
         }
@@ -368,6 +396,10 @@ fn decide(visit: &mut Departures<'_, Frame>, fate: u8) -> Option<(Frame, Option<
             None
         }
         2 => head.refuse(Refusal::UNFIT),
+        3 => {
+            head.depart(Flow(0));
+            None
+        }
         _ => head.delivered(),
     };
     Some((frame, released))
@@ -402,6 +434,7 @@ proptest! {
                 }
                 Visit::Departures(port, fates) => {
                     let to = ids[port % ids.len()];
+                    prop_assert_eq!(long.arrived(now, to, Flow(0)), short.arrived(now, to, Flow(0)));
                     let mut visit = long.departures(now, to);
                     for fate in fates {
                         prop_assert_eq!(decide(&mut visit, fate), decide(&mut short.departures(now, to), fate));
