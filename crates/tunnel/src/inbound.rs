@@ -2,6 +2,8 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
+use crate::Config;
+
 /// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
 #[derive(Clone, Debug)]
 pub struct Inbound<R> {
@@ -12,7 +14,7 @@ pub struct Inbound<R> {
     /// As far as the far end may send.
     limit: u64,
     /// What came before its turn: length and handle by offset.
-    early: BTreeMap<u64, (u32, R)>,
+    early: BTreeMap<u64, (u16, R)>,
     /// What was handed on and not all taken before it: where each ends, and whether it was.
     handed: VecDeque<(u64, bool)>,
     /// What the far end was told last: `taken` and `limit`.
@@ -54,6 +56,11 @@ impl<R> Inbound<R> {
         }
     }
 
+    /// The same, of a session that is so.
+    pub fn of(config: &Config) -> Self {
+        Self::new(config.unsolicited.into(), config.stream_window.into())
+    }
+
     /// Where the next frame begins.
     pub fn expected(&self) -> u64 {
         self.expected
@@ -65,7 +72,7 @@ impl<R> Inbound<R> {
     }
 
     /// A frame has come. If the far end `repairs`, what is missing will come; if not, it never will.
-    pub fn arrived(&mut self, offset: u64, len: u32, frame: R, repairs: bool) -> Place<R> {
+    pub fn arrived(&mut self, offset: u64, len: u16, frame: R, repairs: bool) -> Place<R> {
         let end = offset + u64::from(len);
         if end > self.limit {
             return Place::Beyond(frame);
@@ -113,7 +120,7 @@ impl<R> Inbound<R> {
         }
     }
 
-    fn hand(&mut self, len: u32) {
+    fn hand(&mut self, len: u16) {
         self.expected += u64::from(len);
         self.handed.push_back((self.expected, false));
     }

@@ -92,6 +92,8 @@ pub struct Data {
     pub stream: Stream,
     /// Where in it the frame begins, in bytes.
     pub offset: u32,
+    /// How many bytes it has. If none follow, its sender has taken it back, and only its place is told of.
+    pub len: u16,
 }
 
 /// What has come, what is taken, how far streams may go; and questions after that.
@@ -170,7 +172,10 @@ struct DataRecord {
     ends: EndsRecord,
     number: U32,
     offset: U32,
-    stream: StreamRecord,
+    label: U32,
+    class: u8,
+    unused: u8,
+    len: U16,
 }
 
 /// Begins a report; its ranges follow.
@@ -273,8 +278,9 @@ impl Data {
         Some(Self {
             ends: record.ends.read()?,
             number: record.number.get(),
-            stream: record.stream.read()?,
+            stream: Stream { label: record.label.get(), class: Class::new(record.class)? },
             offset: record.offset.get(),
+            len: record.len.get(),
         })
     }
 
@@ -284,7 +290,10 @@ impl Data {
             ends: EndsRecord::of(self.ends),
             number: U32::new(self.number),
             offset: U32::new(self.offset),
-            stream: StreamRecord::of(self.stream),
+            label: U32::new(self.stream.label),
+            class: self.stream.class.pcp(),
+            unused: 0,
+            len: U16::new(self.len),
         };
         add(draft, DATA, record.as_bytes())
     }
@@ -418,8 +427,9 @@ mod tests {
             .prop_map(|(from, to, versions, [is_heard, repairs], unsolicited)| {
                 Message::Hello(Hello { from, to, is_heard, versions, repairs, unsolicited })
             });
-        let data = (ends(), any::<u32>(), streams(), any::<u32>())
-            .prop_map(|(ends, number, stream, offset)| Message::Data(Data { ends, number, stream, offset }));
+        let data = (ends(), any::<u32>(), streams(), any::<u32>(), any::<u16>()).prop_map(
+            |(ends, number, stream, offset, len)| Message::Data(Data { ends, number, stream, offset, len }),
+        );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
         let rooms = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, taken, limit)| Room {
             stream,

@@ -18,8 +18,9 @@ pub struct Outbound<F> {
 #[derive(Clone, Copy, Debug)]
 struct Flight<F> {
     offset: u64,
-    len: u32,
-    frame: F,
+    len: u16,
+    /// None if its sender has taken it back.
+    frame: Option<F>,
     state: State,
 }
 
@@ -46,7 +47,7 @@ impl<F: Copy> Outbound<F> {
     }
 
     /// Whether there is credit for so many bytes. If not, that is remembered.
-    pub fn has_credit(&mut self, len: u32) -> bool {
+    pub fn has_credit(&mut self, len: u16) -> bool {
         let has = self.sent + u64::from(len) <= self.limit;
         self.blocked |= !has;
         has
@@ -63,14 +64,14 @@ impl<F: Copy> Outbound<F> {
     }
 
     /// A frame is sent in packet `number`, and kept until it is taken. Where it begins.
-    pub fn send(&mut self, number: u64, len: u32, frame: F) -> u64 {
+    pub fn send(&mut self, number: u64, len: u16, frame: F) -> u64 {
         let offset = self.skip(len);
-        self.frames.push_back(Flight { offset, len, frame, state: State::Flying(number) });
+        self.frames.push_back(Flight { offset, len, frame: Some(frame), state: State::Flying(number) });
         offset
     }
 
     /// A frame is sent and not kept. Where it begins.
-    pub fn skip(&mut self, len: u32) -> u64 {
+    pub fn skip(&mut self, len: u16) -> u64 {
         let offset = self.sent;
         self.sent += u64::from(len);
         offset
@@ -96,8 +97,8 @@ impl<F: Copy> Outbound<F> {
         flight.map(|flight| flight.state = State::Due).is_some()
     }
 
-    /// The frame that begins there, and its length, if it is to be sent again.
-    pub fn due(&mut self, offset: u64) -> Option<(F, u32)> {
+    /// The frame that begins there, if there is one still, and its length, if it is to be sent again.
+    pub fn due(&mut self, offset: u64) -> Option<(Option<F>, u16)> {
         let flight = self.find(offset).filter(|flight| flight.state == State::Due)?;
         Some((flight.frame, flight.len))
     }
@@ -119,7 +120,7 @@ impl<F: Copy> Outbound<F> {
         while let Some(flight) =
             self.frames.pop_front_if(|flight| flight.offset + u64::from(flight.len) <= taken)
         {
-            completed(flight.frame);
+            flight.frame.into_iter().for_each(&mut completed);
         }
         if limit > self.limit {
             self.limit = limit;
@@ -136,6 +137,13 @@ impl<F: Copy> Outbound<F> {
             self.sent += u64::from(flight.len);
         }
         self.frames.iter().map(|flight| flight.offset)
+    }
+
+    /// Forgets frames that their senders take back. Their places in the stream remain.
+    pub fn withdraw(&mut self, mut is_gone: impl FnMut(F) -> bool) {
+        for flight in &mut self.frames {
+            flight.frame = flight.frame.filter(|frame| !is_gone(*frame));
+        }
     }
 
     /// How far it may go.

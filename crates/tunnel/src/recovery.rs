@@ -33,7 +33,7 @@ pub struct Packet {
     /// Where in the stream.
     pub offset: u64,
     /// Bytes, as the window counts them.
-    pub len: u32,
+    pub len: u16,
 }
 
 /// All packets of a session that may still be acknowledged.

@@ -114,7 +114,7 @@ pub struct Session<F, R> {
     me: Life,
     peer: Option<Peer>,
     outbound: BTreeMap<Stream, Outbound<F>>,
-    inbound: BTreeMap<Stream, Inbound<R>>,
+    inbound: BTreeMap<Stream, Inbound<Option<R>>>,
     recovery: Recovery,
     window: Window,
     /// Frames that are kept until they are taken.
@@ -183,7 +183,7 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// Whether a frame of so many bytes may be sent on a stream.
-    pub fn admit(&mut self, stream: Stream, len: u32) -> Admission {
+    pub fn admit(&mut self, stream: Stream, len: u16) -> Admission {
         let Some(Peer { knows_us: true, unsolicited, .. }) = self.peer else { return Admission::Alone };
         let out = self.outbound.entry(stream).or_insert_with(|| Outbound::new(unsolicited));
         if !out.has_credit(len) {
@@ -205,23 +205,24 @@ impl<F: Copy, R> Session<F, R> {
     /// # Panics
     ///
     /// If it was not admitted.
-    pub fn send(&mut self, now: Instant, stream: Stream, len: u32, frame: F) -> Data {
+    pub fn send(&mut self, now: Instant, stream: Stream, len: u16, frame: F) -> Data {
         let ends = self.ends().expect("a frame is sent to somebody who is there");
         let out = self.outbound.get_mut(&stream).expect("a frame is sent after it was admitted");
         self.counters.sent += 1;
         if !self.config.repairs {
             let offset = out.skip(len) as u32;
-            return Data { ends, number: 0, stream, offset };
+            return Data { ends, number: 0, stream, offset, len };
         }
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
         self.asking.insert(stream);
         let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
-        Data { ends, number: number as u32, stream, offset: offset as u32 }
+        Data { ends, number: number as u32, stream, offset: offset as u32, len }
     }
 
-    /// A frame that is to be sent again now, and what to say of it.
-    pub fn resend(&mut self, now: Instant) -> Option<(F, Data)> {
+    /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
+    /// is told of.
+    pub fn resend(&mut self, now: Instant) -> Option<(Option<F>, Data)> {
         let ends = self.ends()?;
         while let Some((stream, offset)) = self.probes.pop_front() {
             self.due.remove(&(stream, offset));
@@ -256,13 +257,19 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    fn resend_one(&mut self, now: Instant, ends: Ends, stream: Stream, offset: u64) -> Option<(F, Data)> {
+    fn resend_one(
+        &mut self,
+        now: Instant,
+        ends: Ends,
+        stream: Stream,
+        offset: u64,
+    ) -> Option<(Option<F>, Data)> {
         let out = self.outbound.get_mut(&stream)?;
         let (frame, len) = out.due(offset)?;
         let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
         out.resent(offset, number);
         self.counters.resent += 1;
-        Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32 }))
+        Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32, len }))
     }
 
     fn ends(&self) -> Option<Ends> {
@@ -327,31 +334,30 @@ impl<F: Copy, R> Session<F, R> {
             self.due.extend(out.reset(hello.unsolicited.into()).map(|offset| (*stream, offset)));
         }
         let unsolicited = self.config.unsolicited.into();
-        self.inbound.values_mut().flat_map(|inbound| inbound.reset(unsolicited)).for_each(release);
+        self.inbound.values_mut().flat_map(|inbound| inbound.reset(unsolicited)).flatten().for_each(release);
         self.owing.clear();
     }
 
-    /// A frame has come, `len` bytes long, marked by the fabric or not. `arrived` is told what to do with it and with others
+    /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
     /// that it was waited for.
     pub fn handle_data(
         &mut self,
         now: Instant,
         data: &Data,
-        (len, is_marked): (u32, bool),
-        frame: R,
+        is_marked: bool,
+        frame: Option<R>,
         mut arrived: impl FnMut(Arrival<R>),
     ) {
+        let mut release = |frame: Option<R>| frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
         if !self.is_current(now, data.ends) {
-            return arrived(Arrival::Release(frame));
+            return release(frame);
         }
         let peer = self.peer.as_mut().expect("whoever is current is known");
         // Nobody else could name this life of ours.
         peer.knows_us = true;
         let Peer { repairs, .. } = *peer;
-        let (stream, from) = (data.stream, data.ends.from);
-        let Config { unsolicited, stream_window, .. } = self.config;
-        let inbound = self.inbound.entry(stream);
-        let inbound = inbound.or_insert_with(|| Inbound::new(unsolicited.into(), stream_window.into()));
+        let Data { ends: Ends { from, .. }, stream, len, .. } = *data;
+        let inbound = self.inbound.entry(stream).or_insert_with(|| Inbound::of(&self.config));
         let offset = expand(data.offset, inbound.expected());
         let place = inbound.arrived(offset, len, frame, repairs);
         if !matches!(place, Place::Beyond(_)) && repairs {
@@ -361,24 +367,28 @@ impl<F: Copy, R> Session<F, R> {
         }
         match place {
             Place::Now(frame) => {
-                arrived(Arrival::Deliver { stream, from, offset, frame });
-                while let Some((offset, frame)) = inbound.next() {
-                    arrived(Arrival::Deliver { stream, from, offset, frame });
+                let mut next = Some((offset, frame));
+                while let Some((offset, frame)) = next {
+                    match frame {
+                        Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
+                        None => inbound.took(offset),
+                    }
+                    next = inbound.next();
                 }
                 while let Some(frame) = inbound.stale() {
-                    arrived(Arrival::Release(frame));
+                    frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
                 }
             }
             Place::Early => {}
             Place::Again(frame) => {
                 self.counters.repeated += 1;
-                arrived(Arrival::Release(frame));
+                release(frame);
             }
             Place::Beyond(frame) => {
                 self.counters.beyond += 1;
                 // It does not know how far it may go.
                 inbound.asked(0, true);
-                arrived(Arrival::Release(frame));
+                release(frame);
             }
         }
         self.owing.insert(stream);
@@ -392,6 +402,11 @@ impl<F: Copy, R> Session<F, R> {
             inbound.took(offset);
             self.owing.insert(stream);
         }
+    }
+
+    /// Forgets frames whose senders take them back, and which nobody needs any more.
+    pub fn withdraw(&mut self, mut is_gone: impl FnMut(F) -> bool) {
+        self.outbound.values_mut().for_each(|out| out.withdraw(&mut is_gone));
     }
 
     /// The far end reports. `completed` has each frame that its receiver has taken.
@@ -416,9 +431,7 @@ impl<F: Copy, R> Session<F, R> {
         }
         for Ask { stream, sent } in &report.asks {
             let repairs = self.peer.is_none_or(|peer| peer.repairs);
-            let Config { unsolicited, stream_window, .. } = self.config;
-            let inbound = self.inbound.entry(*stream);
-            let inbound = inbound.or_insert_with(|| Inbound::new(unsolicited.into(), stream_window.into()));
+            let inbound = self.inbound.entry(*stream).or_insert_with(|| Inbound::of(&self.config));
             inbound.asked(expand(*sent, inbound.expected()), repairs);
             self.owing.insert(*stream);
         }

@@ -52,6 +52,16 @@ proptest! {
     }
 
     #[test]
+    fn what_senders_take_back_stops_nobody(seed: u64, fabric in fabrics(), frames in 20_u32..300, us in 0_u64..20_000) {
+        let mut world = World::new(seed, fabric, 3, true);
+        world.offer(0, frames);
+        world.offer(1, frames);
+        world.withdraw_at(0, Span::from_micros(us));
+        world.run()?;
+        world.check(false)?;
+    }
+
+    #[test]
     fn an_end_that_begins_anew_loses_nothing(
         seed: u64,
         fabric in fabrics(),

@@ -1,6 +1,6 @@
 //! Two ends, the hosts behind them, and the fabric between.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use proptest::test_runner::TestCaseError;
@@ -17,7 +17,7 @@ const BAD: Span = Span::from_secs(3);
 /// By then, all of it at the latest is over. Probes come once a second, and there are a few of them in a row.
 const OVER: Span = Span::from_secs(60);
 
-const LEN: [u32; 4] = [60, 300, 1000, 1446];
+const LEN: [u16; 4] = [60, 300, 1000, 1446];
 
 /// What the fabric does, in thousandths.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +34,7 @@ pub struct Fabric {
 
 #[derive(Clone, Debug)]
 enum Packet {
-    Frame { data: Data, len: u32, number: u32, marked: bool },
+    Frame { data: Data, number: Option<u32>, marked: bool },
     Word(Message),
 }
 
@@ -47,7 +47,7 @@ type Came = (u32, u32);
 /// What a stream's sender still has: numbers and lengths.
 #[derive(Default)]
 struct Ring {
-    frames: VecDeque<(u32, u32)>,
+    frames: VecDeque<(u32, u16)>,
     /// The first that was not sent.
     next: usize,
 }
@@ -78,6 +78,10 @@ pub struct World {
     count: u64,
     cut: Option<(Instant, Instant)>,
     restarts: Vec<(Instant, usize)>,
+    /// When an end's senders take back every third frame that was sent.
+    withdrawal: Option<(Instant, usize)>,
+    /// What was taken back, by sender, stream and number.
+    withdrawn: BTreeSet<(usize, u32, u32)>,
     offered: [u32; 2],
 }
 
@@ -136,6 +140,8 @@ impl World {
             count: 0,
             cut: None,
             restarts: Vec::new(),
+            withdrawal: None,
+            withdrawn: BTreeSet::new(),
             offered: [0; 2],
         }
     }
@@ -165,6 +171,23 @@ impl World {
     pub fn restart_at(&mut self, end: usize, at: Span) {
         self.restarts.push((self.now + at, end));
         self.restarts.sort();
+    }
+
+    pub fn withdraw_at(&mut self, end: usize, at: Span) {
+        self.withdrawal = Some((self.now + at, end));
+    }
+
+    fn withdraw(&mut self, end: usize) {
+        let Host { session, rings, .. } = &mut self.hosts[end];
+        let is_third = |number: u32| number.is_multiple_of(3);
+        session.withdraw(|(_, number)| is_third(number));
+        for (label, ring) in rings {
+            let sent = ring.frames.drain(..ring.next);
+            let (gone, kept): (Vec<_>, Vec<_>) = sent.partition(|(number, _)| is_third(*number));
+            ring.next = kept.len();
+            kept.into_iter().rev().for_each(|frame| ring.frames.push_front(frame));
+            self.withdrawn.extend(gone.into_iter().map(|(number, _)| (end, *label, number)));
+        }
     }
 
     fn is_bad(&self) -> bool {
@@ -209,10 +232,9 @@ impl World {
         loop {
             let session = &mut self.hosts[end].session;
             session.handle_deadline(now);
-            let Some(((label, number), data)) = session.resend(now) else { break };
-            let ring = &self.hosts[end].rings[&label].frames;
-            let len = ring.iter().find(|(its, _)| *its == number).unwrap().1;
-            self.carry(1 - end, Packet::Frame { data, len, number, marked: false });
+            let Some((frame, data)) = session.resend(now) else { break };
+            let number = frame.map(|(_, number)| number);
+            self.carry(1 - end, Packet::Frame { data, number, marked: false });
         }
         for label in 0..self.streams {
             while let Some(packet) = self.send_one(end, label) {
@@ -237,7 +259,7 @@ impl World {
         } else {
             ring.frames.pop_front();
         }
-        Some(Packet::Frame { data, len, number, marked: false })
+        Some(Packet::Frame { data, number: Some(number), marked: false })
     }
 
     /// Receivers take what waits for them.
@@ -261,8 +283,9 @@ impl World {
         let now = self.now;
         let Host { session, queues, rings, .. } = &mut self.hosts[end];
         match packet {
-            Packet::Frame { data, len, number, marked } => {
-                session.handle_data(now, &data, (len, marked), (number, len), |arrival| {
+            Packet::Frame { data, number, marked } => {
+                let frame = number.map(|number| (number, u32::from(data.len)));
+                session.handle_data(now, &data, marked, frame, |arrival| {
                     if let Arrival::Deliver { stream, from, offset, frame } = arrival {
                         queues.entry(stream.label).or_default().push_back((from, offset, frame));
                     }
@@ -296,7 +319,8 @@ impl World {
             waiting.map(|(label, _)| host.ready_at.get(label).copied().unwrap_or_default())
         });
         let due = self.hosts.iter().filter_map(|host| host.session.deadline()).chain(ready);
-        let due = due.chain(self.restarts.first().map(|(at, _)| *at));
+        let due =
+            due.chain(self.restarts.first().map(|(at, _)| *at)).chain(self.withdrawal.map(|(at, _)| at));
         let next = due.chain(self.underway.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
         // Whatever is late is due now, and time goes on.
@@ -306,6 +330,9 @@ impl World {
         {
             self.restarts.remove(0);
             self.restart(end);
+        }
+        if let Some((_, end)) = self.withdrawal.take_if(|(at, _)| *at <= self.now) {
+            self.withdraw(end);
         }
         while let Some(entry) = self.underway.first_entry()
             && entry.key().0 <= self.now
@@ -364,13 +391,23 @@ impl World {
                 let sent = (self.offered[1 - end] + self.streams - 1 - label) / self.streams;
                 let taken = self.hosts[end].taken.get(&label).map_or(&[][..], Vec::as_slice);
                 let mut next = 0;
+                let pass = |next: &mut u32| {
+                    while self.withdrawn.contains(&(1 - end, label, *next)) {
+                        *next += 1;
+                    }
+                };
                 for number in taken {
+                    // It may have come before it was taken back.
+                    if *number > next {
+                        pass(&mut next);
+                    }
                     let fits = if again { *number <= next } else { *number == next };
                     if !fits {
                         return Err(TestCaseError::fail(format!("after {next} came {number}: {taken:?}")));
                     }
                     next = next.max(number + 1);
                 }
+                pass(&mut next);
                 if next != sent {
                     return Err(TestCaseError::fail(format!("{next} of {sent} frames came on {label}")));
                 }
