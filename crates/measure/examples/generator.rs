@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lab::Hugepages;
-use measure::vhost::ends::{CARD, Carried, Ends, Load};
+use measure::vhost::ends::{CARD, Ends, Load};
 use measure::vhost::frames::Flow;
+use measure::vhost::sink::Carried;
 use ports::vhost::backend::Backend;
 use ports::vhost::device::Device;
 use ports::vhost::nic::Nic;

@@ -7,17 +7,15 @@
 //!
 //! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core while the other has it.
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ports::vhost::nic::{Frame, Nic, NicConfig};
-use rustix::process::{getpriority_process, setpriority_process};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use ports::vhost::nic::{Nic, NicConfig};
 
 use super::clock::{Bucket, Clock};
-use super::delays::Delays;
-use super::frames::{Arrivals, Flow, LONGEST, Stamp};
+use super::foremost::Foremost;
+use super::frames::{Flow, LONGEST, Stamp};
+use super::sink::{Carried, Sink};
 
 /// Places in each ring: the most that a virtual machine's can have.
 pub const RING: u16 = 1024;
@@ -69,29 +67,6 @@ pub struct Load {
     pub frames: u64,
 }
 
-/// What the ends did.
-#[derive(Clone, Debug)]
-pub struct Carried {
-    /// Frames that the switch's rings took.
-    pub sent: u64,
-    /// Different frames that came.
-    pub received: u64,
-    /// Of those, the ones that came while others were still sent.
-    pub in_time: u64,
-    /// Frames that came again.
-    pub duplicates: u64,
-    /// Frames that came after a later one of their flow.
-    pub out_of_order: u64,
-    /// Frames that came and were nobody's here.
-    pub strangers: u64,
-    /// How long frames were sent, in seconds.
-    pub seconds: f64,
-    /// The share of that time in which there was something to put or to take.
-    pub busy: f64,
-    /// How long each was on its way, in ticks of the clock.
-    pub delays: Delays,
-}
-
 /// Why a load came to no end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Broken {
@@ -99,13 +74,6 @@ pub enum Broken {
     Interrupted,
     /// The switch neither takes frames nor delivers any.
     Stuck,
-}
-
-impl Carried {
-    /// Frames that came a second while others were sent.
-    pub fn rate(&self) -> f64 {
-        if self.seconds > 0.0 { self.in_time as f64 / self.seconds } else { 0.0 }
-    }
 }
 
 impl Ends {
@@ -195,7 +163,8 @@ impl Ends {
         let bucket = |rate: f64| Bucket::new(clock, rate, DEBT, began);
         let mut take = load.taken.map(bucket);
         let mut put = vec![load.offered.map(bucket); self.senders.len()];
-        let mut sink = Sink::new(self);
+        let senders = self.senders.iter().map(|sender| sender.sent);
+        let mut sink = Sink::new(self.size, self.flows, senders);
         let before = self.sent();
         let mut moved = began;
         let mut ended = None;
@@ -260,90 +229,5 @@ impl Ends {
 
     fn sent(&self) -> u64 {
         self.senders.iter().map(|sender| sender.sent).sum()
-    }
-}
-
-/// What comes.
-struct Sink {
-    size: usize,
-    flows: u16,
-    senders: Vec<Arrivals>,
-    strangers: u64,
-    delays: Delays,
-}
-
-impl Sink {
-    fn new(ends: &Ends) -> Self {
-        let senders = ends.senders.iter().map(|sender| Arrivals::new(ends.flows, sender.sent)).collect();
-        Self { size: ends.size as usize, flows: ends.flows, senders, strangers: 0, delays: Delays::default() }
-    }
-
-    #[inline]
-    fn take(&mut self, frame: Frame<'_>, len: usize, now: u64) {
-        let Stamp { sender, flow, sequence, ticks } = Stamp::read(frame);
-        match self.senders.get_mut(usize::from(sender)) {
-            Some(arrivals) if flow < self.flows && len == self.size => {
-                arrivals.book(flow, sequence);
-                self.delays.book(now.saturating_sub(ticks));
-            }
-            _ => self.strangers += 1,
-        }
-    }
-
-    fn received(&self) -> u64 {
-        self.senders.iter().map(|arrivals| arrivals.received).sum()
-    }
-
-    fn told(self, sent: u64, in_time: u64, seconds: f64, busy: f64) -> Carried {
-        let sum = |one: fn(&Arrivals) -> u64| self.senders.iter().map(one).sum();
-        Carried {
-            sent,
-            received: self.received(),
-            in_time,
-            duplicates: sum(|arrivals| arrivals.duplicates),
-            out_of_order: sum(|arrivals| arrivals.out_of_order),
-            strangers: self.strangers,
-            seconds,
-            busy,
-            delays: self.delays,
-        }
-    }
-}
-
-/// Keeps the calling thread on one of the cores that it may use, and lets it go first there, as a switch's does on its own;
-/// until it is dropped by that thread.
-#[derive(Debug)]
-struct Foremost {
-    cores: Option<CpuSet>,
-    nice: Option<i32>,
-    // Both are a thread's.
-    _here: PhantomData<*const ()>,
-}
-
-/// The priority of those for whom every frame waits.
-const NICE: i32 = -10;
-
-impl Foremost {
-    fn here() -> Self {
-        let cores = sched_getaffinity(None).ok();
-        let first = cores.and_then(|all| (0..CpuSet::MAX_CPU).find(|core| all.is_set(*core)));
-        if let Some(core) = first {
-            let mut one = CpuSet::new();
-            one.set(core);
-            // Where that is not allowed, it goes on as it is.
-            let _ = sched_setaffinity(None, &one);
-        }
-        let nice = getpriority_process(None).ok();
-        // The same.
-        let _ = setpriority_process(None, NICE);
-        Self { cores, nice, _here: PhantomData }
-    }
-}
-
-impl Drop for Foremost {
-    fn drop(&mut self) {
-        // It was so before.
-        let _ = self.cores.map(|cores| sched_setaffinity(None, &cores));
-        let _ = self.nice.map(|nice| setpriority_process(None, nice));
     }
 }

@@ -9,18 +9,21 @@
 //! that the senders can give it. Then frames are paced, at shares of the rate at which it lost none: how long each takes is
 //! told of those, since a queue that is always full tells of nothing but its length.
 
+pub mod arrivals;
+mod cases;
 pub mod clock;
 pub mod delays;
 pub mod ends;
+mod foremost;
 pub mod frames;
 mod rounds;
+pub mod sink;
 mod switch;
 
 use std::time::Duration;
 
 use lab::vhost::{Port, Rig};
 use lab::{HUGEPAGE_BYTES, Home, LabError, SwitchKind};
-use ports::cycles;
 use ports::vhost::front::FrontError;
 use ports::vhost::nic::Nic;
 use ports::vhost::socket::{Access, Listener, SocketError};
@@ -30,10 +33,12 @@ use serde::{Deserialize, Serialize};
 use units::{Mac, Span};
 
 use crate::site::unmade;
-use crate::{Bench, Environment, MeasureError, Measurement, check_switches};
-use ends::{Broken, CARD, Carried, Ends, Load, RING};
-use frames::{Flow, LONGEST, SMALLEST};
+use crate::{Bench, Environment, MeasureError, Measurement};
+use cases::{Case, cases, check};
+use ends::{Broken, CARD, Ends, Load};
+use frames::Flow;
 use rounds::{Round, Timed};
+use sink::Carried;
 use switch::Switch;
 
 /// How long a load is on a switch before it is measured.
@@ -152,15 +157,6 @@ pub struct Latency {
 /// The whole experiment.
 pub type Report = Measurement<Config, Throughput>;
 
-/// One thing to carry.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Case {
-    switch: SwitchKind,
-    senders: u16,
-    size: u32,
-    flows: u16,
-}
-
 /// Makes the experiment.
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check(&config)?;
@@ -179,53 +175,6 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let results = cases.iter().zip(rounds).map(|(case, rounds)| rounds::told(*case, &rounds));
     let results = results.collect();
     Ok(Measurement::new("throughput", environment, config, results))
-}
-
-fn cases(config: &Config) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for &switch in &config.switches {
-        for &senders in &config.senders {
-            for &size in &config.sizes {
-                cases.extend(config.flows.iter().map(|&flows| Case { switch, senders, size, flows }));
-            }
-        }
-    }
-    cases
-}
-
-fn check(config: &Config) -> Result<(), MeasureError> {
-    let wrong = |what: String| Err(MeasureError::Config(what));
-    let Config { sizes, flows, senders, .. } = config;
-    if [sizes.is_empty(), flows.is_empty(), senders.is_empty(), config.rounds == 0].contains(&true) {
-        return wrong("a measurement of throughput needs a size, a flow, a sender and a round".into());
-    }
-    if config.duration == Span::ZERO || config.slow_receiver == Some(0) {
-        return wrong("a run lasts some time, and a slow receiver is at least as fast as 1/1".into());
-    }
-    if let Some(size) = sizes.iter().find(|size| !(SMALLEST..=LONGEST).contains(size)) {
-        return wrong(format!(
-            "a frame between virtual machines has {SMALLEST} to {LONGEST} bytes, not {size}"
-        ));
-    }
-    if let Some(flows) = flows.iter().find(|flows| !(1..=RING).contains(flows)) {
-        return wrong(format!("there are 1 to {RING} flows, one for each place in a ring, not {flows}"));
-    }
-    if let Some(senders) = senders.iter().find(|senders| !(1..=8).contains(*senders)) {
-        return wrong(format!("1 to 8 machines send, not {senders}"));
-    }
-    if config.switches.contains(&SwitchKind::Testpmd) && senders.iter().any(|senders| *senders > 1) {
-        return wrong(
-            "`testpmd` forwards between two machines only: to have several senders choose among ovs-dpdk, zovn-lossy and \
-             zovn"
-                .into(),
-        );
-    }
-    if cycles::now().is_none() {
-        return wrong(
-            "virtual machines' ports are measured by a time stamp counter, which this processor lacks".into(),
-        );
-    }
-    check_switches(&config.switches, &SwitchKind::OF_MACHINES, "virtual machines")
 }
 
 /// Brings one switch up and has it carry these.
@@ -395,55 +344,6 @@ impl From<Broken> for MeasureError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn config() -> Config {
-        Config {
-            switches: vec![SwitchKind::ZovnLossy, SwitchKind::Zovn],
-            ports: Ports::VhostUser,
-            sizes: vec![64, 1500],
-            flows: vec![1, 1000],
-            senders: vec![1, 2],
-            duration: Span::from_secs(1),
-            frames: 0,
-            slow_receiver: None,
-            rounds: 5,
-        }
-    }
-
-    #[test]
-    fn a_switch_is_brought_up_once_for_all_that_it_carries_between_as_many_machines() {
-        let cases = cases(&config());
-        let ups: Vec<_> = cases
-            .chunk_by(|a, b| (a.switch, a.senders) == (b.switch, b.senders))
-            .map(|cases| (cases[0].switch, cases[0].senders, cases.len()))
-            .collect();
-        let (lossy, zovn) = (SwitchKind::ZovnLossy, SwitchKind::Zovn);
-        assert_eq!(ups, [(lossy, 1, 4), (lossy, 2, 4), (zovn, 1, 4), (zovn, 2, 4)]);
-    }
-
-    #[test]
-    fn what_cannot_be_measured_is_said_with_what_can() {
-        let said = |change: &dyn Fn(&mut Config)| {
-            let mut config = config();
-            change(&mut config);
-            check(&config).map_err(|error| error.to_string())
-        };
-        assert_eq!(said(&|config| config.switches = vec![SwitchKind::Zovn]), Ok(()));
-        for (change, word) in [
-            (
-                &(|config: &mut Config| config.switches = vec![SwitchKind::Bridge]) as &dyn Fn(&mut Config),
-                "ovs-dpdk",
-            ),
-            (&|config| config.switches = vec![SwitchKind::Zovn, SwitchKind::Zovn], "each once"),
-            (&|config| config.sizes = vec![1515], "64 to 1514"),
-            (&|config| config.flows = vec![1025], "1 to 1024"),
-            (&|config| config.senders = vec![0], "1 to 8"),
-            (&|config| config.slow_receiver = Some(0), "1/1"),
-        ] {
-            let error = said(change).unwrap_err();
-            assert!(error.contains(word), "{error}");
-        }
-    }
 
     #[test]
     fn flows_differ_by_both_addresses() {

@@ -1,9 +1,10 @@
 //! One case's rounds, and what is told of them together.
 
+use super::cases::Case;
 use super::clock::Clock;
-use super::ends::Carried;
+use super::sink::Carried;
 use super::switch::Account;
-use super::{Case, Dropped, Latency, Ports, Throughput};
+use super::{Dropped, Latency, Ports, Throughput};
 use crate::losses::both_hold;
 
 /// What one round found.
