@@ -8,6 +8,7 @@ use ports::vhost::nic::{Nic, NicConfig};
 use ports::vhost::port::{Link, Mode, VhostConfig, VhostPort};
 use ports::vhost::socket::{Access, connect};
 use units::{Instant, Mac};
+use wire::Offload;
 use wire::ethernet::{Header, ethertype};
 use zerocopy::IntoBytes;
 
@@ -44,8 +45,13 @@ impl Machines {
                 polled: true,
             })
             .expect("a directory of our own");
-            let config =
-                NicConfig { ring: RING, longest: 1514, huge: false, timeout: Duration::from_secs(10) };
+            let config = NicConfig {
+                ring: RING,
+                longest: 1514,
+                offload: false,
+                huge: false,
+                timeout: Duration::from_secs(10),
+            };
             let mut nic = Nic::new(&config).expect("memory for a card");
             std::thread::scope(|scope| {
                 let front = scope.spawn(|| nic.connect(connect(&socket).expect("we listen")));
@@ -63,13 +69,13 @@ impl Machines {
         };
         let [mut sender, receiver] = [0, 1].map(&mut attach);
         let header = Header::new(Mac::local(1), Mac::local(0), ethertype::IPV4);
-        sender.prepare(size as usize, |_, frame| frame.write(0, header.as_bytes()));
+        sender.prepare(size as usize, Offload::NONE, |_, frame| frame.write(0, header.as_bytes()));
         Self { plane, sender, receiver }
     }
 
     /// A burst, a turn of the switch, and all that the receiver was given. Returns how many frames it got.
     pub fn round(&mut self, now: Instant) -> u64 {
-        self.sender.send(BURST, |_| ());
+        self.sender.send(BURST, |_, _| ());
         self.sender.publish();
         self.plane.stir_all();
         self.plane.turn(now);

@@ -76,6 +76,11 @@ pub enum FrontError {
     /// The back-end said no.
     #[error("cannot finish {0:?}: the back-end answered {1}; look at its log")]
     Refused(Code, u64),
+    /// The back-end cannot do what is needed.
+    #[error(
+        "cannot go on without features {0}: the back-end does not offer them; configure it so that it does"
+    )]
+    Features(Features),
     /// The back-end has fewer rings.
     #[error("cannot use {wanted} queue pairs: the back-end has {given}; ask for fewer")]
     Pairs {

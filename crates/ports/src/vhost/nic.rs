@@ -28,6 +28,13 @@ const LINE: usize = 64;
 /// do not share the few places where a cache may keep them.
 const LINES: usize = 35;
 
+/// Frames neither merged nor offloaded: the cheapest for both sides.
+const PLAIN: Features = Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES]);
+
+/// Large TCP segments over IPv4, both ways, still neither merged: each lies in one buffer.
+const LARGE: Features =
+    Features::of(&[Features::CSUM, Features::HOST_TSO4, Features::GUEST_CSUM, Features::GUEST_TSO4]);
+
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
@@ -38,6 +45,8 @@ pub struct NicConfig {
     pub ring: u16,
     /// Bytes of the longest frame.
     pub longest: usize,
+    /// Sends and takes TCP segments over IPv4 of which cutting and summing are left to do.
+    pub offload: bool,
     /// Memory in huge pages.
     pub huge: bool,
     /// How long to wait for each answer of the back-end at most.
@@ -47,6 +56,8 @@ pub struct NicConfig {
 /// A card.
 #[derive(Debug)]
 pub struct Nic {
+    /// Without these its frames would mean something else.
+    needs: Features,
     /// Bytes of a buffer that is sent.
     sent: u32,
     receive: Driver,
@@ -63,6 +74,11 @@ pub struct Frame<'a> {
 }
 
 impl NicConfig {
+    /// What must be agreed on.
+    fn features(&self) -> Features {
+        if self.offload { Features::of(&[PLAIN, LARGE]) } else { PLAIN }
+    }
+
     /// Bytes from one buffer to the next.
     fn stride(&self) -> usize {
         let lines = (Offload::LEN + self.longest).div_ceil(LINE).max(LINES);
@@ -89,8 +105,7 @@ impl Nic {
     /// [`FrontError::Resource`]
     pub fn new(config: &NicConfig) -> Result<Self, FrontError> {
         let front = FrontEnd::new(FrontConfig {
-            // Frames neither merged nor offloaded: the cheapest for both sides.
-            features: Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES]),
+            features: config.features(),
             protocol: ProtocolFeatures::REPLY_ACK,
             queue_pairs: 1,
             queue_size: config.ring,
@@ -121,52 +136,60 @@ impl Nic {
             receive.give(number, None);
         }
         receive.publish();
-        Ok(Self { sent: 0, receive, transmit, front })
+        Ok(Self { needs: config.features(), sent: 0, receive, transmit, front })
     }
 
     /// Hands the rings to a switch.
     ///
     /// # Errors
     ///
-    /// [`FrontError`]
+    /// [`FrontError`]; [`FrontError::Features`] if the switch does not take frames as this card has them.
     pub fn connect(&mut self, connection: Connection) -> Result<(), FrontError> {
-        let done = self.front.connect(connection).and_then(|()| self.front.start(&[Base::Split(0); 2]));
+        let done = self.front.connect(connection).and_then(|()| {
+            let missing = self.needs.without(self.front.features().0);
+            if missing != Features::default() {
+                return Err(FrontError::Features(missing));
+            }
+            self.front.start(&[Base::Split(0); 2])
+        });
         // A back-end that refused one thing may wait for another, and connects again only when this has ended.
         done.inspect_err(|_| self.front.disconnect())
     }
 
-    /// Puts a frame of `len` bytes into each buffer to send by, whose number `fill` is told. All that was sent must be
-    /// given back.
+    /// Puts a frame of `len` bytes, to which `offload` is still to be done, into each buffer to send by, whose number `fill`
+    /// is told. All that was sent must be given back.
     ///
     /// # Panics
     ///
     /// If it was not, or a frame is longer than the longest.
-    pub fn prepare(&mut self, len: usize, mut fill: impl FnMut(u16, Frame<'_>)) {
+    pub fn prepare(&mut self, len: usize, offload: Offload, mut fill: impl FnMut(u16, Frame<'_>)) {
         self.transmit.collect(|_, _, _| ());
         let places = self.transmit.places();
         assert_eq!(self.transmit.free(), usize::from(places), "frames are still on their way");
         for number in 0..places {
             let buffer = self.transmit.buffer(number);
             assert!(Offload::LEN + len <= buffer.len(), "a frame of {len} bytes does not fit");
-            buffer.write(&Offload::default().emit());
+            buffer.write(&offload.emit());
             fill(number, Frame::of(buffer));
         }
         self.sent = (Offload::LEN + len) as u32;
     }
 
     /// Sends at most `most` of the frames that lie in its buffers, as far as those are free, after `stamp` has changed
-    /// them. Returns how many.
+    /// them, which is told each buffer's number. Returns how many.
     #[inline]
-    pub fn send(&mut self, most: usize, mut stamp: impl FnMut(Frame<'_>)) -> usize {
+    pub fn send(&mut self, most: usize, mut stamp: impl FnMut(u16, Frame<'_>)) -> usize {
         let mut sent = 0;
         while sent < most
             && let Some(number) = self.transmit.take()
         {
-            stamp(Frame::of(self.transmit.buffer(number)));
+            stamp(number, Frame::of(self.transmit.buffer(number)));
             self.transmit.give(number, Some(self.sent));
             sent += 1;
         }
-        sent + self.transmit.again(most - sent, |driver, number, _| stamp(Frame::of(driver.buffer(number))))
+        sent + self
+            .transmit
+            .again(most - sent, |driver, number, _| stamp(number, Frame::of(driver.buffer(number))))
     }
 
     /// Receives at most `most` frames; `look` is told of each, with its length. Returns how many.

@@ -10,6 +10,7 @@ use ports::vhost::socket::{Access, Listener, connect};
 use ports::vhost::vring::Base;
 use rustix::process::Signal;
 use units::{Mac, Span};
+use wire::Offload;
 use wire::ethernet::Header;
 use zerocopy::IntoBytes;
 
@@ -18,7 +19,7 @@ use crate::host::Host;
 
 pub const RING: u16 = 256;
 const CARD: NicConfig =
-    NicConfig { ring: RING, longest: 1514, huge: false, timeout: Duration::from_secs(60) };
+    NicConfig { ring: RING, longest: 1514, offload: false, huge: false, timeout: Duration::from_secs(60) };
 pub const LEN: usize = 100;
 
 /// A guest's card, which waits for its switch at a socket.
@@ -51,13 +52,13 @@ impl Machine {
 
     pub fn sends_to(&mut self, to: Mac) {
         let header = Header::new(to, self.mac, 0x88b5);
-        self.nic.prepare(LEN, |_, frame| frame.write(0, header.as_bytes()));
+        self.nic.prepare(LEN, Offload::NONE, |_, frame| frame.write(0, header.as_bytes()));
     }
 
     /// Sends frames with these numbers, as far as there is room, and moves on.
     fn send(&mut self, next: &mut u64, end: u64) {
         let most = (end - *next).min(64) as usize;
-        self.nic.send(most, |frame| {
+        self.nic.send(most, |_, frame| {
             frame.write(20, &next.to_le_bytes());
             *next += 1;
         });
@@ -131,7 +132,7 @@ fn frames_survive(signal: Signal) {
         // the third one's go around them.
         let (mut last, mut quiet) = (0, Instant::now());
         until(|| {
-            a.nic.send(64, |frame| {
+            a.nic.send(64, |_, frame| {
                 frame.write(0, if next % 2 == 0 { &even.0 } else { &odd.0 });
                 frame.write(20, &next.to_le_bytes());
                 next += 1;

@@ -237,7 +237,7 @@ fn frames_go_by_every_pair(packed: bool) {
     let mut next = 0;
     let mut came = [const { Vec::new() }; PAIRS];
     until(|| {
-        a.nic.send((COUNT - next).min(64) as usize, |frame| {
+        a.nic.send((COUNT - next).min(64) as usize, |_, frame| {
             frame.write(6, &Mac::local(100 + (next % FLOWS) as u32).0);
             frame.write(20, &next.to_le_bytes());
             next += 1;
