@@ -106,7 +106,7 @@ fn ovs_dpdk_carries_frames_and_counts_them() {
     let rig = Rig::up(&place.home, 0, OvsDpdk::PAGES + Testpmd::PAGES, &GO_ON).unwrap();
     assert_eq!(pool(), before + OvsDpdk::PAGES + Testpmd::PAGES);
     let ports = rig.ports(2);
-    let switch = OvsDpdk::up(&rig, &ports).unwrap();
+    let switch = OvsDpdk::up(&rig, &ports, false).unwrap();
     let mut ends = front_ends(&rig, &ports);
     wait_until("both connect", || switch.is_connected().unwrap());
     let idle = switch.threads().unwrap();

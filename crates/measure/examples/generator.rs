@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lab::Hugepages;
-use measure::vhost::ends::{CARD, Ends, Load};
-use measure::vhost::frames::Flow;
+use measure::vhost::ends::{Ends, Load, Traffic, card};
+use measure::vhost::frames::{Flow, Kind};
 use measure::vhost::sink::Carried;
 use ports::vhost::backend::Backend;
 use ports::vhost::device::Device;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let size = std::env::args().nth(1).ok_or("say how many bytes a frame has")?.parse()?;
     let go_on = AtomicBool::new(false);
     let directory = std::env::temp_dir().join(format!("zovn-generator-{}", std::process::id()));
-    let pages = 2 * (CARD.bytes() / lab::HUGEPAGE_BYTES + 1);
+    let pages = 2 * (card(Kind::of(size)).bytes() / lab::HUGEPAGE_BYTES + 1);
     let _pages = Hugepages::reserve(&directory, pages, &go_on)?;
 
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -51,13 +51,15 @@ fn generate(sockets: Vec<OwnedFd>, size: u32) -> Result<Carried, Box<dyn std::er
     pin(1);
     let mut cards = Vec::new();
     for socket in sockets {
-        let mut card = Nic::new(&CARD)?;
-        card.connect(Connection::new(socket))?;
-        cards.push(card);
+        let mut nic = Nic::new(&card(Kind::of(size)))?;
+        nic.connect(Connection::new(socket))?;
+        cards.push(nic);
     }
-    let mut ends = Ends::new(cards);
+    let receiver = cards.pop().expect("two sockets make two cards");
+    let mut ends = Ends::new(cards, receiver, None);
     let flow = |sender, number| Flow { number, sender, from: Mac::local(1), to: Mac::local(2) };
-    ends.prepare(size, 1, flow, &stop).map_err(|broken| format!("{broken:?}"))?;
+    ends.prepare(Traffic { size, flows: 1, stalled: None }, flow, &stop)
+        .map_err(|broken| format!("{broken:?}"))?;
     let load = Load { duration: Duration::from_secs(1), ..Load::default() };
     Ok(ends.run(&load, &stop).map_err(|broken| format!("{broken:?}"))?)
 }

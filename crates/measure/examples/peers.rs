@@ -87,7 +87,7 @@ fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError>
     let ports = rig.ports(if load == "two-to-one" { 3 } else { 2 });
     let peer = match (peer, &ports[..]) {
         ("testpmd", [left, right]) => Peer::Testpmd(Testpmd::switch(&rig, &[left.clone(), right.clone()])?),
-        _ => Peer::Ovs(OvsDpdk::up(&rig, &ports)?),
+        _ => Peer::Ovs(OvsDpdk::up(&rig, &ports, false)?),
     };
     let ends = |name, ports, peers, reads| {
         let ends = FrontEnds { name, core: 1, ports, peers, size, many_flows: many, reads };

@@ -91,9 +91,11 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["throughput", "--ports", "memory", "--switch", "bridge"],
         &["throughput", "--ports", "vhost-user", "--switch", "bridge"],
         &["throughput", "--ports", "vhost-user", "--switch", "testpmd", "--senders", "2"],
-        &["throughput", "--ports", "vhost-user", "--switch", "zovn", "--sizes", "65536"],
+        &["throughput", "--ports", "vhost-user", "--switch", "zovn", "--sizes", "65550"],
+        &["throughput", "--ports", "vhost-user", "--switch", "testpmd", "--stalled"],
         &["throughput", "--ports", "container", "--switch", "testpmd"],
         &["throughput", "--slow-receiver", "20"],
+        &["throughput", "--stalled"],
         &["throughput", "--flows", "1,2"],
         &["pa", "--switch", "bridge", "--background", "nosuch"],
         &["pa", "--switch", "bridge", "--tcp", "nosuch"],
@@ -359,6 +361,33 @@ fn a_slow_machine_holds_its_senders_back_and_loses_nothing() {
     let number = |field: &str| result[field].as_f64().unwrap();
     assert!(number("sent") >= 20_000.0 && number("lost") == 0.0, "{result:#}");
     assert!(number("mfps") <= 1.1 * number("receiver_mfps"), "{result:#}");
+    assert!(huge_pages() <= before && rigs() == 0);
+}
+
+#[test]
+fn machines_send_large_segments_whole_and_beside_a_stalled_receiver() {
+    let (_machine, before) = (machine(), huge_pages());
+    let directory = tempfile::tempdir().unwrap();
+    let report = directory.path().join("report.html");
+    let arguments = ["1", "--switch", "zovn", "--sizes", "64,65549", "--senders", "2", "--stalled"];
+    let (object, code) =
+        measured(&[&SHORT[..], &arguments, &["--report", report.to_str().unwrap()]].concat());
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(code, Some(0), "{results:#?}");
+    let load = |result: &Value| Some((result["size"].as_u64()?, result["stalled"].as_bool()?));
+    let loads: Vec<_> = results.iter().map(|result| load(result).unwrap()).collect();
+    assert_eq!(loads, [(64, false), (64, true), (65_549, false), (65_549, true)]);
+    for result in results {
+        // A frame that was cut on its way would be none of those that were sent.
+        assert!(result["received"].as_u64().unwrap() > 0, "{result:#}");
+        let figures = ["lost", "duplicates", "out_of_order"].map(|field| result[field].as_u64().unwrap());
+        assert_eq!((figures, &result["balanced"]), ([0; 3], &true.into()), "{result:#}");
+        assert_eq!(result["latency"].as_array().unwrap().len(), 3);
+    }
+    let page = fs::read_to_string(report).unwrap();
+    for words in ["zovn beside a stalled receiver", "of its rate without that (65549 B, 1 flow, 2 senders"] {
+        assert!(page.contains(words), "{words}");
+    }
     assert!(huge_pages() <= before && rigs() == 0);
 }
 

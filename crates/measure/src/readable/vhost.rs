@@ -6,6 +6,9 @@ use crate::{Environment, SwitchKind, is_lossless};
 
 use super::{Readable, Rows, many, repeated, unbalanced, us};
 
+/// What is told of a load of which a part was for a machine that took nothing.
+const BESIDE: &str = "beside a stalled receiver";
+
 impl Readable for Report {
     fn title(&self) -> String {
         "Throughput between virtual machines, by vhost-user".into()
@@ -37,7 +40,7 @@ impl Readable for Report {
             let half = at_half(one);
             let time = |part: fn(&Latency) -> f64| half.map_or("–".into(), |latency| us(part(latency)));
             rows.row([
-                one.switch.to_string(),
+                name(one.switch, one.stalled),
                 format!("{} B", one.size),
                 count(one.flows.into()),
                 count(one.senders.into()),
@@ -62,6 +65,15 @@ impl Readable for Report {
              p99 and p99.9 are how long frames were on their way at half of the rate at which the switch lost none."
                 .to_owned(),
         ];
+        if self.config.stalled {
+            let told = "Beside a stalled receiver, one in 16 of each sender's buffers is for one more machine, which takes \
+                        nothing meanwhile. What is told is of the frames to the other.";
+            remarks.push(told.to_owned());
+        }
+        remarks.extend(self.results.iter().filter_map(|one| {
+            let share = percent(one.mfps / self.alone(one)?.mfps);
+            Some(format!("{} carried {share} of its rate without that ({}).", one.switch, what(one)))
+        }));
         let bound = self.results.iter().filter(|one| one.generator_busy > 0.9);
         remarks.extend(bound.map(|one| {
             format!(
@@ -117,18 +129,32 @@ impl Readable for Report {
 }
 
 impl Report {
+    /// The same load as this one beside a stalled receiver, without that.
+    fn alone(&self, beside: &Throughput) -> Option<&Throughput> {
+        if !beside.stalled {
+            return None;
+        }
+        let key = |one: &Throughput| (one.switch, one.size, one.flows, one.senders);
+        self.results.iter().find(|one| !one.stalled && key(one) == key(beside) && one.mfps > 0.0)
+    }
+
     /// One value of each switch at each size.
     fn bars(&self, bars: Bars, senders: u16, flows: u16, value: impl Fn(&Throughput) -> Option<f64>) -> Bars {
-        let bars = bars
+        let mut bars = bars
             .groups("frame", self.config.sizes.iter().map(|size| format!("{size} B")).collect::<Vec<_>>());
-        let of = |switch: SwitchKind, size: u32| {
-            let key = (switch, size, senders, flows);
-            let one = self.results.iter().find(|one| (one.switch, one.size, one.senders, one.flows) == key);
-            one.and_then(&value).unwrap_or(f64::NAN)
+        let of = |switch: SwitchKind, stalled: bool, size: u32| {
+            let key = (switch, stalled, size, senders, flows);
+            let is_it =
+                |one: &&Throughput| (one.switch, one.stalled, one.size, one.senders, one.flows) == key;
+            self.results.iter().find(is_it).and_then(&value).unwrap_or(f64::NAN)
         };
-        self.config.switches.iter().fold(bars, |bars, &switch| {
-            bars.series(switch.to_string(), self.config.sizes.iter().map(|&size| of(switch, size)))
-        })
+        for &switch in &self.config.switches {
+            for &stalled in self.config.times() {
+                let values = self.config.sizes.iter().map(|&size| of(switch, stalled, size));
+                bars = bars.series(name(switch, stalled), values);
+            }
+        }
+        bars
     }
 }
 
@@ -137,8 +163,15 @@ fn at_half(one: &Throughput) -> Option<&Latency> {
     one.latency.iter().find(|latency| latency.load == 0.5)
 }
 
+/// A row of the table, a series of a chart.
+fn name(switch: SwitchKind, stalled: bool) -> String {
+    if stalled { format!("{switch} {BESIDE}") } else { switch.to_string() }
+}
+
 /// What was carried, in a few words.
 fn what(one: &Throughput) -> String {
-    let Throughput { size, flows, senders, .. } = one;
-    format!("{size} B, {}, {}", many((*flows).into(), "flow"), many((*senders).into(), "sender"))
+    let Throughput { size, flows, senders, stalled, .. } = one;
+    let (flows, senders) = (many((*flows).into(), "flow"), many((*senders).into(), "sender"));
+    let beside = if *stalled { format!(", {BESIDE}") } else { String::new() };
+    format!("{size} B, {flows}, {senders}{beside}")
 }

@@ -1,12 +1,13 @@
 //! What switches are to carry, one case after the other.
 
 use lab::SwitchKind;
+use lab::vhost::OvsDpdk;
 use ports::cycles;
 use units::Span;
 
 use super::Config;
-use super::ends::RING;
-use super::frames::{LONGEST, SMALLEST};
+use super::ends::most_flows;
+use super::frames::{Kind, LONGEST, LONGEST_DATAGRAM, SMALLEST};
 use crate::{MeasureError, check_switches};
 
 /// One thing to carry.
@@ -16,6 +17,21 @@ pub struct Case {
     pub senders: u16,
     pub size: u32,
     pub flows: u16,
+    /// One more machine is sent to, and takes nothing.
+    pub stalled: bool,
+}
+
+impl Case {
+    /// What its frames are.
+    pub fn kind(&self) -> Kind {
+        Kind::of(self.size)
+    }
+
+    /// Whether a switch that is up for this one can carry the other as well.
+    pub fn goes_with(&self, other: &Self) -> bool {
+        let needs = |case: &Self| (case.switch, case.senders, case.kind());
+        needs(self) == needs(other)
+    }
 }
 
 /// All that a measurement has the switches carry, switch by switch.
@@ -24,7 +40,10 @@ pub fn cases(config: &Config) -> Vec<Case> {
     for &switch in &config.switches {
         for &senders in &config.senders {
             for &size in &config.sizes {
-                cases.extend(config.flows.iter().map(|&flows| Case { switch, senders, size, flows }));
+                for &flows in &config.flows {
+                    let case = |&stalled| Case { switch, senders, size, flows, stalled };
+                    cases.extend(config.times().iter().map(case));
+                }
             }
         }
     }
@@ -46,18 +65,32 @@ pub fn check(config: &Config) -> Result<(), MeasureError> {
             "a frame between virtual machines has {SMALLEST} to {LONGEST} bytes, not {size}"
         ));
     }
-    if let Some(flows) = flows.iter().find(|flows| !(1..=RING).contains(flows)) {
-        return wrong(format!("there are 1 to {RING} flows, one for each place in a ring, not {flows}"));
+    for &size in sizes {
+        let most = most_flows(Kind::of(size), config.stalled);
+        if let Some(flows) = flows.iter().find(|flows| !(1..=most).contains(flows)) {
+            return wrong(format!(
+                "there are 1 to {most} flows of {size} B, one for each place in a ring for the receiver, not {flows}"
+            ));
+        }
     }
     if let Some(senders) = senders.iter().find(|senders| !(1..=8).contains(*senders)) {
         return wrong(format!("1 to 8 machines send, not {senders}"));
     }
-    if config.switches.contains(&SwitchKind::Testpmd) && senders.iter().any(|senders| *senders > 1) {
+    let is_pair = !config.stalled && senders.iter().all(|senders| *senders == 1);
+    if config.switches.contains(&SwitchKind::Testpmd) && !is_pair {
         return wrong(
-            "`testpmd` forwards between two machines only: to have several senders choose among ovs-dpdk, zovn-lossy and \
-             zovn"
+            "`testpmd` forwards between two machines only: to have several senders, or a stalled receiver, choose among \
+             ovs-dpdk, zovn-lossy and zovn"
                 .into(),
         );
+    }
+    for switch in &config.switches {
+        let most = longest(*switch);
+        if let Some(size) = sizes.iter().find(|size| **size > most) {
+            return wrong(format!(
+                "`{switch}` carries at most {most} bytes a frame between virtual machines: leave it out, or {size}"
+            ));
+        }
     }
     if cycles::now().is_none() {
         return wrong(
@@ -65,6 +98,16 @@ pub fn check(config: &Config) -> Result<(), MeasureError> {
         );
     }
     check_switches(&config.switches, &SwitchKind::OF_MACHINES, "virtual machines")
+}
+
+/// The longest frame that a switch carries between virtual machines, in bytes.
+fn longest(switch: SwitchKind) -> u32 {
+    match switch {
+        // It does not offer its machines to leave anything undone.
+        SwitchKind::Testpmd => LONGEST_DATAGRAM,
+        SwitchKind::OvsDpdk => OvsDpdk::LONGEST,
+        SwitchKind::Zovn | SwitchKind::ZovnLossy | SwitchKind::Bridge | SwitchKind::Ovs => LONGEST,
+    }
 }
 
 #[cfg(test)]
@@ -82,19 +125,25 @@ mod tests {
             duration: Span::from_secs(1),
             frames: 0,
             slow_receiver: None,
+            stalled: false,
             rounds: 5,
         }
     }
 
     #[test]
     fn a_switch_is_brought_up_once_for_all_that_it_carries_between_as_many_machines() {
-        let cases = cases(&config());
-        let ups: Vec<_> = cases
-            .chunk_by(|a, b| (a.switch, a.senders) == (b.switch, b.senders))
-            .map(|cases| (cases[0].switch, cases[0].senders, cases.len()))
-            .collect();
+        let ups = |sizes: &[u32]| {
+            let cases = cases(&Config { sizes: sizes.to_vec(), ..config() });
+            let ups = cases.chunk_by(Case::goes_with);
+            ups.map(|cases| (cases[0].switch, cases[0].senders, cases.len())).collect::<Vec<_>>()
+        };
         let (lossy, zovn) = (SwitchKind::ZovnLossy, SwitchKind::Zovn);
-        assert_eq!(ups, [(lossy, 1, 4), (lossy, 2, 4), (zovn, 1, 4), (zovn, 2, 4)]);
+        assert_eq!(ups(&[64, 1500]), [(lossy, 1, 4), (lossy, 2, 4), (zovn, 1, 4), (zovn, 2, 4)]);
+        let config = Config { stalled: true, ..config() };
+        let cases = cases(&config);
+        assert!(cases[0].goes_with(&cases[1]) && !cases[0].stalled && cases[1].stalled);
+        // Other cards, with other features and more memory.
+        assert_eq!(ups(&[64, 1500, 65_549])[..3], [(lossy, 1, 4), (lossy, 1, 2), (lossy, 2, 4)]);
     }
 
     #[test]
@@ -111,8 +160,31 @@ mod tests {
                 "ovs-dpdk",
             ),
             (&|config| config.switches = vec![SwitchKind::Zovn, SwitchKind::Zovn], "each once"),
-            (&|config| config.sizes = vec![1515], "64 to 1514"),
+            (&|config| config.sizes = vec![65_550], "64 to 65549"),
             (&|config| config.flows = vec![1025], "1 to 1024"),
+            (&|config| (config.sizes, config.flows) = (vec![1515], vec![257]), "1 to 256"),
+            (
+                &|config| {
+                    (config.switches, config.sizes) = (vec![SwitchKind::Testpmd], vec![1515]);
+                    (config.senders, config.flows) = (vec![1], vec![1]);
+                },
+                "leave it out",
+            ),
+            (
+                &|config| {
+                    (config.switches, config.sizes, config.flows) =
+                        (vec![SwitchKind::OvsDpdk], vec![65_369], vec![1])
+                },
+                "65368",
+            ),
+            (
+                &|config| {
+                    (config.switches, config.stalled, config.senders, config.flows) =
+                        (vec![SwitchKind::Testpmd], true, vec![1], vec![1])
+                },
+                "two machines",
+            ),
+            (&|config| (config.stalled, config.flows) = (true, vec![961]), "1 to 960"),
             (&|config| config.senders = vec![0], "1 to 8"),
             (&|config| config.slow_receiver = Some(0), "1/1"),
         ] {

@@ -5,20 +5,30 @@
 //!          senders  ─put──▶ sequence number, time
 //! ```
 //!
+//! Beside them there may be a stalled machine, to which a part of all frames goes. It takes nothing while a load is on, and
+//! everything afterwards: so every buffer comes back.
+//!
 //! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core while the other has it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ports::vhost::nic::{Nic, NicConfig};
+use units::Mac;
 
 use super::clock::{Bucket, Clock};
 use super::foremost::Foremost;
-use super::frames::{Flow, LONGEST, Stamp};
+use super::frames::{Flow, Kind, STRANGER, Stamp};
 use super::sink::{Carried, Sink};
 
 /// Places in each ring: the most that a virtual machine's can have.
-pub const RING: u16 = 1024;
+const RING: u16 = 1024;
+
+/// Places in each ring of large frames, as many as QEMU gives a machine if nobody says how many: 16 MiB of frames.
+const LARGE_RING: u16 = 256;
+
+/// One in so many of a sender's buffers is for a stalled machine.
+const PART: u16 = 16;
 
 /// How many frames are put, and how many taken, before the other has its turn.
 const BURST: usize = 64;
@@ -32,19 +42,48 @@ const SILENCE: Duration = Duration::from_millis(200);
 /// How long nothing at all may move while something should.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What each card is.
-pub const CARD: NicConfig =
-    NicConfig { ring: RING, longest: LONGEST as usize, huge: true, timeout: Duration::from_secs(5) };
+/// What each card is whose frames are of this kind.
+pub const fn card(kind: Kind) -> NicConfig {
+    let (ring, offload) = match kind {
+        Kind::Datagram => (RING, false),
+        Kind::Segment => (LARGE_RING, true),
+    };
+    let longest = kind.longest() as usize;
+    NicConfig { ring, longest, offload, huge: true, timeout: Duration::from_secs(5) }
+}
 
-/// Front-ends of a switch's ports: each sends to the last, which receives.
+/// How many flows a sender can have, one for each place in its ring that is not for a stalled machine.
+pub const fn most_flows(kind: Kind, stalled: bool) -> u16 {
+    let ring = card(kind).ring;
+    if stalled { ring - ring / PART } else { ring }
+}
+
+/// Whether a buffer is one of those that may be for a stalled machine.
+#[inline]
+const fn is_in_part(buffer: u16) -> bool {
+    buffer % PART == PART - 1
+}
+
+/// Front-ends of a switch's ports.
 #[derive(Debug)]
 pub struct Ends {
     _foremost: Foremost,
     clock: Clock,
     senders: Vec<Sender>,
     receiver: Nic,
-    size: u32,
-    flows: u16,
+    stalled: Option<Nic>,
+    traffic: Traffic,
+}
+
+/// What senders send.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
+    /// Bytes a frame.
+    pub size: u32,
+    /// Flows of each sender.
+    pub flows: u16,
+    /// The address of a stalled machine, if one in 16 buffers is for it.
+    pub stalled: Option<Mac>,
 }
 
 #[derive(Debug)]
@@ -77,11 +116,11 @@ pub enum Broken {
 }
 
 impl Ends {
-    /// Ends of these cards, each of them connected: the last receives what the others send.
-    pub fn new(mut cards: Vec<Nic>) -> Self {
-        let receiver = cards.pop().expect("a switch has ports");
-        let senders = cards.into_iter().map(|nic| Sender { nic, sent: 0 }).collect();
-        Self { _foremost: Foremost::here(), clock: Clock::calibrate(), senders, receiver, size: 0, flows: 0 }
+    /// Ends of these cards, each of them connected: what the first send the second receives.
+    pub fn new(senders: Vec<Nic>, receiver: Nic, stalled: Option<Nic>) -> Self {
+        let senders = senders.into_iter().map(|nic| Sender { nic, sent: 0 }).collect();
+        let (clock, traffic) = (Clock::calibrate(), Traffic::default());
+        Self { _foremost: Foremost::here(), clock, senders, receiver, stalled, traffic }
     }
 
     /// The clock by which delays are told.
@@ -89,23 +128,30 @@ impl Ends {
         self.clock
     }
 
-    /// Makes frames of this size, in so many flows of each sender, and lets the switch learn where the receiver's
-    /// addresses are. Flow `n` of a sender goes from an address to one of the receiver's, both of which `flow` tells.
+    /// Makes frames, and lets the switch learn where the receiver's addresses are. Flow `n` of a sender goes from an address
+    /// to one of the receiver's, both of which `flow` tells.
     ///
     /// # Errors
     ///
     /// [`Broken`]
     pub fn prepare(
         &mut self,
-        size: u32,
-        flows: u16,
+        traffic: Traffic,
         flow: impl Fn(u16, u16) -> Flow,
         stop: &AtomicBool,
     ) -> Result<(), Broken> {
-        (self.size, self.flows) = (size, flows);
+        self.traffic = traffic;
+        let Traffic { size, flows, stalled } = traffic;
+        let offload = Kind::of(size).offload();
         for (sender, number) in self.senders.iter_mut().zip(0..) {
-            sender.nic.prepare(size as usize, |buffer, frame| {
-                frame.write(0, &flow(number, buffer % flows).frame(size));
+            sender.nic.prepare(size as usize, offload, |buffer, frame| {
+                let flow = match stalled {
+                    None => flow(number, buffer % flows),
+                    Some(_) => flow(number, (buffer - buffer / PART) % flows),
+                };
+                let to_stalled = stalled.filter(|_| is_in_part(buffer));
+                let flow = to_stalled.map_or(flow, |to| Flow { to, sender: STRANGER, ..flow });
+                frame.write(0, &flow.frame(size));
             });
         }
         self.announce(flow, stop)
@@ -113,28 +159,30 @@ impl Ends {
 
     /// Has the receiver send what lies in its ring, a frame from each of its addresses, until each has come once.
     fn announce(&mut self, flow: impl Fn(u16, u16) -> Flow, stop: &AtomicBool) -> Result<(), Broken> {
-        let (flows, senders) = (self.flows, self.senders.len() as u16);
-        self.receiver.prepare(self.size as usize, |buffer, frame| {
+        let (Traffic { size, flows, .. }, senders) = (self.traffic, self.senders.len() as u16);
+        let kind = Kind::of(size);
+        let (ring, tag) = (card(kind).ring, kind.tag());
+        self.receiver.prepare(size as usize, kind.offload(), |buffer, frame| {
             let (sender, number) = (buffer / flows % senders, buffer % flows);
             let Flow { from, to, .. } = flow(sender, number);
-            frame.write(0, &Flow { from: to, to: from, sender, number }.frame(self.size));
+            frame.write(0, &Flow { from: to, to: from, sender, number }.frame(size));
         });
         let mut heard = vec![vec![false; flows.into()]; senders.into()];
         let is_all = |heard: &[Vec<bool>]| heard.iter().all(|flows| !flows.contains(&false));
         let began = Clock::now();
         let (silence, patience) = (self.clock.ticks(SILENCE), self.clock.ticks(PATIENCE));
         while !is_all(&heard) {
-            let mut to_send = usize::from(RING);
+            let mut to_send = usize::from(ring);
             let mut last = Clock::now();
             while Clock::now() - last < silence && !is_all(&heard) {
                 if stop.load(Ordering::Relaxed) {
                     return Err(Broken::Interrupted);
                 }
-                to_send -= self.receiver.send(to_send.min(BURST), |_| ());
+                to_send -= self.receiver.send(to_send.min(BURST), |_, _| ());
                 self.receiver.publish();
                 for sender in &mut self.senders {
                     sender.nic.receive(BURST, |frame, _| {
-                        let Stamp { sender, flow, .. } = Stamp::read(frame);
+                        let Stamp { sender, flow, .. } = Stamp::read(frame, tag);
                         let of = heard.get_mut(usize::from(sender));
                         if let Some(heard) = of.and_then(|flows| flows.get_mut(usize::from(flow))) {
                             *heard = true;
@@ -143,6 +191,7 @@ impl Ends {
                     });
                     sender.nic.publish();
                 }
+                self.stalled.as_mut().map(discard);
             }
             if last - began > patience {
                 return Err(Broken::Stuck);
@@ -157,6 +206,15 @@ impl Ends {
     ///
     /// [`Broken`]
     pub fn run(&mut self, load: &Load, stop: &AtomicBool) -> Result<Carried, Broken> {
+        // Asked once, and not of every frame.
+        match self.traffic.stalled {
+            None => self.put::<false>(load, stop),
+            Some(_) => self.put::<true>(load, stop),
+        }
+    }
+
+    /// The same; `STALLED` if a part of all frames is for a stalled machine.
+    fn put<const STALLED: bool>(&mut self, load: &Load, stop: &AtomicBool) -> Result<Carried, Broken> {
         let clock = self.clock;
         let [duration, silence, patience] = [load.duration, SILENCE, PATIENCE].map(|time| clock.ticks(time));
         let began = Clock::now();
@@ -164,8 +222,9 @@ impl Ends {
         let mut take = load.taken.map(bucket);
         let mut put = vec![load.offered.map(bucket); self.senders.len()];
         let senders = self.senders.iter().map(|sender| sender.sent);
-        let mut sink = Sink::new(self.size, self.flows, senders);
-        let before = self.sent();
+        let mut sink = Sink::new(self.traffic.size, self.traffic.flows, senders);
+        let (before, mut to_stalled) = (self.sent(), 0);
+        let tag = Kind::of(self.traffic.size).tag();
         let mut moved = began;
         let mut ended = None;
         let (mut last, mut was_busy, mut busy) = (began, false, 0);
@@ -191,19 +250,26 @@ impl Ends {
                 if ended.is_none() {
                     let now = Clock::now();
                     let most = pace.as_mut().map_or(BURST, |bucket| bucket.due(now));
-                    let count = nic.send(most.min(BURST), |frame| {
-                        Stamp::write(frame, *all, now);
-                        *all += 1;
+                    let first = *all;
+                    let count = nic.send(most.min(BURST), |buffer, frame| {
+                        if !(STALLED && is_in_part(buffer)) {
+                            Stamp::write(frame, tag, *all, now);
+                            *all += 1;
+                        }
                     });
+                    let to_receiver = *all - first;
                     if let Some(bucket) = pace {
-                        bucket.done(count);
+                        bucket.done(to_receiver as usize);
                     }
+                    to_stalled += count as u64 - to_receiver;
                     sent += count;
                 }
                 nic.publish();
             }
             was_busy = taken + sent > 0;
-            if was_busy {
+            let stalled = self.stalled.as_mut().filter(|_| !STALLED || ended.is_some());
+            let recovering = stalled.map_or(0, discard) > 0;
+            if was_busy || recovering {
                 moved = now;
             }
             let all = self.sent() - before;
@@ -211,9 +277,12 @@ impl Ends {
                 None if now - began >= duration && all >= load.frames => {
                     ended = Some((now - began, sink.received()));
                 }
-                Some((elapsed, in_time)) if self.is_settled(all == sink.received(), now - moved, silence) => {
+                Some((elapsed, in_time))
+                    if !recovering && self.is_settled(all == sink.received(), now - moved, silence) =>
+                {
                     let busy = busy as f64 / elapsed as f64;
-                    return Ok(sink.told(all, in_time, clock.seconds(elapsed), busy));
+                    let told = sink.told(all, in_time, clock.seconds(elapsed), busy);
+                    return Ok(Carried { to_stalled, ..told });
                 }
                 _ if now - moved > patience => return Err(Broken::Stuck),
                 _ => {}
@@ -230,4 +299,11 @@ impl Ends {
     fn sent(&self) -> u64 {
         self.senders.iter().map(|sender| sender.sent).sum()
     }
+}
+
+/// Takes what there is for a machine that looks at nothing. Returns how many frames.
+fn discard(nic: &mut Nic) -> usize {
+    let taken = nic.receive(BURST, |_, _| ());
+    nic.publish();
+    taken
 }

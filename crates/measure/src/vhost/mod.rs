@@ -25,7 +25,7 @@ use std::time::Duration;
 use lab::vhost::{Port, Rig};
 use lab::{HUGEPAGE_BYTES, Home, LabError, SwitchKind};
 use ports::vhost::front::FrontError;
-use ports::vhost::nic::Nic;
+use ports::vhost::nic::{Nic, NicConfig};
 use ports::vhost::socket::{Access, Listener, SocketError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::sched_getaffinity;
@@ -35,7 +35,7 @@ use units::{Mac, Span};
 use crate::site::unmade;
 use crate::{Bench, Environment, MeasureError, Measurement};
 use cases::{Case, cases, check};
-use ends::{Broken, CARD, Ends, Load};
+use ends::{Broken, Ends, Load, Traffic, card};
 use frames::Flow;
 use rounds::{Round, Timed};
 use sink::Carried;
@@ -72,6 +72,8 @@ pub struct Config {
     pub frames: u64,
     /// The receiver takes one frame where it could take so many.
     pub slow_receiver: Option<u32>,
+    /// Each load is carried a second time, beside a machine that is sent one in 16 buffers and takes nothing.
+    pub stalled: bool,
     /// How often each switch has its turn.
     pub rounds: u32,
 }
@@ -98,6 +100,9 @@ pub struct Throughput {
     pub flows: u16,
     /// How many machines sent.
     pub senders: u16,
+    /// One in 16 of their buffers was for one more machine, which took nothing. Whatever is told is of the others, but for
+    /// what the switch dropped, and its cycles.
+    pub stalled: bool,
     /// Frames that arrived, in 10⁶ a second.
     pub mfps: f64,
     /// The same in the worst round and in the best.
@@ -157,6 +162,14 @@ pub struct Latency {
 /// The whole experiment.
 pub type Report = Measurement<Config, Throughput>;
 
+impl Config {
+    /// Whether there is a stalled receiver each time that a load is carried: one after the other, as a machine's speed changes
+    /// within minutes.
+    pub fn times(&self) -> &'static [bool] {
+        if self.stalled { &[false, true] } else { &[false] }
+    }
+}
+
 /// Makes the experiment.
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check(&config)?;
@@ -166,7 +179,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     bench.progress.begin(cases.len() * config.rounds as usize);
     for _ in 0..config.rounds {
         let mut rounds = rounds.iter_mut();
-        for cases in cases.chunk_by(|a, b| (a.switch, a.senders) == (b.switch, b.senders)) {
+        for cases in cases.chunk_by(Case::goes_with) {
             for round in carry(bench, cases, &config)? {
                 rounds.next().expect("there is one for each case").push(round);
             }
@@ -180,16 +193,20 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 /// Brings one switch up and has it carry these.
 fn carry(bench: &Bench<'_>, cases: &[Case], config: &Config) -> Result<Vec<Round>, MeasureError> {
     let Case { switch: kind, senders, .. } = cases[0];
-    let count = u32::from(senders) + 1;
-    let cards = u64::from(count) * (CARD.bytes().div_ceil(HUGEPAGE_BYTES) + 1);
+    let frames = cases[0].kind();
+    let count = u32::from(senders) + 1 + u32::from(config.stalled);
+    let cards = u64::from(count) * (card(frames).bytes().div_ceil(HUGEPAGE_BYTES) + 1);
     let rig =
         Rig::up(&Home::system(), first_core(), Switch::pages(kind) + cards, bench.stop).map_err(unmade)?;
     let ports = rig.ports(count);
     // Front-ends listen: this is the way that all switches know.
     let listeners = ports.iter().map(|port| Listener::bind(&port.socket, Access::Owner));
     let listeners = listeners.collect::<Result<Vec<_>, SocketError>>()?;
-    let mut switch = Switch::up(kind, &rig, &ports).map_err(unmade)?;
-    let mut ends = meet(bench, kind, &listeners, &mut switch)?;
+    let mut switch = Switch::up(kind, &rig, &ports, frames).map_err(unmade)?;
+    let mut cards = meet(bench, kind, &card(frames), &listeners, &mut switch)?.into_iter();
+    let from = cards.by_ref().take(senders.into()).collect();
+    let receiver = cards.next().expect("there is one more");
+    let mut ends = Ends::new(from, receiver, cards.next());
     let mut rounds = Vec::new();
     for case in cases {
         bench.step(&doing(case, config))?;
@@ -206,9 +223,10 @@ fn carry(bench: &Bench<'_>, cases: &[Case], config: &Config) -> Result<Vec<Round
 fn meet(
     bench: &Bench<'_>,
     kind: SwitchKind,
+    config: &NicConfig,
     listeners: &[Listener],
     switch: &mut Switch<'_>,
-) -> Result<Ends, MeasureError> {
+) -> Result<Vec<Nic>, MeasureError> {
     let begun = std::time::Instant::now();
     let go_on = || -> Result<(), MeasureError> {
         bench.go_on()?;
@@ -222,7 +240,7 @@ fn meet(
     };
     let mut cards = Vec::new();
     for listener in listeners {
-        let mut card = Nic::new(&CARD)?;
+        let mut card = Nic::new(config)?;
         loop {
             let Some(connection) = listener.accept()? else {
                 go_on()?;
@@ -241,12 +259,11 @@ fn meet(
         }
         cards.push(card);
     }
-    let ends = Ends::new(cards);
     while !switch.is_connected().map_err(unmade)? {
         go_on()?;
         std::thread::sleep(Duration::from_millis(5));
     }
-    Ok(ends)
+    Ok(cards)
 }
 
 /// Carries one case, once.
@@ -259,7 +276,10 @@ fn one(
     switch: &mut Switch<'_>,
 ) -> Result<Round, MeasureError> {
     let each = (case.flows / case.senders).max(1);
-    ends.prepare(case.size, each, |sender, number| flow(ports, sender, number), bench.stop)?;
+    let (ports, stalled) = ports.split_at(usize::from(case.senders) + 1);
+    let stalled = stalled.first().filter(|_| case.stalled).map(|port| port.mac);
+    let traffic = Traffic { size: case.size, flows: each, stalled };
+    ends.prepare(traffic, |sender, number| flow(ports, sender, number), bench.stop)?;
     let duration = Duration::from(config.duration);
     let mut load = |load: Load| ends.run(&load, bench.stop);
     load(Load { duration: WARM_UP, ..Load::default() })?;
@@ -320,10 +340,11 @@ fn flow(ports: &[Port], sender: u16, number: u16) -> Flow {
 }
 
 fn doing(case: &Case, config: &Config) -> String {
-    let Case { switch, senders, size, flows } = case;
+    let Case { switch, senders, size, flows, stalled } = case;
     let slow =
         config.slow_receiver.map_or(String::new(), |times| format!(", a receiver slowed to 1/{times}"));
-    format!("{switch}: {size} B, {flows} flows, {senders} to 1{slow}")
+    let stalled = if *stalled { ", beside a stalled receiver" } else { "" };
+    format!("{switch}: {size} B, {flows} flows, {senders} to 1{slow}{stalled}")
 }
 
 /// The first core that we may use: the switch's.

@@ -49,14 +49,15 @@ impl Timed {
 
 /// What is told of a case: medians of rates and times, sums of counts.
 pub fn told(case: Case, rounds: &[Round]) -> Throughput {
-    let Case { switch, senders, size, flows } = case;
+    let Case { switch, senders, size, flows, stalled } = case;
     let of = |one: &dyn Fn(&Round) -> Option<f64>| median(rounds.iter().filter_map(one));
     let sum = |one: &dyn Fn(&Round) -> u64| rounds.iter().map(one).sum::<u64>();
     let rates = rounds.iter().map(|round| round.carried.rate() / 1e6);
     let mfps = median(rates.clone()).unwrap_or(0.0);
     let cycles = |round: &Round| {
         let Round { carried, account, .. } = round;
-        (carried.sent > 0 && account.busy > 0).then(|| account.busy as f64 / carried.sent as f64)
+        let taken = carried.sent + carried.to_stalled;
+        (taken > 0 && account.busy > 0).then(|| account.busy as f64 / taken as f64)
     };
     let (sent, received) = (sum(&|round| round.carried.sent), sum(&|round| round.carried.received));
     Throughput {
@@ -65,6 +66,7 @@ pub fn told(case: Case, rounds: &[Round]) -> Throughput {
         size,
         flows,
         senders,
+        stalled,
         mfps,
         mfps_range: [rates.clone().fold(f64::INFINITY, f64::min), rates.fold(0.0, f64::max)],
         gbps: mfps * f64::from(size) * 8e-3,
@@ -116,13 +118,14 @@ mod tests {
     use super::super::delays::Delays;
     use super::*;
 
-    const CASE: Case = Case { switch: SwitchKind::Zovn, senders: 2, size: 125, flows: 7 };
+    const CASE: Case = Case { switch: SwitchKind::Zovn, senders: 2, size: 125, flows: 7, stalled: false };
 
     fn round(in_time: u64, balanced: bool) -> Round {
         let mut delays = Delays::default();
         delays.book(20);
         let carried = Carried {
             sent: in_time + 5,
+            to_stalled: 10,
             received: in_time + 3,
             in_time,
             duplicates: 1,
@@ -133,7 +136,8 @@ mod tests {
             delays,
         };
         let dropped = Dropped { ingress: 0, egress: 2 };
-        let account = Account { busy: 100 * carried.sent, dropped, balanced: Some(balanced) };
+        let account =
+            Account { busy: 100 * (carried.sent + carried.to_stalled), dropped, balanced: Some(balanced) };
         let timed = Timed::of(0.5, &carried, Clock { rate: 1e6 }).into_iter().collect();
         Round { lossless: Some(1e6), timed, ..Round::new(carried, account, None) }
     }

@@ -4,13 +4,15 @@ use ports::vhost::nic::Frame;
 
 use super::arrivals::Arrivals;
 use super::delays::Delays;
-use super::frames::Stamp;
+use super::frames::{Kind, Stamp};
 
 /// What the ends did.
 #[derive(Clone, Debug)]
 pub struct Carried {
-    /// Frames that the switch's rings took.
+    /// Frames for the receiver that the switch's rings took.
     pub sent: u64,
+    /// Frames for a stalled machine that they took.
+    pub to_stalled: u64,
     /// Different frames that came.
     pub received: u64,
     /// Of those, the ones that came while others were still sent.
@@ -32,6 +34,7 @@ pub struct Carried {
 /// What comes.
 pub struct Sink {
     size: usize,
+    tag: usize,
     flows: u16,
     senders: Vec<Arrivals>,
     strangers: u64,
@@ -49,13 +52,14 @@ impl Sink {
     /// Nothing has come yet of frames of this size in so many flows of each sender, which has sent so many before.
     pub fn new(size: u32, flows: u16, sent: impl Iterator<Item = u64>) -> Self {
         let senders = sent.map(|sent| Arrivals::new(flows, sent)).collect();
-        Self { size: size as usize, flows, senders, strangers: 0, delays: Delays::default() }
+        let tag = Kind::of(size).tag();
+        Self { size: size as usize, tag, flows, senders, strangers: 0, delays: Delays::default() }
     }
 
     /// Books a frame of this length that came.
     #[inline]
     pub fn take(&mut self, frame: Frame<'_>, len: usize, now: u64) {
-        let Stamp { sender, flow, sequence, ticks } = Stamp::read(frame);
+        let Stamp { sender, flow, sequence, ticks } = Stamp::read(frame, self.tag);
         match self.senders.get_mut(usize::from(sender)) {
             Some(arrivals) if flow < self.flows && len == self.size => {
                 arrivals.book(flow, sequence);
@@ -75,6 +79,7 @@ impl Sink {
         let sum = |one: fn(&Arrivals) -> u64| self.senders.iter().map(one).sum();
         Carried {
             sent,
+            to_stalled: 0,
             received: self.received(),
             in_time,
             duplicates: sum(|arrivals| arrivals.duplicates),

@@ -6,6 +6,7 @@ use model::PortStatus;
 
 use super::Dropped;
 use super::clock::Clock;
+use super::frames::Kind;
 
 /// A switch that runs.
 pub enum Switch<'a> {
@@ -35,10 +36,10 @@ impl<'a> Switch<'a> {
         }
     }
 
-    /// Brings it up with these ports.
-    pub fn up(kind: SwitchKind, rig: &'a Rig<'_>, ports: &[Port]) -> Result<Self, LabError> {
+    /// Brings it up with these ports, for frames of this kind.
+    pub fn up(kind: SwitchKind, rig: &'a Rig<'_>, ports: &[Port], frames: Kind) -> Result<Self, LabError> {
         match (kind, ports) {
-            (SwitchKind::OvsDpdk, _) => OvsDpdk::up(rig, ports).map(Self::OvsDpdk),
+            (SwitchKind::OvsDpdk, _) => OvsDpdk::up(rig, ports, frames == Kind::Segment).map(Self::OvsDpdk),
             (SwitchKind::Testpmd, [left, right]) => {
                 Testpmd::switch(rig, &[left.clone(), right.clone()]).map(Self::Testpmd)
             }
