@@ -164,6 +164,7 @@ impl Nic {
     /// If it was not, or a frame is longer than the longest.
     pub fn prepare(&mut self, len: usize, offload: Offload, mut fill: impl FnMut(u16, Frame<'_>)) {
         self.transmit.collect(|_, _, _| ());
+        self.transmit.sort();
         let places = self.transmit.places();
         assert_eq!(self.transmit.free(), usize::from(places), "frames are still on their way");
         for number in 0..places {

@@ -79,6 +79,11 @@ impl Driver {
         self.free.pop()
     }
 
+    /// Has those that are ours taken in the order in which they lie in memory, whatever happened before.
+    pub fn sort(&mut self) {
+        self.free.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
     /// How many are ours.
     pub fn free(&self) -> usize {
         self.free.len()
