@@ -177,12 +177,15 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let cases = cases(&config);
     let mut rounds = vec![Vec::new(); cases.len()];
     bench.progress.begin(cases.len() * config.rounds as usize);
-    for _ in 0..config.rounds {
+    for round in 0..config.rounds {
         let mut rounds = rounds.iter_mut();
         for cases in cases.chunk_by(Case::goes_with) {
-            for round in carry(bench, cases, &config)? {
-                rounds.next().expect("there is one for each case").push(round);
+            let mut loads: Vec<_> = cases.iter().zip(rounds.by_ref().take(cases.len())).collect();
+            // What a switch carries first it carries a few percent faster: each load has its turn at that.
+            if round % 2 == 1 {
+                loads.reverse();
             }
+            carry(bench, loads, &config)?;
         }
     }
     let results = cases.iter().zip(rounds).map(|(case, rounds)| rounds::told(*case, &rounds));
@@ -190,10 +193,14 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     Ok(Measurement::new("throughput", environment, config, results))
 }
 
-/// Brings one switch up and has it carry these.
-fn carry(bench: &Bench<'_>, cases: &[Case], config: &Config) -> Result<Vec<Round>, MeasureError> {
-    let Case { switch: kind, senders, .. } = cases[0];
-    let frames = cases[0].kind();
+/// Brings one switch up and has it carry these, one after the other, each with its rounds.
+fn carry(
+    bench: &Bench<'_>,
+    loads: Vec<(&Case, &mut Vec<Round>)>,
+    config: &Config,
+) -> Result<(), MeasureError> {
+    let Case { switch: kind, senders, .. } = *loads[0].0;
+    let frames = loads[0].0.kind();
     let count = u32::from(senders) + 1 + u32::from(config.stalled);
     let cards = u64::from(count) * (card(frames).bytes().div_ceil(HUGEPAGE_BYTES) + 1);
     let rig =
@@ -207,16 +214,14 @@ fn carry(bench: &Bench<'_>, cases: &[Case], config: &Config) -> Result<Vec<Round
     let from = cards.by_ref().take(senders.into()).collect();
     let receiver = cards.next().expect("there is one more");
     let mut ends = Ends::new(from, receiver, cards.next());
-    let mut rounds = Vec::new();
-    for case in cases {
+    for (case, rounds) in loads {
         bench.step(&doing(case, config))?;
         rounds.push(one(bench, case, config, &ports, &mut ends, &mut switch)?);
     }
     // Its connections end before it does.
     drop(ends);
     drop(switch);
-    rig.down().map_err(unmade)?;
-    Ok(rounds)
+    rig.down().map_err(unmade)
 }
 
 /// Waits for the switch to connect to its front-ends.
