@@ -103,8 +103,9 @@ fn ovs_dpdk_carries_frames_and_counts_them() {
         return;
     }
     let (_machine, place, before) = (machine(), Place::new(), pool());
-    let rig = Rig::up(&place.home, 0, OvsDpdk::PAGES + Testpmd::PAGES, &GO_ON).unwrap();
-    assert_eq!(pool(), before + OvsDpdk::PAGES + Testpmd::PAGES);
+    let pages = OvsDpdk::pages(2) + Testpmd::PAGES;
+    let rig = Rig::up(&place.home, 0, pages, &GO_ON).unwrap();
+    assert_eq!(pool(), before + pages);
     let ports = rig.ports(2);
     let switch = OvsDpdk::up(&rig, &ports, false).unwrap();
     let mut ends = front_ends(&rig, &ports);

@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError> {
     let go_on = AtomicBool::new(false);
-    let rig = Rig::up(&Home::system(), 0, OvsDpdk::PAGES + 3 * Testpmd::PAGES, &go_on)?;
+    let rig = Rig::up(&Home::system(), 0, OvsDpdk::pages(3) + 3 * Testpmd::PAGES, &go_on)?;
     let ports = rig.ports(if load == "two-to-one" { 3 } else { 2 });
     let peer = match (peer, &ports[..]) {
         ("testpmd", [left, right]) => Peer::Testpmd(Testpmd::switch(&rig, &[left.clone(), right.clone()])?),

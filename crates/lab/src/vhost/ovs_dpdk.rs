@@ -22,9 +22,11 @@ use crate::{DeviceCounters, LabError};
 const DAEMON: &str = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk";
 const PACKAGE: &str = "openvswitch-switch-dpdk";
 
-/// Its memory: room for 65,536 buffers, which is 64 rings full and takes 200 MiB, and for what it keeps of each ring, without
-/// which it refuses rings.
-const MEMORY_MIB: u32 = 320;
+/// Its memory: what it keeps of each ring and each large segment, without which it refuses rings.
+const MEMORY_MIB: u32 = 128;
+
+/// And for each port 22,560 buffers of 3 KiB, rounded up.
+const PORT_MIB: u32 = 80;
 
 /// Open vSwitch with DPDK, as long as its rig is up.
 #[derive(Debug)]
@@ -61,8 +63,10 @@ pub struct VhostCounters {
 }
 
 impl OvsDpdk {
-    /// Huge pages of 2 MiB that it takes.
-    pub const PAGES: u64 = MEMORY_MIB as u64 / 2;
+    /// Huge pages of 2 MiB that it takes with so many ports.
+    pub fn pages(ports: usize) -> u64 {
+        u64::from(memory_mib(ports)) / 2
+    }
 
     /// Bytes of the longest frame that it carries from one machine to another with offload. DPDK's vhost (22.11) counts the
     /// buffer that it copies one into in 16 bits, with 128 bytes of headroom before the frame and 32 of its own behind it.
@@ -83,9 +87,10 @@ impl OvsDpdk {
             // No device of the host's is ours to take.
             "other_config:dpdk-extra=--no-pci".to_owned(),
             format!("other_config:pmd-cpu-mask={}", mask(rig.core)),
-            // It would take a quarter of a million buffers if they were there, and clear them all; it asks for half as
-            // many until it gets them.
-            format!("other_config:dpdk-socket-limit={MEMORY_MIB}"),
+            // Otherwise it takes what there is for the buffers that all ports share, when the first front-end has come, and for
+            // as long as it tries out how much that is, it has no memory for the next.
+            "other_config:per-port-memory=true".to_owned(),
+            format!("other_config:dpdk-socket-limit={}", memory_mib(ports.len())),
         ];
         let switch = OpenVSwitch::start(&rig.ground, DAEMON.into(), &settings)?;
         let mut bridge = switch.configure();
@@ -228,6 +233,10 @@ fn numbers(text: &str) -> BTreeMap<String, u64> {
         Some((name.to_owned(), number.parse().ok()?))
     };
     text.split([',', ' ', '\n']).filter_map(pair).collect()
+}
+
+fn memory_mib(ports: usize) -> u32 {
+    MEMORY_MIB + PORT_MIB * ports as u32
 }
 
 /// A set of one core in hexadecimal digits, of which there may be hundreds.

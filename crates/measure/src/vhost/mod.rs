@@ -203,8 +203,8 @@ fn carry(
     let frames = loads[0].0.kind();
     let count = u32::from(senders) + 1 + u32::from(config.stalled);
     let cards = u64::from(count) * (card(frames).bytes().div_ceil(HUGEPAGE_BYTES) + 1);
-    let rig =
-        Rig::up(&Home::system(), first_core(), Switch::pages(kind) + cards, bench.stop).map_err(unmade)?;
+    let pages = Switch::pages(kind, count as usize) + cards;
+    let rig = Rig::up(&Home::system(), first_core(), pages, bench.stop).map_err(unmade)?;
     let ports = rig.ports(count);
     // Front-ends listen: this is the way that all switches know.
     let listeners = ports.iter().map(|port| Listener::bind(&port.socket, Access::Owner));
@@ -256,8 +256,7 @@ fn meet(
             };
             match card.connect(connection) {
                 Ok(()) => break,
-                // Open vSwitch gathers its buffers once the first front-end has come. As long as it tries out how many
-                // there can be, it has no memory for the next: it refuses, and connects again a second later.
+                // One that is not ready yet connects again a second later.
                 Err(FrontError::Refused(..) | FrontError::Closed(_)) => go_on()?,
                 Err(error) => return Err(error.into()),
             }

@@ -27,10 +27,10 @@ pub struct Account {
 }
 
 impl<'a> Switch<'a> {
-    /// Huge pages that it takes for itself.
-    pub fn pages(kind: SwitchKind) -> u64 {
+    /// Huge pages that it takes for itself with so many ports.
+    pub fn pages(kind: SwitchKind, ports: usize) -> u64 {
         match kind {
-            SwitchKind::OvsDpdk => OvsDpdk::PAGES,
+            SwitchKind::OvsDpdk => OvsDpdk::pages(ports),
             SwitchKind::Testpmd => Testpmd::PAGES,
             SwitchKind::Zovn | SwitchKind::ZovnLossy | SwitchKind::Bridge | SwitchKind::Ovs => 0,
         }
