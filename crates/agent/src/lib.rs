@@ -21,10 +21,12 @@ pub mod pump;
 mod routes;
 mod serve;
 mod socket;
+mod store;
 mod worker;
 
 pub use config::{ConfigError, load};
 pub use routes::document;
 pub use serve::{ServeError, serve};
 pub use socket::SocketError;
+pub use store::Store;
 pub use worker::{Handle, StartError, Stopped, Worker};

@@ -13,6 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::routes;
 use crate::socket::{Socket, SocketError};
+use crate::store::Store;
 use crate::worker::{Handle, StartError, Stopped, Worker};
 
 /// Why an agent ended before its time.
@@ -49,7 +50,7 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     // Before any port is touched: another agent may live there.
     let (_socket, listener) = Socket::bind(Path::new(&config.agent.socket))?;
     let socket = config.agent.socket.clone();
-    let mut worker = Worker::start(config)?;
+    let mut worker = Worker::start(config, Store::open())?;
     drop(inside);
     tracing::info!(socket, "serving");
     let last = runtime.block_on(async {

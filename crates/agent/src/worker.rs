@@ -28,6 +28,7 @@ use units::{Instant, Span};
 
 use crate::clock::now;
 use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError};
+use crate::store::Store;
 
 /// While there is work, how often the pump looks for ports that were idle and no longer are.
 const LOOK_AROUND: Span = Span::from_micros(20);
@@ -101,12 +102,13 @@ enum Order {
 }
 
 impl Worker {
-    /// Starts the thread and attaches the declared ports; returns once frames flow.
+    /// Starts the thread and attaches the declared ports, which go on with what is left of them in `store`; returns once frames
+    /// flow.
     ///
     /// # Errors
     ///
     /// [`StartError`]; then the thread has ended and left nothing attached.
-    pub fn start(config: HostConfig) -> Result<Self, StartError> {
+    pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| StartError::Thread(error.into()))?;
         let shared = Shared { bell, stopping: AtomicBool::new(false), at_once: AtomicBool::new(false) };
@@ -120,7 +122,7 @@ impl Worker {
             .spawn(move || {
                 // Dropped when the thread ends, however it ends.
                 let _alive = alive;
-                let switch = Switch::new(&config, inbox, shared);
+                let switch = Switch::new(&config, store, inbox, shared);
                 // `start` waits on the other side, so it hears either.
                 match switch {
                     Ok(switch) => {
@@ -278,10 +280,12 @@ struct Stopping {
 impl Switch {
     fn new(
         config: &HostConfig,
+        store: Store,
         orders: mpsc::Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
-        let mut pump = Pump::new(&config.agent)?;
+        let mut pump = Pump::new(&config.agent, store)?;
+        pump.inherit(&config.ports);
         for spec in &config.ports {
             if let Err(source) = pump.attach(spec) {
                 pump.end();

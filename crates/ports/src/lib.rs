@@ -16,6 +16,7 @@
 mod cut;
 pub mod cycles;
 pub mod ethtool;
+pub mod inherited;
 pub mod memory;
 pub mod netlink;
 pub mod netns;

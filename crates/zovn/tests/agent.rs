@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::Worker;
+use agent::{Store, Worker};
 use api::{Client, ClientError};
 use model::{
     AgentSettings, AgentStatus, Attachment, GateStatus, HostConfig, Limits, LimitsChange, PausedBy,
@@ -565,7 +565,7 @@ fn a_second_signal_does_not_wait_for_what_is_held() {
 #[test]
 fn a_switch_that_nobody_can_order_leaves_nothing_behind() {
     let world = World::new(1);
-    let worker = Worker::start(world.declaration(1)).unwrap();
+    let worker = Worker::start(world.declaration(1), Store::default()).unwrap();
     assert!(world.has_interface(0));
     drop(worker);
     until(|| !world.has_interface(0));

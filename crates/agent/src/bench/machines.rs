@@ -35,7 +35,7 @@ impl Machines {
         let mut plane = Plane::new(Settings { classes: Classes::all(kind), ..Settings::default() }, Open);
         let mut attach = |number: u32| {
             let socket = directory.join(format!("{number}.sock"));
-            let mut port = VhostPort::attach(VhostConfig {
+            let config = VhostConfig {
                 socket: socket.clone(),
                 mode: Mode::Listen(Access::Owner),
                 queue_pairs: 1,
@@ -43,8 +43,8 @@ impl Machines {
                 frames: 1024,
                 records: directory.join(format!("{number}.rings")),
                 polled: true,
-            })
-            .expect("a directory of our own");
+            };
+            let mut port = VhostPort::attach(config, None).expect("a directory of our own");
             let config = NicConfig {
                 ring: RING,
                 longest: 1514,

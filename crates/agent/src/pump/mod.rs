@@ -21,12 +21,14 @@ use model::{
 };
 use ports::tap::{self, TapConfig, TapPort};
 use ports::vhost;
+use ports::vhost::handover::Handover;
 use ports::vhost::port::{VhostConfig, VhostPort};
 use ports::vhost::socket::Access;
 use rustix::event::epoll;
 use units::{ClassMap, Instant, Rate, Span};
 
 use crate::clock;
+use crate::store::{self, Store};
 use device::Device;
 use gate::HostGate;
 pub use plane::{Gate, Open, Plane, Verdict};
@@ -60,6 +62,10 @@ pub struct Pump {
     polled: bool,
     /// Where ports keep what has to outlive the agent.
     directory: PathBuf,
+    /// Who keeps descriptors that have to.
+    store: Store,
+    /// What was left of declared ports that are not attached yet.
+    handovers: BTreeMap<PortName, Handover>,
 }
 
 /// A port as its operator declared it, and as its container leaves it.
@@ -137,12 +143,12 @@ pub enum ChangeError {
 }
 
 impl Pump {
-    /// A switch without ports.
+    /// A switch without ports, whose ports leave what can be left in `store`.
     ///
     /// # Errors
     ///
     /// [`PumpError`] if the kernel gives no event queue, or no thread.
-    pub fn new(settings: &AgentSettings) -> Result<Self, PumpError> {
+    pub fn new(settings: &AgentSettings, store: Store) -> Result<Self, PumpError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let gate = HostGate::new(settings.udp_gate);
         if let Some(bell) = gate.bell() {
@@ -171,6 +177,40 @@ impl Pump {
             retry_at: None,
             polled: settings.polling == Polling::Always,
             directory: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
+            store,
+            handovers: BTreeMap::new(),
+        })
+    }
+
+    /// Takes over what the agent before has left of these ports, before any of them is attached. What it has left of others, or
+    /// of these when they were declared otherwise, ends.
+    pub fn inherit(&mut self, ports: &[PortSpec]) {
+        for (name, kept) in self.store.inherited() {
+            let port = ports.iter().find(|port| store::name(&port.name) == name);
+            let handover = port.and_then(|port| self.vhost_config(port)?.inherit(kept));
+            match (port, handover) {
+                (Some(port), Some(handover)) => {
+                    self.handovers.insert(port.name.clone(), handover);
+                }
+                _ => self.store.forget(&name),
+            }
+        }
+    }
+
+    /// What a virtual machine's port is made of.
+    fn vhost_config(&self, spec: &PortSpec) -> Option<VhostConfig> {
+        let Attachment::VhostUser { socket, mode, queues, mtu, .. } = &spec.attach else { return None };
+        Some(VhostConfig {
+            socket: socket.into(),
+            mode: match mode {
+                SocketMode::Connect => vhost::port::Mode::Connect,
+                SocketMode::Listen => vhost::port::Mode::Listen(Access::Group),
+            },
+            queue_pairs: *queues,
+            mtu: *mtu as u16,
+            frames: spec.ingress.frames,
+            records: self.directory.join(format!("{}.rings", spec.name)),
+            polled: self.polled,
         })
     }
 
@@ -204,20 +244,11 @@ impl Pump {
                 let inspector = device.inspector();
                 (Device::Tap(device), Some(inspector), Some(netns))
             }
-            Attachment::VhostUser { socket, mode, queues, mtu, .. } => {
-                let config = VhostConfig {
-                    socket: socket.into(),
-                    mode: match mode {
-                        SocketMode::Connect => vhost::port::Mode::Connect,
-                        SocketMode::Listen => vhost::port::Mode::Listen(Access::Group),
-                    },
-                    queue_pairs: *queues,
-                    mtu: *mtu as u16,
-                    frames: spec.ingress.frames,
-                    records: self.directory.join(format!("{}.rings", spec.name)),
-                    polled: self.polled,
-                };
-                (Device::Vhost(VhostPort::attach(config)?), None, None)
+            Attachment::VhostUser { .. } => {
+                let config = self.vhost_config(spec).expect("it is a virtual machine's");
+                let inherited = self.handovers.remove(&spec.name);
+                let handover = inherited.or_else(|| self.store.handover(&spec.name));
+                (Device::Vhost(VhostPort::attach(config, handover)?), None, None)
             }
         };
         let events = device.events();
@@ -413,10 +444,14 @@ impl Pump {
     fn detach_now(&mut self, place: usize) -> Result<PortStatus, DetachError> {
         let Attached { id, .. } = self.attached[place];
         let status = report::port(&self.plane, &self.attached[place], clock::now());
-        self.attached.remove(place);
+        let Attached { spec, .. } = self.attached.remove(place);
         self.plane.gate_mut().unserve(id);
         // Closing the device takes it out of the event queue.
-        self.plane.detach(clock::now(), id).detach()?;
+        let device = self.plane.detach(clock::now(), id);
+        if let Device::Vhost(_) = device {
+            self.store.forget(&store::name(&spec.name));
+        }
+        device.detach()?;
         Ok(status)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use super::handover::Kept;
 use super::message::{Message, Reply};
 use super::session::{News, Offer, Refusal, Rings, Session};
 use super::socket::{Connection, ConnectionError, Received};
@@ -43,6 +44,16 @@ impl<R: Rings> Backend<R> {
         self.connection = Some(connection);
     }
 
+    /// Goes on with a session over the connection of the back-end before, whose front-end had made these requests.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]: [`disconnect`](Self::disconnect) it.
+    pub fn resume(&mut self, connection: Connection, requests: Vec<Kept>) -> Result<(), Refusal> {
+        self.connect(connection);
+        requests.into_iter().try_for_each(|(message, fds)| self.session.handle(message, fds).map(drop))
+    }
+
     /// Ends the session: no ring runs any more, and the memory is forgotten.
     pub fn disconnect(&mut self) {
         self.session.reset();
@@ -52,6 +63,11 @@ impl<R: Rings> Backend<R> {
     /// The connection, if there is one: readable when there is something to serve.
     pub fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether there is a connection that another back-end could go on with: it is not in the middle of a message.
+    pub fn is_resumable(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_between_messages)
     }
 
     /// Whether a reply has not left yet: nothing is served before the connection can be written to.

@@ -93,6 +93,11 @@ impl Device {
         &mut self.card
     }
 
+    /// What was negotiated of the rings that run.
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
     /// How many rings run.
     #[inline]
     pub fn running(&self) -> usize {
@@ -145,12 +150,7 @@ impl Device {
     pub fn publish(&mut self, shared: &Shared) {
         let log = self.log(shared);
         let Self { card, calls, .. } = self;
-        let interrupt = |ring: usize| {
-            if let Some(call) = &calls[ring] {
-                // A counter at its top has a guest that will look anyway (eventfd(2)).
-                let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
-            }
-        };
+        let interrupt = |ring: usize| interrupt(&calls[ring]);
         match log {
             None => card.publish(&mut (), interrupt),
             Some(mut log) => card.publish(&mut log, interrupt),
@@ -180,9 +180,12 @@ impl Rings for Device {
             // What the guest receives by is used in order.
             ring = ring.recorded(record, vring.index.is_multiple_of(2));
         }
-        self.card.start(vring.index, ring, agreed(vring.features));
+        let index = vring.index;
+        self.card.start(index, ring, agreed(vring.features));
         self.running += 1;
         self.update(vring, shared);
+        // Whoever was here before may have been killed after it had shown buffers and before it told of them.
+        interrupt(&self.calls[index]);
     }
 
     fn update(&mut self, vring: Vring, shared: &Shared) {
@@ -204,12 +207,19 @@ impl Rings for Device {
         };
         let base = base.expect("the session stops a ring that runs");
         // Whoever waits for its buffers has them back.
-        if let Some(call) = self.calls[index].take() {
-            let _ = rustix::io::write(&call, &1_u64.to_ne_bytes());
-        }
+        interrupt(&self.calls[index]);
+        self.calls[index] = None;
         self.kicks[index] = None;
         self.running -= 1;
         base
+    }
+}
+
+#[inline]
+fn interrupt(call: &Option<Arc<OwnedFd>>) {
+    if let Some(call) = call {
+        // A counter at its top has a guest that will look anyway (eventfd(2)).
+        let _ = rustix::io::write(call, &1_u64.to_ne_bytes());
     }
 }
 

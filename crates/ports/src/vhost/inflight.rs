@@ -9,8 +9,9 @@
 //! front-end does not, the port keeps a file of its own ([`OwnRecords`]).
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::compiler_fence;
 
@@ -87,6 +88,8 @@ fn because(source: io::Error) -> MemoryError {
 pub struct InflightRegion {
     mapping: Mapping,
     shape: Shape,
+    given: Inflight,
+    file: Arc<OwnedFd>,
 }
 
 impl InflightRegion {
@@ -96,7 +99,7 @@ impl InflightRegion {
     ///
     /// [`MemoryError`]: it contradicts itself, or cannot be mapped.
     pub fn open(file: OwnedFd, given: Inflight, most: usize, packed: bool) -> Result<Self, MemoryError> {
-        let region = Self::map(&file, given, Shape::new(given, most, packed)?)?;
+        let region = Self::map(Arc::new(file), given, Shape::new(given, most, packed)?)?;
         for queue in 0..region.shape.queues {
             let record = words(region.part(queue).expect("it has as many parts"));
             let [version, count] = [VERSION_AT, COUNT_AT].map(|at| record.u16(at).load(Relaxed));
@@ -110,15 +113,15 @@ impl InflightRegion {
         Ok(region)
     }
 
-    fn map(file: &OwnedFd, given: Inflight, shape: Shape) -> Result<Self, MemoryError> {
+    fn map(file: Arc<OwnedFd>, given: Inflight, shape: Shape) -> Result<Self, MemoryError> {
         if given.size < (shape.stride() * shape.queues) as u64 {
             return Err(MemoryError::Inflight("it is too short for its rings"));
         }
         if !given.offset.is_multiple_of(ALIGN as u64) {
             return Err(MemoryError::Inflight("its offset is no multiple of 64"));
         }
-        let mapping = Mapping::new(file, given.offset, given.size).map_err(because)?;
-        Ok(Self { mapping, shape })
+        let mapping = Mapping::new(&file, given.offset, given.size).map_err(because)?;
+        Ok(Self { mapping, shape, given, file })
     }
 
     /// Where a ring's record is, as long as the region is there. Anything may stand in it.
@@ -128,6 +131,11 @@ impl InflightRegion {
         #[expect(unsafe_code, reason = "a ring has its place in the mapping")]
         let start = || unsafe { self.mapping.start().add(index * self.shape.stride()) };
         (index < queues).then(|| Bytes { start: start(), len: self.shape.len() })
+    }
+
+    /// The region as it was given, and the file that it lies in.
+    pub fn file(&self) -> (Inflight, BorrowedFd<'_>) {
+        (self.given, self.file.as_fd())
     }
 
     /// Whether it can track this ring, or does not track it at all.
@@ -156,7 +164,7 @@ impl InflightRegion {
 #[derive(Debug)]
 pub struct OwnRecords {
     /// Locked as long as it is open.
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     identities: Mapping,
     region: InflightRegion,
     rings: u16,
@@ -226,7 +234,8 @@ impl OwnRecords {
         let size = (shape.stride() * shape.queues) as u64;
         rustix::fs::ftruncate(&file, identities + size).map_err(|error| because(error.into()))?;
         let given = Inflight { size, offset: identities, queues: rings, queue_size: MAX_RING };
-        let region = InflightRegion::map(&file, given, shape)?;
+        let file = Arc::new(file);
+        let region = InflightRegion::map(file.clone(), given, shape)?;
         set_aside(&file, 0, identities)?;
         let identities = Mapping::new(&file, 0, identities).map_err(because)?;
         Ok(Self { file, identities, region, rings })

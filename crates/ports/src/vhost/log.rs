@@ -2,7 +2,7 @@
 //!
 //! One bit a page of 4 KiB, from guest address 0; the front-end takes the bits and clears them meanwhile.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering::Release};
 
 use super::mapping::Mapping;
@@ -20,6 +20,8 @@ pub const fn len(end: u64) -> u64 {
 #[derive(Debug)]
 pub struct DirtyLog {
     bits: Mapping,
+    file: OwnedFd,
+    offset: u64,
 }
 
 impl DirtyLog {
@@ -29,9 +31,14 @@ impl DirtyLog {
     ///
     /// [`MemoryError::Map`].
     pub fn new(file: OwnedFd, size: u64, offset: u64) -> Result<Self, MemoryError> {
-        let bits = Mapping::new(file, offset, size)
+        let bits = Mapping::new(&file, offset, size)
             .map_err(|source| MemoryError::Map { object: "the dirty log".into(), source })?;
-        Ok(Self { bits })
+        Ok(Self { bits, file, offset })
+    }
+
+    /// The file that it lies in, how many bytes it has there, and from where.
+    pub fn file(&self) -> (BorrowedFd<'_>, u64, u64) {
+        (self.file.as_fd(), self.bits.len() as u64, self.offset)
     }
 
     /// Whether it has a bit for every address below `end`.

@@ -10,7 +10,7 @@
 //! contiguous here, two regions' are not, whatever their addresses say.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -101,6 +101,7 @@ pub struct Memory {
 struct Slot {
     region: Region,
     mapping: Arc<Mapping>,
+    file: Arc<OwnedFd>,
     /// How often it was added: see [`Memory::hold`].
     holds: usize,
 }
@@ -137,9 +138,9 @@ impl Memory {
         if region.size > MAX_BYTES - held {
             return Err(MemoryError::TooMuch { region });
         }
-        let mapping = Mapping::new(file, region.offset, region.size)
+        let mapping = Mapping::new(&file, region.offset, region.size)
             .map_err(|source| MemoryError::Map { object: region.to_string(), source })?;
-        self.slots.push(Slot { region, mapping: Arc::new(mapping), holds: 1 });
+        self.slots.push(Slot { region, mapping: Arc::new(mapping), file: Arc::new(file), holds: 1 });
         Ok(())
     }
 
@@ -169,6 +170,11 @@ impl Memory {
     /// The regions, in the order in which they came.
     pub fn regions(&self) -> impl Iterator<Item = Region> {
         self.slots.iter().map(|slot| slot.region)
+    }
+
+    /// Each region with its file, as often as it was added.
+    pub fn files(&self) -> impl Iterator<Item = (Region, BorrowedFd<'_>)> {
+        self.slots.iter().flat_map(|slot| std::iter::repeat_n((slot.region, slot.file.as_fd()), slot.holds))
     }
 
     /// How many words of its identity there are for each region.

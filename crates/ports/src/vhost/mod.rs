@@ -9,7 +9,8 @@
 //!             ◀───────── bytes ◀───────── Reply ◀──────┘ └─▶ memory, log, inflight: what is shared with them
 //! ```
 //!
-//! [`backend`] ties the knot for one connection; a [`port`] that loses it waits for the next one, with everything anew.
+//! [`backend`] ties the knot for one connection; a [`port`] that loses it waits for the next one, with everything anew. A
+//! switch that ends can [leave](handover) it to the next one.
 //!
 //! A front-end is as little trusted as its guest. What contradicts itself is refused by name, which ends that
 //! connection and nothing else; what it can do to the memory that it shares with us, [`mapping`] survives.
@@ -21,6 +22,7 @@ mod code;
 pub mod device;
 pub mod features;
 pub mod front;
+pub mod handover;
 pub mod inflight;
 pub mod log;
 pub mod mapping;
@@ -28,6 +30,7 @@ pub mod memory;
 pub mod message;
 pub mod nic;
 pub mod port;
+pub mod retold;
 pub mod session;
 pub mod socket;
 pub mod vring;

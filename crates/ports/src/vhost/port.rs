@@ -13,6 +13,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -24,6 +25,8 @@ use zerocopy::IntoBytes;
 
 use super::backend::Backend;
 use super::device::Device;
+use super::features::Features;
+use super::handover::{Handover, Inheritance, Kept};
 use super::inflight::{OwnRecords, RecordsError};
 use super::session::{News, Offer, Shared};
 use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
@@ -76,6 +79,23 @@ pub struct VhostConfig {
     pub polled: bool,
 }
 
+impl VhostConfig {
+    /// Takes over what the port before has [left](VhostPort::attach) there, if it was of this declaration.
+    pub fn inherit(&self, kept: OwnedFd) -> Option<Handover> {
+        Handover::inherit(kept, &self.owner())
+    }
+
+    /// Whose [`Handover`] it is: another version's, or one of another declaration, is not for us. Nor is one of another
+    /// listening socket, or of other records, which do not say where its rings stand.
+    fn owner(&self) -> String {
+        let Self { socket, mode, queue_pairs, mtu, records, .. } = self;
+        let file = |path: &PathBuf| std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let door = file(socket).filter(|_| matches!(mode, Mode::Listen(_)));
+        let records = file(records);
+        format!("zovn 1: {socket:?}, {mode:?} {door:?}, {queue_pairs} pairs, MTU {mtu}, records {records:?}")
+    }
+}
+
 /// Why there is no port.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
@@ -110,6 +130,12 @@ pub struct VhostPort {
     timer: OwnedFd,
     /// The kicks that are waited for.
     kicks: Vec<Arc<OwnedFd>>,
+    /// Where the session is left to the next switch, if anybody keeps it.
+    handover: Option<Handover>,
+    /// Whose that is.
+    owner: String,
+    /// Why it is not left, if so.
+    unkept: Option<String>,
     /// Why nothing that is taken from the guest is recorded, if so.
     unrecorded: Option<String>,
     /// Why nobody is connected, while that is so.
@@ -124,18 +150,25 @@ pub struct VhostPort {
 }
 
 impl VhostPort {
-    /// Makes a port, and listens or tries to connect.
+    /// Makes a port, and listens or tries to connect; or goes on where the one before was, if `handover` is inherited. There
+    /// it leaves the like to the next one, as long as somebody keeps that.
     ///
     /// # Errors
     ///
     /// [`AttachError`]; that a front-end does not listen yet is none.
-    pub fn attach(config: VhostConfig) -> Result<Self, AttachError> {
+    pub fn attach(config: VhostConfig, mut handover: Option<Handover>) -> Result<Self, AttachError> {
+        let inherited = handover.as_mut().and_then(Handover::inherited);
+        let Inheritance { fds, requests } = inherited.unwrap_or_default();
+        let mut fds = fds.into_iter();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer =
             rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(io::Error::from)?;
         let listener = match config.mode {
-            Mode::Listen(access) => Some(Listener::bind(&config.socket, access)?),
+            Mode::Listen(access) => Some(match fds.next() {
+                Some(socket) => Listener::inherited(socket, &config.socket)?,
+                None => Listener::bind(&config.socket, access)?,
+            }),
             Mode::Connect => None,
         };
         let offer = Offer { max_mtu: config.mtu, ..Offer::net(config.queue_pairs) };
@@ -148,6 +181,9 @@ impl VhostPort {
             Err(error) => (device, Some(error.to_string())),
         };
         let mut port = Self {
+            owner: config.owner(),
+            handover,
+            unkept: None,
             config,
             listener,
             backend: Backend::new(offer, device),
@@ -163,14 +199,24 @@ impl VhostPort {
             announcement: None,
         };
         watch(&port.epoll, &port.timer, TIMER)?;
-        port.knock();
+        match fds.next() {
+            Some(connection) => port.resume(Connection::new(connection), requests),
+            None => port.knock(),
+        }
+        port.keep();
         Ok(port)
     }
 
     /// Before its switch ends: nothing more that is recorded is given back to the guest, so that the next switch takes again
-    /// what this one holds.
+    /// what this one holds. What somebody keeps stays: its front-end sees no end.
     pub fn leave(&mut self) {
         self.device().card_mut().leave();
+        if let Some(handover) = self.handover.take() {
+            handover.leave();
+            if let Some(listener) = self.listener.take() {
+                listener.leave();
+            }
+        }
         self.disconnect("the switch ends".into());
     }
 
@@ -216,7 +262,11 @@ impl VhostPort {
         let unrecorded = self
             .unrecorded()
             .map(|why| format!("should the switch be killed, what it holds of this guest is lost: {why}"));
-        down.into_iter().chain(quarantined).chain(unrecorded).collect()
+        let unkept = self
+            .unkept
+            .as_ref()
+            .map(|why| format!("should the switch end, its front-end sees its connection end: {why}"));
+        down.into_iter().chain(quarantined).chain(unrecorded).chain(unkept).collect()
     }
 
     /// Serves its front-end, after its events were readable.
@@ -281,6 +331,39 @@ impl VhostPort {
         }
     }
 
+    /// Goes on with the connection of the port before.
+    fn resume(&mut self, connection: Connection, requests: Vec<Kept>) {
+        let watched = watch(&self.epoll, &connection, CONNECTION);
+        let resumed = self.backend.resume(connection, requests).map_err(|refusal| refusal.to_string());
+        let resumed = resumed.and_then(|()| {
+            let watched = watched.and_then(|()| self.watch_front_end());
+            watched.map_err(|error| format!("its events cannot be waited for: {error}"))
+        });
+        match resumed {
+            // Where we listen, others are turned away.
+            Ok(()) => self.knock(),
+            Err(why) => self.disconnect(format!("the connection that was left to us is of no use: {why}")),
+        }
+    }
+
+    /// Leaves all that the next switch needs to whoever keeps it.
+    fn keep(&mut self) {
+        // Where a packed ring stands, its record alone tells.
+        let recorded = self.unrecorded().is_none();
+        let Self { handover: Some(handover), owner, backend, listener, .. } = self else { return };
+        let session = backend.session();
+        let mut fds: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
+        let mut requests = Vec::new();
+        if let Some(connection) = backend.connection()
+            && backend.is_resumable()
+            && (recorded || !session.rings().features().contains(Features::RING_PACKED))
+        {
+            fds.push(connection);
+            requests = session.retell();
+        }
+        self.unkept = handover.deposit(owner, &fds, &requests).err().map(|error| error.to_string());
+    }
+
     fn connected(&mut self, connection: Connection) {
         match watch(&self.epoll, &connection, CONNECTION) {
             Ok(()) => {
@@ -292,7 +375,10 @@ impl VhostPort {
     }
 
     fn serve(&mut self) {
-        let Self { backend, moved, .. } = self;
+        let Self { backend, moved, handover, .. } = self;
+        if let Some(handover) = handover {
+            handover.withdraw();
+        }
         let served = backend.serve(|news| match news {
             News::Announce(mac) => *moved = Some(mac),
             News::Features(_) | News::Mtu(_) => {}
@@ -300,13 +386,12 @@ impl VhostPort {
         self.looks = 0;
         match served {
             Err(ended) => self.disconnect(ended.to_string()),
-            Ok(_) => {
-                if let Err(error) = self.watch_front_end() {
-                    self.disconnect(format!(
-                        "its events cannot be waited for: {error}; raise the limit on open files"
-                    ));
-                }
-            }
+            Ok(_) => match self.watch_front_end() {
+                Ok(()) => self.keep(),
+                Err(error) => self.disconnect(format!(
+                    "its events cannot be waited for: {error}; raise the limit on open files"
+                )),
+            },
         }
     }
 
@@ -345,6 +430,7 @@ impl VhostPort {
             // It is in there: the only failure would be that it is not.
             let _ = epoll::delete(&self.epoll, &kick);
         }
+        self.keep();
         self.wait(why);
     }
 

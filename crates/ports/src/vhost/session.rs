@@ -254,15 +254,15 @@ pub enum News {
 
 /// A ring's books.
 #[derive(Debug, Default)]
-struct Book {
-    size: Option<u16>,
-    addresses: Option<Addresses>,
-    base: Option<u32>,
-    kick: Option<Kick>,
-    call: Option<Arc<OwnedFd>>,
-    error: Option<Arc<OwnedFd>>,
+pub(super) struct Book {
+    pub(super) size: Option<u16>,
+    pub(super) addresses: Option<Addresses>,
+    pub(super) base: Option<u32>,
+    pub(super) kick: Option<Kick>,
+    pub(super) call: Option<Arc<OwnedFd>>,
+    pub(super) error: Option<Arc<OwnedFd>>,
     /// What SET_VRING_ENABLE said, if it did.
-    enabled: Option<bool>,
+    pub(super) enabled: Option<bool>,
     /// As it was last told to the rings.
     running: Option<Vring>,
 }
@@ -271,15 +271,15 @@ struct Book {
 #[derive(Debug)]
 pub struct Session<R: Rings> {
     offer: Offer,
-    features: Option<Features>,
-    protocol: ProtocolFeatures,
-    status: u8,
-    books: Vec<Book>,
+    pub(super) features: Option<Features>,
+    pub(super) protocol: ProtocolFeatures,
+    pub(super) status: u8,
+    pub(super) books: Vec<Book>,
     /// See [`was_costly`](Self::was_costly).
     costly: bool,
     rings: R,
     // After the rings, which may have pointers to it.
-    shared: Shared,
+    pub(super) shared: Shared,
 }
 
 impl<R: Rings> Session<R> {

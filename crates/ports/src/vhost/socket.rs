@@ -75,8 +75,8 @@ pub enum ConnectionError {
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// The file's device and number: somebody may have put another one in its place.
-    file: (u64, u64),
+    /// The file's device and number: somebody may have put another one in its place. `None`: it stays.
+    file: Option<(u64, u64)>,
 }
 
 impl Listener {
@@ -104,12 +104,31 @@ impl Listener {
         let listening =
             rustix::net::listen(&socket, BACKLOG as i32).map_err(io::Error::from).and_then(|()| metadata());
         match listening {
-            Ok(metadata) => Ok(Self { socket, path: path.into(), file: (metadata.dev(), metadata.ino()) }),
+            Ok(metadata) => {
+                Ok(Self { socket, path: path.into(), file: Some((metadata.dev(), metadata.ino())) })
+            }
             Err(source) => {
                 let _ = std::fs::remove_file(path);
                 Err(SocketError { operation: "listen on", path: path.into(), source, hint: "" })
             }
         }
+    }
+
+    /// Goes on listening where somebody [left](Self::leave) this socket and its file.
+    ///
+    /// # Errors
+    ///
+    /// [`SocketError`]: the file is gone.
+    pub fn inherited(socket: OwnedFd, path: &Path) -> Result<Self, SocketError> {
+        match std::fs::symlink_metadata(path) {
+            Ok(there) => Ok(Self { socket, path: path.into(), file: Some((there.dev(), there.ino())) }),
+            Err(source) => Err(SocketError { operation: "listen on", path: path.into(), source, hint: "" }),
+        }
+    }
+
+    /// Listens no longer, and leaves the file to whoever has a duplicate of the socket.
+    pub fn leave(mut self) {
+        self.file = None;
     }
 
     /// The next front-end that has connected, if one has.
@@ -154,7 +173,7 @@ impl AsFd for Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let there = std::fs::symlink_metadata(&self.path);
-        if there.is_ok_and(|there| (there.dev(), there.ino()) == self.file) {
+        if there.is_ok_and(|there| Some((there.dev(), there.ino())) == self.file) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -328,6 +347,11 @@ impl Connection {
         assert!(self.leaving.is_none(), "one message at a time");
         self.leaving = Some(Leaving { bytes, sent: 0, fds });
         self.flush().map(drop)
+    }
+
+    /// Whether no message is here or has left in part only: whoever has the socket has the connection.
+    pub fn is_between_messages(&self) -> bool {
+        self.len == 0 && self.fds.is_empty() && self.leaving.is_none()
     }
 
     /// Whether a message of ours has not left yet: wait until the socket can be written to, and not until it can be read.

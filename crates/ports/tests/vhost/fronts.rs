@@ -44,7 +44,7 @@ pub fn split() -> Features {
     Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES, Features::MRG_RXBUF])
 }
 
-fn packed() -> Features {
+pub fn packed() -> Features {
     Features::of(&[split(), Features::RING_PACKED])
 }
 

@@ -5,6 +5,7 @@ mod attacks;
 mod cards;
 mod dirty;
 mod fronts;
+mod handovers;
 mod kills;
 mod nics;
 mod ports;

@@ -20,7 +20,7 @@ use crate::cards::{BUFFER, Guest, RING};
 use crate::fronts::{config, split};
 use crate::recorder::ask;
 
-fn config_at(place: &Path) -> VhostConfig {
+pub fn config_at(place: &Path) -> VhostConfig {
     VhostConfig {
         socket: place.join("socket"),
         mode: Mode::Listen(Access::Owner),
@@ -33,11 +33,11 @@ fn config_at(place: &Path) -> VhostConfig {
 }
 
 fn port(place: &Path) -> VhostPort {
-    VhostPort::attach(config_at(place)).unwrap()
+    VhostPort::attach(config_at(place), None).unwrap()
 }
 
 /// A front-end with so many pairs of rings, whose buffers all have room.
-fn front_end(queue_pairs: u8, protocol: &[ProtocolFeatures]) -> FrontEnd {
+pub fn front_end(queue_pairs: u8, protocol: &[ProtocolFeatures]) -> FrontEnd {
     let buffers = 2 * u64::from(RING) * BUFFER as u64;
     let protocol = ProtocolFeatures::of(protocol);
     FrontEnd::new(FrontConfig { queue_pairs, protocol, buffers, ..config(split()) }).unwrap()
@@ -50,7 +50,7 @@ fn is_awake(port: &VhostPort) -> bool {
 }
 
 /// Wakes the port while its front-end works.
-fn wake_while<T: Send>(port: &mut VhostPort, work: impl FnOnce() -> T + Send) -> T {
+pub fn wake_while<T: Send>(port: &mut VhostPort, work: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
@@ -132,7 +132,7 @@ fn a_port_is_up_while_some_pair_goes_both_ways() {
     let place = tempfile::tempdir_in("/dev/shm").unwrap();
     let config = VhostConfig { queue_pairs: 2, ..config_at(place.path()) };
     let socket = config.socket.clone();
-    let mut port = VhostPort::attach(config).unwrap();
+    let mut port = VhostPort::attach(config, None).unwrap();
     let mut front = front_end(2, &[ProtocolFeatures::REPLY_ACK, ProtocolFeatures::MQ]);
     wake_while(&mut port, || {
         front.connect(connect(&socket).unwrap()).unwrap();
@@ -170,7 +170,7 @@ fn two_switches_do_not_record_in_one_file() {
     let first = port(place.path());
     let second = || {
         let socket = place.path().join("another");
-        VhostPort::attach(VhostConfig { socket, ..config_at(place.path()) })
+        VhostPort::attach(VhostConfig { socket, ..config_at(place.path()) }, None)
     };
     let refused = second().unwrap_err().to_string();
     let file = place.path().join("records");

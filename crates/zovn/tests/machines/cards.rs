@@ -24,7 +24,7 @@ pub const LEN: usize = 100;
 
 /// A guest's card, which waits for its switch at a socket.
 pub struct Machine {
-    listener: Listener,
+    pub listener: Listener,
     pub nic: Nic,
     pub mac: Mac,
 }
@@ -56,7 +56,7 @@ impl Machine {
     }
 
     /// Sends frames with these numbers, as far as there is room, and moves on.
-    fn send(&mut self, next: &mut u64, end: u64) {
+    pub fn send(&mut self, next: &mut u64, end: u64) {
         let most = (end - *next).min(64) as usize;
         self.nic.send(most, |_, frame| {
             frame.write(20, &next.to_le_bytes());
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-fn machines(host: &Host, count: u32) -> (Vec<Machine>, Vec<PortSpec>) {
+pub fn machines(host: &Host, count: u32) -> (Vec<Machine>, Vec<PortSpec>) {
     let machines: Vec<_> = (1..=count).map(|number| Machine::new(host, number)).collect();
     let ports = machines.iter().map(|machine| machine.port(host)).collect();
     (machines, ports)

@@ -10,16 +10,26 @@ use rustix::process::{Pid, Signal, kill_process};
 use units::Mac;
 
 use crate::common::until;
+use crate::manager::Manager;
 
 pub struct Host {
     pub directory: tempfile::TempDir,
     agent: Option<Child>,
+    /// Keeps descriptors from one agent to the next.
+    pub manager: Option<Manager>,
 }
 
 impl Host {
     pub fn new() -> Self {
         // As /run is: a tmpfs.
-        Self { directory: tempfile::tempdir_in("/dev/shm").unwrap(), agent: None }
+        Self { directory: tempfile::tempdir_in("/dev/shm").unwrap(), agent: None, manager: None }
+    }
+
+    /// One whose agents are started by a service manager that keeps what they leave.
+    pub fn managed() -> Self {
+        let mut host = Self::new();
+        host.manager = Some(Manager::new(&host.path("notify")));
+        host
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -32,7 +42,11 @@ impl Host {
         let agent = AgentSettings { socket: self.path("agent.sock").display().to_string(), ..agent };
         let file = self.path("host.toml");
         fs::write(&file, toml::to_string(&HostConfig { agent, ports }).unwrap()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        let program = env!("CARGO_BIN_EXE_zovn");
+        let mut command = match &self.manager {
+            Some(manager) => manager.command(program),
+            None => Command::new(program),
+        };
         self.agent = Some(command.arg("agent").arg("-c").arg(file).stderr(Stdio::inherit()).spawn().unwrap());
         let client = Client::new(self.path("agent.sock")).unwrap();
         until(|| {

@@ -5,4 +5,6 @@ mod cards;
 mod common;
 mod guests;
 mod host;
+mod kept;
+mod manager;
 mod queues;

@@ -1,0 +1,198 @@
+//! What a switch leaves to the next one, so that a front-end never sees its connection end.
+//!
+//! ```text
+//!   port ─deposit─▶ [ connection, listener, the session's requests, their descriptors ] ─▶ inherit ─▶ the next port
+//!                     in the queue of a socket, of which a service manager has a duplicate
+//! ```
+//!
+//! Descriptors that were sent over a Unix socket and not received yet stay open, whoever sent them ends. So the kernel
+//! keeps a session in the queue of a socket pair, and all that anybody else has to keep is one end of it, the same for as
+//! long as the port lives. The other end lies in the queue as well, for whoever inherits it. What is deposited is there as a whole
+//! or not at all, and it is [withdrawn](Handover::withdraw) before anything is done that would make it untrue. Once nobody
+//! has the other end, the one that is kept hangs up, and a service manager drops it.
+//!
+//! ```text
+//!   │ how many follow │ whose it is │ + the other end, the port's own descriptors    each line a packet
+//!   │ number of descriptors │ request │ number of descriptors │ request │ … │ + those descriptors
+//!   │ …
+//! ```
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+use super::message::{HEADER_LEN, Header, Message};
+use super::retold::Told;
+
+/// How many bytes a packet has at most: a few of them hold the requests of 128 queue pairs.
+const PACKET: usize = 16 << 10;
+
+/// How many descriptors come with a packet at most: SCM_MAX_FD (unix(7)).
+const FDS: usize = 253;
+
+/// A request that was kept, and its descriptors.
+pub type Kept = (Message, Vec<OwnedFd>);
+
+/// A port's place for what it leaves.
+#[derive(Debug)]
+pub struct Handover {
+    /// What is deposited goes in here.
+    put: OwnedFd,
+    /// It comes out here: the end that a service manager keeps.
+    take: OwnedFd,
+    inherited: Option<Inheritance>,
+    left: bool,
+}
+
+/// What a port left.
+#[derive(Debug, Default)]
+pub struct Inheritance {
+    /// The port's own descriptors.
+    pub fds: Vec<OwnedFd>,
+    /// What its front-end had said.
+    pub requests: Vec<Kept>,
+}
+
+impl Handover {
+    /// An empty one.
+    ///
+    /// # Errors
+    ///
+    /// What `socketpair(2)` says.
+    pub fn new() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (put, take) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        Ok(Self { put, take, inherited: None, left: false })
+    }
+
+    /// Takes over what was kept, if it is whole and `owner` had deposited it.
+    pub fn inherit(take: OwnedFd, owner: &str) -> Option<Self> {
+        let mut bytes = [0; PACKET];
+        let (head, mut fds) = receive(&take, &mut bytes)?;
+        let (&following, its_owner) = head.split_first()?;
+        if its_owner != owner.as_bytes() || fds.is_empty() {
+            return None;
+        }
+        let put = fds.remove(0);
+        let mut requests = Vec::new();
+        for _ in 0..following {
+            let (packet, fds) = receive(&take, &mut bytes)?;
+            parse(packet, fds, &mut requests)?;
+        }
+        Some(Self { put, take, inherited: Some(Inheritance { fds, requests }), left: false })
+    }
+
+    /// What was inherited; once.
+    pub fn inherited(&mut self) -> Option<Inheritance> {
+        self.inherited.take()
+    }
+
+    /// Leaves this to whoever inherits it, in the place of what was deposited before.
+    ///
+    /// # Errors
+    ///
+    /// What `sendmsg(2)` says: too many descriptors are on their way already, for instance. Then nothing is deposited.
+    pub fn deposit(&self, owner: &str, fds: &[BorrowedFd<'_>], requests: &[Told<'_>]) -> io::Result<()> {
+        self.withdraw();
+        let packets = emit(requests);
+        let following = u8::try_from(packets.len()).map_err(|_| io::ErrorKind::ArgumentListTooLong)?;
+        let head = ([&[following], owner.as_bytes()].concat(), [&[self.put.as_fd()], fds].concat());
+        let sent = std::iter::once(head).chain(packets).try_for_each(|(bytes, fds)| self.send(&bytes, &fds));
+        sent.inspect_err(|_| self.withdraw())
+    }
+
+    fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() {
+            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "{} descriptors", fds.len());
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        // A packet is sent whole (unix(7)).
+        rustix::net::sendmsg(&self.put, &[IoSlice::new(bytes)], &mut control, flags)?;
+        Ok(())
+    }
+
+    /// Takes back what was deposited: the descriptors are closed.
+    pub fn withdraw(&self) {
+        // Whoever takes a packet's first byte has taken all of it.
+        while rustix::net::recv(&self.take, &mut [0; 1], RecvFlags::DONTWAIT)
+            .is_ok_and(|(taken, _)| taken > 0)
+        {}
+    }
+
+    /// Ends it; what was deposited stays for whoever has a duplicate of the [kept end](AsFd).
+    pub fn leave(mut self) {
+        self.left = true;
+    }
+}
+
+/// Unless it is left, nobody inherits anything.
+impl Drop for Handover {
+    fn drop(&mut self) {
+        if !self.left {
+            self.withdraw();
+        }
+    }
+}
+
+/// The end that a service manager is to keep.
+impl AsFd for Handover {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.take.as_fd()
+    }
+}
+
+/// The next packet, with its descriptors; `None` if there is none, or if it did not come whole.
+fn receive<'a>(socket: &OwnedFd, bytes: &'a mut [u8]) -> Option<(&'a [u8], Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags).ok()?;
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+        _ => None,
+    });
+    let fds = rights.flatten().collect();
+    let is_cut = received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    (!is_cut && received.bytes > 0).then(|| (&bytes[..received.bytes], fds))
+}
+
+/// The requests as packets, each with its descriptors.
+fn emit<'a>(requests: &[Told<'a>]) -> Vec<(Vec<u8>, Vec<BorrowedFd<'a>>)> {
+    let mut packets: Vec<(Vec<u8>, Vec<BorrowedFd<'a>>)> = Vec::new();
+    for (request, fds) in requests {
+        let message = Message { request: *request, need_reply: false }.emit();
+        let len = 1 + message.as_ref().len();
+        let has_room = |(bytes, its): &mut (Vec<u8>, Vec<_>)| {
+            bytes.len() + len <= PACKET && its.len() + fds.len() <= FDS
+        };
+        if !packets.last_mut().is_some_and(has_room) {
+            packets.push(Default::default());
+        }
+        let (bytes, its) = packets.last_mut().expect("there is one with room");
+        bytes.push(fds.len() as u8);
+        bytes.extend(message.as_ref());
+        its.extend(fds);
+    }
+    packets
+}
+
+/// The requests of a packet; `None` if they are none, or contradict themselves.
+pub fn parse(mut bytes: &[u8], fds: Vec<OwnedFd>, requests: &mut Vec<Kept>) -> Option<()> {
+    let mut fds = fds.into_iter();
+    while let Some((&count, rest)) = bytes.split_first() {
+        let (header, rest) = rest.split_first_chunk::<HEADER_LEN>()?;
+        let header = Header::parse(header).ok()?;
+        let (payload, rest) = rest.split_at_checked(header.payload_len())?;
+        let its: Vec<_> = fds.by_ref().take(count.into()).collect();
+        requests.push((Message::parse(&header, payload, its.len()).ok()?, its));
+        bytes = rest;
+    }
+    fds.next().is_none().then_some(())
+}

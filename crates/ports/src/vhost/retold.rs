@@ -1,0 +1,65 @@
+//! A session retold: the requests by which a new one comes to be where it is.
+//!
+//! A front-end's own words are all that its session was made of, so they are all that has to be kept of it, and whoever
+//! hears them again checks them as it did the first time.
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::features::ProtocolFeatures;
+use super::message::{Region, Request, Table};
+use super::session::{Book, Rings, Session};
+use super::vring::Kick;
+
+/// A request and the descriptors that come with it.
+pub type Told<'a> = (Request, Vec<BorrowedFd<'a>>);
+
+impl<R: Rings> Session<R> {
+    /// The requests that bring a session of which nothing is settled to where this one is.
+    ///
+    /// Where a ring stands that runs, only its record and the ring itself know.
+    pub fn retell(&self) -> Vec<Told<'_>> {
+        let mut told = vec![(Request::SetProtocolFeatures(self.protocol.0), Vec::new())];
+        told.extend(self.features.map(|features| (Request::SetFeatures(features.0), Vec::new())));
+        let files: Vec<_> = self.shared.memory.files().collect();
+        if self.protocol.contains(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
+            told.extend(files.into_iter().map(|(region, file)| (Request::AddMemReg(region), vec![file])));
+        } else {
+            let (regions, files): (Vec<Region>, _) = files.into_iter().unzip();
+            let table = Table::new(&regions).expect("without slots, memory came as a table");
+            told.push((Request::SetMemTable(table), files));
+        }
+        if let Some(log) = &self.shared.log {
+            let (file, size, offset) = log.file();
+            told.push((Request::SetLogBase { size, offset }, vec![file]));
+        }
+        if let Some(region) = &self.shared.inflight {
+            let (given, file) = region.file();
+            told.push((Request::SetInflightFd(given), vec![file]));
+        }
+        if self.status != 0 {
+            told.push((Request::SetStatus(self.status), Vec::new()));
+        }
+        told.extend((0..=u8::MAX).zip(&self.books).flat_map(|(index, book)| book.retell(index)));
+        told
+    }
+}
+
+impl Book {
+    /// What was said of ring `index`. That it is to run comes last, so that it starts once.
+    fn retell(&self, index: u8) -> impl Iterator<Item = Told<'_>> {
+        let alone = |request| (request, Vec::new());
+        let said = [
+            self.size.map(|size| alone(Request::SetVringNum { index, size })),
+            self.base.map(|base| alone(Request::SetVringBase { index, base })),
+            self.addresses.map(|addresses| alone(Request::SetVringAddr { index, addresses })),
+            self.call.as_ref().map(|fd| (Request::SetVringCall { index, has_fd: true }, vec![fd.as_fd()])),
+            self.error.as_ref().map(|fd| (Request::SetVringErr { index, has_fd: true }, vec![fd.as_fd()])),
+            self.enabled.map(|enable| alone(Request::SetVringEnable { index, enable })),
+            self.kick.as_ref().map(|kick| match kick {
+                Kick::Fd(fd) => (Request::SetVringKick { index, has_fd: true }, vec![fd.as_fd()]),
+                Kick::Polled => alone(Request::SetVringKick { index, has_fd: false }),
+            }),
+        ];
+        said.into_iter().flatten()
+    }
+}
