@@ -66,6 +66,8 @@ pub struct Features {
     /// Packed virtqueues, in the place of split ones. With them QEMU 7.2 has a switch that was killed and returns begin
     /// at index 0: the interface stays dead.
     pub packed: bool,
+    /// Whether the guest is told that its link is down. Without, it keeps what it sends until there is another switch.
+    pub status: bool,
 }
 
 impl GuestSpec {
@@ -133,8 +135,7 @@ impl Nic {
     fn options(&self) -> String {
         // QEMU 7.2 crashes when vhost starts under emulation and the device has interrupt vectors. It looks for a
         // boot ROM that is another package's, and nobody boots from here.
-        // Without `status` the guest is not told when the switch ends, and keeps what it sends until there is the next.
-        let mut options = format!("mac={},vectors=0,status=off,disable-legacy=on,romfile=", self.mac);
+        let mut options = format!("mac={},vectors=0,disable-legacy=on,romfile=", self.mac);
         if self.queues > 1 {
             options += ",mq=on";
         }
@@ -158,7 +159,7 @@ impl Socket {
 }
 
 impl Default for Features {
-    /// What QEMU offers by itself: all but packed virtqueues.
+    /// What QEMU offers by itself: all but packed virtqueues; and not the link's state.
     fn default() -> Self {
         Self {
             checksum: true,
@@ -167,6 +168,7 @@ impl Default for Features {
             indirect_descriptors: true,
             event_index: true,
             packed: false,
+            status: false,
         }
     }
 }
@@ -186,6 +188,7 @@ impl Features {
                 ("indirect_desc", self.indirect_descriptors),
                 ("event_idx", self.event_index),
                 ("packed", self.packed),
+                ("status", self.status),
             ])
             .collect()
     }
@@ -207,9 +210,15 @@ mod tests {
         nic.features.packed = true;
         nic.mtu = Some(9000);
         let options = nic.options();
-        for option in
-            ["csum=off", "guest_csum=off", "host_tso4=off", "mrg_rxbuf=on", "packed=on", "host_mtu=9000"]
-        {
+        for option in [
+            "csum=off",
+            "guest_csum=off",
+            "host_tso4=off",
+            "mrg_rxbuf=on",
+            "packed=on",
+            "status=off",
+            "host_mtu=9000",
+        ] {
             assert!(options.split(',').any(|found| found == option), "{option}: {options}");
         }
         assert_eq!(nic.socket.options(), "path=/run/a,,b.sock,reconnect=1");
