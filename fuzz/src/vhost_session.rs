@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 
 use ports::FrameView;
 use ports::vhost::device::Device;
+use ports::vhost::handover;
 use ports::vhost::memory::MAX_SLOTS;
 use ports::vhost::message::{Addresses, Code, Header, MAX_FDS, Message, Region, Request};
 use ports::vhost::session::{Offer, Rings, Session, Shared};
@@ -88,10 +89,36 @@ pub fn attack(bytes: &[u8]) {
             assert_eq!(session.parts().0.running, [false; 4], "a refusal stops every ring");
             return;
         }
+        if flags & 4 != 0 {
+            retell(&session);
+        }
         if !work(&mut session) {
             return;
         }
     }
+}
+
+/// Who hears a session's requests once more is where it is, or refuses them: files may have been cut since.
+fn retell(first: &Session<Wary>) {
+    let told = |session: &Session<Wary>| -> Vec<_> {
+        session.retell().into_iter().map(|(request, _)| request).collect()
+    };
+    let mut second = Session::new(Offer::net(2), Wary { running: [false; 4], device: Device::new(2, FRAMES) });
+    for (request, fds) in first.retell() {
+        let bytes = Message { request, need_reply: false }.emit();
+        let mut packet = vec![fds.len() as u8];
+        packet.extend(bytes.as_ref());
+        let fds = fds.iter().map(|fd| fd.try_clone_to_owned().expect("there are descriptors")).collect();
+        let mut heard = Vec::new();
+        handover::parse(&packet, fds, &mut heard).expect("it was said by a session");
+        for (message, fds) in heard {
+            if second.handle(message, fds).is_err() {
+                return;
+            }
+        }
+    }
+    assert_eq!(told(&second), told(first));
+    assert_eq!(second.rings().running, first.rings().running);
 }
 
 /// Starts both rings of a pair, in one place, where four frames wait.

@@ -21,6 +21,9 @@ use super::message::Region;
 /// How many regions a port's memory has at most.
 pub const MAX_SLOTS: usize = 32;
 
+/// How often a region is added at most before it is removed: once for each of a card's queue pairs.
+const MAX_HOLDS: usize = 128;
+
 /// How many bytes a port's memory has at most.
 pub const MAX_BYTES: u64 = 1 << 40;
 
@@ -144,12 +147,12 @@ impl Memory {
         Ok(())
     }
 
-    /// Adds a region that is there already once more. `false` if it is not.
+    /// Adds a region that is there already once more. `false` if it is not, or was added too often.
     ///
     /// QEMU 7.2 adds, and later removes, each region once for each queue pair: what was added twice goes when it was
     /// removed twice.
     pub fn hold(&mut self, region: &Region) -> bool {
-        let slot = self.slots.iter_mut().find(|slot| slot.region == *region);
+        let slot = self.slots.iter_mut().find(|slot| slot.region == *region && slot.holds < MAX_HOLDS);
         slot.map(|slot| slot.holds += 1).is_some()
     }
 
@@ -334,6 +337,9 @@ mod tests {
         assert!(memory.guest(0).is_some());
         memory.apply(MemoryChange::Remove(region)).unwrap();
         assert!(memory.guest(0).is_none());
+        memory.apply(MemoryChange::Add(region, file(MIB))).unwrap();
+        assert_eq!((0..1000).filter(|_| memory.hold(&region)).count(), MAX_HOLDS - 1, "and it is counted");
+        assert_eq!(memory.files().count(), MAX_HOLDS);
     }
 
     #[test]

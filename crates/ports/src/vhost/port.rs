@@ -11,9 +11,10 @@
 //! its connection is closed, and nothing of its memory is touched until it has set up its rings anew, a second later at
 //! the earliest.
 
+mod left;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,8 +26,7 @@ use zerocopy::IntoBytes;
 
 use super::backend::Backend;
 use super::device::Device;
-use super::features::Features;
-use super::handover::{Handover, Inheritance, Kept};
+use super::handover::{Handover, Inheritance};
 use super::inflight::{OwnRecords, RecordsError};
 use super::session::{News, Offer, Shared};
 use super::socket::{Access, Connection, Listener, RETRY, SocketError, connect};
@@ -77,23 +77,6 @@ pub struct VhostConfig {
     pub records: PathBuf,
     /// The guest is never asked to tell of anything: whoever owns the port looks without end.
     pub polled: bool,
-}
-
-impl VhostConfig {
-    /// Takes over what the port before has [left](VhostPort::attach) there, if it was of this declaration.
-    pub fn inherit(&self, kept: OwnedFd) -> Option<Handover> {
-        Handover::inherit(kept, &self.owner())
-    }
-
-    /// Whose [`Handover`] it is: another version's, or one of another declaration, is not for us. Nor is one of another
-    /// listening socket, or of other records, which do not say where its rings stand.
-    fn owner(&self) -> String {
-        let Self { socket, mode, queue_pairs, mtu, records, .. } = self;
-        let file = |path: &PathBuf| std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()));
-        let door = file(socket).filter(|_| matches!(mode, Mode::Listen(_)));
-        let records = file(records);
-        format!("zovn 1: {socket:?}, {mode:?} {door:?}, {queue_pairs} pairs, MTU {mtu}, records {records:?}")
-    }
 }
 
 /// Why there is no port.
@@ -329,39 +312,6 @@ impl VhostPort {
                 self.wait(error.to_string());
             }
         }
-    }
-
-    /// Goes on with the connection of the port before.
-    fn resume(&mut self, connection: Connection, requests: Vec<Kept>) {
-        let watched = watch(&self.epoll, &connection, CONNECTION);
-        let resumed = self.backend.resume(connection, requests).map_err(|refusal| refusal.to_string());
-        let resumed = resumed.and_then(|()| {
-            let watched = watched.and_then(|()| self.watch_front_end());
-            watched.map_err(|error| format!("its events cannot be waited for: {error}"))
-        });
-        match resumed {
-            // Where we listen, others are turned away.
-            Ok(()) => self.knock(),
-            Err(why) => self.disconnect(format!("the connection that was left to us is of no use: {why}")),
-        }
-    }
-
-    /// Leaves all that the next switch needs to whoever keeps it.
-    fn keep(&mut self) {
-        // Where a packed ring stands, its record alone tells.
-        let recorded = self.unrecorded().is_none();
-        let Self { handover: Some(handover), owner, backend, listener, .. } = self else { return };
-        let session = backend.session();
-        let mut fds: Vec<_> = listener.iter().map(AsFd::as_fd).collect();
-        let mut requests = Vec::new();
-        if let Some(connection) = backend.connection()
-            && backend.is_resumable()
-            && (recorded || !session.rings().features().contains(Features::RING_PACKED))
-        {
-            fds.push(connection);
-            requests = session.retell();
-        }
-        self.unkept = handover.deposit(owner, &fds, &requests).err().map(|error| error.to_string());
     }
 
     fn connected(&mut self, connection: Connection) {

@@ -20,13 +20,15 @@ impl<R: Rings> Session<R> {
     pub fn retell(&self) -> Vec<Told<'_>> {
         let mut told = vec![(Request::SetProtocolFeatures(self.protocol.0), Vec::new())];
         told.extend(self.features.map(|features| (Request::SetFeatures(features.0), Vec::new())));
-        let files: Vec<_> = self.shared.memory.files().collect();
-        if self.protocol.contains(ProtocolFeatures::CONFIGURE_MEM_SLOTS) {
-            told.extend(files.into_iter().map(|(region, file)| (Request::AddMemReg(region), vec![file])));
-        } else {
-            let (regions, files): (Vec<Region>, _) = files.into_iter().unzip();
-            let table = Table::new(&regions).expect("without slots, memory came as a table");
-            told.push((Request::SetMemTable(table), files));
+        let (regions, files): (Vec<Region>, Vec<_>) = self.shared.memory.files().unzip();
+        match Table::new(&regions) {
+            Some(table) if !self.protocol.contains(ProtocolFeatures::CONFIGURE_MEM_SLOTS) => {
+                told.push((Request::SetMemTable(table), files));
+            }
+            _ => {
+                let each = regions.into_iter().zip(files);
+                told.extend(each.map(|(region, file)| (Request::AddMemReg(region), vec![file])));
+            }
         }
         if let Some(log) = &self.shared.log {
             let (file, size, offset) = log.file();
