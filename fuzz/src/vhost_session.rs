@@ -103,7 +103,8 @@ fn retell(first: &Session<Wary>) {
     let told = |session: &Session<Wary>| -> Vec<_> {
         session.retell().into_iter().map(|(request, _)| request).collect()
     };
-    let mut second = Session::new(Offer::net(2), Wary { running: [false; 4], device: Device::new(2, FRAMES) });
+    let mut second =
+        Session::new(Offer::net(2), Wary { running: [false; 4], device: Device::new(2, FRAMES) });
     for (request, fds) in first.retell() {
         let bytes = Message { request, need_reply: false }.emit();
         let mut packet = vec![fds.len() as u8];

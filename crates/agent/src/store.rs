@@ -60,6 +60,8 @@ impl Store {
         let made = Handover::new().and_then(|made| Ok((made.as_fd().try_clone_to_owned()?, made)));
         match made {
             Ok((kept, handover)) => {
+                // In the place of one that could not be inherited.
+                self.forget(&name(port));
                 speaker.say(format!("FDSTORE=1\nFDNAME={}\n", name(port)), Some(kept));
                 Some(handover)
             }

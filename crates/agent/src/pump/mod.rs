@@ -65,7 +65,7 @@ pub struct Pump {
     /// Who keeps descriptors that have to.
     store: Store,
     /// What was left of declared ports that are not attached yet.
-    handovers: BTreeMap<PortName, Handover>,
+    left: BTreeMap<PortName, OwnedFd>,
 }
 
 /// A port as its operator declared it, and as its container leaves it.
@@ -178,21 +178,24 @@ impl Pump {
             polled: settings.polling == Polling::Always,
             directory: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
             store,
-            handovers: BTreeMap::new(),
+            left: BTreeMap::new(),
         })
     }
 
-    /// Takes over what the agent before has left of these ports, before any of them is attached. What it has left of others, or
-    /// of these when they were declared otherwise, ends.
+    /// Finds what the agent before has left of these ports, before any of them is attached. What it has left of others, or of
+    /// these when they were declared otherwise, ends.
     pub fn inherit(&mut self, ports: &[PortSpec]) {
         for (name, kept) in self.store.inherited() {
             let port = ports.iter().find(|port| store::name(&port.name) == name);
-            let handover = port.and_then(|port| self.vhost_config(port)?.inherit(kept));
-            match (port, handover) {
-                (Some(port), Some(handover)) => {
-                    self.handovers.insert(port.name.clone(), handover);
+            match port.and_then(|port| Some((port, self.vhost_config(port)?))) {
+                Some((port, config)) if config.is_left(&kept) => {
+                    self.left.insert(port.name.clone(), kept);
                 }
-                _ => self.store.forget(&name),
+                // At once: the next port may listen at the same place.
+                _ => {
+                    Handover::discard(kept);
+                    self.store.forget(&name);
+                }
             }
         }
     }
@@ -246,7 +249,7 @@ impl Pump {
             }
             Attachment::VhostUser { .. } => {
                 let config = self.vhost_config(spec).expect("it is a virtual machine's");
-                let inherited = self.handovers.remove(&spec.name);
+                let inherited = self.left.remove(&spec.name).and_then(|left| config.inherit(left));
                 let handover = inherited.or_else(|| self.store.handover(&spec.name));
                 (Device::Vhost(VhostPort::attach(config, handover)?), None, None)
             }

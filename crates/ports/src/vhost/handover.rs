@@ -70,6 +70,13 @@ impl Handover {
         Ok(Self { put, take, inherited: None, left: false })
     }
 
+    /// Whether what is kept there was deposited by `owner`; it stays there.
+    pub fn is_of(take: impl AsFd, owner: &str) -> bool {
+        let mut head = [0; PACKET];
+        let seen = rustix::net::recv(take, &mut head, RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        seen.is_ok_and(|(len, _)| len > 0 && &head[1..len] == owner.as_bytes())
+    }
+
     /// Takes over what was kept, if it is whole and `owner` had deposited it.
     pub fn inherit(take: OwnedFd, owner: &str) -> Option<Self> {
         let mut bytes = [0; PACKET];
@@ -120,10 +127,13 @@ impl Handover {
 
     /// Takes back what was deposited: the descriptors are closed.
     pub fn withdraw(&self) {
+        Self::discard(&self.take);
+    }
+
+    /// Closes what is kept there, now: whoever keeps it may be late.
+    pub fn discard(take: impl AsFd) {
         // Whoever takes a packet's first byte has taken all of it.
-        while rustix::net::recv(&self.take, &mut [0; 1], RecvFlags::DONTWAIT)
-            .is_ok_and(|(taken, _)| taken > 0)
-        {}
+        while rustix::net::recv(&take, &mut [0; 1], RecvFlags::DONTWAIT).is_ok_and(|(taken, _)| taken > 0) {}
     }
 
     /// Ends it; what was deposited stays for whoever has a duplicate of the [kept end](AsFd).

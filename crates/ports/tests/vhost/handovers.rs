@@ -37,7 +37,10 @@ fn leave(mut port: VhostPort) {
 
 /// The port after the one that left this.
 fn next(config: &VhostConfig, kept: &OwnedFd) -> Option<VhostPort> {
-    let handover = config.inherit(kept.try_clone().unwrap())?;
+    let left = config.is_left(kept);
+    let handover = config.inherit(kept.try_clone().unwrap());
+    assert_eq!(handover.is_some(), left);
+    let handover = handover?;
     Some(VhostPort::attach(config.clone(), Some(handover)).unwrap())
 }
 
@@ -152,7 +155,9 @@ fn only_the_same_port_goes_on_and_only_where_the_one_before_left_it() {
         let mut front = plug(&mut port, place.path());
         end(port, left);
         assert!(next(&other, &kept).is_none());
-        drop(kept);
+        Handover::discard(&kept);
+        // Nobody listens there any more.
+        leave(VhostPort::attach(config.clone(), None).unwrap());
         assert!(matches!(
             front.ask(Request::GetFeatures),
             Err(FrontError::Closed(_) | FrontError::Connection(_))
@@ -289,6 +294,11 @@ fn what_is_not_whole_is_not_there() {
     assert!(Handover::inherit(kept(|_| ()), "a port").is_some());
     assert!(Handover::inherit(kept(|_| ()), "another").is_none());
     assert!(Handover::inherit(kept(Handover::withdraw), "a port").is_none());
+    let too_much = |handover: &Handover| {
+        let all = vec![(Request::GetFeatures, Vec::new()); 100_000];
+        handover.deposit("a port", &[], &all).unwrap_err();
+    };
+    assert!(Handover::inherit(kept(too_much), "a port").is_none());
     // As if it had been killed before it had sent what follows.
     let head = |following: u8| {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -302,6 +312,7 @@ fn what_is_not_whole_is_not_there() {
         rustix::net::sendmsg(&put, &[IoSlice::new(&head)], &mut control, SendFlags::empty()).unwrap();
         take
     };
+    assert!(Handover::is_of(head(1), "a port") && !Handover::is_of(head(1), "another"));
     assert!(Handover::inherit(head(0), "a port").is_some());
     assert!(Handover::inherit(head(1), "a port").is_none());
 }

@@ -1,7 +1,7 @@
 //! Agents whose service manager keeps what they leave: their machines see no end.
 
 use api::Client;
-use model::{AgentSettings, PortName, PortSpec, SocketMode};
+use model::{AgentSettings, Attachment, PortName, PortSpec, SocketMode};
 use ports::vhost::socket::{Connection, Received, connect};
 use rustix::process::Signal;
 use units::Span;
@@ -105,6 +105,16 @@ fn what_is_kept_is_for_the_ports_that_there_are() {
     host.start(AgentSettings::default(), vec![all[0].clone(), all[2].clone()]);
     assert_eq!(kept(&host), ["odd%3a100%25", "vm2"]);
     assert!(!open(&mut vm1), "nobody has declared its port");
+    host.end(Signal::TERM);
+    assert!(open(&mut odd));
+    let mut other = all[0].clone();
+    if let Attachment::VhostUser { mtu, .. } = &mut other.attach {
+        *mtu = 9000;
+    }
+    let client = host.start(AgentSettings::default(), vec![other]);
+    assert!(!open(&mut odd), "it had agreed on something else");
+    let mut odd = connect(&host.path("odd")).unwrap();
+    let_in(&client, &names[0]);
     host.end(Signal::TERM);
     assert!(open(&mut odd));
     host.manager = None;

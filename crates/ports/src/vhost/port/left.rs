@@ -10,6 +10,11 @@ use super::super::socket::Connection;
 use super::{CONNECTION, Mode, VhostConfig, VhostPort, watch};
 
 impl VhostConfig {
+    /// Whether it is for a port of this declaration what the one before has left there. It stays there.
+    pub fn is_left(&self, kept: impl AsFd) -> bool {
+        Handover::is_of(kept, &self.owner())
+    }
+
     /// Takes over what the port before has [left](VhostPort::attach) there, if it was of this declaration.
     pub fn inherit(&self, kept: OwnedFd) -> Option<Handover> {
         Handover::inherit(kept, &self.owner())
