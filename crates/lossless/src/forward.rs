@@ -8,7 +8,7 @@ use wire::ethernet::Peek;
 use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
 use crate::port::{EgressClass, Memory, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
-use crate::table::{Answer, Heading, Key, MacTable, Question};
+use crate::table::{Answer, Heading, MacTable};
 use crate::{Limits, Load, Refusal, Switch};
 
 /// A frame that a sender offers.
@@ -492,9 +492,7 @@ impl Port {
             None => (self.config.class, 0),
             Some(tag) => (priorities[tag.class], tag.vlan),
         };
-        let (from, to) = (heading.source(), heading.destination());
-        let (source, destination) = (Key::new(from, vlan), Key::new(to, vlan));
-        let Answer { egress, refresh_at } = table.ask(now, Question { source, destination, port: id.0 });
+        let Answer { egress, refresh_at } = table.ask(now, heading, vlan, id.0);
         // Asked afterwards: the table may have learned.
         let generation = table.generation();
         self.ingress.memory = Memory { heading, generation, refresh_at, class, egress };

@@ -27,9 +27,6 @@ pub struct MacEntry {
 pub(crate) struct Key(u64);
 
 impl Key {
-    /// No address: its VLAN has no number that fits 12 bits.
-    pub(crate) const NONE: Self = Self(u64::MAX);
-
     #[inline]
     pub(crate) fn new(mac: Mac, vlan: u16) -> Self {
         Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))
@@ -66,6 +63,14 @@ impl Heading {
         }
     }
 
+    /// A number for frames that are alike and came in by this port.
+    #[inline]
+    fn hash(self, port: u16) -> u64 {
+        let mixed = self.source_and_tag ^ self.destination.rotate_left(23) ^ u64::from(port) << 32;
+        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); the uppermost have seen all.
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
+    }
+
     pub(crate) fn source(self) -> Mac {
         let [a, b, c, d, e, f, ..] = self.source_and_tag.to_le_bytes();
         Mac([a, b, c, d, e, f])
@@ -82,15 +87,6 @@ impl Heading {
     }
 }
 
-/// From whom a frame is, to whom, and by which port it came in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Question {
-    pub source: Key,
-    pub destination: Key,
-    /// The port's number.
-    pub port: u16,
-}
-
 /// Where it goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
@@ -100,35 +96,34 @@ pub(crate) struct Answer {
     pub refresh_at: Instant,
 }
 
-/// What was answered to whom, while the table has this generation.
+/// What was answered to whom, while the table has this generation: half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Answered {
-    question: Question,
-    generation: u64,
-    answer: Answer,
+    heading: Heading,
+    refresh_at: Instant,
+    /// By its low bits: when those begin anew, nothing is at hand any more.
+    generation: u32,
+    port: u16,
+    egress: u16,
 }
 
-/// The most answers at hand: 200 KiB of them.
-const MOST_RECENT: usize = 4096;
+/// Two answers for one place: so that a few flows of a thousand that meet there do not drive each other out. A cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Pair([Answered; 2]);
 
-impl Question {
-    const NONE: Self = Self { source: Key::NONE, destination: Key::NONE, port: NOBODY };
-
-    /// A place for it.
-    #[inline]
-    fn hash(self) -> u64 {
-        let mixed = self.source.0 ^ self.destination.0.rotate_left(23) ^ u64::from(self.port) << 48;
-        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); the upper ones have seen most.
-        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
-    }
-}
+/// The most places: 256 KiB of them.
+const MOST_PAIRS: usize = 4096;
 
 impl Answered {
-    /// No table has this generation.
+    /// No frame has this heading.
     const NOTHING: Self = Self {
-        question: Question::NONE,
+        heading: Heading::NONE,
+        refresh_at: Instant::ZERO,
         generation: 0,
-        answer: Answer { egress: NOBODY, refresh_at: Instant::ZERO },
+        port: NOBODY,
+        egress: NOBODY,
     };
 }
 
@@ -148,8 +143,8 @@ pub(crate) struct MacTable {
     /// Grows with every change of any address's port. It is all that most frames ask.
     generation: u64,
     places: BTreeMap<Key, Place>,
-    /// What was asked of late, each at the place that its [`hash`](Question::hash) says: none, or a power of two.
-    recent: Vec<Answered>,
+    /// What was asked of late, at the places that [`hash`](Heading::hash) says: none, or a power of two.
+    recent: Vec<Pair>,
     /// How many addresses each port may have, and has, besides static ones. So no sender can fill the table for others.
     limit: u32,
     learned: Vec<u32>,
@@ -169,37 +164,45 @@ impl MacTable {
         self.generation
     }
 
-    /// Where a frame goes that came in by `port`, and until when that need not be asked again; the table learns where it
-    /// came from.
-    pub(crate) fn ask(&mut self, now: Instant, question: Question) -> Answer {
-        let place = question.hash() as usize & self.recent.len().wrapping_sub(1);
-        if let Some(recent) = self.recent.get(place)
-            && recent.question == question
-            && recent.generation == self.generation
-            && now < recent.answer.refresh_at
-        {
-            return recent.answer;
+    /// Where a frame goes that came in by `port` and belongs to `vlan`, and until when that need not be asked again; the table
+    /// learns where it came from.
+    #[inline]
+    pub(crate) fn ask(&mut self, now: Instant, heading: Heading, vlan: u16, port: u16) -> Answer {
+        let place = heading.hash(port) as usize & self.recent.len().wrapping_sub(1);
+        let generation = self.generation as u32;
+        if let Some(Pair(pair)) = self.recent.get(place) {
+            for recent in pair {
+                if recent.heading == heading
+                    && (recent.port, recent.generation) == (port, generation)
+                    && now < recent.refresh_at
+                {
+                    return Answer { egress: recent.egress, refresh_at: recent.refresh_at };
+                }
+            }
         }
-        self.look_up(now, question)
+        self.look_up(now, heading, vlan, port)
     }
 
     #[inline(never)]
-    fn look_up(&mut self, now: Instant, question: Question) -> Answer {
-        let Question { source, destination, port } = question;
-        if !source.mac().is_multicast() {
-            self.learn(now, source, port);
+    fn look_up(&mut self, now: Instant, heading: Heading, vlan: u16, port: u16) -> Answer {
+        let (source, destination) = (heading.source(), heading.destination());
+        if !source.is_multicast() {
+            self.learn(now, Key::new(source, vlan), port);
         }
-        let known = if destination.mac().is_multicast() { None } else { self.places.get(&destination) };
-        let answer =
-            Answer { egress: known.map_or(NOBODY, |place| place.port), refresh_at: now + self.refresh() };
-        // As many flows as addresses, and as much room again so that they do not meet.
-        let room = (2 * self.places.len()).next_power_of_two().min(MOST_RECENT);
+        let known =
+            if destination.is_multicast() { None } else { self.places.get(&Key::new(destination, vlan)) };
+        let egress = known.map_or(NOBODY, |place| place.port);
+        let refresh_at = now + self.refresh();
+        // As many flows as addresses, and as much room again so that few meet.
+        let room = (2 * self.places.len()).next_power_of_two().min(MOST_PAIRS);
         if self.recent.len() < room {
-            self.recent = vec![Answered::NOTHING; room];
+            self.recent = vec![Pair([Answered::NOTHING; 2]); room];
         }
-        let place = question.hash() as usize & (self.recent.len() - 1);
-        self.recent[place] = Answered { question, generation: self.generation, answer };
-        answer
+        let place = heading.hash(port) as usize & (self.recent.len() - 1);
+        let generation = self.generation as u32;
+        let Pair(pair) = &mut self.recent[place];
+        *pair = [Answered { heading, refresh_at, generation, port, egress }, pair[0]];
+        Answer { egress, refresh_at }
     }
 
     /// A frame from `key` came in by `port`.
@@ -220,7 +223,14 @@ impl MacTable {
         }
         self.learned[index] += 1;
         self.places.insert(key, Place { port, seen });
+        self.next_generation();
+    }
+
+    fn next_generation(&mut self) {
         self.generation += 1;
+        if self.generation as u32 == 0 {
+            self.recent.clear();
+        }
     }
 
     /// An operator says that `key` is at `port`, for good.
@@ -237,7 +247,7 @@ impl MacTable {
 
     /// More than one address is another's, or nobody's, now.
     fn changed(&mut self) {
-        self.generation += 1;
+        self.next_generation();
         self.learned.fill(0);
         for place in self.places.values().filter(|place| place.seen.is_some()) {
             self.learned[usize::from(place.port)] += 1;
@@ -287,10 +297,9 @@ mod tests {
 
     use super::*;
 
-    fn key(number: u8) -> Key {
+    fn mac(number: u8) -> Mac {
         // Every seventh is a group's.
-        let group = u8::from(number.is_multiple_of(7));
-        Key::new(Mac([2 | group, 0, 0, 0, 0, number]), 0)
+        Mac([2 | u8::from(number.is_multiple_of(7)), 0, 0, 0, 0, number])
     }
 
     proptest! {
@@ -301,14 +310,15 @@ mod tests {
             let table = || MacTable::new(8, Span::from_secs(300));
             let (mut table, mut forgetful) = (table(), table());
             for (step, from, to, port) in steps {
-                let (source, destination) = (key(from), key(to));
+                let (source, destination) = (mac(from), mac(to));
                 match step {
-                    0 => [&mut table, &mut forgetful].map(|table| table.pin(source, port)),
+                    0 => [&mut table, &mut forgetful].map(|table| table.pin(Key::new(source, 0), port)),
                     1 => [&mut table, &mut forgetful].map(|table| table.forget_port(port)),
                     _ => {
-                        let question = Question { source, destination, port };
+                        let heading = Heading::of(&Peek { source, destination, tag: None });
                         forgetful.recent.clear();
-                        let answers = [&mut table, &mut forgetful].map(|table| table.ask(Instant::ZERO, question));
+                        let tables = [&mut table, &mut forgetful];
+                        let answers = tables.map(|table| table.ask(Instant::ZERO, heading, 0, port));
                         prop_assert_eq!(answers[0].egress, answers[1].egress);
                         [(); 2]
                     }
