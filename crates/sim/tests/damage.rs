@@ -19,3 +19,8 @@ proptest! {
         attack::damage(&[&[which, at[0], at[1], how], &bytes[..]].concat());
     }
 }
+
+#[test]
+fn a_column_that_begins_before_its_file_is_refused() {
+    attack::damage(&[2, 192, 249, 2, 103]);
+}

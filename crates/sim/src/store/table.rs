@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parquet::basic::Encoding;
@@ -135,7 +136,7 @@ fn schema<R>(columns: &[Column<R>]) -> String {
 
 /// The completion times of one kind of rows, in nanoseconds.
 pub(super) fn read_times(file: File, kind: &str) -> Result<Vec<u64>> {
-    let reader = SerializedFileReader::new(file)?;
+    let reader = careful(|| SerializedFileReader::new(file))?;
     let mut times = Vec::new();
     for group in 0..reader.num_row_groups() {
         let kinds: Vec<ByteArray> = read::<ByteArrayType>(&reader, group, KIND)?;
@@ -148,7 +149,7 @@ pub(super) fn read_times(file: File, kind: &str) -> Result<Vec<u64>> {
 
 /// Tells every sample.
 pub(super) fn read_samples(file: File, mut tell: impl FnMut(Sample<'_>)) -> Result<()> {
-    let reader = SerializedFileReader::new(file)?;
+    let reader = careful(|| SerializedFileReader::new(file))?;
     for group in 0..reader.num_row_groups() {
         let text = |name| read::<ByteArrayType>(&reader, group, name);
         let whole = |name| read::<Int64Type>(&reader, group, name);
@@ -169,8 +170,23 @@ pub(super) fn read_samples(file: File, mut tell: impl FnMut(Sample<'_>)) -> Resu
     Ok(())
 }
 
+/// What the library reads of a file, which may be damaged: some of what a file says it takes for granted, and panics.
+fn careful<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What was half read is dropped.
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err(ParquetError::General("it contradicts itself".into())))
+}
+
 /// A column of a row group, of which every row has a value.
 fn read<T: DataType>(reader: &SerializedFileReader<File>, group: usize, name: &str) -> Result<Vec<T::T>> {
+    careful(|| read_column::<T>(reader, group, name))
+}
+
+fn read_column<T: DataType>(
+    reader: &SerializedFileReader<File>,
+    group: usize,
+    name: &str,
+) -> Result<Vec<T::T>> {
     let group = reader.get_row_group(group)?;
     let place = group.metadata().columns().iter().position(|it| it.column_path().string() == name);
     let place = place.ok_or_else(|| ParquetError::General(format!("it has no column `{name}`")))?;
