@@ -26,6 +26,8 @@
 //! | the window | RFC 9002 §7, RFC 8257 | `window` |
 //! | how it looks on the wire | docs/protocol.md | `message` |
 //!
+//! Beside it, [`bfd`] tells whether the way between two hosts works at all.
+//!
 //! Whatever the fabric does, delaying, losing, repeating or reordering, every frame that was sent is delivered once and in
 //! its stream's order, or still held by its sender. If one end begins anew with nothing remembered, what had been delivered
 //! and not been told of is delivered again.
@@ -35,6 +37,7 @@
 
 extern crate alloc;
 
+pub mod bfd;
 mod inbound;
 pub mod message;
 mod number;
