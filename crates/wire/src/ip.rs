@@ -2,6 +2,7 @@
 
 use core::array;
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::ops::Range;
 
 use zerocopy::FromBytes;
 
@@ -150,10 +151,19 @@ impl Layout {
         Some(())
     }
 
+    /// Where the packet's source and destination lie, side by side, in bytes from the frame's first.
+    #[inline]
+    pub const fn address_range(&self) -> Range<usize> {
+        match self.version {
+            Version::V4 => self.network + 12..self.network + 20,
+            Version::V6 => self.network + 8..self.network + 40,
+        }
+    }
+
     /// From whom and to whom the packet goes, in the frame that this layout was found in. An IPv4 address is mapped:
     /// ::ffff:a.b.c.d.
     #[inline]
-    pub(crate) fn addresses(&self, frame: &[u8]) -> (Ipv6Addr, Ipv6Addr) {
+    pub fn addresses(&self, frame: &[u8]) -> (Ipv6Addr, Ipv6Addr) {
         let v4 = |at: usize| {
             let octets = array::from_fn::<u8, 4, _>(|i| frame[self.network + at + i]);
             Ipv4Addr::from(octets).to_ipv6_mapped()
@@ -177,12 +187,11 @@ impl Layout {
 
     /// The pseudo-header's sum for a transport header and payload of `len` bytes, in the frame that this layout was
     /// found in or one that begins like it.
-    pub(crate) fn pseudo_header(&self, frame: &[u8], len: usize) -> Sum {
-        // Source and destination lie side by side in both versions.
-        let addresses = match self.version {
-            Version::V4 => &frame[self.network + 12..self.network + 20],
-            Version::V6 => &frame[self.network + 8..self.network + 40],
-        };
-        pseudo_header(addresses, self.protocol, len)
+    ///
+    /// # Panics
+    ///
+    /// If `frame` ends before its addresses do.
+    pub fn pseudo_header(&self, frame: &[u8], len: usize) -> Sum {
+        pseudo_header(&frame[self.address_range()], self.protocol, len)
     }
 }

@@ -4,7 +4,7 @@
 //! ┌──────────┬───────┬───────────┬──────────────┬──────────┐
 //! │ ethernet │ (tag) │ ipv4 ipv6 │ tcp udp      │ payload  │      Layout says where each begins
 //! └──────────┴───────┴───────────┴──────────────┴──────────┘      ecn is two bits of the IP header
-//!   peek reads this ▲               ▲
+//!   peek reads this ▲               ▲                             flow tells which frames stay in order
 //!                                   └ Offload says what is still to be done here: sums, segments
 //!
 //! a frame in a packet   geneve and vxlan behind udp, gre behind IP, stt behind what looks like tcp
@@ -30,6 +30,7 @@ pub mod bfd;
 pub mod checksum;
 pub mod ecn;
 pub mod ethernet;
+pub mod flow;
 pub mod geneve;
 pub mod gre;
 pub mod icmp;

@@ -11,9 +11,10 @@
 //!
 //! A ring can go away while frames of it are held. Then they are copied, and the guest has its buffers back.
 
+use wire::flow;
+
 use super::Corrupt;
 use super::chain::Chain;
-use super::flow;
 use super::held::HeldFrames;
 use super::inbox::Inbox;
 use super::log::{Places, Written};
@@ -286,7 +287,7 @@ impl Card {
         let pair = match self.receivers[..] {
             [] => return Ok(Taken::Busy),
             [only] => only,
-            ref several => several[flow::place(flow::hash(frame), several.len())],
+            ref several => several[flow::place(flow_of(frame), several.len())],
         };
         let inbox = self.pairs[usize::from(pair)].receive.as_mut().expect("who receives has a ring");
         inbox.put(&self.memory, frame, log)
@@ -308,4 +309,11 @@ impl Card {
             }
         }
     }
+}
+
+/// The number of the flow that a frame is of.
+#[inline(never)]
+fn flow_of(frame: &FrameView<'_>) -> u32 {
+    let mut scratch = [0; flow::HEADERS];
+    flow::hash(frame.first(&mut scratch), frame.len())
 }

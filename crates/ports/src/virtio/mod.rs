@@ -12,7 +12,6 @@
 pub mod card;
 pub mod chain;
 pub mod driver;
-pub mod flow;
 pub mod held;
 pub mod inbox;
 pub mod log;
