@@ -26,7 +26,7 @@
 //! | the window | RFC 9002 §7, RFC 8257 | `window` |
 //! | how it looks on the wire | docs/protocol.md | `message` |
 //!
-//! Beside it, [`bfd`] tells whether the way between two hosts works at all.
+//! Beside it, [`outer`] is what goes around a frame on its way, and [`bfd`] tells whether that way works at all.
 //!
 //! Whatever the fabric does, delaying, losing, repeating or reordering, every frame that was sent is delivered once and in
 //! its stream's order, or still held by its sender. If one end begins anew with nothing remembered, what had been delivered
@@ -42,6 +42,7 @@ mod inbound;
 pub mod message;
 mod number;
 mod outbound;
+pub mod outer;
 mod ranges;
 mod recovery;
 mod session;

@@ -204,6 +204,11 @@ impl Draft {
         true
     }
 
+    /// The fixed part, as it is so far.
+    pub const fn header(&self) -> &Header {
+        &self.header
+    }
+
     /// The header's two parts, the fixed one and the options.
     pub fn parts(&self) -> [&[u8]; 2] {
         [self.header.as_bytes(), &self.options[..self.header.options_len()]]

@@ -211,10 +211,7 @@ impl Piece<'_> {
         buffer: &'b mut [u8],
     ) -> Option<&'b mut [u8]> {
         let packet = buffer.get_mut(..self.packet_len())?;
-        let sequence = (self.frame.len() << 16 | self.offset) as u32;
-        let mut header = tcp::Header::new(source_port, PORT, sequence, tcp::Flags::ACK);
-        header.acknowledgment = U32::new(self.frame.id);
-        header.window = U16::new(u16::MAX);
+        let mut header = segment_header(source_port, self.frame.len(), self.offset, self.frame.id);
         let (head, payload) = packet.split_at_mut(tcp::Header::LEN);
         let begin = self.offset.min(Header::LEN);
         let (before, behind) = payload.split_at_mut(self.len.min(Header::LEN - begin));
@@ -226,6 +223,17 @@ impl Piece<'_> {
         head.copy_from_slice(header.as_bytes());
         Some(packet)
     }
+}
+
+/// TCP's header, but for its checksum, of the segment that carries the bytes from `offset` on of a frame and its header, which
+/// have `frame_len` bytes, less than 65,536 (draft-davie-stt-08 §3.2). See [`Piece::write`] for the port, and
+/// [`Frame::new`] for `id`.
+pub const fn segment_header(source_port: u16, frame_len: usize, offset: usize, id: u32) -> tcp::Header {
+    let sequence = (frame_len << 16 | offset) as u32;
+    let mut header = tcp::Header::new(source_port, PORT, sequence, tcp::Flags::ACK);
+    header.acknowledgment = U32::new(id);
+    header.window = U16::new(u16::MAX);
+    header
 }
 
 /// A segment that has arrived, whose bytes lie inside its frame.

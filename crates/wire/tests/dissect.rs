@@ -1,12 +1,12 @@
 //! What is written here, read by somebody else: tshark dissects a frame of every kind, finds nothing wrong with it, and the
 //! numbers that were put in.
 
-use std::collections::BTreeSet;
-use std::io::Write;
+mod tshark;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::process::{Command, Stdio};
 
+use tshark::{Kind, kind};
 use units::{Class, ClassMap, Mac};
 use wire::ethernet::{self, Tag, ethertype};
 use wire::ip::protocol;
@@ -51,16 +51,6 @@ fn datagram(ports: [u16; 2], parts: &[&[u8]], is_v6: bool) -> Vec<u8> {
 /// A frame of a virtual network.
 fn inner() -> Vec<u8> {
     packet_v4(protocol::UDP, 64, &datagram([4000, 9], &[b"carried"], false))
-}
-
-/// A kind of frame, and what is to be found in it: fields with their values, as tshark prints them.
-struct Kind {
-    frame: Vec<u8>,
-    found: &'static [(&'static str, &'static str)],
-}
-
-fn kind(frame: impl Into<Vec<u8>>, found: &'static [(&'static str, &'static str)]) -> Kind {
-    Kind { frame: frame.into(), found }
 }
 
 fn tunnels() -> Vec<Kind> {
@@ -198,74 +188,18 @@ fn control() -> Vec<Kind> {
     ]
 }
 
-/// The frames as a capture file (libpcap's, of Ethernet, in the machine's byte order).
-fn pcap<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4, 4 << 16 | 2, 0, 0, 65_535, 1] {
-        file.extend(u32::to_ne_bytes(word));
-    }
-    for frame in frames {
-        for word in [0, 0, frame.len() as u32, frame.len() as u32] {
-            file.extend(word.to_ne_bytes());
-        }
-        file.extend(frame);
-    }
-    file
-}
-
-/// What tshark says of each frame with such preferences on: these fields, each as often as it is there, separated by commas.
-fn tshark(pcap: &[u8], preferences: &[&str], fields: &[&str]) -> Option<Vec<Vec<String>>> {
-    let mut command = Command::new("tshark");
-    command.args(["-n", "-r", "-", "-T", "fields", "-E", "separator=;"]);
-    for preference in preferences {
-        command.args(["-o", &format!("{preference}:TRUE")]);
-    }
-    command.args(fields.iter().flat_map(|field| ["-e", *field]));
-    let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let Ok(mut child) = child else {
-        eprintln!("skipped: tshark is not installed (see the file `dependencies`)");
-        return None;
-    };
-    child.stdin.take().unwrap().write_all(pcap).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let lines = String::from_utf8(output.stdout).unwrap();
-    Some(lines.lines().map(|line| line.split(';').map(str::to_owned).collect()).collect())
-}
-
 #[test]
 fn tshark_reads_what_was_written() {
-    /// PI_WARN of Wireshark's expert information: what is worse is an error.
-    const WARNING: u32 = 0x0060_0000;
-
     let kinds: Vec<Kind> = [tunnels(), segments(), answers(), control()].into_iter().flatten().collect();
-    // tshark prints a field once.
-    let found: BTreeSet<_> = kinds.iter().flat_map(|kind| kind.found).map(|(field, _)| *field).collect();
-    let mut fields = vec!["_ws.expert.severity", "_ws.expert.message", "_ws.malformed"];
-    let trouble = fields.len();
-    fields.extend(found);
-    let pcap = pcap(kinds.iter().map(|kind| &kind.frame[..]));
     // STT is told from TCP by what it says of itself.
-    let preferences = ["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"];
-    let Some(lines) = tshark(&pcap, &preferences, &fields) else { return };
-    assert_eq!(lines.len(), kinds.len());
-    for (index, (kind, line)) in kinds.iter().zip(&lines).enumerate() {
-        let severities = line[0].split(',').filter(|severity| !severity.is_empty());
-        let worst = severities.map(|severity| severity.parse().unwrap()).max().unwrap_or(0);
-        assert!(worst <= WARNING && line[2].is_empty(), "frame {}: {:?}", index + 1, &line[..trouble]);
-        for (field, value) in kind.found {
-            let at = fields.iter().position(|name| name == field).unwrap();
-            assert_eq!(line[at], *value, "frame {}: {field}", index + 1);
-        }
-    }
+    tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"]);
 }
 
 #[test]
 fn a_segment_of_stt_passes_for_tcp() {
     // STT's own dissector (Wireshark 4.0) takes every right checksum for a wrong one.
     let kinds = segments();
-    let pcap = pcap(kinds.iter().map(|kind| &kind.frame[..]));
     let fields = ["tcp.dstport", "tcp.checksum.status"];
-    let Some(lines) = tshark(&pcap, &["tcp.check_checksum"], &fields) else { return };
+    let Some(lines) = tshark::run(&kinds, &["tcp.check_checksum"], &fields) else { return };
     assert_eq!(lines, vec![["7471", "1"]; kinds.len()]);
 }

@@ -1,0 +1,219 @@
+//! Finding the frame in what has arrived.
+
+use core::net::Ipv6Addr;
+use core::ops::Range;
+
+use wire::checksum::Sum;
+use wire::ecn::{Alarm, Ecn};
+use wire::ethernet::{self, Tag, ethertype};
+use wire::ip::{Fragment, Version, protocol};
+use wire::{Layout, Offload, geneve, gre, stt, tcp, udp, vxlan};
+
+use super::{Checksum, Encapsulation, Vni, Vteps};
+use crate::message::{Message, OPTION_CLASS};
+
+/// A packet of a tunnel. Whether there is such a tunnel here is its receiver's to know.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Received<'a> {
+    /// How the frame is carried.
+    pub encapsulation: Encapsulation,
+    /// Between whom; the packet's destination is the local end.
+    pub vteps: Vteps,
+    /// Whose it is.
+    pub vni: Vni,
+    /// Geneve's options; of others, none.
+    pub options: geneve::Options<'a>,
+    /// It is from the far end itself, for this end itself (Geneve's O bit): there is no frame to forward.
+    pub is_control: bool,
+    /// Where the frame lies in what has arrived, or what a control packet carries.
+    pub frame: Range<usize>,
+    /// A tag that the frame has besides those in its bytes (STT).
+    pub tag: Option<Tag>,
+    /// What is left to do for the frame (STT).
+    pub offload: Offload,
+    /// The outer packet's traffic class; [`Ecn::of`] it says what the fabric marked.
+    pub traffic_class: u8,
+    /// The traffic class that the inner packet is to go on with ([`Layout::set_traffic_class`]); `None`: it stays as it is.
+    pub remark: Option<u8>,
+    /// The two packets' ECN fields are not what a network makes of what a tunnel begins with (RFC 6040 §4.2).
+    pub alarm: Option<Alarm>,
+}
+
+/// Why a packet is not taken.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Refusal {
+    /// It is no IP packet, or a malformed one.
+    NoPacket,
+    /// It is a fragment: no tunnel fragments (RFC 7348 §4.3, RFC 7637 §4.4), as the underlay's MTU is known.
+    Fragment,
+    /// It is for no tunnel's port, and of no tunnel's protocol.
+    NoTunnel,
+    /// A checksum is wrong.
+    WrongChecksum,
+    /// It has no checksum, and would need one over IPv6 (RFC 8200 §8.1).
+    NoChecksum,
+    /// The tunnel's header is cut short, of an unknown version, or contradicts itself.
+    Malformed,
+    /// It carries something else than a frame.
+    NoFrame,
+    /// The header does not say whose it is, or says a number that no network has.
+    NoNetwork,
+    /// It has a critical option that is not known here (RFC 8926 §3.5).
+    CriticalOption,
+    /// It is a part of a frame, for [`stt::Reassembly`] to join.
+    Segment,
+    /// The frame is shorter than its header.
+    Runt,
+    /// The fabric marked it for congestion, and the packet in it cannot say so (RFC 6040 §4.2).
+    Congested,
+}
+
+/// What the tunnel's header says.
+struct Shim<'a> {
+    encapsulation: Encapsulation,
+    vni: Option<u32>,
+    options: geneve::Options<'a>,
+    is_control: bool,
+    tag: Option<Tag>,
+    offload: Offload,
+    frame: &'a [u8],
+}
+
+impl<'a> Shim<'a> {
+    fn new(encapsulation: Encapsulation, vni: Option<u32>, frame: &'a [u8]) -> Self {
+        let (options, offload) = (geneve::Options::default(), Offload::NONE);
+        Self { encapsulation, vni, options, is_control: false, tag: None, offload, frame }
+    }
+}
+
+impl<'a> Received<'a> {
+    /// Reads what has arrived, from Ethernet's header on. `over_ipv6` says whether a datagram over IPv6 needs a checksum; one that
+    /// is there has to be right in any case.
+    ///
+    /// # Errors
+    ///
+    /// It is not to be taken.
+    pub fn parse(bytes: &'a [u8], over_ipv6: Checksum) -> Result<Self, Refusal> {
+        let layout = Layout::of(bytes).ok_or(Refusal::NoPacket)?;
+        let traffic_class = layout.traffic_class(bytes).ok_or(Refusal::NoPacket)?;
+        if layout.version == Version::V4 && Sum::of(&bytes[layout.network..layout.transport]).checksum() != 0
+        {
+            return Err(Refusal::WrongChecksum);
+        }
+        if layout.fragment != Fragment::Whole {
+            return Err(Refusal::Fragment);
+        }
+        let payload = &bytes[layout.transport..layout.end];
+        let sum = |segment: &[u8]| layout.pseudo_header(bytes, segment.len()) + Sum::of(segment);
+        let (shim, end) = match layout.protocol {
+            protocol::UDP => {
+                let (header, behind) = udp::Header::parse(payload).ok_or(Refusal::Malformed)?;
+                let datagram = &payload[..udp::Header::LEN + behind.len()];
+                let read = match header.destination.get() {
+                    geneve::PORT => geneve,
+                    vxlan::PORT => vxlan,
+                    _ => return Err(Refusal::NoTunnel),
+                };
+                let needs_checksum = layout.version == Version::V6 && over_ipv6 == Checksum::Computed;
+                match header.checksum.get() {
+                    0 if needs_checksum => return Err(Refusal::NoChecksum),
+                    0 => {}
+                    _ if sum(datagram).checksum() != 0 => return Err(Refusal::WrongChecksum),
+                    _ => {}
+                }
+                (read(behind)?, layout.transport + datagram.len())
+            }
+            protocol::TCP => {
+                let segment = tcp::Segment::parse(payload).ok_or(Refusal::Malformed)?;
+                if segment.header.destination.get() != stt::PORT {
+                    return Err(Refusal::NoTunnel);
+                }
+                if sum(payload).checksum() != 0 {
+                    return Err(Refusal::WrongChecksum);
+                }
+                (stt(&segment)?, layout.end)
+            }
+            protocol::GRE => (nvgre(payload)?, layout.end),
+            _ => return Err(Refusal::NoTunnel),
+        };
+        let vni = shim.vni.and_then(Vni::new).ok_or(Refusal::NoNetwork)?;
+        if !shim.is_control && shim.frame.len() < ethernet::Header::LEN {
+            return Err(Refusal::Runt);
+        }
+        let (remark, alarm) =
+            if shim.is_control { (None, None) } else { mark(shim.frame, Ecn::of(traffic_class))? };
+        let Shim { encapsulation, options, is_control, tag, offload, .. } = shim;
+        Ok(Self {
+            encapsulation,
+            vteps: vteps(&layout, bytes),
+            vni,
+            options,
+            is_control,
+            frame: end - shim.frame.len()..end,
+            tag,
+            offload,
+            traffic_class,
+            remark,
+            alarm,
+        })
+    }
+}
+
+/// What becomes of the traffic class of the packet in a frame, as it arrived with this outer field; what carries no packet has
+/// nothing to say it in, and needs nothing said.
+fn mark(frame: &[u8], outer: Ecn) -> Result<(Option<u8>, Option<Alarm>), Refusal> {
+    let Some(inner) = Layout::of(frame).and_then(|layout| layout.traffic_class(frame)) else {
+        return Ok((None, None));
+    };
+    let verdict = Ecn::of(inner).inner(outer);
+    let marked = verdict.ecn.ok_or(Refusal::Congested)?.within(inner);
+    Ok(((marked != inner).then_some(marked), verdict.alarm))
+}
+
+fn vteps(layout: &Layout, bytes: &[u8]) -> Vteps {
+    let (source, destination) = layout.addresses(bytes);
+    let v4 = |address: Ipv6Addr| address.to_ipv4_mapped().expect("an IPv4 address is mapped");
+    match layout.version {
+        Version::V4 => Vteps::V4 { local: v4(destination), remote: v4(source) },
+        Version::V6 => Vteps::V6 { local: destination, remote: source },
+    }
+}
+
+fn geneve(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
+    let packet = geneve::Packet::parse(bytes).ok_or(Refusal::Malformed)?;
+    let is_known = |class, kind| class == OPTION_CLASS && Message::knows(kind);
+    if packet.unknown_critical(is_known).is_some() {
+        return Err(Refusal::CriticalOption);
+    }
+    let is_control = packet.header.is_control();
+    if !is_control && packet.header.protocol.get() != ethertype::BRIDGED {
+        return Err(Refusal::NoFrame);
+    }
+    let shim = Shim::new(Encapsulation::Geneve, Some(packet.header.vni()), packet.payload);
+    Ok(Shim { options: packet.options, is_control, ..shim })
+}
+
+fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
+    let (header, frame) = vxlan::Header::parse(bytes).ok_or(Refusal::Malformed)?;
+    Ok(Shim::new(Encapsulation::Vxlan, header.vni(), frame))
+}
+
+fn stt<'a>(segment: &tcp::Segment<'a>) -> Result<Shim<'a>, Refusal> {
+    let segment = stt::Segment::parse(segment).ok_or(Refusal::Malformed)?;
+    if !segment.is_whole() {
+        return Err(Refusal::Segment);
+    }
+    let (header, frame) = stt::Header::parse(segment.payload).ok_or(Refusal::Malformed)?;
+    let offload = header.offload(frame).map_err(|_| Refusal::Malformed)?;
+    let vni = u32::try_from(header.context.get()).ok();
+    Ok(Shim { tag: header.tag(), offload, ..Shim::new(Encapsulation::Stt, vni, frame) })
+}
+
+fn nvgre(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
+    let (header, frame) = gre::Header::parse(bytes).ok_or(Refusal::Malformed)?;
+    if header.protocol != ethertype::BRIDGED {
+        return Err(Refusal::NoFrame);
+    }
+    let subnet = gre::VirtualSubnet::of(&header);
+    Ok(Shim::new(Encapsulation::Nvgre, subnet.map(|subnet| subnet.vsid()), frame))
+}

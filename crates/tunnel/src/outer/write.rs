@@ -1,0 +1,201 @@
+//! Writing what is before a frame.
+
+use units::Class;
+use wire::checksum::{Sum, pseudo_header};
+use wire::ecn::Ecn;
+use wire::ethernet::{self, Tag, TagHeader, ethertype};
+use wire::ip::{Version, protocol};
+use wire::{Offload, geneve, gre, ipv4, ipv6, stt, tcp, udp, vxlan};
+use zerocopy::IntoBytes;
+
+use super::{Checksum, Encapsulation, LONGEST, NVGRE_LEN, SOURCE_PORTS, Tunnel, Vteps};
+
+/// A frame that is to be carried.
+#[derive(Clone, Copy, Debug)]
+pub struct Inner<'a> {
+    /// Its length in bytes.
+    pub len: usize,
+    /// What its flow is known by ([`wire::flow::hash`]).
+    pub flow: u32,
+    /// The traffic class of the packet in it; 0 if it carries none.
+    pub traffic_class: u8,
+    /// Its class, which goes into the outer tag.
+    pub class: Class,
+    /// Geneve's header with options, or of a control packet ([`Tunnel::geneve`]); `None`: one without options.
+    pub geneve: Option<&'a geneve::Draft>,
+    /// What tells it from others between the same two ends, for STT alone: see [`stt::Frame::new`].
+    pub id: u32,
+}
+
+/// Why nothing is written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum WriteError {
+    /// The underlay does not carry it: its sender needs to know the MTU.
+    #[error(
+        "a packet of {len} bytes was not sent: the underlay carries {most}, so use an inner MTU that fits"
+    )]
+    TooLong {
+        /// The outer packet's length in bytes.
+        len: usize,
+        /// The underlay's MTU in bytes.
+        most: u16,
+    },
+    /// The header with options is of another network, or for another encapsulation.
+    #[error("a packet was not sent: its Geneve header is not of this tunnel, so make it by `Tunnel::geneve`")]
+    OtherHeader,
+}
+
+impl Tunnel {
+    /// Geneve's header of this tunnel's frames, to which options can be added.
+    pub const fn geneve(&self) -> geneve::Draft {
+        geneve::Draft::new(self.vni.number()).expect("it has 24 bits")
+    }
+
+    /// Writes all that is before a frame, from Ethernet's header on, to the beginning of `buffer` and returns it: the frame's
+    /// bytes are to follow. `sum` is their sum, which is asked for only if a checksum covers them.
+    ///
+    /// # Errors
+    ///
+    /// The frame does not fit the underlay's MTU, or `inner.geneve` is not of this tunnel.
+    pub fn write<'b>(
+        &self,
+        inner: &Inner<'_>,
+        sum: impl FnOnce() -> Sum,
+        buffer: &'b mut [u8; LONGEST],
+    ) -> Result<&'b [u8], WriteError> {
+        let plain;
+        let [fixed, options] = match (self.encapsulation, inner.geneve) {
+            (Encapsulation::Geneve, Some(draft)) if draft.header().vni() == self.vni.number() => {
+                draft.parts()
+            }
+            (Encapsulation::Geneve, None) => {
+                plain = self.geneve();
+                plain.parts()
+            }
+            (_, None) => [&[][..]; 2],
+            _ => return Err(WriteError::OtherHeader),
+        };
+        let overhead = self.encapsulation.overhead(self.vteps.version(), options.len());
+        let packet_len = inner.len.saturating_add(overhead);
+        if packet_len > usize::from(self.underlay_mtu) {
+            return Err(WriteError::TooLong { len: packet_len, most: self.underlay_mtu });
+        }
+
+        let mut out = Writer { buffer, len: 0 };
+        self.put_link(inner.class, &mut out);
+        let network = out.len;
+        self.put_ip(inner, packet_len, &mut out);
+        let transport = out.len;
+        let transport_len = packet_len - (transport - network);
+        let source_port = *SOURCE_PORTS.start() | (inner.flow >> 18) as u16;
+        let udp = |port| {
+            let payload_len = transport_len - udp::Header::LEN;
+            udp::Header::new(source_port, port, payload_len).expect("it is shorter than its packet")
+        };
+        let vni = self.vni.number();
+        match self.encapsulation {
+            Encapsulation::Geneve => {
+                out.put(udp(geneve::PORT).as_bytes());
+                out.put(fixed);
+                out.put(options);
+            }
+            Encapsulation::Vxlan => {
+                out.put(udp(vxlan::PORT).as_bytes());
+                out.put(vxlan::Header::new(vni).expect("it has 24 bits").as_bytes());
+            }
+            Encapsulation::Stt => {
+                let frame_len = stt::Header::LEN + inner.len;
+                out.put(stt::segment_header(source_port, frame_len, 0, inner.id).as_bytes());
+                let shim = stt::Header::new(vni.into(), None, &[], Offload::NONE);
+                out.put(shim.expect("nothing is left to do").as_bytes());
+            }
+            Encapsulation::Nvgre => {
+                let subnet = gre::VirtualSubnet::new(vni, (inner.flow >> 24) as u8).expect("it has 24 bits");
+                let mut shim = [0; NVGRE_LEN];
+                out.put(subnet.header().write(&mut shim).expect("a key is all it has"));
+            }
+        }
+        let header = &mut out.buffer[..out.len];
+        if let Some(at) = self.checksum_offset() {
+            // Everything before the frame has an even length, so its sum adds up with the frame's.
+            let sum = self.pseudo_header(transport_len) + Sum::of(&header[transport..]) + sum();
+            let place = transport + usize::from(at);
+            header[place..place + 2].copy_from_slice(&sum.transport_checksum().to_be_bytes());
+        }
+        Ok(header)
+    }
+
+    fn put_link(&self, class: Class, out: &mut Writer<'_>) {
+        let network = match self.vteps.version() {
+            Version::V4 => ethertype::IPV4,
+            Version::V6 => ethertype::IPV6,
+        };
+        let outermost = if self.vlan.is_some() { ethertype::VLAN } else { network };
+        out.put(ethernet::Header::new(self.destination, self.source, outermost).as_bytes());
+        if let Some(vlan) = self.vlan {
+            let tci = Tag { class, vlan }.tci();
+            out.put(TagHeader { tci: tci.into(), ethertype: network.into() }.as_bytes());
+        }
+    }
+
+    fn put_ip(&self, inner: &Inner<'_>, packet_len: usize, out: &mut Writer<'_>) {
+        const FITS: &str = "it is no longer than the underlay's MTU";
+        let traffic_class = Ecn::of(inner.traffic_class).outer().within(inner.traffic_class);
+        match self.vteps {
+            Vteps::V4 { local, remote } => {
+                let payload_len = packet_len - ipv4::Header::LEN;
+                let mut ip = ipv4::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
+                (ip.traffic_class, ip.ttl, ip.checksum) = (traffic_class, self.ttl, 0.into());
+                ip.checksum.set(Sum::of(ip.as_bytes()).checksum());
+                out.put(ip.as_bytes());
+            }
+            Vteps::V6 { local, remote } => {
+                let payload_len = packet_len - ipv6::Header::LEN;
+                let mut ip = ipv6::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
+                ip.set_traffic_class(traffic_class);
+                ip.hop_limit = self.ttl;
+                // RFC 6438 §3: the label is the flow's, 20 bits.
+                ip.version_class_flow.set(ip.version_class_flow.get() | inner.flow >> 12);
+                out.put(ip.as_bytes());
+            }
+        }
+    }
+
+    const fn protocol(&self) -> u8 {
+        match self.encapsulation {
+            Encapsulation::Geneve | Encapsulation::Vxlan => protocol::UDP,
+            Encapsulation::Stt => protocol::TCP,
+            Encapsulation::Nvgre => protocol::GRE,
+        }
+    }
+
+    /// Where the checksum that is to be computed lies in the transport header.
+    fn checksum_offset(&self) -> Option<u16> {
+        match (self.protocol(), self.checksum) {
+            (protocol::UDP, Checksum::Computed) => Some(udp::Header::CHECKSUM_OFFSET),
+            (protocol::TCP, _) => Some(tcp::Header::CHECKSUM_OFFSET),
+            _ => None,
+        }
+    }
+
+    fn pseudo_header(&self, transport_len: usize) -> Sum {
+        let sum = |addresses: &[u8]| pseudo_header(addresses, self.protocol(), transport_len);
+        match self.vteps {
+            Vteps::V4 { local, remote } => sum([local.octets(), remote.octets()].as_flattened()),
+            Vteps::V6 { local, remote } => sum([local.octets(), remote.octets()].as_flattened()),
+        }
+    }
+}
+
+/// Headers, one behind the other.
+struct Writer<'b> {
+    buffer: &'b mut [u8; LONGEST],
+    len: usize,
+}
+
+impl Writer<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer[self.len..][..bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
