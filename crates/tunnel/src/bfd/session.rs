@@ -139,8 +139,8 @@ impl Session {
         Span::from_micros(self.used_desired.max(self.remote.required_min_rx).into())
     }
 
-    /// Another configuration, of which the far end is told: what makes detection slower counts for us only once it has
-    /// confirmed to know of it (§6.8.3).
+    /// Another configuration, of which the far end is told. What it has to know first, a longer interval of ours and a shorter
+    /// detection time, counts once it has confirmed it (§6.8.3).
     pub fn configure(&mut self, config: Config) {
         if self.config != config {
             self.config = config;
