@@ -13,14 +13,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use model::PortName;
 use ports::inherited;
 use ports::vhost::handover::Handover;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType,
 };
+
+/// How long the service manager may leave a word unread.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The service manager's store of descriptors. By default there is none: nothing is kept.
 #[derive(Debug, Default)]
@@ -93,6 +98,8 @@ impl Speaker {
         };
         let (family, kind) = (AddressFamily::UNIX, SocketType::DGRAM);
         let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        // A manager that does not listen stops nobody from ending.
+        set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
         let (words, to_say) = mpsc::channel();
         let speak = move || speak(&socket, &to, &to_say);
         let thread = std::thread::Builder::new().name("zovn-store".into()).spawn(speak)?;

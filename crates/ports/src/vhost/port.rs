@@ -14,9 +14,10 @@
 mod left;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
@@ -48,7 +49,11 @@ const ANNOUNCEMENT: Slot = Slot(u32::MAX);
 const DOOR: u64 = 0;
 const CONNECTION: u64 = 1;
 const TIMER: u64 = 2;
+/// And from here on, each descriptor that is kicked, by its number.
 const KICK: u64 = 3;
+
+/// After what its front-end said last, how soon a connection is left anew to the next switch.
+const QUIET: Duration = Duration::from_millis(20);
 
 /// Who makes the socket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -186,13 +191,14 @@ impl VhostPort {
             Some(connection) => port.resume(Connection::new(connection), requests),
             None => port.knock(),
         }
-        port.keep();
+        port.deposit();
         Ok(port)
     }
 
     /// Before its switch ends: nothing more that is recorded is given back to the guest, so that the next switch takes again
     /// what this one holds. What somebody keeps stays: its front-end sees no end.
     pub fn leave(&mut self) {
+        self.deposit();
         self.device().card_mut().leave();
         if let Some(handover) = self.handover.take() {
             handover.leave();
@@ -261,17 +267,22 @@ impl VhostPort {
             Err(rustix::io::Errno::INTR) => return,
             Err(error) => panic!("epoll_wait(2) on a port's own descriptor: {error}"),
         };
-        let about = |what| buffer[..count].iter().any(|event| event.data.u64() == what);
+        let events = &buffer[..count];
+        let about = |what| events.iter().any(|event| event.data.u64() == what);
         // The connection goes first: one that has ended makes room for the next.
         if about(CONNECTION) {
             self.serve();
         }
-        if about(KICK) {
-            self.kicks.iter().for_each(|kick| heard(kick));
+        for event in events {
+            let its_event = |kick: &&Arc<OwnedFd>| event.data.u64() == about_kick(kick);
+            self.kicks.iter().find(its_event).into_iter().for_each(|kick| heard(kick));
         }
         if about(TIMER) {
             // The only failure is a timer that is silent already.
             let _ = rustix::io::read(&self.timer, &mut [0_u8; 8]);
+            if self.backend.connection().is_some() {
+                self.deposit();
+            }
             self.knock();
         }
         if about(DOOR) {
@@ -337,7 +348,8 @@ impl VhostPort {
         match served {
             Err(ended) => self.disconnect(ended.to_string()),
             Ok(_) => match self.watch_front_end() {
-                Ok(()) => self.keep(),
+                // A front-end that says many things is not left anew after each.
+                Ok(()) => self.wake_in(QUIET),
                 Err(error) => self.disconnect(format!(
                     "its events cannot be waited for: {error}; raise the limit on open files"
                 )),
@@ -365,7 +377,7 @@ impl VhostPort {
             if !kicks.iter().any(|waited_for| Arc::ptr_eq(waited_for, kick)) {
                 // Each write is an edge: an eventfd that cannot be read does not wake us without end.
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-                epoll::add(&*epoll, kick, epoll::EventData::new_u64(KICK), flags)?;
+                epoll::add(&*epoll, kick, epoll::EventData::new_u64(about_kick(kick)), flags)?;
                 kicks.push(kick.clone());
             }
         }
@@ -380,19 +392,23 @@ impl VhostPort {
             // It is in there: the only failure would be that it is not.
             let _ = epoll::delete(&self.epoll, &kick);
         }
-        self.keep();
+        self.deposit();
         self.wait(why);
     }
 
     /// Looks for a front-end a little later: where we listen, one that comes is let in at once, if the door is open.
     fn wait(&mut self, why: String) {
         self.why = why;
+        self.wake_in(RETRY);
+    }
+
+    fn wake_in(&mut self, pause: Duration) {
         let later = Itimerspec {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
-            it_value: RETRY.try_into().expect("a second is a time"),
+            it_value: pause.try_into().expect("a second is a time"),
         };
         let set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &later);
-        set.expect("timerfd_settime(2) on our own timer, for a second");
+        set.expect("timerfd_settime(2) on our own timer, for a second at the most");
     }
 
     /// The guest's rings are not to be believed.
@@ -539,6 +555,11 @@ impl Port for VhostPort {
         let armed = self.device().card_mut().arm_egress();
         Ok(Some(self.armed(armed)))
     }
+}
+
+/// What the events of a descriptor that is kicked are about.
+fn about_kick(kick: &OwnedFd) -> u64 {
+    KICK + u64::from(kick.as_raw_fd().cast_unsigned())
 }
 
 /// Hands a frame over in as many pieces as a wire would carry.

@@ -24,7 +24,7 @@ pub enum Kick {
 /// Takes back what was told by this. A front-end that finds that its guest was not heard, when the rings are its own again,
 /// serves it in our place: QEMU then throws away what the guest has made available.
 pub(super) fn heard(kick: &OwnedFd) {
-    // It may not be the eventfd that it should be, nor be non-blocking: that is its front-end's to say.
+    // Whether it is non-blocking is its front-end's to say.
     let mut count = [0; 8];
     let _ = preadv2(kick, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }

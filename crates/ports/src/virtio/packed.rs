@@ -68,6 +68,8 @@ pub struct Packed {
     events: bool,
     next: Turn,
     used: Turn,
+    /// Descriptors that are ours, or given back and not shown to the driver: it cannot have made them available again.
+    ours: u16,
     /// What was used and the driver was not asked about yet, in descriptors.
     fresh: u16,
     /// The first of those: where it goes, and what.
@@ -86,7 +88,7 @@ impl Packed {
         // What we ask for is never 0.
         let is_new = parts.device.u32(0).load(Relaxed) == 0;
         let mut ring =
-            Self { parts, size, events, next, used, fresh: 0, first: (0, 0), wanted: true, is_new };
+            Self { parts, size, events, next, used, ours: 0, fresh: 0, first: (0, 0), wanted: true, is_new };
         ring.be_silent();
         ring
     }
@@ -162,6 +164,16 @@ impl Packed {
         entry(u64::from_le(words[0]), u64::from_le(words[1]))
     }
 
+    /// So many descriptors more are ours, in a chain that begins at `head`.
+    #[inline]
+    pub fn lend(&mut self, head: u16, count: u16) -> Result<(), Corrupt> {
+        if count > self.size - self.ours {
+            return Err(Corrupt::Lent { head });
+        }
+        self.ours += count;
+        Ok(())
+    }
+
     /// Takes so many descriptors.
     #[inline]
     pub fn take(&mut self, count: u16) {
@@ -170,6 +182,7 @@ impl Packed {
 
     /// Puts back the descriptors taken last.
     pub fn untake(&mut self, count: u16) {
+        self.ours -= count;
         self.next = self.next.before(count, self.size);
     }
 
@@ -186,7 +199,7 @@ impl Packed {
             self.word(index).store(word, Relaxed);
         }
         self.used = self.used.after(count, self.size);
-        self.fresh = self.fresh.saturating_add(count);
+        self.fresh += count;
     }
 
     /// Shows the driver what was given back. Whether it wants to be interrupted for it.
@@ -196,6 +209,7 @@ impl Packed {
         if fresh == 0 {
             return false;
         }
+        self.ours -= fresh;
         let (index, word) = self.first;
         // Length, id and flags in one: whoever sees the flags sees what they are of, what is in the buffer, and the rest.
         self.word(index).store(word, Release);

@@ -160,6 +160,7 @@ impl Ring {
             return Ok(None);
         }
         let head = chain.read_packed(ring, memory)?;
+        ring.lend(head.id, chain.descriptors)?;
         lend(&mut self.lent, head.id, chain.descriptors)?;
         if let Some(record) = record {
             record.mark(ring, head.id, chain.descriptors)?;
@@ -177,9 +178,10 @@ impl Ring {
                 let head = record.take_again().expect("it was counted");
                 chain.read_split(ring, head, memory)
             }
-            Kind::Packed(_, Some(record)) => {
+            Kind::Packed(ring, Some(record)) => {
                 let marked = record.take_again().expect("it was counted");
                 chain.read_again(record.descriptors(marked).map(|(it, _)| it), memory);
+                ring.lend(marked.id, chain.descriptors)?;
                 Head { id: marked.id, only: None }
             }
             _ => unreachable!("only a record tells of chains to be taken again"),

@@ -196,8 +196,8 @@ proptest! {
         packed: bool,
         events: bool,
         waits: bool,
-        taken in 0..4_u32,
-        missed in 0..3_u32,
+        taken in 0..3_u32,
+        missed in 0..8_u32,
         after in prop::collection::vec(1..3_u32, 1..4),
     ) {
         let mut model = Model::new(16, packed, events, false);

@@ -59,7 +59,7 @@ impl VhostPort {
     }
 
     /// Leaves all that the next switch needs to whoever keeps it.
-    pub(super) fn keep(&mut self) {
+    pub(super) fn deposit(&mut self) {
         let knows_where_it_stands = self.knows_where_it_stands().is_ok();
         let Self { handover: Some(handover), owner, backend, listener, .. } = self else { return };
         let session = backend.session();
