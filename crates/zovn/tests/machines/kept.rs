@@ -23,6 +23,7 @@ fn frames_go_on(signal: Signal) {
     let settings = AgentSettings { drain: Span::from_millis(20), ..AgentSettings::default() };
     host.start(settings.clone(), ports.clone());
     vms.iter_mut().for_each(Machine::plug);
+    until(|| host.manager.as_ref().unwrap().has_all());
     let [a, b] = &mut vms[..] else { unreachable!() };
     a.sends_to(b.mac);
     let (mut next, mut came, mut lives) = (0, Vec::new(), Vec::new());
@@ -89,6 +90,7 @@ fn what_is_kept_is_for_the_ports_that_there_are() {
     };
     let [mut vm1, mut vm2] = ["vm1", "vm2"].map(|socket| connect(&host.path(socket)).unwrap());
     names[1..].iter().for_each(|name| let_in(&client, name));
+    until(|| host.manager.as_ref().unwrap().has_all());
     host.end(Signal::KILL);
     assert_eq!(kept(&host), ["odd%3a100%25", "vm1", "vm2"]);
 

@@ -47,6 +47,16 @@ impl Manager {
         self.kept.recv().unwrap()
     }
 
+    /// Whether each port that is kept has something to leave: its front-end has been quiet for a while.
+    pub fn has_all(&self) -> bool {
+        let kept = self.kept();
+        let has = |fd: &OwnedFd| {
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&at_once)).unwrap() > 0
+        };
+        !kept.is_empty() && kept.values().all(has)
+    }
+
     /// A program as it is started by this manager, with what is kept.
     pub fn command(&self, program: &str) -> Command {
         let kept = self.kept();
