@@ -24,6 +24,12 @@ struct Flight<F> {
     state: State,
 }
 
+impl<F> Flight<F> {
+    fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+}
+
 /// Where a frame that was sent is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
@@ -117,9 +123,7 @@ impl<F: Copy> Outbound<F> {
         if taken > self.sent {
             return;
         }
-        while let Some(flight) =
-            self.frames.pop_front_if(|flight| flight.offset + u64::from(flight.len) <= taken)
-        {
+        while let Some(flight) = self.frames.pop_front_if(|flight| flight.end() <= taken) {
             flight.frame.into_iter().for_each(&mut completed);
         }
         if limit > self.limit {
@@ -128,15 +132,21 @@ impl<F: Copy> Outbound<F> {
         }
     }
 
-    /// The far end remembers nothing: all that was not taken is sent again, counted from 0. Where each begins.
-    pub fn reset(&mut self, unsolicited: u64) -> impl Iterator<Item = u64> {
+    /// The far end remembers nothing: all that was not taken is to be sent again, counted from 0.
+    pub fn reset(&mut self, unsolicited: u64) {
         (self.sent, self.limit) = (0, unsolicited);
         for flight in &mut self.frames {
             flight.offset = self.sent;
             flight.state = State::Due;
             self.sent += u64::from(flight.len);
         }
-        self.frames.iter().map(|flight| flight.offset)
+    }
+
+    /// Where each frame begins that is to be sent again, and has credit, but had none below `limit`.
+    pub fn due_above(&self, limit: u64) -> impl Iterator<Item = u64> {
+        let first = self.frames.partition_point(|flight| flight.end() <= limit);
+        let credited = self.frames.range(first..).take_while(|flight| flight.end() <= self.limit);
+        credited.filter(|flight| flight.state == State::Due).map(|flight| flight.offset)
     }
 
     /// Forgets frames that their senders take back. Their places in the stream remain.

@@ -119,7 +119,7 @@ pub struct Session<F, R> {
     window: Window,
     /// Frames that are kept until they are taken.
     kept: usize,
-    /// To be sent again, as the window allows.
+    /// To be sent again, as the window allows: what has credit.
     due: BTreeSet<(Stream, u64)>,
     /// To be sent again now.
     probes: VecDeque<(Stream, u64)>,
@@ -191,10 +191,7 @@ impl<F: Copy, R> Session<F, R> {
             return Admission::NoCredit;
         }
         let is_full = self.kept >= self.config.most_frames || !self.due.is_empty();
-        let in_flight = self.recovery.in_flight();
-        if self.config.repairs
-            && (is_full || in_flight > 0 && in_flight + u64::from(len) > self.window.bytes())
-        {
+        if self.config.repairs && (is_full || !self.has_window(len)) {
             return Admission::NoWindow;
         }
         Admission::Go
@@ -230,31 +227,24 @@ impl<F: Copy, R> Session<F, R> {
                 return Some(again);
             }
         }
-        let mut from = None;
-        loop {
-            let next = match from {
-                None => self.due.first().copied(),
-                // A stream without credit does not hold up others.
-                Some(stream) => self.due.range((stream, u64::MAX)..).next().copied(),
-            };
-            let (stream, offset) = next?;
-            let out = self.outbound.get_mut(&stream).expect("what is due was sent");
-            let Some((_, len)) = out.due(offset) else {
-                self.due.remove(&(stream, offset));
-                continue;
-            };
-            if offset + u64::from(len) > out.limit() {
-                self.asking.insert(stream);
-                from = Some(stream);
-                continue;
-            }
-            let in_flight = self.recovery.in_flight();
-            if in_flight > 0 && in_flight + u64::from(len) > self.window.bytes() {
+        while let Some((stream, offset)) = self.due.first().copied() {
+            let len =
+                self.outbound.get_mut(&stream).and_then(|out| out.due(offset)).map_or(0, |(_, len)| len);
+            if !self.has_window(len) {
                 return None;
             }
             self.due.remove(&(stream, offset));
-            return self.resend_one(now, ends, stream, offset);
+            if let Some(again) = self.resend_one(now, ends, stream, offset) {
+                return Some(again);
+            }
         }
+        None
+    }
+
+    /// Whether so many bytes more may be in the fabric. One frame always may.
+    fn has_window(&self, len: u16) -> bool {
+        let in_flight = self.recovery.in_flight();
+        in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
     }
 
     fn resend_one(
@@ -331,7 +321,8 @@ impl<F: Copy, R> Session<F, R> {
         self.due.clear();
         self.probes.clear();
         for (stream, out) in &mut self.outbound {
-            self.due.extend(out.reset(hello.unsolicited.into()).map(|offset| (*stream, offset)));
+            out.reset(hello.unsolicited.into());
+            self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
         }
         let unsolicited = self.config.unsolicited.into();
         self.inbound.values_mut().flat_map(|inbound| inbound.reset(unsolicited)).flatten().for_each(release);
@@ -422,7 +413,9 @@ impl<F: Copy, R> Session<F, R> {
             let Some(out) = self.outbound.get_mut(stream) else { continue };
             let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
             let before = out.len();
+            let limit_before = out.limit();
             out.granted(taken, limit, &mut completed);
+            self.due.extend(out.due_above(limit_before).map(|offset| (*stream, offset)));
             self.kept -= before - out.len();
             if !out.asks() {
                 self.asking.remove(stream);

@@ -53,7 +53,7 @@ fn carried(
     let mut draft = tunnel.geneve();
     let [from, to] = [7, 9].map(|life| Life(NonZeroU32::new(life).unwrap()));
     let stream = Stream { label: 3, class: Class::from_low_bits(5) };
-    assert!(Data { ends: Ends { from, to }, number: 1, stream, offset: 0, len: 1 }.write(&mut draft));
+    assert!(Data { ends: Ends { from, to }, number: 1, stream, offset: 0, len: 60 }.write(&mut draft));
     let frame = frame();
     let inner = Inner {
         len: frame.len(),

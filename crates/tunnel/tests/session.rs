@@ -1,0 +1,96 @@
+//! One end of a session as its owner sees it, step by step.
+
+use std::num::NonZeroU32;
+
+use tunnel::message::Message;
+use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
+use units::{Class, Instant, Span};
+
+type End = Session<u32, u32>;
+
+fn config() -> Config {
+    Config {
+        unsolicited: 3000,
+        stream_window: 100_000,
+        most_in_flight: 200_000,
+        most_frames: 100,
+        datagram: 1500,
+        repairs: true,
+    }
+}
+
+fn life(number: u32) -> Life {
+    Life(NonZeroU32::new(number).unwrap())
+}
+
+fn stream(label: u32) -> Stream {
+    Stream { label, class: Class::from_low_bits(0) }
+}
+
+fn ms(ms: u64) -> Instant {
+    Instant::ZERO + Span::from_millis(ms)
+}
+
+/// Whatever they have to say now, they say to each other.
+fn talk(now: Instant, ends: &mut [End; 2]) {
+    while let Some((place, message)) = (0..2).find_map(|place| Some((place, ends[place].poll(now)?))) {
+        match message {
+            Message::Hello(hello) => ends[1 - place].handle_hello(now, &hello, |_| ()),
+            Message::Report(report) => ends[1 - place].handle_report(now, &report, |_| ()),
+            Message::Data(_) => unreachable!("it comes with a frame"),
+        }
+    }
+}
+
+/// Two ends that know each other.
+fn pair(now: Instant, config: Config) -> [End; 2] {
+    let mut ends = [1, 2].map(|number| Session::new(now, config, life(number)));
+    talk(now, &mut ends);
+    ends
+}
+
+/// A frame comes to an end. What is handed on.
+fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Life, u64)> {
+    let mut handed = Vec::new();
+    end.handle_data(now, data, false, Some(0), |arrival| {
+        if let Arrival::Deliver { stream, from, offset, .. } = arrival {
+            handed.push((stream, from, offset));
+        }
+    });
+    handed
+}
+
+/// A frame goes from the first end to the second, which takes it or not.
+fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken: bool) {
+    assert_eq!(from.admit(stream(label), len), Admission::Go);
+    let data = from.send(now, stream(label), len, 0);
+    for (stream, life, offset) in arrive(now, to, &data) {
+        if is_taken {
+            to.took(stream, life, offset);
+        }
+    }
+}
+
+#[test]
+fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
+    let config = Config { unsolicited: 10_000, ..config() };
+    let mut ends = pair(ms(1), config);
+    carry(ms(1), &mut ends, 1, 9000, true);
+    talk(ms(1), &mut ends);
+    for _ in 0..10 {
+        carry(ms(1), &mut ends, 1, 9000, false);
+        talk(ms(1), &mut ends);
+    }
+    // The receiver begins anew, and grants less than is kept for it.
+    ends[1] = Session::new(ms(2), Config { stream_window: 70_000, ..config }, life(3));
+    for now in (2..9).map(ms) {
+        talk(now, &mut ends);
+        while let Some((_, data)) = ends[0].resend(now) {
+            arrive(now, &mut ends[1], &data);
+            talk(now, &mut ends);
+        }
+    }
+    assert_eq!(ends[0].kept(), 10);
+    assert_eq!(ends[0].admit(stream(1), 1000), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(2), 1000), Admission::Go);
+}
