@@ -109,6 +109,8 @@ impl<R> Inbound<R> {
         if !repairs && sent <= self.limit {
             self.skip_to(sent);
         }
+        // What is granted unasked may be less than its first frame.
+        self.settle();
     }
 
     fn skip_to(&mut self, offset: u64) {

@@ -13,6 +13,8 @@ pub struct Outbound<F> {
     limit: u64,
     /// Somebody wanted to send more than that.
     blocked: bool,
+    /// The far end has told something new since [`Self::was_heard`].
+    heard: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ enum State {
 impl<F: Copy> Outbound<F> {
     /// Nothing was sent; so many bytes may be, unasked.
     pub fn new(unsolicited: u64) -> Self {
-        Self { frames: VecDeque::new(), sent: 0, limit: unsolicited, blocked: false }
+        Self { frames: VecDeque::new(), sent: 0, limit: unsolicited, blocked: false, heard: false }
     }
 
     /// Where the next frame begins.
@@ -117,12 +119,13 @@ impl<F: Copy> Outbound<F> {
     }
 
     /// What the far end told: it has taken all before `taken`, and we may send up to `limit`. `completed` has each frame that
-    /// is done with.
-    pub fn granted(&mut self, taken: u64, limit: u64, mut completed: impl FnMut(F)) {
+    /// is done with. Whether any of that is new.
+    pub fn granted(&mut self, taken: u64, limit: u64, mut completed: impl FnMut(F)) -> bool {
         // Who tells of what was never sent tells nothing.
         if taken > self.sent {
-            return;
+            return false;
         }
+        let before = (self.frames.len(), self.limit);
         while let Some(flight) = self.frames.pop_front_if(|flight| flight.end() <= taken) {
             flight.frame.into_iter().for_each(&mut completed);
         }
@@ -130,6 +133,14 @@ impl<F: Copy> Outbound<F> {
             self.limit = limit;
             self.blocked = false;
         }
+        let is_new = (self.frames.len(), self.limit) != before;
+        self.heard |= is_new;
+        is_new
+    }
+
+    /// Whether the far end has told something new since this was called last: more frames taken, or more credit.
+    pub fn was_heard(&mut self) -> bool {
+        core::mem::take(&mut self.heard)
     }
 
     /// The far end remembers nothing: all that was not taken is to be sent again, counted from 0.

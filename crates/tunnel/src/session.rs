@@ -33,7 +33,8 @@ const PERSISTENT: u32 = 3;
 pub struct Config {
     /// Bytes of each stream that we take unasked.
     pub unsolicited: u32,
-    /// Bytes of each stream that may be underway to us, or wait here.
+    /// Bytes of each stream that may be underway to us, or wait here: no fewer than the longest frame has, so what is below
+    /// 65,535 counts as that.
     pub stream_window: u32,
     /// The most bytes that we have in the fabric.
     pub most_in_flight: u32,
@@ -145,6 +146,7 @@ pub struct Session<F, R> {
 impl<F: Copy, R> Session<F, R> {
     /// An end that remembers nothing, in a life after all others that it had.
     pub fn new(now: Instant, config: Config, me: Life) -> Self {
+        let config = Config { stream_window: config.stream_window.max(u16::MAX.into()), ..config };
         Self {
             config,
             me,
@@ -187,7 +189,7 @@ impl<F: Copy, R> Session<F, R> {
         let Some(Peer { knows_us: true, unsolicited, .. }) = self.peer else { return Admission::Alone };
         let out = self.outbound.entry(stream).or_insert_with(|| Outbound::new(unsolicited));
         if !out.has_credit(len) {
-            self.asking.insert(stream);
+            self.ask_after(stream);
             return Admission::NoCredit;
         }
         let is_full = self.kept >= self.config.most_frames || !self.due.is_empty();
@@ -212,9 +214,15 @@ impl<F: Copy, R> Session<F, R> {
         }
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
-        self.asking.insert(stream);
+        self.ask_after(stream);
         let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
         Data { ends, number: number as u32, stream, offset: offset as u32, len }
+    }
+
+    fn ask_after(&mut self, stream: Stream) {
+        if self.asking.insert(stream) {
+            self.ask_pause = ASK[0];
+        }
     }
 
     /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
@@ -414,13 +422,14 @@ impl<F: Copy, R> Session<F, R> {
             let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
             let before = out.len();
             let limit_before = out.limit();
-            out.granted(taken, limit, &mut completed);
+            if out.granted(taken, limit, &mut completed) {
+                self.ask_pause = ASK[0];
+            }
             self.due.extend(out.due_above(limit_before).map(|offset| (*stream, offset)));
             self.kept -= before - out.len();
             if !out.asks() {
                 self.asking.remove(stream);
             }
-            (self.ask_at, self.ask_pause) = (None, ASK[0]);
         }
         for Ask { stream, sent } in &report.asks {
             let repairs = self.peer.is_none_or(|peer| peer.repairs);
@@ -512,8 +521,10 @@ impl<F: Copy, R> Session<F, R> {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
-        if self.ask_at.is_none() && !self.asking.is_empty() {
-            self.ask_at = Some(now + self.ask_pause);
+        if !self.asking.is_empty() {
+            // News of one stream may bring the next question nearer, and never puts it off.
+            let at = now + self.ask_pause;
+            self.ask_at = Some(self.ask_at.map_or(at, |sooner| sooner.min(at)));
         }
         let rooms = self.rooms();
         let asks = self.asks(now);
@@ -556,15 +567,23 @@ impl<F: Copy, R> Session<F, R> {
         if self.ask_at.is_none_or(|at| at > now) {
             return Vec::new();
         }
-        // Each in its turn.
-        let behind = self.asked.map_or(0, |last| self.asking.range(..=last).count());
-        let streams: Vec<_> =
-            self.asking.iter().cycle().skip(behind).take(self.asking.len().min(MOST_ASKS)).copied().collect();
-        self.asked = streams.last().copied();
         self.ask_pause = (self.ask_pause + self.ask_pause).min(ASK[1]);
         self.ask_at = Some(now + self.ask_pause);
-        let ask = |stream: Stream| Some(Ask { stream, sent: self.outbound.get(&stream)?.sent() as u32 });
-        streams.into_iter().filter_map(ask).collect()
+        // Each in its turn; one that was heard of since is left out once.
+        let behind = self.asked.map_or(0, |last| self.asking.range(..=last).count());
+        let mut asks = Vec::new();
+        for stream in self.asking.iter().cycle().skip(behind).take(self.asking.len()) {
+            let Some(out) = self.outbound.get_mut(stream) else { continue };
+            if out.was_heard() {
+                continue;
+            }
+            asks.push(Ask { stream: *stream, sent: out.sent() as u32 });
+            self.asked = Some(*stream);
+            if asks.len() == MOST_ASKS {
+                break;
+            }
+        }
+        asks
     }
 
     /// Frames that are kept and not known to be taken, of all streams.

@@ -94,3 +94,39 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
     assert_eq!(ends[0].admit(stream(1), 1000), Admission::NoCredit);
     assert_eq!(ends[0].admit(stream(2), 1000), Admission::Go);
 }
+
+#[test]
+fn a_stream_begins_with_any_frame() {
+    let mut ends = pair(ms(1), Config { unsolicited: 0, stream_window: 0, ..config() });
+    assert_eq!(ends[0].admit(stream(1), u16::MAX), Admission::NoCredit);
+    (1..4).for_each(|now| talk(ms(now), &mut ends));
+    carry(ms(4), &mut ends, 1, u16::MAX, true);
+}
+
+#[test]
+fn a_quiet_stream_is_asked_after_beside_a_busy_one() {
+    let mut ends = pair(ms(1), config());
+    assert_eq!(ends[0].admit(stream(1), 5000), Admission::NoCredit);
+    for us in (1000..4000).step_by(100) {
+        let now = Instant::ZERO + Span::from_micros(us);
+        carry(now, &mut ends, 2, 1000, true);
+        talk(now, &mut ends);
+    }
+    assert_eq!(ends[0].admit(stream(1), 5000), Admission::Go);
+}
+
+#[test]
+fn a_receiver_that_stands_still_is_asked_ever_less_often() {
+    let mut ends = pair(ms(1), config());
+    carry(ms(1), &mut ends, 1, 1000, false);
+    let mut asks = 0;
+    for now in (1..1001).map(ms) {
+        while let Some(message) = ends[0].poll(now) {
+            let Message::Report(report) = message else { continue };
+            asks += report.asks.len();
+            ends[1].handle_report(now, &report, |_| ());
+            talk(now, &mut ends);
+        }
+    }
+    assert!((10..40).contains(&asks), "{asks} questions in a second");
+}
