@@ -3,7 +3,7 @@
 //! A number that grows for ever is sent by its low 32 bits.
 
 use alloc::vec::Vec;
-use core::num::NonZeroU32;
+use core::num::{NonZeroU16, NonZeroU32};
 
 use units::Class;
 use wire::geneve::{Draft, Options, TunnelOption};
@@ -93,7 +93,7 @@ pub struct Data {
     /// Where in it the frame begins, in bytes.
     pub offset: u32,
     /// How many bytes it has. If none follow, its sender has taken it back, and only its place is told of.
-    pub len: u16,
+    pub len: NonZeroU16,
 }
 
 /// What has come, what is taken, how far streams may go; and questions after that.
@@ -280,7 +280,7 @@ impl Data {
             number: record.number.get(),
             stream: Stream { label: record.label.get(), class: Class::new(record.class)? },
             offset: record.offset.get(),
-            len: record.len.get(),
+            len: NonZeroU16::new(record.len.get())?,
         })
     }
 
@@ -293,7 +293,7 @@ impl Data {
             label: U32::new(self.stream.label),
             class: self.stream.class.pcp(),
             unused: 0,
-            len: U16::new(self.len),
+            len: U16::new(self.len.get()),
         };
         add(draft, DATA, record.as_bytes())
     }
@@ -427,8 +427,11 @@ mod tests {
             .prop_map(|(from, to, versions, [is_heard, repairs], unsolicited)| {
                 Message::Hello(Hello { from, to, is_heard, versions, repairs, unsolicited })
             });
-        let data = (ends(), any::<u32>(), streams(), any::<u32>(), any::<u16>()).prop_map(
-            |(ends, number, stream, offset, len)| Message::Data(Data { ends, number, stream, offset, len }),
+        let data = (ends(), any::<u32>(), streams(), any::<u32>(), 1..=u16::MAX).prop_map(
+            |(ends, number, stream, offset, len)| {
+                let len = NonZeroU16::new(len).unwrap();
+                Message::Data(Data { ends, number, stream, offset, len })
+            },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
         let rooms = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, taken, limit)| Room {
@@ -462,6 +465,17 @@ mod tests {
             let packet = Packet::parse(&bytes).unwrap();
             prop_assert!(packet.options.clone().all(|option| Message::knows(option.kind)));
             prop_assert_eq!(Message::parse(packet.options), Some(message));
+        }
+
+        #[test]
+        fn a_frame_without_bytes_is_no_message(message in messages()) {
+            let Message::Data(data) = message else { return Ok(()) };
+            let mut draft = Draft::new(7).unwrap();
+            prop_assert!(data.write(&mut draft));
+            let mut bytes = draft.parts().concat();
+            let end = bytes.len();
+            bytes[end - 2..].fill(0);
+            prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
         }
 
         #[test]

@@ -1,6 +1,7 @@
 //! One stream as it goes out: how far it may go, and what the far receiver has not taken yet.
 
 use alloc::collections::VecDeque;
+use core::num::NonZeroU16;
 
 /// Frames of one stream, each known by a handle `F` of our owner's.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub struct Outbound<F> {
 #[derive(Clone, Copy, Debug)]
 struct Flight<F> {
     offset: u64,
-    len: u16,
+    len: NonZeroU16,
     /// None if its sender has taken it back.
     frame: Option<F>,
     state: State,
@@ -28,7 +29,7 @@ struct Flight<F> {
 
 impl<F> Flight<F> {
     fn end(&self) -> u64 {
-        self.offset + u64::from(self.len)
+        self.offset + u64::from(self.len.get())
     }
 }
 
@@ -55,8 +56,8 @@ impl<F: Copy> Outbound<F> {
     }
 
     /// Whether there is credit for so many bytes. If not, that is remembered.
-    pub fn has_credit(&mut self, len: u16) -> bool {
-        let has = self.sent + u64::from(len) <= self.limit;
+    pub fn has_credit(&mut self, len: NonZeroU16) -> bool {
+        let has = self.sent + u64::from(len.get()) <= self.limit;
         self.blocked |= !has;
         has
     }
@@ -72,16 +73,16 @@ impl<F: Copy> Outbound<F> {
     }
 
     /// A frame is sent in packet `number`, and kept until it is taken. Where it begins.
-    pub fn send(&mut self, number: u64, len: u16, frame: F) -> u64 {
+    pub fn send(&mut self, number: u64, len: NonZeroU16, frame: F) -> u64 {
         let offset = self.skip(len);
         self.frames.push_back(Flight { offset, len, frame: Some(frame), state: State::Flying(number) });
         offset
     }
 
     /// A frame is sent and not kept. Where it begins.
-    pub fn skip(&mut self, len: u16) -> u64 {
+    pub fn skip(&mut self, len: NonZeroU16) -> u64 {
         let offset = self.sent;
-        self.sent += u64::from(len);
+        self.sent += u64::from(len.get());
         offset
     }
 
@@ -106,7 +107,7 @@ impl<F: Copy> Outbound<F> {
     }
 
     /// The frame that begins there, if there is one still, and its length, if it is to be sent again.
-    pub fn due(&mut self, offset: u64) -> Option<(Option<F>, u16)> {
+    pub fn due(&mut self, offset: u64) -> Option<(Option<F>, NonZeroU16)> {
         let flight = self.find(offset).filter(|flight| flight.state == State::Due)?;
         Some((flight.frame, flight.len))
     }
@@ -149,7 +150,7 @@ impl<F: Copy> Outbound<F> {
         for flight in &mut self.frames {
             flight.offset = self.sent;
             flight.state = State::Due;
-            self.sent += u64::from(flight.len);
+            self.sent += u64::from(flight.len.get());
         }
     }
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::num::NonZeroU16;
 
 use units::{Instant, Span};
 
@@ -185,7 +186,7 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// Whether a frame of so many bytes may be sent on a stream.
-    pub fn admit(&mut self, stream: Stream, len: u16) -> Admission {
+    pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
         let Some(Peer { knows_us: true, unsolicited, .. }) = self.peer else { return Admission::Alone };
         let out = self.outbound.entry(stream).or_insert_with(|| Outbound::new(unsolicited));
         if !out.has_credit(len) {
@@ -193,7 +194,7 @@ impl<F: Copy, R> Session<F, R> {
             return Admission::NoCredit;
         }
         let is_full = self.kept >= self.config.most_frames || !self.due.is_empty();
-        if self.config.repairs && (is_full || !self.has_window(len)) {
+        if self.config.repairs && (is_full || !self.has_window(len.get())) {
             return Admission::NoWindow;
         }
         Admission::Go
@@ -204,7 +205,7 @@ impl<F: Copy, R> Session<F, R> {
     /// # Panics
     ///
     /// If it was not admitted.
-    pub fn send(&mut self, now: Instant, stream: Stream, len: u16, frame: F) -> Data {
+    pub fn send(&mut self, now: Instant, stream: Stream, len: NonZeroU16, frame: F) -> Data {
         let ends = self.ends().expect("a frame is sent to somebody who is there");
         let out = self.outbound.get_mut(&stream).expect("a frame is sent after it was admitted");
         self.counters.sent += 1;
@@ -215,7 +216,7 @@ impl<F: Copy, R> Session<F, R> {
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
         self.ask_after(stream);
-        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
+        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
         Data { ends, number: number as u32, stream, offset: offset as u32, len }
     }
 
@@ -236,8 +237,11 @@ impl<F: Copy, R> Session<F, R> {
             }
         }
         while let Some((stream, offset)) = self.due.first().copied() {
-            let len =
-                self.outbound.get_mut(&stream).and_then(|out| out.due(offset)).map_or(0, |(_, len)| len);
+            let len = self
+                .outbound
+                .get_mut(&stream)
+                .and_then(|out| out.due(offset))
+                .map_or(0, |(_, len)| len.get());
             if !self.has_window(len) {
                 return None;
             }
@@ -264,7 +268,7 @@ impl<F: Copy, R> Session<F, R> {
     ) -> Option<(Option<F>, Data)> {
         let out = self.outbound.get_mut(&stream)?;
         let (frame, len) = out.due(offset)?;
-        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len });
+        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
         out.resent(offset, number);
         self.counters.resent += 1;
         Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32, len }))
@@ -339,6 +343,9 @@ impl<F: Copy, R> Session<F, R> {
 
     /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
     /// that it was waited for.
+    ///
+    /// The caller has seen that the frame is as long as `data` says, and drops the packet if it is not: what streams are granted
+    /// counts on it.
     pub fn handle_data(
         &mut self,
         now: Instant,
@@ -358,7 +365,7 @@ impl<F: Copy, R> Session<F, R> {
         let Data { ends: Ends { from, .. }, stream, len, .. } = *data;
         let inbound = self.inbound.entry(stream).or_insert_with(|| Inbound::of(&self.config));
         let offset = expand(data.offset, inbound.expected());
-        let place = inbound.arrived(offset, len, frame, repairs);
+        let place = inbound.arrived(offset, len.get(), frame, repairs);
         if !matches!(place, Place::Beyond(_)) && repairs {
             self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
             self.owes_ack = true;

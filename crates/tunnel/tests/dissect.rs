@@ -4,7 +4,7 @@
 mod tshark;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use tshark::{Kind, kind};
 use tunnel::outer::{Checksum, Encapsulation, Inner, LONGEST, Tunnel, Vni, Vteps};
@@ -53,8 +53,9 @@ fn carried(
     let mut draft = tunnel.geneve();
     let [from, to] = [7, 9].map(|life| Life(NonZeroU32::new(life).unwrap()));
     let stream = Stream { label: 3, class: Class::from_low_bits(5) };
-    assert!(Data { ends: Ends { from, to }, number: 1, stream, offset: 0, len: 60 }.write(&mut draft));
     let frame = frame();
+    let len = NonZeroU16::new(frame.len() as u16).unwrap();
+    assert!(Data { ends: Ends { from, to }, number: 1, stream, offset: 0, len }.write(&mut draft));
     let inner = Inner {
         len: frame.len(),
         flow: flow::hash(&frame, frame.len()),

@@ -1,6 +1,6 @@
 //! One end of a session as its owner sees it, step by step.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use tunnel::message::Message;
 use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
@@ -25,6 +25,10 @@ fn life(number: u32) -> Life {
 
 fn stream(label: u32) -> Stream {
     Stream { label, class: Class::from_low_bits(0) }
+}
+
+fn bytes(len: u16) -> NonZeroU16 {
+    NonZeroU16::new(len).unwrap()
 }
 
 fn ms(ms: u64) -> Instant {
@@ -62,8 +66,8 @@ fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Life, u64)> 
 
 /// A frame goes from the first end to the second, which takes it or not.
 fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken: bool) {
-    assert_eq!(from.admit(stream(label), len), Admission::Go);
-    let data = from.send(now, stream(label), len, 0);
+    assert_eq!(from.admit(stream(label), bytes(len)), Admission::Go);
+    let data = from.send(now, stream(label), bytes(len), 0);
     for (stream, life, offset) in arrive(now, to, &data) {
         if is_taken {
             to.took(stream, life, offset);
@@ -91,14 +95,14 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
         }
     }
     assert_eq!(ends[0].kept(), 10);
-    assert_eq!(ends[0].admit(stream(1), 1000), Admission::NoCredit);
-    assert_eq!(ends[0].admit(stream(2), 1000), Admission::Go);
+    assert_eq!(ends[0].admit(stream(1), bytes(1000)), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(2), bytes(1000)), Admission::Go);
 }
 
 #[test]
 fn a_stream_begins_with_any_frame() {
     let mut ends = pair(ms(1), Config { unsolicited: 0, stream_window: 0, ..config() });
-    assert_eq!(ends[0].admit(stream(1), u16::MAX), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(1), bytes(u16::MAX)), Admission::NoCredit);
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(4), &mut ends, 1, u16::MAX, true);
 }
@@ -106,13 +110,13 @@ fn a_stream_begins_with_any_frame() {
 #[test]
 fn a_quiet_stream_is_asked_after_beside_a_busy_one() {
     let mut ends = pair(ms(1), config());
-    assert_eq!(ends[0].admit(stream(1), 5000), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(1), bytes(5000)), Admission::NoCredit);
     for us in (1000..4000).step_by(100) {
         let now = Instant::ZERO + Span::from_micros(us);
         carry(now, &mut ends, 2, 1000, true);
         talk(now, &mut ends);
     }
-    assert_eq!(ends[0].admit(stream(1), 5000), Admission::Go);
+    assert_eq!(ends[0].admit(stream(1), bytes(5000)), Admission::Go);
 }
 
 #[test]

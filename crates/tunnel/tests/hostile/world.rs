@@ -1,7 +1,7 @@
 //! Two ends, the hosts behind them, and the fabric between.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
@@ -47,7 +47,7 @@ type Came = (u32, u32);
 /// What a stream's sender still has: numbers and lengths.
 #[derive(Default)]
 struct Ring {
-    frames: VecDeque<(u32, u16)>,
+    frames: VecDeque<(u32, NonZeroU16)>,
     /// The first that was not sent.
     next: usize,
 }
@@ -158,7 +158,7 @@ impl World {
     pub fn offer(&mut self, from: usize, frames: u32) {
         self.offered[from] = frames;
         for number in 0..frames {
-            let len = LEN[self.rng.below(4) as usize];
+            let len = NonZeroU16::new(LEN[self.rng.below(4) as usize]).unwrap();
             let ring = self.hosts[from].rings.entry(number % self.streams).or_default();
             ring.frames.push_back((number / self.streams, len));
         }
@@ -284,7 +284,7 @@ impl World {
         let Host { session, queues, rings, .. } = &mut self.hosts[end];
         match packet {
             Packet::Frame { data, number, marked } => {
-                let frame = number.map(|number| (number, u32::from(data.len)));
+                let frame = number.map(|number| (number, u32::from(data.len.get())));
                 session.handle_data(now, &data, marked, frame, |arrival| {
                     if let Arrival::Deliver { stream, from, offset, frame } = arrival {
                         queues.entry(stream.label).or_default().push_back((from, offset, frame));
