@@ -41,8 +41,9 @@ pub enum Place<R> {
 }
 
 impl<R> Inbound<R> {
-    /// A stream of which nothing has come, of which so many bytes may come unasked.
-    pub fn new(unsolicited: u64, window: u64) -> Self {
+    /// A stream of which nothing has come.
+    pub fn new(config: &Config) -> Self {
+        let unsolicited = config.unsolicited.into();
         Self {
             expected: 0,
             taken: 0,
@@ -51,14 +52,9 @@ impl<R> Inbound<R> {
             handed: VecDeque::new(),
             told: (0, unsolicited),
             asked: false,
-            window,
+            window: config.stream_window.into(),
             missed: 0,
         }
-    }
-
-    /// The same, of a session that is so.
-    pub fn of(config: &Config) -> Self {
-        Self::new(config.unsolicited.into(), config.stream_window.into())
     }
 
     /// Where the next frame begins.
@@ -164,11 +160,8 @@ impl<R> Inbound<R> {
             || self.handed.is_empty() && self.taken > taken
     }
 
-    /// The far end has begun anew: what came early will come again, and it counts from 0. The handles of what was early.
-    pub fn reset(&mut self, unsolicited: u64) -> impl Iterator<Item = R> {
-        let window = self.window;
-        let old = core::mem::replace(self, Self::new(unsolicited, window));
-        self.missed = old.missed;
-        old.early.into_values().map(|(_, frame)| frame)
+    /// The far end has begun anew, and what came early will come again: the handles of that.
+    pub fn into_early(self) -> impl Iterator<Item = R> {
+        self.early.into_values().map(|(_, frame)| frame)
     }
 }

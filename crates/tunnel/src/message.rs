@@ -337,7 +337,7 @@ impl Report {
                 _ => return None,
             }
         }
-        Some(report)
+        (report.rooms.len() <= MOST_ROOMS && report.asks.len() <= MOST_ASKS).then_some(report)
     }
 
     fn write(&self, draft: &mut Draft) -> bool {
@@ -476,6 +476,20 @@ mod tests {
             let end = bytes.len();
             bytes[end - 2..].fill(0);
             prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
+        }
+
+        #[test]
+        fn a_report_of_more_streams_than_may_be_is_none(ends in ends(), more in 0..3_usize, is_rooms: bool) {
+            let mut draft = Draft::new(7).unwrap();
+            let report = Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), asks: Vec::new() };
+            prop_assert!(report.write(&mut draft));
+            let (kind, words, most) = if is_rooms { (ROOMS, 4, MOST_ROOMS) } else { (ASKS, 3, MOST_ASKS) };
+            for count in [most, more] {
+                prop_assert!(add(&mut draft, kind, &alloc::vec![0; 4 * words * count]));
+            }
+            let bytes = draft.parts().concat();
+            let read = Message::parse(Packet::parse(&bytes).unwrap().options);
+            prop_assert_eq!(read.is_some(), more == 0);
         }
 
         #[test]

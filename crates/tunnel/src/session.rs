@@ -41,6 +41,8 @@ pub struct Config {
     pub most_in_flight: u32,
     /// The most frames that we keep until they are taken.
     pub most_frames: usize,
+    /// The most streams to us in one life of the far end: who sends on others, or asks after them, is refused.
+    pub most_streams: usize,
     /// Bytes of a full datagram.
     pub datagram: u32,
     /// What is lost is sent again: the fabric may drop.
@@ -91,6 +93,8 @@ pub struct Counters {
     pub repeated: u64,
     /// Frames that came beyond what was granted.
     pub beyond: u64,
+    /// Frames of streams beyond the most that there may be, and questions after such.
+    pub refused: u64,
     /// Packets for another life, or of one.
     pub stale: u64,
     /// Bytes that the far end sent and that never came, where it does not repair.
@@ -177,7 +181,8 @@ impl<F: Copy, R> Session<F, R> {
 
     /// What has gone wrong.
     pub fn counters(&self) -> Counters {
-        Counters { missed: self.inbound.values().map(Inbound::missed).sum(), ..self.counters }
+        let missed: u64 = self.inbound.values().map(Inbound::missed).sum();
+        Counters { missed: self.counters.missed + missed, ..self.counters }
     }
 
     /// The smoothed round trip, bytes in the fabric, and the most that may be there.
@@ -336,8 +341,9 @@ impl<F: Copy, R> Session<F, R> {
             out.reset(hello.unsolicited.into());
             self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
         }
-        let unsolicited = self.config.unsolicited.into();
-        self.inbound.values_mut().flat_map(|inbound| inbound.reset(unsolicited)).flatten().for_each(release);
+        self.counters = self.counters();
+        let inbound = core::mem::take(&mut self.inbound).into_values();
+        inbound.flat_map(Inbound::into_early).flatten().for_each(release);
         self.owing.clear();
     }
 
@@ -363,7 +369,10 @@ impl<F: Copy, R> Session<F, R> {
         peer.knows_us = true;
         let Peer { repairs, .. } = *peer;
         let Data { ends: Ends { from, .. }, stream, len, .. } = *data;
-        let inbound = self.inbound.entry(stream).or_insert_with(|| Inbound::of(&self.config));
+        let Some(inbound) = inbound_of(&mut self.inbound, &self.config, stream) else {
+            self.counters.refused += 1;
+            return release(frame);
+        };
         let offset = expand(data.offset, inbound.expected());
         let place = inbound.arrived(offset, len.get(), frame, repairs);
         if !matches!(place, Place::Beyond(_)) && repairs {
@@ -440,7 +449,10 @@ impl<F: Copy, R> Session<F, R> {
         }
         for Ask { stream, sent } in &report.asks {
             let repairs = self.peer.is_none_or(|peer| peer.repairs);
-            let inbound = self.inbound.entry(*stream).or_insert_with(|| Inbound::of(&self.config));
+            let Some(inbound) = inbound_of(&mut self.inbound, &self.config, *stream) else {
+                self.counters.refused += 1;
+                continue;
+            };
             inbound.asked(expand(*sent, inbound.expected()), repairs);
             self.owing.insert(*stream);
         }
@@ -597,4 +609,16 @@ impl<F: Copy, R> Session<F, R> {
     pub fn kept(&self) -> usize {
         self.kept
     }
+}
+
+/// A stream as it comes in, also if nothing of it has come yet; none if there are as many others as there may be.
+fn inbound_of<'a, R>(
+    inbound: &'a mut BTreeMap<Stream, Inbound<R>>,
+    config: &Config,
+    stream: Stream,
+) -> Option<&'a mut Inbound<R>> {
+    if inbound.len() >= config.most_streams && !inbound.contains_key(&stream) {
+        return None;
+    }
+    Some(inbound.entry(stream).or_insert_with(|| Inbound::new(config)))
 }

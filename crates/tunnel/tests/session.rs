@@ -14,6 +14,7 @@ fn config() -> Config {
         stream_window: 100_000,
         most_in_flight: 200_000,
         most_frames: 100,
+        most_streams: 8,
         datagram: 1500,
         repairs: true,
     }
@@ -133,4 +134,23 @@ fn a_receiver_that_stands_still_is_asked_ever_less_often() {
         }
     }
     assert!((10..40).contains(&asks), "{asks} questions in a second");
+}
+
+#[test]
+fn streams_beyond_the_most_are_refused() {
+    let mut ends = pair(ms(1), Config { most_streams: 2, ..config() });
+    let handed = [1, 2, 3, 1].map(|label| {
+        assert_eq!(ends[0].admit(stream(label), bytes(100)), Admission::Go);
+        let data = ends[0].send(ms(1), stream(label), bytes(100), 0);
+        arrive(ms(1), &mut ends[1], &data).len()
+    });
+    assert_eq!(handed, [1, 1, 0, 1]);
+    assert_eq!(ends[1].counters().refused, 1);
+    // A question after it is refused, too, and a new life of the sender may use other streams.
+    (1..4).for_each(|now| talk(ms(now), &mut ends));
+    assert!(ends[1].counters().refused > 1);
+    ends[0] = Session::new(ms(5), config(), life(4));
+    (5..8).for_each(|now| talk(ms(now), &mut ends));
+    carry(ms(8), &mut ends, 3, 100, true);
+    assert_eq!(ends[0].counters().refused, 0);
 }

@@ -91,6 +91,7 @@ fn config(repairs: bool) -> Config {
         stream_window: WINDOW,
         most_in_flight: 200_000,
         most_frames: 300,
+        most_streams: 8,
         datagram: 1500,
         repairs,
     }
