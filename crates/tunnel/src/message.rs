@@ -103,7 +103,7 @@ pub struct Report {
     pub ends: Ends,
     /// How many packets have come with a mark of congestion, ever.
     pub marked: u32,
-    /// The packets that have come: first and last of each range, the highest first.
+    /// The packets that have come: first and last of each range, of at most 65,536 numbers, the highest first.
     pub came: Vec<[u32; 2]>,
     /// How far streams are taken and may go.
     pub rooms: Vec<Room>,
@@ -353,16 +353,9 @@ impl Report {
         for [first, last] in self.came.iter().take(MOST_RANGES) {
             let missing = above.map_or(0, |above: u32| above.wrapping_sub(*last).wrapping_sub(2));
             let len = last.wrapping_sub(*first);
-            // What lies so far apart was told of before.
-            let (Ok(missing), Ok(whole)) = (u16::try_from(missing), u16::try_from(len.min(0xffff))) else {
-                break;
-            };
-            data.extend_from_slice(
-                RangeRecord { missing: U16::new(missing), len: U16::new(whole) }.as_bytes(),
-            );
-            if len > 0xffff {
-                break;
-            }
+            // What lies so far apart, or is so long, was told of before.
+            let (Ok(missing), Ok(len)) = (u16::try_from(missing), u16::try_from(len)) else { break };
+            data.extend_from_slice(RangeRecord { missing: U16::new(missing), len: U16::new(len) }.as_bytes());
             above = Some(*first);
         }
         let room = |room: &Room| RoomRecord {

@@ -58,7 +58,7 @@ impl<F: Copy> Outbound<F> {
     /// Whether there is credit for so many bytes. If not, that is remembered.
     pub fn has_credit(&mut self, len: NonZeroU16) -> bool {
         let has = self.sent + u64::from(len.get()) <= self.limit;
-        self.blocked |= !has;
+        self.blocked = !has;
         has
     }
 
@@ -93,16 +93,10 @@ impl<F: Copy> Outbound<F> {
         }
     }
 
-    /// Packet `number`, with the frame that begins there, is lost. Whether that is to be sent again: not if it came
-    /// by another packet, or another is underway.
+    /// Packet `number`, with the frame that begins there, is lost, or nothing is heard of it for long. Whether that is to be
+    /// sent again: not if it came by another packet, or a later one is underway.
     pub fn lost(&mut self, offset: u64, number: u64) -> bool {
         let flight = self.find(offset).filter(|flight| flight.state == State::Flying(number));
-        flight.map(|flight| flight.state = State::Due).is_some()
-    }
-
-    /// The frame that begins there is to be sent again, if it is not known to be at the far end.
-    pub fn probe(&mut self, offset: u64) -> bool {
-        let flight = self.find(offset).filter(|flight| flight.state != State::There);
         flight.map(|flight| flight.state = State::Due).is_some()
     }
 

@@ -194,13 +194,14 @@ impl Recovery {
     }
 
     /// Time has come to probe: the frame of the oldest packet that `is_wanted` is to be sent once more, though the packet may
-    /// still be acknowledged. Older ones, whose frames came by others, are forgotten.
-    pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(Packet) -> bool) {
+    /// still be acknowledged. Older ones, whose frames came by others or were sent once more, are forgotten: so however
+    /// long nothing is heard, there is one packet more than frames at the most.
+    pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) {
         self.probes += 1;
         self.last_sent = now;
         while let Some(place) = self.packets.front_mut() {
             if let Some(packet) = *place {
-                if is_wanted(packet) {
+                if is_wanted(self.first, packet) {
                     return;
                 }
                 self.in_flight -= u64::from(packet.len);
@@ -264,7 +265,7 @@ mod tests {
             waits.push(due.since(now).as_nanos() / 1_000_000);
             now = due;
             let mut probed = 0;
-            recovery.probe(now, |_| {
+            recovery.probe(now, |_, _| {
                 probed += 1;
                 true
             });

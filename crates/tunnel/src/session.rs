@@ -3,6 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
+use core::ops::RangeInclusive;
 
 use units::{Instant, Span};
 
@@ -335,6 +336,7 @@ impl<F: Copy, R> Session<F, R> {
         self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
         (self.came, self.owes_ack) = (Ranges::default(), false);
         (self.marked, self.their_marked) = (0, 0);
+        self.greet_pause = GREET[0];
         self.due.clear();
         self.probes.clear();
         for (stream, out) in &mut self.outbound {
@@ -378,7 +380,7 @@ impl<F: Copy, R> Session<F, R> {
         if !matches!(place, Place::Beyond(_)) && repairs {
             self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
             self.owes_ack = true;
-            self.marked += u32::from(is_marked);
+            self.marked = self.marked.wrapping_add(is_marked.into());
         }
         match place {
             Place::Now(frame) => {
@@ -476,8 +478,10 @@ impl<F: Copy, R> Session<F, R> {
             }
         });
         let Some(newest) = newest else { return };
-        let marked = u64::from(report.marked.wrapping_sub(self.their_marked)).min(packets);
-        self.their_marked = report.marked;
+        // An older report, which tells of fewer, may come later.
+        let more = report.marked.wrapping_sub(self.their_marked).cast_signed().max(0).cast_unsigned();
+        self.their_marked = self.their_marked.wrapping_add(more);
+        let marked = u64::from(more).min(packets);
         window.acknowledged(
             now,
             Acknowledged {
@@ -513,8 +517,8 @@ impl<F: Copy, R> Session<F, R> {
             return self.find_lost(now);
         }
         let Self { recovery, outbound, probes, window, .. } = self;
-        recovery.probe(now, |Packet { stream, offset, .. }| {
-            let is_wanted = outbound.get_mut(&stream).is_some_and(|out| out.probe(offset));
+        recovery.probe(now, |number, Packet { stream, offset, .. }| {
+            let is_wanted = outbound.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
             if is_wanted {
                 probes.push_back((stream, offset));
             }
@@ -551,8 +555,12 @@ impl<F: Copy, R> Session<F, R> {
             return None;
         }
         self.owes_ack = false;
-        let came =
-            self.came.iter().take(MOST_RANGES).map(|range| [*range.start() as u32, *range.end() as u32]);
+        // A range has no room for more numbers than that; those before were told of long ago.
+        let range = |range: RangeInclusive<u64>| {
+            let first = (*range.start()).max(range.end().saturating_sub(u16::MAX.into()));
+            [first as u32, *range.end() as u32]
+        };
+        let came = self.came.iter().take(MOST_RANGES).map(range);
         Some(Message::Report(Report { ends, marked: self.marked, came: came.collect(), rooms, asks }))
     }
 

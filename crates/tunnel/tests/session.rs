@@ -2,8 +2,8 @@
 
 use std::num::{NonZeroU16, NonZeroU32};
 
-use tunnel::message::Message;
-use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
+use tunnel::message::{Ends, Message, Room};
+use tunnel::{Admission, Arrival, Config, Data, Hello, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
 
 type End = Session<u32, u32>;
@@ -153,4 +153,100 @@ fn streams_beyond_the_most_are_refused() {
     (5..8).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(8), &mut ends, 3, 100, true);
     assert_eq!(ends[0].counters().refused, 0);
+}
+
+#[test]
+fn who_asks_for_less_than_was_refused_waits_no_more() {
+    let mut ends = pair(ms(1), config());
+    talk(ms(2), &mut ends);
+    let [mut end, _] = ends;
+    assert_eq!(end.admit(stream(1), bytes(5000)), Admission::NoCredit);
+    assert_eq!(end.admit(stream(1), bytes(100)), Admission::Go);
+    let report = Report {
+        ends: Ends { from: life(2), to: life(1) },
+        marked: 0,
+        came: Vec::new(),
+        rooms: vec![Room { stream: stream(1), taken: 0, limit: 3000 }],
+        asks: Vec::new(),
+    };
+    end.handle_report(ms(3), &report, |_| panic!());
+    assert_eq!(end.poll(ms(3)), None);
+    assert_eq!(end.deadline(), None, "there is nothing to ask after");
+}
+
+#[test]
+fn a_new_life_is_greeted_soon() {
+    let [mut end, _] = pair(ms(1), config());
+    let hello = |from| Hello {
+        from: life(from),
+        to: None,
+        is_heard: false,
+        versions: [1; 2],
+        repairs: true,
+        unsolicited: 3000,
+    };
+    // One life that never answers: hellos become rare.
+    end.handle_hello(ms(10), &hello(3), |_| panic!());
+    let mut now = ms(10);
+    for _ in 0..9 {
+        now = end.deadline().unwrap();
+        while end.poll(now).is_some() {}
+    }
+    end.handle_hello(now, &hello(4), |_| panic!());
+    let greeted = end.deadline().unwrap();
+    while end.poll(greeted).is_some() {}
+    assert_eq!(end.deadline().unwrap().since(greeted), Span::from_millis(10));
+}
+
+#[test]
+fn an_old_count_of_marks_counts_as_none() {
+    let mut ends = pair(ms(1), config());
+    let report = |marked, number| Report {
+        ends: Ends { from: life(2), to: life(1) },
+        marked,
+        came: vec![[number; 2]],
+        rooms: Vec::new(),
+        asks: Vec::new(),
+    };
+    let mut window = Vec::new();
+    for (number, marked) in [(0, 3), (1, 2), (2, 3)] {
+        carry(ms(1), &mut ends, 1, 100, false);
+        ends[0].handle_report(ms(2), &report(marked, number), |_| ());
+        window.push(ends[0].path().2);
+    }
+    assert!(window[0] < 15_000, "marks shrink the window");
+    assert_eq!(window[1..], [window[0]; 2]);
+}
+
+#[test]
+fn a_long_range_is_told_by_its_end() {
+    let mut ends = pair(ms(1), config());
+    let mut told = Vec::new();
+    for number in 0..70_000_u32 {
+        carry(ms(1), &mut ends, 1, 1, true);
+        let Some(Message::Report(report)) = ends[1].poll(ms(1)) else { continue };
+        ends[0].handle_report(ms(1), &report, |_| ());
+        if number >= 69_999 {
+            told = report.came;
+        }
+    }
+    assert_eq!(told, [[69_999 - 65_535, 69_999]]);
+}
+
+#[test]
+fn silence_costs_no_memory() {
+    let [mut end, _] = pair(ms(1), config());
+    for _ in 0..2 {
+        assert_eq!(end.admit(stream(1), bytes(1000)), Admission::Go);
+        end.send(ms(1), stream(1), bytes(1000), 0);
+    }
+    for _ in 0..1000 {
+        let now = end.deadline().unwrap();
+        end.handle_deadline(now);
+        while end.resend(now).is_some() {}
+        while end.poll(now).is_some() {}
+    }
+    assert!(end.counters().resent > 10);
+    let (_, in_flight, _) = end.path();
+    assert!(in_flight <= 3000, "{in_flight} bytes of two frames");
 }
