@@ -525,7 +525,7 @@ impl<F: Copy, R> Session<F, R> {
             is_wanted
         });
         if recovery.probes() == PERSISTENT {
-            window.collapse();
+            window.collapse(now);
         }
     }
 

@@ -105,10 +105,15 @@ impl Window {
         self.threshold = self.bytes;
     }
 
-    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6).
-    pub fn collapse(&mut self) {
+    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6). What was sent before is
+    /// answered for by that. When something is acknowledged again, the window grows quickly to half of what it was.
+    pub fn collapse(&mut self, now: Instant) {
+        // One that did not grow since it collapsed tells nothing of the fabric.
+        if self.bytes > self.least {
+            self.threshold = (self.bytes / 2).max(self.least);
+        }
         self.bytes = self.least;
-        self.recovering_since = None;
+        self.recovering_since = Some(now);
     }
 }
 
@@ -133,6 +138,8 @@ pub struct Acknowledged {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use units::Span;
 
     use super::*;
@@ -198,6 +205,25 @@ mod tests {
             2 * u64::from(MTU),
             "where everything is marked, it is as small as can be"
         );
+    }
+
+    #[test]
+    fn after_a_collapse_it_doubles_up_to_half_of_what_it_was() {
+        let (mut window, mut number) = (Window::new(MTU, 1 << 30), 0);
+        round(&mut window, &mut number, 0);
+        round(&mut window, &mut number, 0);
+        assert_eq!(window.bytes(), 40_000);
+        window.collapse(at(number));
+        window.collapse(at(number));
+        // What was sent before is found lost only then.
+        window.lost(at(number), at(number - 1));
+        number += 1;
+        let mut bytes = Vec::new();
+        for _ in 0..6 {
+            bytes.push(window.bytes());
+            round(&mut window, &mut number, 0);
+        }
+        assert_eq!(bytes, [2000, 4000, 8000, 16_000, 32_000, 33_000]);
     }
 
     #[test]
