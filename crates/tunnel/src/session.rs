@@ -40,7 +40,7 @@ pub struct Config {
     pub stream_window: u32,
     /// The most bytes that we have in the fabric.
     pub most_in_flight: u32,
-    /// The most frames that we keep until they are taken.
+    /// The most frames that we keep until they are taken. One stream keeps no more than are left for all others.
     pub most_frames: usize,
     /// The most streams to us in one life of the far end: who sends on others, or asks after them, is refused.
     pub most_streams: usize,
@@ -57,7 +57,7 @@ pub enum Admission {
     Go,
     /// The far end is not heard.
     Alone,
-    /// The far receiver has granted no more: only this stream waits.
+    /// The far receiver has granted no more, or too many of its frames are kept: only this stream waits.
     NoCredit,
     /// The fabric has enough of us.
     NoWindow,
@@ -199,8 +199,14 @@ impl<F: Copy, R> Session<F, R> {
             self.ask_after(stream);
             return Admission::NoCredit;
         }
-        let is_full = self.kept >= self.config.most_frames || !self.due.is_empty();
-        if self.config.repairs && (is_full || !self.has_window(len.get())) {
+        if !self.config.repairs {
+            return Admission::Go;
+        }
+        // No stream keeps more than are left for all others: one that stands still does not stop them.
+        if out.len() >= self.config.most_frames.saturating_sub(self.kept) {
+            return Admission::NoCredit;
+        }
+        if !self.due.is_empty() || !self.has_window(len.get()) {
             return Admission::NoWindow;
         }
         Admission::Go

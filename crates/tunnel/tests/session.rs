@@ -250,3 +250,25 @@ fn silence_costs_no_memory() {
     let (_, in_flight, _) = end.path();
     assert!(in_flight <= 3000, "{in_flight} bytes of two frames");
 }
+
+#[test]
+fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
+    let mut ends = pair(ms(1), config());
+    let now = ms(1);
+    let mut kept = 0;
+    while ends[0].admit(stream(1), bytes(10)) == Admission::Go {
+        carry(now, &mut ends, 1, 10, false);
+        talk(now, &mut ends);
+        kept += 1;
+    }
+    assert_eq!(kept, 50);
+    assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::NoCredit);
+    carry(now, &mut ends, 2, 10, true);
+    // What its receiver takes at last, it may follow up.
+    (2..5).map(ms).for_each(|now| talk(now, &mut ends));
+    for place in 0..50 {
+        ends[1].took(stream(1), life(1), 10 * place);
+    }
+    talk(ms(5), &mut ends);
+    assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::Go);
+}
