@@ -1,0 +1,183 @@
+//! A far end that says anything at all, in the right lives: what is kept for it is bounded.
+
+use std::collections::BTreeSet;
+use std::num::{NonZeroU16, NonZeroU32};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use tunnel::message::{Ask, Ends, Message, Room};
+use tunnel::{Admission, Arrival, Config, Data, Hello, Life, Report, Session, Stream};
+use units::{Class, Instant, Span};
+
+const CONFIG: Config = Config {
+    unsolicited: 3000,
+    stream_window: 65_535,
+    most_in_flight: 200_000,
+    most_frames: 50,
+    most_streams: 2,
+    datagram: 1500,
+    repairs: true,
+};
+
+/// Frames begin at multiples of this, so that no more than these fit into the windows of all streams.
+const STEP: u32 = 1000;
+const MOST_HELD: usize = CONFIG.most_streams * (CONFIG.stream_window / STEP + 1) as usize;
+
+const ME: Life = Life(NonZeroU32::MIN);
+
+#[derive(Clone, Debug)]
+enum Event {
+    Data { number: u32, stream: Stream, offset: u32, len: NonZeroU16, marked: bool },
+    Report { marked: u32, came: Vec<[u32; 2]>, rooms: Vec<Room>, asks: Vec<Ask> },
+    Hello { again: bool, is_heard: bool, repairs: bool, unsolicited: u32 },
+    Send { stream: Stream, len: NonZeroU16 },
+    Take,
+    Wait(Span),
+}
+
+fn streams() -> impl Strategy<Value = Stream> {
+    (0_u32..6, 0_u8..2).prop_map(|(label, class)| Stream { label, class: Class::from_low_bits(class) })
+}
+
+fn numbers() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0_u32..300, 2 => (0_u32..200).prop_map(|step| step * STEP), 1 => any::<u32>()]
+}
+
+fn events() -> impl Strategy<Value = Event> {
+    let len = || (1..=STEP as u16).prop_map(|len| NonZeroU16::new(len).unwrap());
+    let data = (numbers(), streams(), 0_u32..200, len(), any::<bool>()).prop_map(
+        |(number, stream, step, len, marked)| Event::Data {
+            number,
+            stream,
+            offset: step * STEP,
+            len,
+            marked,
+        },
+    );
+    let room = (streams(), numbers(), numbers());
+    let room = room.prop_map(|(stream, taken, limit)| Room { stream, taken, limit });
+    let ask = (streams(), numbers()).prop_map(|(stream, sent)| Ask { stream, sent });
+    let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
+    let report = (any::<u32>(), came, vec(room, 0..5), vec(ask, 0..6))
+        .prop_map(|(marked, came, rooms, asks)| Event::Report { marked, came, rooms, asks });
+    let hello = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), numbers()).prop_map(
+        |(again, is_heard, repairs, unsolicited)| Event::Hello { again, is_heard, repairs, unsolicited },
+    );
+    let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
+    let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
+    prop_oneof![20 => data, 4 => report, 1 => hello, 8 => send, 1 => Just(Event::Take), 2 => wait]
+}
+
+/// One end, and what its owner has lent it.
+struct Owner {
+    session: Session<u32, u32>,
+    now: Instant,
+    peer: Life,
+    count: u32,
+    /// Frames that came and that the session keeps.
+    held: BTreeSet<u32>,
+    /// Frames that were handed on and are not taken.
+    handed: Vec<(Stream, Life, u64)>,
+    /// Frames that were sent and are not known to be taken.
+    sent: BTreeSet<u32>,
+    /// Streams of which the far end was told, in its life.
+    told: BTreeSet<Stream>,
+}
+
+impl Owner {
+    fn new() -> Self {
+        let now = Instant::ZERO + Span::from_micros(1);
+        let mut owner = Self {
+            session: Session::new(now, CONFIG, ME),
+            now,
+            peer: ME,
+            count: 0,
+            held: BTreeSet::new(),
+            handed: Vec::new(),
+            sent: BTreeSet::new(),
+            told: BTreeSet::new(),
+        };
+        owner.handle(Event::Hello { again: true, is_heard: true, repairs: true, unsolicited: 30_000 });
+        owner
+    }
+
+    fn handle(&mut self, event: Event) {
+        let Self { session, now, held, handed, sent, .. } = self;
+        let ends = Ends { from: self.peer, to: ME };
+        match event {
+            Event::Data { number, stream, offset, len, marked } => {
+                self.count += 1;
+                held.insert(self.count);
+                let data = Data { ends, number, stream, offset, len };
+                session.handle_data(*now, &data, marked, Some(self.count), |arrival| {
+                    let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival;
+                    assert!(held.remove(&frame), "a frame comes back once");
+                    if let Arrival::Deliver { stream, from, offset, .. } = arrival {
+                        handed.push((stream, from, offset));
+                    }
+                });
+            }
+            Event::Report { marked, came, rooms, asks } => {
+                let report = Report { ends, marked, came, rooms, asks };
+                session.handle_report(*now, &report, |frame| {
+                    assert!(sent.remove(&frame), "a frame is completed once");
+                });
+            }
+            Event::Hello { again, is_heard, repairs, unsolicited } => {
+                if !again {
+                    self.peer = Life(self.peer.0.checked_add(1).unwrap());
+                    self.told.clear();
+                }
+                let hello =
+                    Hello { from: self.peer, to: Some(ME), is_heard, versions: [1; 2], repairs, unsolicited };
+                session.handle_hello(*now, &hello, |frame| {
+                    assert!(held.remove(&frame), "a frame comes back once");
+                });
+            }
+            Event::Send { stream, len } => {
+                if session.admit(stream, len) == Admission::Go {
+                    self.count += 1;
+                    sent.insert(self.count);
+                    session.send(*now, stream, len, self.count);
+                }
+            }
+            Event::Take => {
+                handed.drain(..).for_each(|(stream, from, offset)| session.took(stream, from, offset));
+            }
+            Event::Wait(span) => *now += span,
+        }
+        self.act();
+    }
+
+    /// Does what the session wants, of which there is an end.
+    fn act(&mut self) {
+        let Self { session, now, .. } = self;
+        session.handle_deadline(*now);
+        let resent = (0..1000).take_while(|_| session.resend(*now).is_some()).count();
+        assert!(resent < 1000);
+        let mut said = 0;
+        while let Some(message) = session.poll(*now) {
+            said += 1;
+            assert!(said < 100, "it says ever more");
+            if let Message::Report(report) = message {
+                self.told.extend(report.rooms.iter().map(|room| room.stream));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_is_kept_for_a_far_end_is_bounded(events in vec(events(), 0..800)) {
+        let mut owner = Owner::new();
+        for event in events {
+            owner.handle(event);
+            prop_assert!(owner.told.len() <= CONFIG.most_streams, "{:?}", owner.told);
+            prop_assert!(owner.held.len() <= MOST_HELD, "{} frames are held", owner.held.len());
+            prop_assert_eq!(owner.session.kept(), owner.sent.len());
+            prop_assert!(owner.sent.len() <= CONFIG.most_frames);
+        }
+    }
+}
