@@ -415,7 +415,7 @@ fn a_quota_holds_a_sender_back_for_one_receiver() {
     until(|| client.port(&name(0)).unwrap().paused_by == Some(PausedBy::Egress));
     let port = client.port(&name(0)).unwrap();
     // A burst that is being lifted may cross the quota.
-    assert!((12..=4 + 8 + 64).contains(&port.ingress.total.held), "{port:?}");
+    assert!((12..=4 + 8 + ports::BURST as u64).contains(&port.ingress.total.held), "{port:?}");
 }
 
 #[test]
