@@ -348,7 +348,8 @@ impl<F: Copy> Head<'_, '_, F> {
     }
 
     /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's share, until it is known to have
-    /// [arrived](Switch::arrived). Those of one flow arrive in the order in which they leave.
+    /// [arrived](Switch::arrived). Those of one flow arrive in the order in which they leave. No verdict is passed on them: whether the far
+    /// receiver is stalled is for its owner to say.
     pub fn depart(self, flow: Flow) {
         let bytes = self.bytes();
         let Self { visit, seen: Seen { node, .. } } = self;

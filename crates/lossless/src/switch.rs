@@ -272,7 +272,7 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
-    /// comes back if no other egress still wants the frame.
+    /// comes back if no other egress still wants the frame. Those whose senders were detached are underway no more.
     pub fn arrived(&mut self, now: Instant, port: PortId, flow: Flow) -> Option<Released<F>> {
         let Self { ports, cells, .. } = self;
         let away = &mut attached(ports, port).egress.away;
