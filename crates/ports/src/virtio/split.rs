@@ -212,9 +212,8 @@ impl Split {
             // §2.7.7.2: it notifies when it passes this entry. It has, even with what it is about to tell of: at most a ring.
             self.wish_for(self.next.wrapping_sub(self.size() + 1));
         } else {
-            self.parts.device.u16(0).store(SILENT, Relaxed);
+            self.be_silent();
         }
-        self.wanted = false;
     }
 
     fn wish_for(&self, index: u16) {
