@@ -26,6 +26,7 @@ pub mod tap;
 pub mod tcp;
 pub mod thread;
 pub mod udp;
+pub mod underlay;
 pub mod vhost;
 pub mod virtio;
 

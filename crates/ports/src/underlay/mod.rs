@@ -1,0 +1,317 @@
+//! A host's place in the underlay: datagrams to other hosts and from them, many at a time.
+//!
+//! The kernel's own UDP sockets carry them, so that whatever the host has there serves: any network card and its offloads,
+//! bonds, routes over several links, neighbour discovery, IPv4 and IPv6. Datagrams of one length for one host go
+//! out as one large packet, which the card or the kernel cuts (UDP_SEGMENT, udp(7)); those of one flow come in joined
+//! (UDP_GRO). So a system call is paid for dozens of them.
+//!
+//! ```text
+//!            ┌ sender 0 ─ batch, batch ─▶ UDP socket, source port a ┐
+//!   send ──▶ │ …                                                    │ ══▶ fabric, by as many ways as it has
+//!   (flow)   └ sender 7 ─ batch ────────▶ UDP socket, source port b ┘
+//!   receive ◀───────────────────────────── UDP socket, the tunnel's port ◀══
+//! ```
+
+mod batch;
+mod options;
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmsg,
+};
+
+pub use self::batch::LONGEST;
+use self::batch::{Batch, Queue};
+
+/// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
+const SENDERS: usize = 8;
+
+/// How many joined packets are received by one system call.
+const RECEIVED_AT_ONCE: usize = 16;
+
+/// Room for the longest packet that the kernel joins.
+const JOINED: usize = 64 << 10;
+
+/// What may wait in the kernel until it is received, in bytes of its own counting.
+const RECEIVE_BUFFER: usize = 64 << 20;
+
+/// What a sender's socket may have underway to the network card, in bytes of the kernel's counting.
+const SEND_BUFFER: usize = 4 << 20;
+
+/// What may wait for the kernel before nothing more is taken, in bytes.
+const MOST_QUEUED: usize = 256 << 10;
+
+/// Why a host's place in the underlay cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {address}, this host's tunnel address: {source}{hint}")]
+pub struct OpenError {
+    operation: &'static str,
+    address: SocketAddr,
+    source: io::Error,
+    hint: &'static str,
+}
+
+/// Sockets for the tunnels of one host.
+pub struct Underlay {
+    listener: UdpSocket,
+    senders: Vec<Sender>,
+    port: u16,
+    headers: MultiHeaders<SockaddrStorage>,
+    /// Where packets are received.
+    staging: Box<[u8]>,
+    counters: Counters,
+}
+
+struct Sender {
+    socket: UdpSocket,
+    queue: Queue,
+}
+
+/// What went wrong below.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Datagrams that the kernel refused, and why it refused the last.
+    pub unsent: u64,
+    /// What it said of the last of them.
+    pub last_error: Option<String>,
+}
+
+/// A datagram that has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// Its packet's traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+/// What is known of a packet in the staging area.
+struct Joined {
+    from: Option<IpAddr>,
+    traffic_class: u8,
+    len: usize,
+    /// The length of each datagram that it was joined from, but the last.
+    stride: usize,
+}
+
+impl Underlay {
+    /// Takes the tunnel's port, one of UDP, at an address of this host.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], as a rule because the address is none of this host's, or another process has the port.
+    pub fn open(address: IpAddr, port: u16) -> Result<Self, OpenError> {
+        let because = |operation, address: SocketAddr| {
+            move |source: io::Error| OpenError { operation, address, hint: hint_for(&source), source }
+        };
+        let bind = |address: SocketAddr| {
+            let socket = UdpSocket::bind(address).map_err(because("bind to", address))?;
+            options::set(&socket, address.is_ipv6()).map_err(because("set up a socket at", address))?;
+            Ok(socket)
+        };
+        let listener = bind(SocketAddr::new(address, port))?;
+        let at = SocketAddr::new(address, port);
+        options::set_receiving(&listener, address.is_ipv6(), RECEIVE_BUFFER)
+            .map_err(because("receive at", at))?;
+        let senders = (0..SENDERS).map(|_| {
+            let socket = bind(SocketAddr::new(address, 0))?;
+            options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
+            Ok(Sender { socket, queue: Queue::default() })
+        });
+        Ok(Self {
+            listener,
+            senders: senders.collect::<Result<_, _>>()?,
+            port,
+            headers: MultiHeaders::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32, i32))),
+            staging: vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// What went wrong below.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The sockets that datagrams are sent by: each is writable when it has room again.
+    pub fn sending(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.senders.iter().map(|sender| sender.socket.as_fd())
+    }
+
+    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it.
+    pub fn has_room(&self, flow: u32) -> bool {
+        self.senders[wire::flow::place(flow, SENDERS)].queue.len() < MOST_QUEUED
+    }
+
+    /// Takes a datagram: it goes out with the next [`flush`](Self::flush), after those of its flow that were taken before.
+    ///
+    /// # Panics
+    ///
+    /// If its parts have more than [`LONGEST`] bytes together.
+    pub fn send(&mut self, to: IpAddr, flow: u32, traffic_class: u8, parts: &[&[u8]]) {
+        let sender = &mut self.senders[wire::flow::place(flow, SENDERS)];
+        sender.queue.push(to, traffic_class, parts);
+    }
+
+    /// Hands over what was taken, as far as the kernel has room. Whether that was all.
+    pub fn flush(&mut self) -> bool {
+        let Self { senders, port, counters, .. } = self;
+        let mut all = true;
+        for Sender { socket, queue } in senders {
+            all &= queue.drain(|batch| match send(socket, *port, batch) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+                Err(error) => {
+                    counters.unsent += batch.datagrams() as u64;
+                    counters.last_error = Some(error.to_string());
+                    true
+                }
+            });
+        }
+        all
+    }
+
+    /// Receives what has come, at most some hundreds of datagrams. Whether there may be more.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; there is no cause that we know of.
+    pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
+        let Self { listener, headers, staging, .. } = self;
+        let joined = receive(listener, headers, staging)?;
+        for (Joined { from, traffic_class, len, stride }, bytes) in joined.iter().zip(staging.chunks(JOINED))
+        {
+            let Some(from) = *from else { continue };
+            for payload in bytes[..*len].chunks(*stride) {
+                arrived(Received { from, traffic_class: *traffic_class, payload });
+            }
+        }
+        Ok(joined.len() == RECEIVED_AT_ONCE)
+    }
+}
+
+/// Readable when datagrams have come.
+impl AsFd for Underlay {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+fn send(socket: &UdpSocket, port: u16, batch: &Batch) -> io::Result<()> {
+    let tos = batch.traffic_class;
+    let class = i32::from(tos);
+    let kind = match batch.to {
+        IpAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
+        IpAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
+    };
+    let segment = batch.segment();
+    let messages = [kind, ControlMessage::UdpGsoSegments(&segment)];
+    let messages = if batch.datagrams() > 1 { &messages[..] } else { &messages[..1] };
+    let to = SockaddrStorage::from(SocketAddr::new(batch.to, port));
+    let bytes = [IoSlice::new(batch.bytes())];
+    sendmsg(socket.as_raw_fd(), &bytes, messages, MsgFlags::MSG_DONTWAIT, Some(&to))?;
+    Ok(())
+}
+
+fn receive(
+    socket: &UdpSocket,
+    headers: &mut MultiHeaders<SockaddrStorage>,
+    staging: &mut [u8],
+) -> io::Result<Vec<Joined>> {
+    let mut slices: Vec<_> = staging.chunks_mut(JOINED).map(|bytes| [IoSliceMut::new(bytes)]).collect();
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let messages = match recvmmsg(socket.as_raw_fd(), headers, slices.iter_mut(), flags, None) {
+        Ok(messages) => messages,
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let joined = messages.map(|message| {
+        let (mut traffic_class, mut stride) = (0, 0);
+        for said in message.cmsgs().into_iter().flatten() {
+            match said {
+                ControlMessageOwned::Ipv4Tos(tos) => traffic_class = tos,
+                ControlMessageOwned::Ipv6TClass(class) => traffic_class = class as u8,
+                ControlMessageOwned::UdpGroSegments(size) => stride = size as usize,
+                _ => {}
+            }
+        }
+        let from = message.address.and_then(|address| {
+            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+            v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+        });
+        let stride = if stride == 0 { message.bytes.max(1) } else { stride };
+        Joined { from, traffic_class, len: message.bytes, stride }
+    });
+    Ok(joined.collect())
+}
+
+fn hint_for(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrNotAvailable => "; give the address to an interface of this host first",
+        io::ErrorKind::AddrInUse => "; another tunnel has its port: end it, or use another address",
+        io::ErrorKind::PermissionDenied => "; run as root",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    #[test]
+    fn datagrams_of_a_flow_come_in_order_with_their_traffic_class() {
+        let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+        // Loopback has one address of IPv6: there, each talks to itself.
+        for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
+            let port = 20_000 + std::process::id() as u16 % 10_000;
+            let mut far = Underlay::open(to, port).unwrap();
+            let mut own = (from != to).then(|| Underlay::open(from, port).unwrap());
+            let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
+            for (number, len) in (0..).zip(lens) {
+                let sender = own.as_mut().unwrap_or(&mut far);
+                assert!(sender.has_room(7));
+                let class = if number < 4 { 0 } else { 0b1010_0010 };
+                sender.send(to, 7, class, &[&[number], &vec![number; len - 1]]);
+            }
+            assert!(own.as_mut().unwrap_or(&mut far).flush());
+            let mut came = Vec::new();
+            while came.len() < lens.len() {
+                far.receive(|received| {
+                    assert_eq!(received.from, from);
+                    let is_first = received.payload[0] < 4;
+                    assert_eq!(received.traffic_class, if is_first { 0 } else { 0b1010_0010 });
+                    came.push((received.payload[0], received.payload.len()));
+                })
+                .unwrap();
+            }
+            assert!(came.into_iter().eq((0..).zip(lens)));
+            assert_eq!(far.counters(), &Counters::default());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_holds_up_nothing() {
+        let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
+        let port = 30_000 + std::process::id() as u16 % 10_000;
+        let mut underlay = Underlay::open(local, port).unwrap();
+        // No route leads there.
+        underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, &[&[1; 100]]);
+        underlay.send(local, 0, 0, &[&[2; 100]]);
+        assert!(underlay.flush());
+        assert_eq!(underlay.counters().unsent, 1);
+        let mut came = 0;
+        while came == 0 {
+            underlay.receive(|received| came += usize::from(received.payload == [2; 100])).unwrap();
+        }
+        let error = Underlay::open(local, port).err().unwrap().to_string();
+        assert!(error.contains("end it, or use another address"), "{error}");
+    }
+}
