@@ -136,6 +136,31 @@ impl<'a> Received<'a> {
             protocol::GRE => (nvgre(payload)?, layout.end),
             _ => return Err(Refusal::NoTunnel),
         };
+        Self::of(shim, vteps(&layout, bytes), traffic_class, end)
+    }
+
+    /// Reads what a datagram to the port of Geneve or VXLAN carries, of a packet with this traffic class between these two. The
+    /// frame's place is counted from the payload's first byte.
+    ///
+    /// # Errors
+    ///
+    /// It is not to be taken.
+    pub fn of_datagram(
+        encapsulation: Encapsulation,
+        vteps: Vteps,
+        traffic_class: u8,
+        payload: &'a [u8],
+    ) -> Result<Self, Refusal> {
+        let shim = match encapsulation {
+            Encapsulation::Geneve => geneve(payload)?,
+            Encapsulation::Vxlan => vxlan(payload)?,
+            Encapsulation::Stt | Encapsulation::Nvgre => return Err(Refusal::NoTunnel),
+        };
+        Self::of(shim, vteps, traffic_class, payload.len())
+    }
+
+    /// A packet with this between Ethernet's header and its end.
+    fn of(shim: Shim<'a>, vteps: Vteps, traffic_class: u8, end: usize) -> Result<Self, Refusal> {
         let vni = shim.vni.and_then(Vni::new).ok_or(Refusal::NoNetwork)?;
         if !shim.is_control && shim.frame.len() < ethernet::Header::LEN {
             return Err(Refusal::Runt);
@@ -143,13 +168,14 @@ impl<'a> Received<'a> {
         let (remark, alarm) =
             if shim.is_control { (None, None) } else { mark(shim.frame, Ecn::of(traffic_class))? };
         let Shim { encapsulation, options, is_control, tag, offload, .. } = shim;
+        let frame = end - shim.frame.len()..end;
         Ok(Self {
             encapsulation,
-            vteps: vteps(&layout, bytes),
+            vteps,
             vni,
             options,
             is_control,
-            frame: end - shim.frame.len()..end,
+            frame,
             tag,
             offload,
             traffic_class,

@@ -120,7 +120,7 @@ proptest! {
             remark: None,
             alarm: None,
         });
-        prop_assert_eq!(&bytes[received.frame], &frame[..]);
+        prop_assert_eq!(&bytes[received.frame.clone()], &frame[..]);
         // Padding of a short frame on the link is not the packet's.
         let padded = [&bytes[..], &[0; 9]].concat();
         prop_assert_eq!(Received::parse(&padded, checksum).unwrap().frame.end, bytes.len());
@@ -152,6 +152,12 @@ proptest! {
         if layout.protocol == protocol::UDP {
             let (header, datagram) = udp::Header::parse(transport).unwrap();
             prop_assert_eq!(datagram.len(), transport.len() - udp::Header::LEN);
+            let again = Received::of_datagram(
+                received.encapsulation, received.vteps, received.traffic_class, datagram,
+            );
+            let again = again.unwrap();
+            prop_assert_eq!(&datagram[again.frame.clone()], &frame[..]);
+            prop_assert_eq!(Received { frame: received.frame.clone(), ..again }, received.clone());
             prop_assert!(SOURCE_PORTS.contains(&header.source.get()));
             prop_assert_eq!(header.checksum.get() != 0, is_computed);
         }
