@@ -35,13 +35,12 @@ impl Queue {
         self.len
     }
 
-    /// Puts a datagram behind all others.
+    /// Puts a datagram of so many bytes behind all others, which `write` writes.
     ///
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn push(&mut self, to: IpAddr, traffic_class: u8, parts: &[&[u8]]) {
-        let len: usize = parts.iter().map(|part| part.len()).sum();
+    pub fn push(&mut self, to: IpAddr, traffic_class: u8, len: usize, write: impl FnOnce(&mut [u8])) {
         assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
         let batch = match self.batches.back_mut() {
             Some(last) if last.takes(to, traffic_class, len) => last,
@@ -51,7 +50,9 @@ impl Queue {
                 self.batches.back_mut().expect("it was put there just now")
             }
         };
-        parts.iter().for_each(|part| batch.bytes.extend_from_slice(part));
+        let before = batch.bytes.len();
+        batch.bytes.resize(before + len, 0);
+        write(&mut batch.bytes[before..]);
         self.len += len;
     }
 
@@ -110,7 +111,7 @@ mod tests {
             let host = |number| IpAddr::V4(Ipv4Addr::new(10, 0, 0, number));
             let mut queue = Queue::default();
             for (number, (to, class, len)) in sent.iter().enumerate() {
-                queue.push(host(*to), *class, &[&[number as u8], &vec![*to; len - 1]]);
+                queue.push(host(*to), *class, *len, |bytes| bytes[0] = number as u8);
             }
             prop_assert_eq!(queue.len(), sent.iter().map(|(_, _, len)| len).sum::<usize>());
             let mut left = Vec::new();

@@ -149,14 +149,22 @@ impl Underlay {
         self.senders[wire::flow::place(flow, SENDERS)].queue.len() < MOST_QUEUED
     }
 
-    /// Takes a datagram: it goes out with the next [`flush`](Self::flush), after those of its flow that were taken before.
+    /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next [`flush`](Self::flush), after those of its
+    /// flow that were taken before.
     ///
     /// # Panics
     ///
-    /// If its parts have more than [`LONGEST`] bytes together.
-    pub fn send(&mut self, to: IpAddr, flow: u32, traffic_class: u8, parts: &[&[u8]]) {
+    /// If it has more than [`LONGEST`] bytes.
+    pub fn send(
+        &mut self,
+        to: IpAddr,
+        flow: u32,
+        traffic_class: u8,
+        len: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) {
         let sender = &mut self.senders[wire::flow::place(flow, SENDERS)];
-        sender.queue.push(to, traffic_class, parts);
+        sender.queue.push(to, traffic_class, len, write);
     }
 
     /// Hands over what was taken, as far as the kernel has room. Whether that was all.
@@ -279,7 +287,7 @@ mod tests {
                 let sender = own.as_mut().unwrap_or(&mut far);
                 assert!(sender.has_room(7));
                 let class = if number < 4 { 0 } else { 0b1010_0010 };
-                sender.send(to, 7, class, &[&[number], &vec![number; len - 1]]);
+                sender.send(to, 7, class, len, |bytes| bytes.fill(number));
             }
             assert!(own.as_mut().unwrap_or(&mut far).flush());
             let mut came = Vec::new();
@@ -303,8 +311,8 @@ mod tests {
         let port = 30_000 + std::process::id() as u16 % 10_000;
         let mut underlay = Underlay::open(local, port).unwrap();
         // No route leads there.
-        underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, &[&[1; 100]]);
-        underlay.send(local, 0, 0, &[&[2; 100]]);
+        underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, 100, |bytes| bytes.fill(1));
+        underlay.send(local, 0, 0, 100, |bytes| bytes.fill(2));
         assert!(underlay.flush());
         assert_eq!(underlay.counters().unsent, 1);
         let mut came = 0;
