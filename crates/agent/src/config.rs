@@ -5,7 +5,9 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use model::{AgentSettings, HostConfig, InvalidConfig, PortSpec};
+use model::{
+    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Uplink, check_networks,
+};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -40,8 +42,22 @@ pub enum ConfigError {
 ///
 /// [`ConfigError`] names the file, the line and its text, and says what to write instead.
 pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
+    read(path, HostFile::checked)
+}
+
+/// Reads and checks the virtual networks of a file, which may be a host's declaration and is looked at no further.
+///
+/// # Errors
+///
+/// [`ConfigError`], as of [`load`].
+pub fn load_networks(path: &Path) -> Result<Vec<NetworkSpec>, ConfigError> {
+    read(path, HostFile::checked_networks)
+}
+
+/// Reads a file, and makes of it what `check` makes.
+fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, ConfigError> {
     let text = fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
-    parse(&text).map_err(|Mistake { place, what }| {
+    parse(&text).and_then(check).map_err(|Mistake { place, what }| {
         let (line, text) = line_at(&text, place.start);
         ConfigError::Wrong { path: path.into(), line, text, what }
     })
@@ -52,6 +68,9 @@ pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
 #[serde(deny_unknown_fields)]
 struct HostFile {
     agent: Option<Spanned<AgentSettings>>,
+    uplink: Option<Spanned<Uplink>>,
+    #[serde(default)]
+    network: Vec<Spanned<NetworkSpec>>,
     #[serde(default)]
     port: Vec<Spanned<PortSpec>>,
 }
@@ -62,31 +81,69 @@ struct Mistake {
     what: String,
 }
 
-fn parse(text: &str) -> Result<HostConfig, Mistake> {
-    let file: HostFile = toml::from_str(text).map_err(|error| Mistake {
+fn parse(text: &str) -> Result<HostFile, Mistake> {
+    toml::from_str(text).map_err(|error| Mistake {
         place: error.span().unwrap_or_default(),
         what: error.message().trim_end().replace('\n', ", "),
-    })?;
-    let agent_place = file.agent.as_ref().map(Spanned::span).unwrap_or_default();
-    let port_places: Vec<_> = file.port.iter().map(Spanned::span).collect();
-    let agent = file.agent.map(Spanned::into_inner).unwrap_or_default();
-    let ports = file.port.into_iter().map(Spanned::into_inner).collect();
-    let config = HostConfig { agent, ports };
-    config.check().map_err(|error| {
-        let place = match &error {
-            InvalidConfig::Agent(_) => agent_place,
-            // Of two with one name, the later.
-            InvalidConfig::DuplicatePort(name)
-            | InvalidConfig::DuplicateMac { port: name, .. }
-            | InvalidConfig::DuplicateSocket { port: name, .. }
-            | InvalidConfig::Port { port: name, .. } => {
-                let place = config.ports.iter().rposition(|port| port.name == *name);
-                place.and_then(|place| port_places.get(place)).cloned().unwrap_or_default()
-            }
-        };
-        Mistake { place, what: error.to_string() }
-    })?;
-    Ok(config)
+    })
+}
+
+impl HostFile {
+    fn checked(self) -> Result<HostConfig, Mistake> {
+        let agent_place = self.agent.as_ref().map(Spanned::span).unwrap_or_default();
+        let uplink_place = self.uplink.as_ref().map(Spanned::span).unwrap_or_default();
+        let (networks, network_places) = apart(self.network);
+        let (ports, port_places) = apart(self.port);
+        let agent = self.agent.map(Spanned::into_inner).unwrap_or_default();
+        let uplink = self.uplink.map(Spanned::into_inner);
+        let config = HostConfig { agent, uplink, networks, ports };
+        config.check().map_err(|error| {
+            let place = match &error {
+                InvalidConfig::Agent(_) => agent_place,
+                InvalidConfig::Uplink(_) => uplink_place,
+                InvalidConfig::NoUplink => network_places.first().cloned().unwrap_or_default(),
+                // Of two with one name, the later.
+                InvalidConfig::Network(InvalidNetwork { network: name, .. }) => {
+                    last(&config.networks, &network_places, |network| network.name == *name)
+                }
+                InvalidConfig::DuplicatePort(name)
+                | InvalidConfig::DuplicateMac { port: name, .. }
+                | InvalidConfig::DuplicateSocket { port: name, .. }
+                | InvalidConfig::DuplicateLabel { port: name, .. }
+                | InvalidConfig::UnknownNetwork { port: name, .. }
+                | InvalidConfig::NoMember { port: name, .. }
+                | InvalidConfig::Port { port: name, .. } => {
+                    last(&config.ports, &port_places, |port| port.name == *name)
+                }
+            };
+            Mistake { place, what: error.to_string() }
+        })?;
+        Ok(config)
+    }
+
+    fn checked_networks(self) -> Result<Vec<NetworkSpec>, Mistake> {
+        let (networks, places) = apart(self.network);
+        check_networks(&networks, None).map_err(|error| {
+            let place = last(&networks, &places, |network| network.name == error.network);
+            Mistake { place, what: error.to_string() }
+        })?;
+        Ok(networks)
+    }
+}
+
+/// Parts of a file, and their places.
+fn apart<T>(parts: Vec<Spanned<T>>) -> (Vec<T>, Vec<Range<usize>>) {
+    let apart = |part: Spanned<T>| {
+        let place = part.span();
+        (part.into_inner(), place)
+    };
+    parts.into_iter().map(apart).unzip()
+}
+
+/// The place of the last part that is meant.
+fn last<T>(parts: &[T], places: &[Range<usize>], is_meant: impl Fn(&T) -> bool) -> Range<usize> {
+    let place = parts.iter().rposition(is_meant);
+    place.and_then(|place| places.get(place)).cloned().unwrap_or_default()
 }
 
 /// The number, from 1, and the text of the line that holds the byte at `offset`.
@@ -128,24 +185,32 @@ mod tests {
         let full = &example.ports[1];
         let bare = PortSpec::new(full.name.clone(), full.attach.clone());
         assert_eq!(*full, PortSpec { rate: full.rate, ..bare });
+        let uplink = example.uplink.unwrap();
+        assert_eq!(uplink, Uplink::new(uplink.vtep));
     }
 
     #[test]
     fn what_the_example_leaves_out_can_be_said() {
         let text = fs::read_to_string(example()).unwrap();
-        let said = ["egress", "quota", "scheduling", "pinned"].iter().fold(text, |text, key| {
-            let (old, new) = (format!("\n{key} = "), format!("\n# {key} = "));
-            let text = text.replace(&old, "\n# was = ");
-            assert!(text.contains(&new), "{key}");
-            text.replace(&new, &old)
+        // Some stand there in two ways.
+        let text = ["egress", "scheduling"]
+            .iter()
+            .fold(text, |text, key| text.replace(&format!("\n{key} = "), "\n# was = "));
+        let keys = ["egress", "quota", "scheduling", "pinned", "network", "label", "mtu"];
+        let said = keys.iter().fold(text, |text, key| {
+            let (old, new) = (format!("\n# {key} = "), format!("\n{key} = "));
+            assert!(text.contains(&old), "{key}");
+            text.replace(&old, &new)
         });
-        let config = parse(&said).ok().unwrap();
+        let config = parse(&said).and_then(HostFile::checked).ok().unwrap();
         assert_eq!((config.ports[1].quota, config.ports[1].pinned.len()), (Some(256), 2));
+        assert_eq!((config.ports[1].label, config.uplink.unwrap().mtu), (Some(2), Some(1500)));
     }
 
     #[test]
     fn nothing_at_all_is_a_host_without_ports() {
-        assert_eq!(parse("").ok().unwrap(), HostConfig::default());
+        let nothing = parse("").and_then(HostFile::checked);
+        assert_eq!(nothing.ok().unwrap(), HostConfig::default());
     }
 
     #[test]
@@ -204,6 +269,49 @@ mod tests {
                 "host.toml:4: `[[port]]`: port `b`: socket /run/x is port `a`'s already: each virtual machine has its own"
             );
         }
+    }
+
+    /// A network with one member, at line 3 of a declaration.
+    const NETWORK: &str = "[uplink]\nvtep = '192.0.2.1'\n[[network]]\nname = 'blue'\nvni = 7\n[[network.member]]\n\
+                           mac = '02:00:00:00:00:01'\naddresses = ['10.0.0.1']\nvtep = '192.0.2.1'\nlabel = 1\n";
+
+    #[test]
+    fn networks_and_uplinks_are_shown_where_they_stand() {
+        let error = complaint(&NETWORK.replace("vtep = '192.0.2.1'\n[[", "vtep = '0.0.0.0'\n[["));
+        assert!(
+            error.starts_with("host.toml:1: `[uplink]`: uplink: `vtep` is no machine's address"),
+            "{error}"
+        );
+        let error = complaint(&NETWORK.replace("label = 1", "label = 0"));
+        assert!(error.starts_with("host.toml:3: `[[network]]`: network `blue`: member 02:"), "{error}");
+        let error = complaint(NETWORK.split_once("'\n").unwrap().1);
+        assert!(
+            error.starts_with("host.toml:1: `[[network]]`: virtual networks need this host's"),
+            "{error}"
+        );
+        let error = complaint(&(NETWORK.to_owned() + PORT + "network = 'red'\nlabel = 1\n"));
+        assert!(
+            error.starts_with("host.toml:11: `[[port]]`: port `a`: network `red` is not declared"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn networks_are_read_of_any_file_that_has_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("networks.toml");
+        let alone = &NETWORK[NETWORK.find("[[").unwrap()..];
+        for text in [NETWORK, alone] {
+            fs::write(&path, text).unwrap();
+            let [network] = &*load_networks(&path).unwrap() else { panic!("one was written") };
+            assert_eq!((network.vni, network.members.len()), (7, 1));
+        }
+        fs::write(&path, alone.replace("vni = 7", "vni = 0")).unwrap();
+        let error = load_networks(&path).unwrap_err().to_string();
+        assert!(
+            error.ends_with(":1: `[[network]]`: network `blue`: `vni` 0 lies outside 1 to 16777215"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ mod socket;
 mod store;
 mod worker;
 
-pub use config::{ConfigError, load};
+pub use config::{ConfigError, load, load_networks};
 pub use routes::document;
 pub use serve::{ServeError, serve};
 pub use socket::SocketError;

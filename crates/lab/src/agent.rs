@@ -80,7 +80,7 @@ fn host_config<'a>(
             ..PortSpec::new(PortName(endpoint.name.clone()), attach)
         }
     };
-    HostConfig { agent, ports: endpoints.map(port).collect() }
+    HostConfig { agent, ports: endpoints.map(port).collect(), ..HostConfig::default() }
 }
 
 /// Makes every class lossy. A full egress, at most so deep, must refuse before what it holds of one sender makes that

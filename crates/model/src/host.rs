@@ -2,11 +2,13 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Span};
 
-use crate::{ClassKind, PortName, PortSpec};
+use crate::network::check_networks;
+use crate::{ClassKind, InvalidNetwork, NetworkName, NetworkSpec, PortName, PortSpec, Uplink};
 
 /// Where an agent listens unless it is told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
@@ -17,6 +19,12 @@ pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
 pub struct HostConfig {
     /// The agent itself.
     pub agent: AgentSettings,
+    /// The end of its tunnels, if ports are to be in virtual networks that others have ports in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<Uplink>,
+    /// The virtual networks that there are at the start.
+    #[serde(rename = "network", skip_serializing_if = "Vec::is_empty")]
+    pub networks: Vec<NetworkSpec>,
     /// The ports that are attached at the start.
     #[serde(rename = "port")]
     pub ports: Vec<PortSpec>,
@@ -99,6 +107,50 @@ pub enum InvalidConfig {
         /// The earlier port.
         owner: PortName,
     },
+    /// Two ports share a label.
+    #[error("port `{port}`: `label` {label} is port `{owner}`'s already: each port has its own")]
+    DuplicateLabel {
+        /// The later port.
+        port: PortName,
+        /// The label.
+        label: u32,
+        /// The earlier port.
+        owner: PortName,
+    },
+    /// There are virtual networks, and no way out of the host.
+    #[error("virtual networks need this host's address in the underlay: declare it, `[uplink]` with `vtep`")]
+    NoUplink,
+    /// The end of the tunnels is wrong by itself: what is wrong, and what to write instead.
+    #[error("uplink: {0}")]
+    Uplink(&'static str),
+    /// A virtual network cannot stand.
+    #[error(transparent)]
+    Network(#[from] InvalidNetwork),
+    /// A port is in a network that there is not.
+    #[error("port `{port}`: network `{network}` is not declared: declare it first, or name another")]
+    UnknownNetwork {
+        /// The port.
+        port: PortName,
+        /// The network.
+        network: NetworkName,
+    },
+    /// A port is in a network without being its member: nobody would find it.
+    #[error(
+        "port `{port}`: network `{network}` has no member {mac} with `label` {label} at {vtep}: declare one, or give the port \
+         a member's `mac` and `label`"
+    )]
+    NoMember {
+        /// The port.
+        port: PortName,
+        /// The network.
+        network: NetworkName,
+        /// The port's Ethernet address.
+        mac: Mac,
+        /// This host's address in the underlay.
+        vtep: IpAddr,
+        /// The port's label.
+        label: u32,
+    },
     /// The agent's settings are wrong by themselves: what is wrong, and what to write instead.
     #[error("agent: {0}")]
     Agent(&'static str),
@@ -124,10 +176,110 @@ impl HostConfig {
                 "every receiver would be stalled at once: raise `stall_after` above 0",
             ));
         }
+        if let Some(uplink) = &self.uplink {
+            uplink.check()?;
+        } else if !self.networks.is_empty() {
+            return Err(InvalidConfig::NoUplink);
+        }
+        let vtep = self.vtep();
+        check_networks(&self.networks, vtep)?;
         for (place, port) in self.ports.iter().enumerate() {
             port.check()?;
+            port.check_within(&self.networks, vtep)?;
             self.ports[..place].iter().try_for_each(|earlier| port.check_beside(earlier))?;
         }
         Ok(())
+    }
+
+    /// The host's own address in the underlay, if it has one.
+    pub fn vtep(&self) -> Option<IpAddr> {
+        self.uplink.as_ref().map(|uplink| uplink.vtep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attachment, Member, SocketMode};
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    const VTEP: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    /// A host with one machine, which is in a network.
+    fn host(mac: Option<Mac>) -> HostConfig {
+        let socket = "/run/vm.sock".into();
+        let attach = Attachment::VhostUser { socket, mode: SocketMode::Connect, mac, queues: 1, mtu: 1500 };
+        let name = NetworkName("blue".into());
+        let port = PortSpec::new(PortName("vm".into()), attach);
+        let member = Member { mac: Mac::local(1), addresses: Vec::new(), vtep: VTEP, label: 7 };
+        HostConfig {
+            uplink: Some(Uplink::new(VTEP)),
+            networks: vec![NetworkSpec { name: name.clone(), vni: 1, members: vec![member] }],
+            ports: vec![PortSpec { network: Some(name), label: Some(7), ..port }],
+            ..HostConfig::default()
+        }
+    }
+
+    fn complaint(change: impl FnOnce(&mut HostConfig)) -> InvalidConfig {
+        let mut host = host(Some(Mac::local(1)));
+        change(&mut host);
+        host.check().unwrap_err()
+    }
+
+    #[test]
+    fn a_port_is_the_member_that_it_says_or_may_become_it() {
+        assert_eq!(host(Some(Mac::local(1))).check(), Ok(()));
+        assert_eq!(host(None).check(), Ok(()), "its address is learned");
+        let error = host(Some(Mac::local(2))).check().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "port `vm`: network `blue` has no member 02:00:00:00:00:02 with `label` 7 at 192.0.2.1: declare one, or give the \
+             port a member's `mac` and `label`"
+        );
+        for change in [
+            |host: &mut HostConfig| host.ports[0].label = Some(8),
+            |host: &mut HostConfig| host.networks[0].members[0].vtep = "192.0.2.2".parse().unwrap(),
+        ] {
+            assert!(matches!(complaint(change), InvalidConfig::NoMember { .. }));
+        }
+    }
+
+    #[test]
+    fn a_network_is_declared_with_a_label_and_an_uplink() {
+        for change in [
+            |host: &mut HostConfig| host.ports[0].label = None,
+            |host: &mut HostConfig| host.ports[0].network = None,
+            |host: &mut HostConfig| host.ports[0].label = Some(0),
+        ] {
+            assert!(matches!(complaint(change), InvalidConfig::Port { .. }));
+        }
+        assert_eq!(complaint(|host| host.uplink = None), InvalidConfig::NoUplink);
+        assert!(matches!(complaint(|host| host.networks.clear()), InvalidConfig::UnknownNetwork { .. }));
+        assert!(matches!(complaint(|host| host.networks[0].vni = 0), InvalidConfig::Network(_)));
+        assert!(matches!(
+            complaint(|host| host.uplink.as_mut().unwrap().vtep = "2001:db8::1".parse().unwrap()),
+            InvalidConfig::Network(_)
+        ));
+    }
+
+    #[test]
+    fn of_two_ports_with_one_label_the_later_is_blamed() {
+        let error = complaint(|host| {
+            let Attachment::VhostUser { socket, .. } = &mut host.ports[0].attach else { unreachable!() };
+            let first = socket.clone();
+            socket.push('2');
+            let mut other = host.ports[0].clone();
+            other.name.0.push('2');
+            other.attach = Attachment::VhostUser {
+                socket: first,
+                mode: SocketMode::Connect,
+                mac: None,
+                queues: 1,
+                mtu: 1500,
+            };
+            host.ports.push(other);
+        });
+        assert_eq!(error.to_string(), "port `vm2`: `label` 7 is port `vm`'s already: each port has its own");
     }
 }

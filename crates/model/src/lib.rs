@@ -1,12 +1,13 @@
 //! What is declared and what is reported.
 //!
 //! A host's operator writes a [`HostConfig`]; the agent's local API takes a [`PortSpec`] for each port that is
-//! attached live, and answers with a [`PortStatus`]. The same types are the file's, the API's and the clients'.
+//! attached live, and answers with a [`PortStatus`]. Which machines are in virtual networks, and where, is the same on every
+//! host: each is told every [`NetworkSpec`], and of itself its [`Uplink`]. The same types are the file's, the API's and the clients'.
 //!
 //! ```text
 //! host.toml ──▶ HostConfig ──▶ agent ──▶ AgentStatus ──▶ top, metrics, lab, measure
 //!                              ▲
-//! API ───────▶ PortSpec, PortChange
+//! API ───────▶ PortSpec, PortChange, NetworkSpec
 //! ```
 //!
 //! Nothing here acts: checking a declaration and explaining what is wrong with it is all it does.
@@ -16,16 +17,23 @@
 
 extern crate alloc;
 
+mod address;
 mod host;
+mod network;
 mod port;
 mod status;
+mod uplink;
 
 pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
+pub use network::{
+    Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
+};
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
     RateChange, Scheduling, SocketMode,
 };
 pub use status::{
-    AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, PausedBy, PortState,
-    PortStatus,
+    AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, NetworksStatus, PausedBy,
+    PortState, PortStatus,
 };
+pub use uplink::{Encapsulation, Uplink};

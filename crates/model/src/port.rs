@@ -3,11 +3,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Mac, Prefix, Rate};
 
-use crate::InvalidConfig;
+use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec};
 
 /// A port's name: what people call it in files, tables and metrics.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -55,6 +56,13 @@ pub struct PortSpec {
     /// Ethernet addresses that are behind this port for good, besides its own: they neither age nor move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<PinnedAddress>,
+    /// The virtual network that it is in, with a `label`; it is in none, and reaches this host's ports alone, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkName>,
+    /// The number by which other hosts mean this port: what the network's member behind it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
+    pub label: Option<u32>,
 }
 
 /// How an egress chooses among its classes: `"strict"`, or `{"weighted": [1, 1, 1, 1, 1, 1, 1, 1]}`.
@@ -289,6 +297,8 @@ impl PortSpec {
             quota: None,
             scheduling: Scheduling::Strict,
             pinned: Vec::new(),
+            network: None,
+            label: None,
         }
     }
 
@@ -299,10 +309,7 @@ impl PortSpec {
     /// [`InvalidConfig::Port`] says what is wrong and what to write instead.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         let wrong = |what| Err(InvalidConfig::Port { port: self.name.clone(), what });
-        let word = |text: &str, most: usize| {
-            (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
-        };
-        if !word(&self.name.0, 63) {
+        if !is_word(&self.name.0, 63) {
             return wrong("a name is 1 to 63 visible ASCII characters without `/`");
         }
         if self.egress.frames == 0 || self.ingress.frames == 0 {
@@ -322,9 +329,15 @@ impl PortSpec {
                 "`ingress` is larger than its memory may be: 65536 frames, or 4096 of an `mtu` above 2000",
             );
         }
+        match (&self.network, self.label) {
+            (None, None) => {}
+            (Some(_), Some(label)) if LABELS.contains(&label) => {}
+            (Some(_), Some(_)) => return wrong("`label` lies outside 1 to 2147483647"),
+            _ => return wrong("`network` and `label` go together: write both, or neither"),
+        }
         let mac = match &self.attach {
             // IFNAMSIZ is 16 with the closing zero.
-            Attachment::Container { interface, .. } if !word(interface, 15) => {
+            Attachment::Container { interface, .. } if !is_word(interface, 15) => {
                 return wrong("an interface's name is 1 to 15 visible ASCII characters without `/`");
             }
             // sockaddr_un has 108 bytes with the closing zero (unix(7)).
@@ -362,9 +375,35 @@ impl PortSpec {
             let (socket, owner) = (socket.into(), earlier.name.clone());
             return Err(InvalidConfig::DuplicateSocket { port, socket, owner });
         }
+        if let Some(label) = self.label
+            && earlier.label == self.label
+        {
+            return Err(InvalidConfig::DuplicateLabel { port, label, owner: earlier.name.clone() });
+        }
         match self.addresses().find(|address| earlier.addresses().any(|other| other == *address)) {
             Some((mac, _)) => Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() }),
             None => Ok(()),
+        }
+    }
+
+    /// Whether the port is in the network that it names, on a host whose own address in the underlay is `vtep`, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`] if there is no such network, or if the port's address, as far as it is known, is not that of the
+    /// member with its label.
+    pub fn check_within(&self, networks: &[NetworkSpec], vtep: Option<IpAddr>) -> Result<(), InvalidConfig> {
+        let (Some(name), Some(label)) = (&self.network, self.label) else { return Ok(()) };
+        let (port, network) = (self.name.clone(), name.clone());
+        let Some(spec) = networks.iter().find(|network| network.name == *name) else {
+            return Err(InvalidConfig::UnknownNetwork { port, network });
+        };
+        let vtep = vtep.ok_or(InvalidConfig::NoUplink)?;
+        match self.mac() {
+            Some(mac) if !spec.members.iter().any(|m| (m.mac, m.vtep, m.label) == (mac, vtep, label)) => {
+                Err(InvalidConfig::NoMember { port, network, mac, vtep, label })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -406,6 +445,11 @@ impl PortSpec {
 /// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// Whether a text is 1 to `most` visible ASCII characters without `/`.
+pub(crate) fn is_word(text: &str, most: usize) -> bool {
+    (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
 }
 
 fn no_byte_bound() -> Bytes {

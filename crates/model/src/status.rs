@@ -3,11 +3,12 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
 
-use crate::{Attachment, ClassKind, Limits, PortName, Scheduling};
+use crate::{Attachment, ClassKind, Generation, Limits, NetworkName, NetworkSpec, PortName, Scheduling};
 
 /// The whole agent at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,12 @@ pub struct PortStatus {
     pub name: PortName,
     /// What it is attached to.
     pub attach: Attachment,
+    /// The virtual network that it is in, if it is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkName>,
+    /// The number by which other hosts mean it, if it is in a network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<u32>,
     /// Whether it runs.
     pub state: PortState,
     /// Its egress rate, if it has one.
@@ -99,6 +106,19 @@ pub struct AddressStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "12s"))]
     pub age: Option<Span>,
+}
+
+/// The virtual networks that an agent knows.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NetworksStatus {
+    /// Which version of them this is: those of host.toml are the first.
+    pub generation: Generation,
+    /// This host's own address in the underlay, if it has one.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "192.0.2.1"))]
+    pub vtep: Option<IpAddr>,
+    /// All of them.
+    pub networks: Vec<NetworkSpec>,
 }
 
 /// Whether a port runs.

@@ -76,6 +76,7 @@ impl World {
             // Nobody waits so long: a test that drains at all has to find another end.
             agent: AgentSettings { drain: Span::from_secs(600), ..AgentSettings::default() },
             ports: (0..ports).map(|place| self.port(place)).collect(),
+            ..HostConfig::default()
         }
     }
 

@@ -63,7 +63,7 @@ impl World {
             PortSpec::new(PortName(format!("c{at}")), attach)
         });
         let agent = AgentSettings { udp_gate: false, ..AgentSettings::default() };
-        let config = HostConfig { agent, ports: ports.collect() };
+        let config = HostConfig { agent, ports: ports.collect(), ..HostConfig::default() };
         let file = place.path().join("host.toml");
         fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
         let socket = place.path().join("agent.sock");

@@ -46,6 +46,8 @@ pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: In
     PortStatus {
         name: spec.name.clone(),
         attach: spec.attach.clone(),
+        network: spec.network.clone(),
+        label: spec.label,
         state,
         rate: spec.rate,
         egress_limits: spec.egress,

@@ -64,7 +64,7 @@ fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig 
         };
         PortSpec { ingress, ..PortSpec::new(PortName(port.name.clone()), attach) }
     };
-    HostConfig { agent, ports: ports.iter().map(port).collect() }
+    HostConfig { agent, ports: ports.iter().map(port).collect(), ..HostConfig::default() }
 }
 
 #[cfg(test)]

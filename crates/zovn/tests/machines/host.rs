@@ -41,7 +41,8 @@ impl Host {
         assert!(self.agent.is_none());
         let agent = AgentSettings { socket: self.path("agent.sock").display().to_string(), ..agent };
         let file = self.path("host.toml");
-        fs::write(&file, toml::to_string(&HostConfig { agent, ports }).unwrap()).unwrap();
+        fs::write(&file, toml::to_string(&HostConfig { agent, ports, ..HostConfig::default() }).unwrap())
+            .unwrap();
         let program = env!("CARGO_BIN_EXE_zovn");
         let mut command = match &self.manager {
             Some(manager) => manager.command(program),

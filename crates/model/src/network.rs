@@ -1,0 +1,369 @@
+//! Virtual networks: which machines are in them, and where those are.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+use core::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+use units::Mac;
+
+use crate::address::is_host;
+use crate::port::is_word;
+
+/// The numbers that a virtual network may have: 24 bits (RFC 8926 §3.4), of which 0 is left to underlays.
+pub const VNIS: RangeInclusive<u32> = 1..=(1 << 24) - 1;
+
+/// The labels that a machine may have. The highest bit is the switches' own.
+pub const LABELS: RangeInclusive<u32> = 1..=(1 << 31) - 1;
+
+/// A virtual network's name: what people call it in files and in ports' declarations.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(transparent)]
+pub struct NetworkName(pub String);
+
+impl fmt::Display for NetworkName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A virtual network, all of it: the same on every host, of whose machines some are there and most are elsewhere.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NetworkSpec {
+    /// The network's name, one of its own.
+    pub name: NetworkName,
+    /// Its number in tunnels, one of its own (VNI).
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 16_777_215))]
+    pub vni: u32,
+    /// Every machine in it.
+    #[serde(default, rename = "member", skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
+}
+
+/// A machine's place in a virtual network.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Its Ethernet address, one of its own in the network.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
+    pub mac: Mac,
+    /// Its IP addresses, each its own in the network: who asks for one of them is told `mac`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>, example = json!(["10.0.0.1", "fd00::1"])))]
+    pub addresses: Vec<IpAddr>,
+    /// Its host's address in the underlay.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
+    pub vtep: IpAddr,
+    /// Which port of its host it is behind: a number that no other machine there has, of whatever network.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
+    pub label: u32,
+}
+
+/// The version of all declared networks: it grows by one whenever they are replaced.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why a virtual network cannot stand.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("network `{network}`: {fault}")]
+pub struct InvalidNetwork {
+    /// Which; of two that contradict each other the later.
+    pub network: NetworkName,
+    /// What is wrong with it.
+    pub fault: NetworkFault,
+}
+
+/// What is wrong with a virtual network, and what to write instead.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NetworkFault {
+    /// The name is none.
+    #[error("a name is 1 to 63 visible ASCII characters without `/`")]
+    Name,
+    /// Two networks share a name.
+    #[error("it is declared twice: give each network its own name")]
+    DuplicateName,
+    /// The number is none.
+    #[error("`vni` {0} lies outside 1 to 16777215")]
+    Vni(u32),
+    /// Two networks share a number.
+    #[error("`vni` {vni} is network `{owner}`'s already: give each network its own")]
+    DuplicateVni {
+        /// The number.
+        vni: u32,
+        /// The earlier network.
+        owner: NetworkName,
+    },
+    /// A machine is wrong by itself.
+    #[error("member {mac}: {what}")]
+    Member {
+        /// Which machine.
+        mac: Mac,
+        /// What is wrong, and what to write instead.
+        what: &'static str,
+    },
+    /// Two machines of a network share an Ethernet address.
+    #[error("member {0} is declared twice: give each machine its own `mac`")]
+    DuplicateMac(Mac),
+    /// Two machines of a network share an IP address, or one has it twice.
+    #[error("member {mac}: address {address} is member {owner}'s already: keep it for one of them")]
+    DuplicateAddress {
+        /// The later machine.
+        mac: Mac,
+        /// The address.
+        address: IpAddr,
+        /// The earlier machine.
+        owner: Mac,
+    },
+    /// Two machines of a host share a label.
+    #[error(
+        "member {mac}: `label` {label} at {vtep} is that of {owner} in network `{network}` already: choose another"
+    )]
+    DuplicateLabel {
+        /// The later machine.
+        mac: Mac,
+        /// The label.
+        label: u32,
+        /// Their host.
+        vtep: IpAddr,
+        /// The earlier machine.
+        owner: Mac,
+        /// The earlier machine's network.
+        network: NetworkName,
+    },
+    /// Tunnels do not lead from IPv4 to IPv6.
+    #[error(
+        "member {mac}: `vtep` {vtep} and {other} are of two families: choose IPv4 or IPv6 for all of them"
+    )]
+    Families {
+        /// The machine.
+        mac: Mac,
+        /// Its host.
+        vtep: IpAddr,
+        /// Another host.
+        other: IpAddr,
+    },
+}
+
+/// Whether networks can stand beside each other, on a host whose own address in the underlay is `vtep` if it has one.
+///
+/// # Errors
+///
+/// [`InvalidNetwork`] says what cannot, and of networks the first.
+pub fn check_networks(networks: &[NetworkSpec], vtep: Option<IpAddr>) -> Result<(), InvalidNetwork> {
+    let mut declared = Declared { vtep, ..Declared::default() };
+    networks.iter().try_for_each(|network| {
+        declared.add(network).map_err(|fault| InvalidNetwork { network: network.name.clone(), fault })
+    })
+}
+
+/// What was declared so far.
+#[derive(Default)]
+struct Declared<'a> {
+    names: BTreeSet<&'a NetworkName>,
+    vnis: BTreeMap<u32, &'a NetworkName>,
+    /// Whose a host's labels are.
+    labels: BTreeMap<(IpAddr, u32), (Mac, &'a NetworkName)>,
+    /// Of whose family all are.
+    vtep: Option<IpAddr>,
+}
+
+impl<'a> Declared<'a> {
+    fn add(&mut self, network: &'a NetworkSpec) -> Result<(), NetworkFault> {
+        let NetworkSpec { name, vni, members } = network;
+        if !is_word(&name.0, 63) {
+            return Err(NetworkFault::Name);
+        }
+        if !self.names.insert(name) {
+            return Err(NetworkFault::DuplicateName);
+        }
+        if !VNIS.contains(vni) {
+            return Err(NetworkFault::Vni(*vni));
+        }
+        if let Some(owner) = self.vnis.insert(*vni, name) {
+            return Err(NetworkFault::DuplicateVni { vni: *vni, owner: owner.clone() });
+        }
+        let mut macs = BTreeSet::new();
+        let mut addresses = BTreeMap::new();
+        for member in members {
+            member.check()?;
+            let Member { mac, vtep, label, .. } = *member;
+            if !macs.insert(mac) {
+                return Err(NetworkFault::DuplicateMac(mac));
+            }
+            for &address in &member.addresses {
+                if let Some(owner) = addresses.insert(address, mac) {
+                    return Err(NetworkFault::DuplicateAddress { mac, address, owner });
+                }
+            }
+            if let Some((owner, network)) = self.labels.insert((vtep, label), (mac, name)) {
+                return Err(NetworkFault::DuplicateLabel {
+                    mac,
+                    label,
+                    vtep,
+                    owner,
+                    network: network.clone(),
+                });
+            }
+            let other = *self.vtep.get_or_insert(vtep);
+            if other.is_ipv4() != vtep.is_ipv4() {
+                return Err(NetworkFault::Families { mac, vtep, other });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    fn check(&self) -> Result<(), NetworkFault> {
+        let wrong = |what| Err(NetworkFault::Member { mac: self.mac, what });
+        if self.mac.is_multicast() || self.mac == Mac([0; 6]) {
+            return wrong("`mac` is no machine's: it is zero, or the lowest bit of its first octet is set");
+        }
+        if !self.addresses.iter().copied().all(is_host) {
+            return wrong("`addresses` has one that no machine can have, such as a group's or 0.0.0.0");
+        }
+        if !is_host(self.vtep) {
+            return wrong("`vtep` is no machine's address: write the one that its host has in the underlay");
+        }
+        if !LABELS.contains(&self.label) {
+            return wrong("`label` lies outside 1 to 2147483647");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::ToString;
+    use alloc::vec;
+
+    const VTEPS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
+
+    fn member(number: u32, vtep: &str) -> Member {
+        Member {
+            mac: Mac::local(number),
+            addresses: vec![format!("10.0.0.{number}").parse().unwrap()],
+            vtep: vtep.parse().unwrap(),
+            label: number,
+        }
+    }
+
+    /// Two networks, with two members each.
+    fn networks() -> [NetworkSpec; 2] {
+        let network =
+            |name: &str, vni| NetworkSpec { name: NetworkName(name.into()), vni, members: Vec::new() };
+        [
+            NetworkSpec { members: vec![member(1, VTEPS[0]), member(2, VTEPS[1])], ..network("blue", 1) },
+            NetworkSpec { members: vec![member(3, VTEPS[0]), member(4, VTEPS[1])], ..network("red", 2) },
+        ]
+    }
+
+    #[track_caller]
+    fn complains(change: impl FnOnce(&mut [NetworkSpec; 2]), expected: &str) {
+        let mut networks = networks();
+        change(&mut networks);
+        assert_eq!(check_networks(&networks, None).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn networks_may_share_addresses_with_each_other_and_labels_with_other_hosts() {
+        let mut networks = networks();
+        (networks[1].members[0].mac, networks[1].members[1].label) = (Mac::local(1), 3);
+        networks[1].members[0].addresses = networks[0].members[0].addresses.clone();
+        assert_eq!(check_networks(&networks, Some(VTEPS[0].parse().unwrap())), Ok(()));
+        assert_eq!(check_networks(&[], None), Ok(()));
+    }
+
+    #[test]
+    fn of_two_networks_that_share_what_is_ones_own_the_later_is_blamed() {
+        complains(
+            |[_, red]| red.name.0 = "blue".into(),
+            "network `blue`: it is declared twice: give each network its own name",
+        );
+        complains(
+            |[_, red]| red.vni = 1,
+            "network `red`: `vni` 1 is network `blue`'s already: give each network its own",
+        );
+        complains(
+            |[_, red]| red.members[1].label = 2,
+            "network `red`: member 02:00:00:00:00:04: `label` 2 at 192.0.2.2 is that of 02:00:00:00:00:02 in network `blue` \
+             already: choose another",
+        );
+    }
+
+    #[test]
+    fn of_two_members_that_share_what_is_ones_own_the_later_is_blamed() {
+        complains(
+            |[blue, _]| blue.members[1].mac = Mac::local(1),
+            "network `blue`: member 02:00:00:00:00:01 is declared twice: give each machine its own `mac`",
+        );
+        complains(
+            |[blue, _]| {
+                blue.members[1]
+                    .addresses
+                    .extend(["10.0.0.9", "10.0.0.1"].map(|text| text.parse::<IpAddr>().unwrap()))
+            },
+            "network `blue`: member 02:00:00:00:00:02: address 10.0.0.1 is member 02:00:00:00:00:01's already: keep it for one \
+             of them",
+        );
+    }
+
+    #[test]
+    fn what_is_no_name_number_or_address_is_refused() {
+        complains(
+            |[blue, _]| blue.name.0 = "a/b".into(),
+            "network `a/b`: a name is 1 to 63 visible ASCII characters without `/`",
+        );
+        for vni in [0, 1 << 24] {
+            let expected = format!("network `blue`: `vni` {vni} lies outside 1 to 16777215");
+            complains(|[blue, _]| blue.vni = vni, &expected);
+        }
+        let refused = |change: fn(&mut Member), field: &str| {
+            let mut networks = networks();
+            change(&mut networks[0].members[0]);
+            let error = check_networks(&networks, None).unwrap_err();
+            assert!(
+                matches!(error.fault, NetworkFault::Member { what, .. } if what.starts_with(field)),
+                "{error}"
+            );
+        };
+        refused(|member| member.mac = Mac::BROADCAST, "`mac`");
+        refused(|member| member.mac = Mac([0; 6]), "`mac`");
+        refused(|member| member.addresses.push(IpAddr::V4(core::net::Ipv4Addr::BROADCAST)), "`addresses`");
+        refused(|member| member.vtep = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), "`vtep`");
+        refused(|member| member.label = 0, "`label`");
+        refused(|member| member.label = 1 << 31, "`label`");
+    }
+
+    #[test]
+    fn all_tunnels_are_of_one_family() {
+        complains(
+            |[_, red]| red.members[0].vtep = "2001:db8::1".parse().unwrap(),
+            "network `red`: member 02:00:00:00:00:03: `vtep` 2001:db8::1 and 192.0.2.1 are of two families: choose IPv4 or \
+             IPv6 for all of them",
+        );
+        let ours = Some("2001:db8::1".parse().unwrap());
+        let error = check_networks(&networks(), ours).unwrap_err();
+        assert!(
+            matches!(error.fault, NetworkFault::Families { other, .. } if Some(other) == ours),
+            "{error}"
+        );
+    }
+}

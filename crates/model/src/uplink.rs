@@ -1,0 +1,170 @@
+//! How a host's tunnels reach those of others.
+
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use units::Bytes;
+
+use crate::InvalidConfig;
+use crate::address::is_host;
+
+/// A host's end of the tunnels that make it part of virtual networks. Every host of a network has the same
+/// `encapsulation`.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uplink {
+    /// The address of this host in the underlay, at which tunnels end.
+    pub vtep: IpAddr,
+    /// How frames are carried.
+    #[serde(default)]
+    pub encapsulation: Encapsulation,
+    /// What the underlay drops is sent again.
+    #[serde(default = "yes")]
+    pub retransmit: bool,
+    /// A sender waits for its far receiver's grant.
+    #[serde(default = "yes")]
+    pub credit: bool,
+    /// How many hops the underlay may have.
+    #[serde(default = "default_ttl")]
+    pub ttl: u8,
+    /// The longest packet that the underlay carries, in bytes; what its interface carries if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u16>,
+    /// How much of one stream, which is what one peer sends to one port in one class, may be under way or wait here. What is
+    /// less than the longest frame (64 KiB) counts as that.
+    #[serde(default = "default_window")]
+    pub window: Bytes,
+    /// How much of each stream is taken before it was granted.
+    #[serde(default = "default_unsolicited")]
+    pub unsolicited: Bytes,
+    /// The most that may be under way to one peer.
+    #[serde(default = "default_in_flight")]
+    pub in_flight: Bytes,
+}
+
+/// How frames are carried between hosts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Encapsulation {
+    /// RFC 8926. Its options carry credit, and the numbers by which losses are found.
+    #[default]
+    Geneve,
+    /// RFC 7348, for switches that speak nothing else: it has neither credit nor repair.
+    Vxlan,
+}
+
+impl Uplink {
+    /// An uplink of which nothing else is said.
+    pub fn new(vtep: IpAddr) -> Self {
+        Self {
+            vtep,
+            encapsulation: Encapsulation::Geneve,
+            retransmit: true,
+            credit: true,
+            ttl: default_ttl(),
+            mtu: None,
+            window: default_window(),
+            unsolicited: default_unsolicited(),
+            in_flight: default_in_flight(),
+        }
+    }
+
+    /// Whether the declaration can stand by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig::Uplink`] says what is wrong and what to write instead.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        let wrong = |what| Err(InvalidConfig::Uplink(what));
+        if !is_host(self.vtep) {
+            return wrong("`vtep` is no machine's address: write the one that this host has in the underlay");
+        }
+        if self.encapsulation == Encapsulation::Vxlan && (self.retransmit || self.credit) {
+            return wrong(
+                "`vxlan` has no place for `retransmit` and `credit`: set both to false, or take `geneve`",
+            );
+        }
+        if self.ttl == 0 {
+            return wrong("nothing would leave this host: raise `ttl` above 0");
+        }
+        // RFC 791 §3.1: every host takes 576 bytes. RFC 8200 §5: every link carries 1280.
+        if self.mtu.is_some_and(|mtu| mtu < if self.vtep.is_ipv4() { 576 } else { 1280 }) {
+            return wrong("`mtu` is less than every underlay carries: 576 bytes of IPv4, 1280 of IPv6");
+        }
+        if [self.window, self.in_flight].contains(&Bytes(0)) {
+            return wrong("nothing could be under way: raise `window` and `in_flight` above 0");
+        }
+        if [self.window, self.unsolicited, self.in_flight].iter().any(|bytes| bytes.0 > u64::from(u32::MAX)) {
+            return wrong("`window`, `unsolicited` and `in_flight` stay below 4gib");
+        }
+        if self.unsolicited > self.window {
+            return wrong("`unsolicited` is a part of `window`: lower the one, or raise the other");
+        }
+        Ok(())
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_ttl() -> u8 {
+    64
+}
+
+fn default_window() -> Bytes {
+    Bytes(1 << 20)
+}
+
+fn default_unsolicited() -> Bytes {
+    Bytes(64 << 10)
+}
+
+fn default_in_flight() -> Bytes {
+    Bytes(4 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VTEP: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn complaint(change: impl FnOnce(&mut Uplink)) -> InvalidConfig {
+        let mut uplink = Uplink::new(VTEP);
+        change(&mut uplink);
+        uplink.check().unwrap_err()
+    }
+
+    #[test]
+    fn what_is_said_by_default_can_stand() {
+        assert_eq!(Uplink::new(VTEP).check(), Ok(()));
+        let vxlan = Uplink {
+            encapsulation: Encapsulation::Vxlan,
+            retransmit: false,
+            credit: false,
+            ..Uplink::new(VTEP)
+        };
+        assert_eq!(vxlan.check(), Ok(()));
+    }
+
+    #[test]
+    fn what_would_not_work_is_refused_by_name() {
+        let names = |error: InvalidConfig, name| {
+            let text = alloc::string::ToString::to_string(&error);
+            assert!(text.starts_with("uplink: ") && text.contains(name), "{text}");
+        };
+        for vtep in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "::ffff:192.0.2.1"] {
+            names(complaint(|uplink| uplink.vtep = vtep.parse().unwrap()), "`vtep`");
+        }
+        names(complaint(|uplink| uplink.encapsulation = Encapsulation::Vxlan), "`vxlan`");
+        names(complaint(|uplink| uplink.ttl = 0), "`ttl`");
+        names(complaint(|uplink| uplink.mtu = Some(575)), "`mtu`");
+        names(complaint(|uplink| uplink.window = Bytes(0)), "`window`");
+        names(complaint(|uplink| uplink.in_flight = Bytes(0)), "`in_flight`");
+        names(complaint(|uplink| uplink.in_flight = Bytes(4 << 30)), "4gib");
+        names(complaint(|uplink| uplink.unsolicited = Bytes((1 << 20) + 1)), "`unsolicited`");
+        let v6 = Uplink { mtu: Some(1279), ..Uplink::new("2001:db8::1".parse().unwrap()) };
+        names(v6.check().unwrap_err(), "`mtu`");
+    }
+}
