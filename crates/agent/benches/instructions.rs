@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use agent::bench::machines::Machines;
 use agent::bench::{ClassKind, Flows, World};
-use lossless::{Arrival, Classes, Limits, PortConfig, PortId, Settings, Switch};
+use lossless::{Arrival, Classes, Limits, Network, PortConfig, PortId, Settings, Switch};
 use units::{Instant, Mac};
 use wire::ethernet::Peek;
 
@@ -66,14 +66,15 @@ impl Core {
         let config = PortConfig { egress: Limits::frames(room), ..PortConfig::default() };
         let mut attach = |number| {
             let id = switch.attach(Instant::ZERO, config).expect("few ports");
-            switch.pin(Mac::local(number), 0, id);
+            switch.pin(Network::default(), Mac::local(number), 0, id);
             id
         };
         let receiver = attach(0);
         let bursts = (1..=senders).map(|sender| {
             let (source, destination) = (Mac::local(sender), Mac::local(0));
             let header = Peek { destination, source, tag: None };
-            let arrival = |frame| Arrival { frame, header, bytes: 64, frames: 1 };
+            let network = Network::default();
+            let arrival = |frame| Arrival { frame, header, network, bytes: 64, frames: 1 };
             (attach(sender), (0..64 / senders).map(arrival).collect())
         });
         Self { bursts: bursts.collect(), receiver, switch }

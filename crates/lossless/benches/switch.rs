@@ -3,7 +3,7 @@
 //! `cargo bench -p lossless`. One iteration is a burst of 64 frames, from offer to release.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use lossless::{Arrival, ClassKind, Classes, Limits, PortConfig, PortId, Settings, Switch};
+use lossless::{Arrival, ClassKind, Classes, Limits, Network, PortConfig, PortId, Settings, Switch};
 use units::{Instant, Mac};
 use wire::ethernet::Peek;
 
@@ -14,14 +14,14 @@ fn switch(kind: ClassKind, ports: usize, egress: u32) -> (Switch<u32>, Vec<PortI
     let config = PortConfig { egress: Limits::frames(egress), ..PortConfig::default() };
     let ids: Vec<_> = (0..ports).map(|_| switch.attach(Instant::ZERO, config).expect("few ports")).collect();
     for (port, id) in (1..).zip(&ids) {
-        switch.pin(Mac::local(port), 0, *id);
+        switch.pin(Network::default(), Mac::local(port), 0, *id);
     }
     (switch, ids)
 }
 
 fn arrival(from: u32, to: u32, frame: u32) -> Arrival<u32> {
     let header = Peek { destination: Mac::local(to), source: Mac::local(from), tag: None };
-    Arrival { frame, header, bytes: 64, frames: 1 }
+    Arrival { frame, header, network: Network::default(), bytes: 64, frames: 1 }
 }
 
 fn drain(switch: &mut Switch<u32>, now: Instant, id: PortId) -> u32 {

@@ -15,7 +15,7 @@ pub enum Reason {
     Detached,
     /// The destination sits at the port that the frame came from (802.1Q §8.6.1).
     SamePort,
-    /// No other port is attached.
+    /// No other port may have it: it is for no one port, and its network has no other member there.
     NoEgress,
     /// A group address that never crosses a bridge: PAUSE, spanning tree, link-layer discovery (802.1Q table 8-1).
     LinkLocal,
@@ -25,6 +25,10 @@ pub enum Reason {
     Unfit,
     /// The memory that it lay in was taken away.
     Withdrawn,
+    /// Of its network, the port that it came by is no member, or the port where its destination was pinned (802.1Q §8.6.2, §8.6.4).
+    NotMember,
+    /// It came by a trunk, and its destination is behind another (RFC 4762 §4.4).
+    SplitHorizon,
 }
 
 impl Reason {
@@ -32,7 +36,7 @@ impl Reason {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Every reason, in the order of its number.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Full,
         Self::StalledReceiver,
         Self::Detached,
@@ -42,6 +46,8 @@ impl Reason {
         Self::Malformed,
         Self::Unfit,
         Self::Withdrawn,
+        Self::NotMember,
+        Self::SplitHorizon,
     ];
 
     /// The reason in metrics and tables.
@@ -56,6 +62,8 @@ impl Reason {
             Self::Malformed => "malformed",
             Self::Unfit => "unfit",
             Self::Withdrawn => "withdrawn",
+            Self::NotMember => "not_member",
+            Self::SplitHorizon => "split_horizon",
         }
     }
 }
@@ -84,6 +92,8 @@ impl Refusal {
     pub(crate) const SAME_PORT: Self = Self(Reason::SamePort);
     pub(crate) const NO_EGRESS: Self = Self(Reason::NoEgress);
     pub(crate) const LINK_LOCAL: Self = Self(Reason::LinkLocal);
+    pub(crate) const NOT_MEMBER: Self = Self(Reason::NotMember);
+    pub(crate) const SPLIT_HORIZON: Self = Self(Reason::SplitHorizon);
 
     pub(crate) const MALFORMED: Self = Self(Reason::Malformed);
 

@@ -4,6 +4,8 @@ use core::num::NonZeroU32;
 
 use units::{Class, ClassMap, Rate, Span};
 
+use crate::Network;
+
 /// What a class promises (IEEE 802.1Qbb calls a lossless class PFC-enabled).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ClassKind {
@@ -91,6 +93,10 @@ pub struct PortConfig {
     pub scheduling: Scheduling,
     /// The class of frames that carry no 802.1Q tag.
     pub class: Class,
+    /// The network that the port is a member of, unless it is a trunk.
+    pub network: Network,
+    /// It is a trunk: it leads to other switches, and is a member of those networks that it [joined](crate::Switch::join).
+    pub trunk: bool,
 }
 
 impl Default for PortConfig {
@@ -102,6 +108,8 @@ impl Default for PortConfig {
             shaping: None,
             scheduling: Scheduling::Strict,
             class: Class::default(),
+            network: Network::default(),
+            trunk: false,
         }
     }
 }

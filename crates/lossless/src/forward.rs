@@ -1,15 +1,13 @@
 //! From a sender to an egress: classification, and the forwarder of Algorithm 1 in both directions.
 
-use alloc::boxed::Box;
-
 use units::{Class, ClassMap, Instant, Mac};
 use wire::ethernet::Peek;
 
 use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
-use crate::port::{EgressClass, Memory, NOBODY, Port, PortId, Voq};
+use crate::port::{EgressClass, MAX_PORTS, Memory, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
-use crate::table::{Answer, Heading, MacTable};
-use crate::{Limits, Load, Refusal, Switch};
+use crate::table::{self, Answer, Heading, MacTable};
+use crate::{Limits, Load, Network, Refusal, Switch};
 
 /// A frame that a sender offers.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +16,8 @@ pub struct Arrival<F> {
     pub frame: F,
     /// Its Ethernet header.
     pub header: Peek,
+    /// The network it belongs to: a local port's own, or that of a tunnel that ends at a trunk.
+    pub network: Network,
     /// Bytes on a wire, from the Ethernet header on. A large segment counts what it stands for.
     pub bytes: u32,
     /// Frames on a wire; 1 unless it is a large segment.
@@ -120,7 +120,7 @@ impl<F: Copy> Switch<F> {
     ) -> Result<Passed<F>, Full<F>> {
         let Self { ports, table, settings, .. } = self;
         let port = attached(ports, from);
-        port.heed(table, &settings.priorities, now, from, Heading::of(&arrival.header));
+        port.heed(table, &settings.priorities, now, from, Heading::of(&arrival.header, arrival.network));
         let Memory { class, egress: to, .. } = port.ingress.memory;
         if let Ok([Some(sender), Some(receiver)]) = ports.get_disjoint_mut([from.index(), usize::from(to)])
             && sender.ingress.holds_none(class)
@@ -146,36 +146,35 @@ impl<F: Copy> Switch<F> {
         now: Instant,
         from: PortId,
         node: Node,
-        destination: Mac,
+        heading: Heading,
         egress: u16,
     ) -> Option<Released<F>> {
-        if egress == from.0 {
-            self.refuse_at_once(node, Refusal::SAME_PORT)
-        } else if is_link_local(destination) {
-            self.refuse_at_once(node, Refusal::LINK_LOCAL)
-        } else {
-            self.flood(now, from, node)
-        }
+        let refusal = match egress {
+            table::NOT_MEMBER => Refusal::NOT_MEMBER,
+            table::SPLIT_HORIZON => Refusal::SPLIT_HORIZON,
+            table::EVERYBODY if is_link_local(heading.destination()) => Refusal::LINK_LOCAL,
+            table::EVERYBODY => return self.flood(now, from, node, heading),
+            _ => Refusal::SAME_PORT,
+        };
+        self.refuse_at_once(node, refusal)
     }
 
-    /// A copy to every other port that is not closed. Each waits for its own egress: a slow one holds back nobody's later
-    /// frames until the sender's share, or its quota there, is used up.
-    fn flood(&mut self, now: Instant, from: PortId, node: Node) -> Option<Released<F>> {
-        let wants = |(index, port): (usize, &Option<Box<Port>>)| {
-            index != from.index() && port.as_ref().is_some_and(|port| !port.egress.closed)
-        };
-        let Some(last) = self.ports.iter().enumerate().rposition(wants) else {
+    /// A copy to every member that is to have it and is not closed. Each waits for its own egress: a slow one holds back nobody's
+    /// later frames until the sender's share, or its quota there, is used up.
+    fn flood(&mut self, now: Instant, from: PortId, node: Node, heading: Heading) -> Option<Released<F>> {
+        let mut audience = self.table.audience(heading, from);
+        for port in audience.iter().filter(|port| self.port(*port).egress.closed) {
+            audience.remove(port);
+        }
+        if audience.is_empty() {
             return self.refuse_at_once(node, Refusal::NO_EGRESS);
-        };
+        }
         let label = self.cells.label(node);
         let mut released = None;
-        for index in 0..=last {
-            if !wants((index, &self.ports[index])) {
-                continue;
-            }
-            let to = PortId(index as u16);
+        let mut receivers = audience.iter().peekable();
+        while let Some(to) = receivers.next() {
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
-            let place = if index == last { node } else { self.cells.copy(node) };
+            let place = if receivers.peek().is_none() { node } else { self.cells.copy(node) };
             let (cells, class) = (Queue::of(place), label.stamp.class());
             match self.way(to, class, label.load()) {
                 Way::Switched => self.switch(now, to, class, cells, 1, label.load()),
@@ -229,12 +228,12 @@ impl<F: Copy> Switch<F> {
         voq.frames += frames;
         ingress.at_quota += u16::from(before < quota && voq.frames >= quota);
         if first {
-            self.join(from, to, class);
+            self.join_round(from, to, class);
         }
     }
 
     /// Puts `from` at the end of the round of those that wait for (`to`, `class`).
-    fn join(&mut self, from: PortId, to: PortId, class: Class) {
+    fn join_round(&mut self, from: PortId, to: PortId, class: Class) {
         let side = &mut self.port_mut(to).egress.classes[class];
         let last = core::mem::replace(&mut side.last_waiting, from.0);
         if last == NOBODY {
@@ -245,7 +244,7 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Takes the first of the round out of it.
-    fn leave(&mut self, to: PortId, class: Class) -> Option<PortId> {
+    fn leave_round(&mut self, to: PortId, class: Class) -> Option<PortId> {
         let first = self.port(to).egress.classes[class].waiting;
         if first == NOBODY {
             return None;
@@ -282,8 +281,8 @@ impl<F: Copy> Switch<F> {
             }
             if !alone && voq.deficit < label.bytes {
                 voq.deficit += QUANTUM;
-                self.leave(to, class);
-                self.join(PortId(first), to, class);
+                self.leave_round(to, class);
+                self.join_round(PortId(first), to, class);
                 continue;
             }
             let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
@@ -292,7 +291,7 @@ impl<F: Copy> Switch<F> {
             receiver.egress.ready |= 1 << class.pcp();
             self.pending.insert(to);
             if last {
-                self.leave(to, class);
+                self.leave_round(to, class);
             }
         }
     }
@@ -306,7 +305,7 @@ impl<F: Copy> Switch<F> {
         let sender = attached(&mut self.ports, PortId(first));
         let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
         if last {
-            self.leave(to, class);
+            self.leave_round(to, class);
         }
         Some(node)
     }
@@ -314,11 +313,11 @@ impl<F: Copy> Switch<F> {
     /// Takes `from` out of the round of (`to`, `class`), wherever it stands in it.
     pub(crate) fn leave_waiting(&mut self, from: PortId, to: PortId, class: Class) {
         let mut others = alloc::vec::Vec::new();
-        while let Some(port) = self.leave(to, class) {
+        while let Some(port) = self.leave_round(to, class) {
             others.push(port);
         }
         for port in others.into_iter().filter(|port| *port != from) {
-            self.join(port, to, class);
+            self.join_round(port, to, class);
         }
     }
 
@@ -345,8 +344,8 @@ impl<F: Copy> Arrivals<'_, F> {
     // A driver has one place that offers. There, the offer need not be put into memory for a call.
     #[inline(always)]
     pub fn offer(&mut self, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
-        let Arrival { frame, header, bytes, frames } = arrival;
-        let heading = Heading::of(&header);
+        let Arrival { frame, header, network, bytes, frames } = arrival;
+        let heading = Heading::of(&header, network);
         if heading == self.run.heading && frames == self.run.each && self.follow(frame, bytes) {
             return Ok(None);
         }
@@ -405,9 +404,9 @@ impl<F: Copy> Arrivals<'_, F> {
         }
         let label = Label { stamp, bytes };
         let node = switch.cells.insert(frame, label);
-        if to == NOBODY || to == from.0 {
+        if usize::from(to) >= MAX_PORTS || to == from.0 {
             side.accept(1, bytes.into());
-            let released = switch.forward_special(now, from, node, heading.destination(), to);
+            let released = switch.forward_special(now, from, node, heading, to);
             return Ok(released.map(|released| released.frame));
         }
         let to = PortId(to);

@@ -19,6 +19,9 @@
 //! output queue of its (ingress, egress, class), so frames for other egresses and classes never stand behind it, and
 //! order within the three holds.
 //!
+//! One switch carries several virtual networks ([`Network`]), and no frame leaves its own: ports are its members, addresses are
+//! known within it. Trunks lead to other switches.
+//!
 //! **The law.** accepted = delivered + refused + held, per port, direction and class, after every visit
 //! ([`Switch::audit`]). In a lossless class a refusal for want of room cannot be constructed ([`Refusal`]).
 
@@ -32,6 +35,7 @@ mod cells;
 mod config;
 mod depart;
 mod forward;
+mod network;
 mod parked;
 mod port;
 mod set;
@@ -43,6 +47,7 @@ pub use account::{Account, Load, Reason, Refusal};
 pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
 pub use depart::{Departures, Flow, Head};
 pub use forward::{Arrival, Arrivals, Full, Passed};
+pub use network::Network;
 pub use port::{MAX_PORTS, PortId};
 pub use set::PortSet;
 pub use switch::{Defect, Released, Switch, TooManyPorts};

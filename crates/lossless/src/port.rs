@@ -119,7 +119,7 @@ pub(crate) struct Memory {
     /// When the table wants to hear of the source again.
     pub refresh_at: Instant,
     pub class: Class,
-    /// The destination's port, or [`NOBODY`] for everybody.
+    /// What the table [said](crate::table::Answer::egress).
     pub egress: u16,
 }
 

@@ -34,6 +34,16 @@ impl PortSet {
         }
     }
 
+    /// Takes out all that are in another.
+    pub(crate) fn subtract(&mut self, others: &Self) {
+        for (index, (word, other)) in self.words.iter_mut().zip(others.words).enumerate() {
+            *word &= !other;
+            if *word == 0 {
+                self.used &= !(1 << index);
+            }
+        }
+    }
+
     /// Whether a port is in it.
     #[inline]
     pub fn contains(&self, PortId(port): PortId) -> bool {
@@ -80,5 +90,12 @@ mod tests {
         [0, 63, 5].into_iter().for_each(|port| set.remove(PortId(port)));
         assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(64), PortId(1023)]);
         assert!(!set.is_empty() && set.contains(PortId(64)) && !set.contains(PortId(0)));
+        let mut others = PortSet::default();
+        [64, 700].into_iter().for_each(|port| others.insert(PortId(port)));
+        set.insert(PortId(65));
+        set.subtract(&others);
+        assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(65), PortId(1023)]);
+        set.subtract(&set.clone());
+        assert_eq!(set, PortSet::default());
     }
 }

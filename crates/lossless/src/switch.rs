@@ -11,7 +11,7 @@ use crate::parked::Parked;
 use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
-use crate::{Account, Flow, Load, MacEntry, PortConfig, PortId, PortSet, Refusal, Settings};
+use crate::{Account, Flow, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
 
 /// A switch over frames that it knows by a handle `F`.
 #[derive(Debug)]
@@ -123,15 +123,22 @@ impl<F: Copy> Switch<F> {
             }
         }
         self.ports[index] = Some(Box::new(Port::new(config, now, self.ports.len())));
+        self.table.attach(PortId(index as u16), &config);
         let frames = |port: &Port| port.config.ingress.frames.min(4096) as usize;
         self.cells.reserve(self.ports.iter().flatten().map(|port| frames(port)).sum());
         Ok(PortId(index as u16))
     }
 
     /// Changes a port while frames flow. What it holds stays, even where new limits are lower; where they are higher,
-    /// who waited goes on.
+    /// who waited goes on. Its network, and whether it is a trunk, are for good: what it holds belongs there.
     pub fn configure(&mut self, now: Instant, id: PortId, config: PortConfig) {
         let port = self.port_mut(id);
+        let place = |config: &PortConfig| (config.network, config.trunk);
+        assert_eq!(
+            place(&config),
+            place(&port.config),
+            "a port that moves to another network is attached anew"
+        );
         if port.config.shaping != config.shaping {
             port.egress.shaper = config.shaping.map(Shaper::boxed);
         }
@@ -152,7 +159,7 @@ impl<F: Copy> Switch<F> {
     /// it goes on. Its own sender is the caller's to silence.
     pub fn close(&mut self, port: PortId) {
         self.port_mut(port).egress.closed = true;
-        self.table.forget_port(port.0);
+        self.table.forget_port(port);
     }
 
     /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Close it
@@ -166,7 +173,7 @@ impl<F: Copy> Switch<F> {
         for account in gone.ingress.accounts() {
             self.retired.merge(account);
         }
-        self.table.forget_port(port.0);
+        self.table.detach(port);
         self.pending.remove(port);
     }
 
@@ -261,12 +268,24 @@ impl<F: Copy> Switch<F> {
         total
     }
 
-    /// Sets an address for good: it neither ages nor moves.
-    pub fn pin(&mut self, mac: Mac, vlan: u16, port: PortId) {
-        self.table.pin(Key::new(mac, vlan), port.0);
+    /// Makes a trunk a member of a network.
+    pub fn join(&mut self, trunk: PortId, network: Network) {
+        assert!(self.config(trunk).trunk, "a local port is a member of its own network alone");
+        self.table.join(trunk, network);
     }
 
-    /// The table of addresses, sorted.
+    /// Ends a trunk's membership. The addresses that it has in that network are forgotten, pinned ones too; what is held goes on.
+    pub fn leave(&mut self, trunk: PortId, network: Network) {
+        assert!(self.config(trunk).trunk, "a local port never leaves its network");
+        self.table.leave(trunk, network);
+    }
+
+    /// Sets an address for good: it neither ages nor moves. Frames to it are refused while its port is no member of the network.
+    pub fn pin(&mut self, network: Network, mac: Mac, vlan: u16, port: PortId) {
+        self.table.pin(Key::new(network, mac, vlan), port.0);
+    }
+
+    /// The table of addresses, sorted by network, address and VLAN.
     pub fn addresses(&self) -> Vec<MacEntry> {
         self.table.entries()
     }

@@ -1,4 +1,4 @@
-//! Where each address was seen: the filtering database (802.1Q §8.8), learned and static.
+//! Where each address was seen: the filtering database (802.1Q §8.8), learned and static, and who is in which network.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -7,66 +7,78 @@ use alloc::vec::Vec;
 use units::{Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
 
+use crate::network::Members;
 use crate::port::NOBODY;
+use crate::{Network, PortConfig, PortId, PortSet};
 
-/// An address in a VLAN, and the port it is reached by.
+/// An address in a network's VLAN, and the port it is reached by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MacEntry {
     /// The address.
     pub mac: Mac,
     /// Its VLAN; 0 for untagged frames.
     pub vlan: u16,
+    /// Its network.
+    pub network: Network,
     /// The port's number.
     pub port: u16,
     /// When a frame from it was last seen; `None` if an operator set it.
     pub seen: Option<Instant>,
 }
 
-/// An address and its VLAN in one number: 48 and 12 bits.
+/// A network, an address and its VLAN in one number: 16, 48 and 12 bits.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) struct Key(u64);
+pub(crate) struct Key(u128);
 
 impl Key {
     #[inline]
-    pub(crate) fn new(mac: Mac, vlan: u16) -> Self {
-        Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))
+    pub(crate) fn new(network: Network, mac: Mac, vlan: u16) -> Self {
+        let in_network = mac.as_u64() << 12 | u64::from(vlan & 0xfff);
+        Self(u128::from(network.number()) << 60 | u128::from(in_network))
+    }
+
+    fn network(self) -> Network {
+        Network::from_number((self.0 >> 60) as u16)
     }
 
     fn mac(self) -> Mac {
-        let [_, _, a, b, c, d, e, f] = (self.0 >> 12).to_be_bytes();
+        let [_, _, a, b, c, d, e, f] = ((self.0 >> 12) as u64).to_be_bytes();
         Mac([a, b, c, d, e, f])
     }
 }
 
-/// A frame's addresses and tag in two numbers, which are quick to make and to compare.
+/// A frame's addresses, tag and network in two numbers, which are quick to make and to compare.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Heading {
     /// In the low 48 bits the address, first octet lowest; above it the tag's control information.
     source_and_tag: u64,
-    destination: u64,
+    /// The same, and the network's number.
+    destination_and_network: u64,
 }
 
 /// In place of a tag: the drop eligible bit, which is not kept of a tag.
 const UNTAGGED: u16 = 1 << 12;
 
 impl Heading {
-    /// No frame's: its destination is longer than 48 bits.
-    pub(crate) const NONE: Self = Self { source_and_tag: 0, destination: u64::MAX };
+    /// No frame's: no frame is of this network.
+    pub(crate) const NONE: Self =
+        Self { source_and_tag: 0, destination_and_network: (Network::NONE.number() as u64) << 48 };
 
     #[inline]
-    pub(crate) fn of(header: &Peek) -> Self {
+    pub(crate) fn of(header: &Peek, network: Network) -> Self {
         let number = |Mac([a, b, c, d, e, f])| u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
         let tag = header.tag.map_or(UNTAGGED, Tag::tci);
         Self {
             source_and_tag: number(header.source) | u64::from(tag) << 48,
-            destination: number(header.destination),
+            destination_and_network: number(header.destination) | u64::from(network.number()) << 48,
         }
     }
 
     /// A number for frames that are alike and came in by this port.
     #[inline]
     fn hash(self, port: u16) -> u64 {
-        let mixed = self.source_and_tag ^ self.destination.rotate_left(23) ^ u64::from(port) << 32;
+        let mixed =
+            self.source_and_tag ^ self.destination_and_network.rotate_left(23) ^ u64::from(port) << 32;
         // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); the uppermost have seen all.
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
     }
@@ -77,8 +89,12 @@ impl Heading {
     }
 
     pub(crate) fn destination(self) -> Mac {
-        let [a, b, c, d, e, f, ..] = self.destination.to_le_bytes();
+        let [a, b, c, d, e, f, ..] = self.destination_and_network.to_le_bytes();
         Mac([a, b, c, d, e, f])
+    }
+
+    pub(crate) fn network(self) -> Network {
+        Network::from_number((self.destination_and_network >> 48) as u16)
     }
 
     pub(crate) fn tag(self) -> Option<Tag> {
@@ -87,10 +103,17 @@ impl Heading {
     }
 }
 
+/// In place of a port's number: everybody in the network.
+pub(crate) const EVERYBODY: u16 = 0xfffe;
+/// In place of a port's number: nobody, as a port is no member of the network.
+pub(crate) const NOT_MEMBER: u16 = 0xfffd;
+/// In place of a port's number: nobody, as it came by a trunk and would leave by another.
+pub(crate) const SPLIT_HORIZON: u16 = 0xfffc;
+
 /// Where it goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
-    /// The port's number, or [`NOBODY`] for everybody.
+    /// The port's number, [`EVERYBODY`], [`NOT_MEMBER`] or [`SPLIT_HORIZON`].
     pub egress: u16,
     /// When the table wants to hear of the source again.
     pub refresh_at: Instant,
@@ -143,6 +166,7 @@ pub(crate) struct MacTable {
     /// Grows with every change of any address's port. It is all that most frames ask.
     generation: u64,
     places: BTreeMap<Key, Place>,
+    members: Members,
     /// What was asked of late, at the places that [`hash`](Heading::hash) says: none, or a power of two.
     recent: Vec<Pair>,
     /// How many addresses each port may have, and has, besides static ones. So no sender can fill the table for others.
@@ -154,9 +178,9 @@ pub(crate) struct MacTable {
 
 impl MacTable {
     pub(crate) fn new(limit: u32, age: Span) -> Self {
-        let places = BTreeMap::new();
+        let (places, members) = (BTreeMap::new(), Members::default());
         let (recent, learned) = (Vec::new(), Vec::new());
-        Self { places, recent, limit, learned, age, generation: 1, sweep_at: Instant::ZERO }
+        Self { places, members, recent, limit, learned, age, generation: 1, sweep_at: Instant::ZERO }
     }
 
     #[inline]
@@ -185,13 +209,7 @@ impl MacTable {
 
     #[inline(never)]
     fn look_up(&mut self, now: Instant, heading: Heading, vlan: u16, port: u16) -> Answer {
-        let (source, destination) = (heading.source(), heading.destination());
-        if !source.is_multicast() {
-            self.learn(now, Key::new(source, vlan), port);
-        }
-        let known =
-            if destination.is_multicast() { None } else { self.places.get(&Key::new(destination, vlan)) };
-        let egress = known.map_or(NOBODY, |place| place.port);
+        let egress = self.find(now, heading, vlan, port);
         let refresh_at = now + self.refresh();
         // As many flows as addresses, and as much room again so that few meet.
         let room = (2 * self.places.len()).next_power_of_two().min(MOST_PAIRS);
@@ -203,6 +221,31 @@ impl MacTable {
         let Pair(pair) = &mut self.recent[place];
         *pair = [Answered { heading, refresh_at, generation, port, egress }, pair[0]];
         Answer { egress, refresh_at }
+    }
+
+    /// Where a frame goes. The table learns where it came from, unless that is a trunk.
+    fn find(&mut self, now: Instant, heading: Heading, vlan: u16, port: u16) -> u16 {
+        let (network, source, destination) = (heading.network(), heading.source(), heading.destination());
+        if !self.members.is_member(PortId(port), network) {
+            return NOT_MEMBER;
+        }
+        let from_trunk = self.members.is_trunk(PortId(port));
+        if !from_trunk && !source.is_multicast() {
+            self.learn(now, Key::new(network, source, vlan), port);
+        }
+        if destination.is_multicast() {
+            return EVERYBODY;
+        }
+        let Some(&Place { port: egress, .. }) = self.places.get(&Key::new(network, destination, vlan)) else {
+            return EVERYBODY;
+        };
+        if !self.members.is_member(PortId(egress), network) {
+            NOT_MEMBER
+        } else if from_trunk && egress != port && self.members.is_trunk(PortId(egress)) {
+            SPLIT_HORIZON
+        } else {
+            egress
+        }
     }
 
     /// A frame from `key` came in by `port`.
@@ -235,13 +278,42 @@ impl MacTable {
 
     /// An operator says that `key` is at `port`, for good.
     pub(crate) fn pin(&mut self, key: Key, port: u16) {
-        self.places.insert(key, Place { port, seen: None });
+        let before = self.places.insert(key, Place { port, seen: None });
+        if let Some(Place { port, seen: Some(_) }) = before {
+            self.learned[usize::from(port)] -= 1;
+        }
+        self.next_generation();
+    }
+
+    pub(crate) fn attach(&mut self, port: PortId, config: &PortConfig) {
+        self.members.attach(port, config);
+    }
+
+    pub(crate) fn detach(&mut self, port: PortId) {
+        self.members.detach(port);
+        self.forget_port(port);
+    }
+
+    pub(crate) fn join(&mut self, port: PortId, network: Network) {
+        self.members.join(port, network);
+        self.next_generation();
+    }
+
+    /// Forgets the addresses that `port` has in `network`, too.
+    pub(crate) fn leave(&mut self, port: PortId, network: Network) {
+        self.members.leave(port, network);
+        self.places.retain(|key, place| place.port != port.0 || key.network() != network);
         self.changed();
     }
 
+    /// Who is to have a frame that goes to [`EVERYBODY`].
+    pub(crate) fn audience(&self, heading: Heading, from: PortId) -> PortSet {
+        self.members.audience(heading.network(), from, heading.destination().is_multicast())
+    }
+
     /// Forgets every address at `port`.
-    pub(crate) fn forget_port(&mut self, port: u16) {
-        self.places.retain(|_, place| place.port != port);
+    pub(crate) fn forget_port(&mut self, port: PortId) {
+        self.places.retain(|_, place| place.port != port.0);
         self.changed();
     }
 
@@ -284,6 +356,7 @@ impl MacTable {
         let entry = |(key, place): (&Key, &Place)| MacEntry {
             mac: key.mac(),
             vlan: (key.0 & 0xfff) as u16,
+            network: key.network(),
             port: place.port,
             seen: place.seen,
         };
@@ -305,19 +378,29 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_at_hand_is_what_the_table_says(
-            steps in prop::collection::vec((0u8..12, 0u8..24, 0u8..24, 0u16..4), 1..200),
+            steps in prop::collection::vec((0u8..18, 0u8..24, 0u8..24, 0u16..4, 0u16..2), 1..200),
         ) {
-            let table = || MacTable::new(8, Span::from_secs(300));
+            // Two local ports in network 0, and two trunks.
+            let table = || {
+                let mut table = MacTable::new(8, Span::from_secs(300));
+                for port in 0..4 {
+                    table.attach(PortId(port), &PortConfig { trunk: port > 1, ..PortConfig::default() });
+                }
+                table
+            };
             let (mut table, mut forgetful) = (table(), table());
-            for (step, from, to, port) in steps {
+            for (step, from, to, port, number) in steps {
                 let (source, destination) = (mac(from), mac(to));
+                let network = Network::from_number(number);
+                let tables = [&mut table, &mut forgetful];
                 match step {
-                    0 => [&mut table, &mut forgetful].map(|table| table.pin(Key::new(source, 0), port)),
-                    1 => [&mut table, &mut forgetful].map(|table| table.forget_port(port)),
+                    0 => tables.map(|table| table.pin(Key::new(network, source, 0), port)),
+                    1 => tables.map(|table| table.forget_port(PortId(port))),
+                    2..=4 => tables.map(|table| table.join(PortId(port | 2), network)),
+                    5 => tables.map(|table| table.leave(PortId(port | 2), network)),
                     _ => {
-                        let heading = Heading::of(&Peek { source, destination, tag: None });
-                        forgetful.recent.clear();
-                        let tables = [&mut table, &mut forgetful];
+                        let heading = Heading::of(&Peek { source, destination, tag: None }, network);
+                        tables[1].recent.clear();
                         let answers = tables.map(|table| table.ask(Instant::ZERO, heading, 0, port));
                         prop_assert_eq!(answers[0].egress, answers[1].egress);
                         [(); 2]

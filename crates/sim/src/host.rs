@@ -14,8 +14,8 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Full, Limits, Passed, PortConfig, PortId, Scheduling, Settings, Shaping,
-    Switch,
+    Arrival, ClassKind, Classes, Full, Limits, Network, Passed, PortConfig, PortId, Scheduling, Settings,
+    Shaping, Switch,
 };
 use units::{Class, ClassMap, Mac, Rng};
 use wire::ethernet::{Peek, Tag};
@@ -693,7 +693,7 @@ impl Bridge {
             let config = if place < machines { config } else { uplink };
             let port =
                 switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
-            switch.pin(address(place), 0, port);
+            switch.pin(Network::default(), address(place), 0, port);
             port
         });
         let ports = ports.collect();
@@ -716,7 +716,7 @@ impl Bridge {
         let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
         let tag = Some(Tag { class: rules.lanes[lane].class, vlan: 0 });
         let header = Peek { destination: address(to), source: address(from), tag };
-        let arrival = Arrival { frame: handle, header, bytes, frames: 1 };
+        let arrival = Arrival { frame: handle, header, network: Network::default(), bytes, frames: 1 };
         let takes = |port| rules.takes(with.fabric, host.nic, port, bytes);
         match self.switch.pass(with.clock.instant(), rules.ports[from], arrival, takes) {
             Ok(Passed::Through(port)) => rules.hand(with, host.nic, port, handle),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lossless::{Classes, PortConfig, Settings};
+use lossless::{Classes, Network, PortConfig, Settings};
 use ports::vhost::nic::{Nic, NicConfig};
 use ports::vhost::port::{Link, Mode, VhostConfig, VhostPort};
 use ports::vhost::socket::{Access, connect};
@@ -64,7 +64,7 @@ impl Machines {
             port.wake();
             assert_eq!(port.link(), Link::Up);
             let id = plane.attach(Instant::ZERO, port, PortConfig::default()).expect("few ports");
-            plane.switch_mut().pin(Mac::local(number), 0, id);
+            plane.switch_mut().pin(Network::default(), Mac::local(number), 0, id);
             nic
         };
         let [mut sender, receiver] = [0, 1].map(&mut attach);

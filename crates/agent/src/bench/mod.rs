@@ -14,7 +14,7 @@ pub mod machines;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use lossless::ClassKind;
-use lossless::{Classes, PortConfig, Settings};
+use lossless::{Classes, Network, PortConfig, Settings};
 use ports::cycles;
 use ports::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
 use units::{Instant, Mac, Span};
@@ -170,7 +170,7 @@ impl World {
             let (port, end) = pair(config).expect("the shape was checked");
             let id =
                 plane.attach(Instant::ZERO, port, PortConfig::default()).expect("the number was checked");
-            plane.switch_mut().pin(Mac::local(number), 0, id);
+            plane.switch_mut().pin(Network::default(), Mac::local(number), 0, id);
             end
         };
         let sinks = (0..receivers).map(&mut attach).collect();

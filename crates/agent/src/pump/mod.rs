@@ -13,7 +13,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use lossless::{
-    ClassKind, Classes, MAX_PORTS, MacEntry, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
+    ClassKind, Classes, MAX_PORTS, MacEntry, Network, PortConfig, PortId, Scheduling, Settings, Shaping,
+    TooManyPorts,
 };
 use model::{
     AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, Polling, PortChange,
@@ -258,7 +259,7 @@ impl Pump {
         let id = self.plane.attach(clock::now(), device, port_config(spec))?;
         // Its own address too: nobody else can take it, and frames to it are never flooded.
         for (mac, vlan) in spec.addresses() {
-            self.plane.switch_mut().pin(mac, vlan, id);
+            self.plane.switch_mut().pin(Network::default(), mac, vlan, id);
         }
         let mut lacks = Vec::new();
         lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
@@ -340,7 +341,7 @@ impl Pump {
         let now = clock::now();
         let names: BTreeMap<_, _> =
             self.attached.iter().map(|port| (port.id.index(), &port.spec.name)).collect();
-        let status = |MacEntry { mac, vlan, port, seen }| AddressStatus {
+        let status = |MacEntry { mac, vlan, port, seen, .. }| AddressStatus {
             mac,
             vlan,
             port: names[&usize::from(port)].clone(),
@@ -475,5 +476,6 @@ fn port_config(spec: &PortSpec) -> PortConfig {
         },
         quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
         class: spec.class,
+        ..PortConfig::default()
     }
 }

@@ -12,7 +12,7 @@
 //! nothing. The plane is told the time and never sleeps.
 
 use lossless::{
-    Arrival, Flow, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
+    Arrival, Flow, Network, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
 };
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
@@ -83,6 +83,8 @@ impl Gate for Open {
 struct Line<P> {
     id: PortId,
     device: P,
+    /// That of the frames that come by it.
+    network: Network,
     /// Its sender is not listened to any more.
     muted: bool,
     failed: Option<PortError>,
@@ -131,7 +133,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        self.lines[id.index()] = Some(Box::new(Line { id, device, muted: false, failed: None }));
+        self.lines[id.index()] =
+            Some(Box::new(Line { id, device, network: config.network, muted: false, failed: None }));
         self.wet.insert(id);
         self.dirty.insert(id);
         Ok(id)
@@ -277,6 +280,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
         }
         let mut lifted = false;
         let mut visit = switch.arrivals(now, id);
+        let network = line.network;
         let arrived = |slot: Slot, view: &FrameView<'_>| {
             lifted = true;
             let Some(header) = wire::ethernet::peek(view.bytes) else {
@@ -289,7 +293,8 @@ impl<P: Port, G: Gate> Plane<P, G> {
                 return;
             }
             let (bytes, frames) = view.on_wire();
-            match visit.offer(Arrival { frame: slot, header, bytes: bytes as u32, frames: frames as u16 }) {
+            let (bytes, frames) = (bytes as u32, frames as u16);
+            match visit.offer(Arrival { frame: slot, header, network, bytes, frames }) {
                 Ok(None) => {}
                 Ok(Some(slot)) => refused.push(slot),
                 Err(_) => unreachable!("no more was lifted than there was room for"),

@@ -6,13 +6,14 @@
 //! are long; and ten million seeded visits keep the law.
 
 mod examples;
+mod networks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Departures, Flow, Full, Limits, Passed, PortConfig, PortId, Reason, Refusal,
-    Scheduling, Settings, Shaping, Switch,
+    Arrival, ClassKind, Classes, Departures, Flow, Full, Limits, Network, Passed, PortConfig, PortId, Reason,
+    Refusal, Scheduling, Settings, Shaping, Switch,
 };
 use proptest::prelude::*;
 use units::{Class, ClassMap, Instant, Mac, Rate, Rng, Span};
@@ -36,7 +37,7 @@ struct Frame {
 }
 
 fn arrival(frame: Frame, to: Option<usize>, class: Class, bytes: u32) -> Arrival<Frame> {
-    Arrival { frame, header: header(frame.from, to, class), bytes, frames: 1 }
+    Arrival { frame, header: header(frame.from, to, class), network: Network::default(), bytes, frames: 1 }
 }
 
 /// A switch of `ports` ports with every address pinned.
@@ -44,7 +45,7 @@ fn switch(settings: Settings, configs: &[PortConfig]) -> (Switch<Frame>, Vec<Por
     let mut switch = Switch::new(settings);
     let ids: Vec<_> = configs.iter().map(|c| switch.attach(Instant::ZERO, *c).unwrap()).collect();
     for (port, id) in ids.iter().enumerate() {
-        switch.pin(mac(port), 0, *id);
+        switch.pin(Network::default(), mac(port), 0, *id);
     }
     (switch, ids)
 }
