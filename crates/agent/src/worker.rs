@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
+use lossless::TooManyPorts;
 use model::{AddressStatus, AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
 use ports::thread::schedule;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -27,7 +28,7 @@ use tokio::sync::oneshot;
 use units::{Instant, Span};
 
 use crate::clock::now;
-use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError};
+use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError, UplinkError};
 use crate::store::Store;
 
 /// While there is work, how often the pump looks for ports that were idle and no longer are.
@@ -76,6 +77,12 @@ pub enum StartError {
     /// The pump does not start.
     #[error("cannot start the switch")]
     Pump(#[from] PumpError),
+    /// The host has no place in the underlay.
+    #[error("cannot connect the uplink")]
+    Uplink(#[from] UplinkError),
+    /// The declared networks are on too many hosts.
+    #[error("cannot lead tunnels to all hosts")]
+    Networks(#[from] TooManyPorts),
     /// A declared port cannot be attached. Those before it are detached again.
     #[error("cannot attach port `{port}`")]
     Attach {
@@ -286,6 +293,10 @@ impl Switch {
     ) -> Result<Self, StartError> {
         let mut pump = Pump::new(&config.agent, store)?;
         pump.inherit(&config.ports);
+        if let Some(uplink) = &config.uplink {
+            pump.connect(uplink)?;
+        }
+        pump.set_networks(&config.networks)?;
         for spec in &config.ports {
             if let Err(source) = pump.attach(spec) {
                 pump.end();

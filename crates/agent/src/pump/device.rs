@@ -7,6 +7,9 @@ use ports::vhost::port::{Link, VhostPort};
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
 
+use super::plane::MaybeTrunk;
+use super::trunk;
+
 /// A port's device.
 #[expect(clippy::large_enum_variant, reason = "each lies in a box of its own, with its line")]
 pub(super) enum Device {
@@ -14,23 +17,35 @@ pub(super) enum Device {
     Tap(TapPort),
     /// A virtual machine's card.
     Vhost(VhostPort),
+    /// The way to another host.
+    Trunk(Box<trunk::Trunk>),
 }
 
-use Device::{Tap, Vhost};
+use Device::{Tap, Trunk, Vhost};
+
+impl MaybeTrunk for Device {
+    #[inline]
+    fn trunk(&mut self) -> Option<&mut trunk::Trunk> {
+        match self {
+            Trunk(trunk) => Some(trunk),
+            _ => None,
+        }
+    }
+}
 
 impl Device {
     /// Which events to wait for.
     pub(super) fn events(&self) -> EventFlags {
         match self {
             Tap(_) => EventFlags::IN | EventFlags::ET,
-            Vhost(_) => EventFlags::IN,
+            Vhost(_) | Trunk(_) => EventFlags::IN,
         }
     }
 
     /// Does what its events ask for.
     pub(super) fn wake(&mut self) {
         match self {
-            Tap(_) => {}
+            Tap(_) | Trunk(_) => {}
             Vhost(port) => port.wake(),
         }
     }
@@ -38,7 +53,7 @@ impl Device {
     /// Whether nobody is there to take frames or send them.
     pub(super) fn is_down(&self) -> bool {
         match self {
-            Tap(_) => false,
+            Tap(_) | Trunk(_) => false,
             Vhost(port) => port.link() != Link::Up,
         }
     }
@@ -46,7 +61,7 @@ impl Device {
     /// What its operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self) -> Vec<String> {
         match self {
-            Tap(_) => Vec::new(),
+            Tap(_) | Trunk(_) => Vec::new(),
             Vhost(port) => port.notes(),
         }
     }
@@ -54,7 +69,7 @@ impl Device {
     /// Before the switch ends: what can be left to the next switch is.
     pub(super) fn leave(&mut self) {
         match self {
-            Tap(_) => {}
+            Tap(_) | Trunk(_) => {}
             Vhost(port) => port.leave(),
         }
     }
@@ -63,7 +78,7 @@ impl Device {
     pub(super) fn end(self) -> Result<(), PortError> {
         match self {
             Tap(port) => port.detach(),
-            Vhost(_) => Ok(()),
+            Vhost(_) | Trunk(_) => Ok(()),
         }
     }
 
@@ -75,6 +90,7 @@ impl Device {
                 port.detach();
                 Ok(())
             }
+            Trunk(_) => Ok(()),
         }
     }
 }
@@ -85,6 +101,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.receive(most, arrived),
             Vhost(port) => port.receive(most, arrived),
+            Trunk(trunk) => trunk.receive(most, arrived),
         }
     }
 
@@ -93,6 +110,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.frame(slot),
             Vhost(port) => port.frame(slot),
+            Trunk(trunk) => trunk.frame(slot),
         }
     }
 
@@ -101,6 +119,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.release(slot),
             Vhost(port) => port.release(slot),
+            Trunk(trunk) => trunk.release(slot),
         }
     }
 
@@ -108,6 +127,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.keep(most),
             Vhost(port) => port.keep(most),
+            Trunk(trunk) => trunk.keep(most),
         }
     }
 
@@ -116,6 +136,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.transmit(frame),
             Vhost(port) => port.transmit(frame),
+            Trunk(trunk) => trunk.transmit(frame),
         }
     }
 
@@ -124,6 +145,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.flush(),
             Vhost(port) => port.flush(),
+            Trunk(trunk) => trunk.flush(),
         }
     }
 
@@ -131,6 +153,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_ingress(),
             Vhost(port) => port.arm_ingress(),
+            Trunk(trunk) => trunk.arm_ingress(),
         }
     }
 
@@ -138,6 +161,7 @@ impl Port for Device {
         match self {
             Tap(port) => port.arm_egress(),
             Vhost(port) => port.arm_egress(),
+            Trunk(trunk) => trunk.arm_egress(),
         }
     }
 }
@@ -147,6 +171,7 @@ impl AsFd for Device {
         match self {
             Tap(port) => port.as_fd(),
             Vhost(port) => port.as_fd(),
+            Trunk(_) => unreachable!("a trunk is woken by its host's sockets"),
         }
     }
 }

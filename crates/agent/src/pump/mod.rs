@@ -2,8 +2,10 @@
 
 mod device;
 mod gate;
+mod overlay;
 mod plane;
 mod report;
+mod trunk;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -17,10 +19,11 @@ use lossless::{
     TooManyPorts,
 };
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, Polling, PortChange,
-    PortName, PortSpec, PortStatus, SocketMode,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, NetworkSpec, Polling,
+    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use ports::tap::{self, TapConfig, TapPort};
+use ports::underlay::OpenError;
 use ports::vhost;
 use ports::vhost::handover::Handover;
 use ports::vhost::port::{VhostConfig, VhostPort};
@@ -32,6 +35,7 @@ use crate::clock;
 use crate::store::{self, Store};
 use device::Device;
 use gate::HostGate;
+use overlay::{Numbers, Overlay};
 pub use plane::{Gate, Open, Plane, Verdict};
 use watch::{Sight, Watcher};
 
@@ -44,10 +48,16 @@ const RETRY: Span = Span::from_micros(500);
 /// The event that says that a held UDP flow may go; ports' events carry their numbers.
 const BELL: u64 = u64::MAX;
 
+/// The event that says that datagrams have come from other hosts.
+const UPLINK: u64 = u64::MAX - 1;
+
 /// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
 /// [events](Pump::events) when a turn moves nothing.
 pub struct Pump {
     plane: Plane<Device, HostGate>,
+    /// The way to other hosts, if there is one.
+    overlay: Option<Overlay>,
+    numbers: Numbers,
     /// By name.
     attached: Vec<Attached>,
     watcher: Watcher,
@@ -65,6 +75,10 @@ pub struct Pump {
     directory: PathBuf,
     /// Who keeps descriptors that have to.
     store: Store,
+    /// What was to be sent to other hosts is: the kernel had room.
+    all_sent: bool,
+    /// When something falls due at a trunk.
+    trunk_due: Option<Instant>,
     /// What was left of declared ports that are not attached yet.
     left: BTreeMap<PortName, OwnedFd>,
 }
@@ -87,6 +101,17 @@ struct Attached {
     "cannot make an event queue, or a thread that looks at interfaces: {0}; raise the limits on open files and threads"
 )]
 pub struct PumpError(#[from] io::Error);
+
+/// Why the host has no place in the underlay.
+#[derive(Debug, thiserror::Error)]
+pub enum UplinkError {
+    /// The tunnels' sockets cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Their events cannot be waited for.
+    #[error("cannot wait for other hosts' datagrams: {0}; raise the limit on open files")]
+    Events(#[source] io::Error),
+}
 
 /// Why a port cannot be attached.
 #[derive(Debug, thiserror::Error)]
@@ -169,6 +194,8 @@ impl Pump {
         };
         Ok(Self {
             plane: Plane::new(switch, gate),
+            overlay: None,
+            numbers: Numbers::default(),
             attached: Vec::new(),
             watcher: Watcher::start()?,
             epoll,
@@ -179,8 +206,39 @@ impl Pump {
             polled: settings.polling == Polling::Always,
             directory: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
             store,
+            all_sent: true,
+            trunk_due: None,
             left: BTreeMap::new(),
         })
+    }
+
+    /// Takes the host's place in the underlay. Tunnels lead from there once [networks](Self::set_networks) say where.
+    ///
+    /// # Errors
+    ///
+    /// [`UplinkError`]
+    pub fn connect(&mut self, uplink: &Uplink) -> Result<(), UplinkError> {
+        let overlay = Overlay::new(uplink, clock::life())?;
+        let data = epoll::EventData::new_u64(UPLINK);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        overlay
+            .with_events(|events| epoll::add(&self.epoll, events, data, flags))
+            .map_err(|error| UplinkError::Events(error.into()))?;
+        self.overlay = Some(overlay);
+        Ok(())
+    }
+
+    /// From now on these are the virtual networks, all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPorts`] if they are on more hosts than the switch has ports.
+    pub fn set_networks(&mut self, networks: &[NetworkSpec]) -> Result<(), TooManyPorts> {
+        let Self { overlay: Some(overlay), plane, numbers, attached, .. } = self else { return Ok(()) };
+        let outcome = overlay.set_networks(clock::now(), plane, numbers, networks);
+        // A machine that has moved here was somewhere else before.
+        attached.iter().for_each(|port| pin(plane, port.id, &port.spec));
+        outcome
     }
 
     /// Finds what the agent before has left of these ports, before any of them is attached. What it has left of others, or of
@@ -256,11 +314,9 @@ impl Pump {
             }
         };
         let events = device.events();
-        let id = self.plane.attach(clock::now(), device, port_config(spec))?;
-        // Its own address too: nobody else can take it, and frames to it are never flooded.
-        for (mac, vlan) in spec.addresses() {
-            self.plane.switch_mut().pin(Network::default(), mac, vlan, id);
-        }
+        let network = spec.network.as_ref().map_or(Network::default(), |name| self.numbers.of(name));
+        let id = self.plane.attach(clock::now(), device, port_config(spec, network))?;
+        pin(&mut self.plane, id, spec);
         let mut lacks = Vec::new();
         lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
         let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
@@ -320,7 +376,9 @@ impl Pump {
         if spec.ingress.frames > self.attached[place].slots {
             return Err(ChangeError::Memory { port: name.clone(), slots: self.attached[place].slots });
         }
-        self.plane.switch_mut().configure(clock::now(), self.attached[place].id, port_config(&spec));
+        let id = self.attached[place].id;
+        let network = self.plane.switch().config(id).network;
+        self.plane.switch_mut().configure(clock::now(), id, port_config(&spec, network));
         self.attached[place].spec = spec;
         Ok(())
     }
@@ -339,8 +397,10 @@ impl Pump {
     /// The table of addresses: what was learned and what was pinned.
     pub fn addresses(&self) -> Vec<AddressStatus> {
         let now = clock::now();
-        let names: BTreeMap<_, _> =
-            self.attached.iter().map(|port| (port.id.index(), &port.spec.name)).collect();
+        let ports = self.attached.iter().map(|port| (port.id.index(), port.spec.name.clone()));
+        let trunks = self.overlay.iter().flat_map(Overlay::trunks);
+        let trunks = trunks.map(|(far, id)| (id.index(), PortName(far.to_string())));
+        let names: BTreeMap<_, _> = ports.chain(trunks).collect();
         let status = |MacEntry { mac, vlan, port, seen, .. }| AddressStatus {
             mac,
             vlan,
@@ -353,24 +413,42 @@ impl Pump {
     /// One visit to every port that may have something. Whether it did something; if not, it is time to sleep.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.turned_at = now;
+        let received = self.receive(now);
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.plane.tick(now);
             self.plane.gate_mut().tick();
         }
-        if self.plane.turn(now) {
+        let moved = self.plane.turn(now);
+        self.all_sent = self.overlay.as_mut().is_none_or(Overlay::flush);
+        if received | moved {
             return true;
         }
-        self.retry_at = self.plane.is_any_busy().then(|| now + RETRY);
+        self.trunk_due = self.plane.trunk_deadline();
+        self.retry_at = (self.plane.is_any_busy() || !self.all_sent).then(|| now + RETRY);
         self.gate_due = self.plane.gate_mut().arm(now);
         self.gate_due.is_some_and(|due| due <= now)
+    }
+
+    /// Receives what has come from other hosts, and has those trunks looked at for which something is due.
+    fn receive(&mut self, now: Instant) -> bool {
+        let Self { overlay: Some(overlay), plane, .. } = self else { return false };
+        plane.stir_trunks(now);
+        match overlay.receive(now, plane) {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::error!(%error, "nothing can be received from other hosts any more: start the agent again");
+                self.overlay = None;
+                false
+            }
+        }
     }
 
     /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an event. Whether something
     /// has come already, so that it is no time to sleep.
     pub fn arm(&mut self) -> bool {
         let ready = self.plane.arm();
-        if !self.plane.is_any_busy() {
+        if !self.plane.is_any_busy() && self.all_sent {
             self.retry_at = None;
         }
         ready
@@ -380,7 +458,7 @@ impl Pump {
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
-        [switch, self.gate_due, self.retry_at].into_iter().flatten().min()
+        [switch, self.gate_due, self.retry_at, self.trunk_due].into_iter().flatten().min()
     }
 
     /// Readable when a port has something, or a held flow may go.
@@ -405,6 +483,7 @@ impl Pump {
         for event in &buffer[..count] {
             match event.data.u64() {
                 BELL => self.plane.gate_mut().silence(),
+                UPLINK => self.overlay.iter_mut().for_each(Overlay::stir),
                 port => {
                     if let Some(device) = self.plane.stir(port as usize) {
                         device.wake();
@@ -463,7 +542,15 @@ impl Pump {
 /// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of them.
 const SEGMENTS: u32 = 64;
 
-fn port_config(spec: &PortSpec) -> PortConfig {
+/// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to them are never flooded.
+fn pin(plane: &mut Plane<Device, HostGate>, id: PortId, spec: &PortSpec) {
+    let network = plane.switch().config(id).network;
+    for (mac, vlan) in spec.addresses() {
+        plane.switch_mut().pin(network, mac, vlan, id);
+    }
+}
+
+fn port_config(spec: &PortSpec, network: Network) -> PortConfig {
     let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
     let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
     PortConfig {
@@ -476,6 +563,7 @@ fn port_config(spec: &PortSpec) -> PortConfig {
         },
         quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
         class: spec.class,
-        ..PortConfig::default()
+        network,
+        trunk: false,
     }
 }

@@ -11,11 +11,15 @@
 //! may have, as far as the receiver takes it. It visits only ports that may have something, so that idle ones cost
 //! nothing. The plane is told the time and never sleeps.
 
+mod far;
+
 use lossless::{
     Arrival, Flow, Network, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
 };
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
+
+pub use self::far::MaybeTrunk;
 
 /// The most frames of one port in one visit.
 const BURST: u32 = ports::BURST as u32;
@@ -103,12 +107,14 @@ pub struct Plane<P, G> {
     dirty: PortSet,
     /// Those that had no room when they were last offered a frame, or could not end their last flush.
     busy: PortSet,
+    /// Those that lead to other hosts.
+    trunks: PortSet,
     gate: G,
     /// Refused in this visit, or heard, to be released after it.
     refused: Vec<Slot>,
 }
 
-impl<P: Port, G: Gate> Plane<P, G> {
+impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// No ports yet.
     pub fn new(settings: Settings, gate: G) -> Self {
         Self {
@@ -118,6 +124,7 @@ impl<P: Port, G: Gate> Plane<P, G> {
             silent: PortSet::default(),
             dirty: PortSet::default(),
             busy: PortSet::default(),
+            trunks: PortSet::default(),
             gate,
             refused: Vec::with_capacity(BURST as usize),
         }
@@ -135,6 +142,9 @@ impl<P: Port, G: Gate> Plane<P, G> {
         }
         self.lines[id.index()] =
             Some(Box::new(Line { id, device, network: config.network, muted: false, failed: None }));
+        if config.trunk {
+            self.trunks.insert(id);
+        }
         self.wet.insert(id);
         self.dirty.insert(id);
         Ok(id)
@@ -142,9 +152,10 @@ impl<P: Port, G: Gate> Plane<P, G> {
 
     /// Takes a device away. What is still held from it or for it is refused, and its memory with it.
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
-        let Self { switch, lines, wet, silent, dirty, busy, .. } = self;
+        self.forget(id);
+        let Self { switch, lines, wet, silent, dirty, busy, trunks, .. } = self;
         switch.detach(now, id, |released| release(lines, dirty, released));
-        for set in [wet, silent, dirty, busy] {
+        for set in [wet, silent, dirty, busy, trunks] {
             set.remove(id);
         }
         self.lines[id.index()].take().expect("a port is detached once").device
@@ -241,14 +252,18 @@ impl<P: Port, G: Gate> Plane<P, G> {
         let mut moved = false;
         self.busy = PortSet::default();
         for id in self.wet.iter() {
-            moved |= self.receive(now, id);
+            moved |= if self.trunks.contains(id) { self.lift(now, id) } else { self.receive(now, id) };
         }
         for id in self.switch.pending().iter() {
             moved |= self.transmit(now, id);
         }
         self.say();
         for id in self.dirty.iter() {
-            self.flush(id);
+            if self.trunks.contains(id) {
+                moved |= self.tend(now, id);
+            } else {
+                self.flush(id);
+            }
         }
         moved
     }
@@ -326,15 +341,25 @@ impl<P: Port, G: Gate> Plane<P, G> {
         if self.switch.parked_flows(id).len() > 0 {
             let flows: Vec<_> = self.switch.parked_flows(id).collect();
             for flow in flows {
-                moved |= self.drain(now, id, &mut line, Some(flow));
+                moved |= self.hand_out(now, id, &mut line, Some(flow));
             }
         }
-        moved |= self.drain(now, id, &mut line, None);
+        moved |= self.hand_out(now, id, &mut line, None);
         self.lines[id.index()] = Some(line);
         moved
     }
 
     /// Hands out the frames of one flow that was set aside, or those of the queue.
+    #[inline(always)]
+    fn hand_out(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
+        if self.trunks.contains(id) {
+            self.send(now, id, line, parked)
+        } else {
+            self.drain(now, id, line, parked)
+        }
+    }
+
+    /// Hands them out to this host's own receiver.
     #[inline(always)]
     fn drain(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
         let Self { switch, lines, dirty, busy, gate, .. } = self;
@@ -516,6 +541,8 @@ mod tests {
             Ok(true)
         }
     }
+
+    impl MaybeTrunk for Granting {}
 
     #[test]
     fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {

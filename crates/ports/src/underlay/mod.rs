@@ -60,7 +60,6 @@ pub struct Underlay {
     listener: UdpSocket,
     senders: Vec<Sender>,
     port: u16,
-    headers: MultiHeaders<SockaddrStorage>,
     /// Where packets are received.
     staging: Box<[u8]>,
     counters: Counters,
@@ -101,18 +100,18 @@ struct Joined {
 }
 
 impl Underlay {
-    /// Takes the tunnel's port, one of UDP, at an address of this host.
+    /// Takes the tunnel's port, one of UDP, at an address of this host. What is sent may pass so many hops.
     ///
     /// # Errors
     ///
     /// [`OpenError`], as a rule because the address is none of this host's, or another process has the port.
-    pub fn open(address: IpAddr, port: u16) -> Result<Self, OpenError> {
+    pub fn open(address: IpAddr, port: u16, ttl: u8) -> Result<Self, OpenError> {
         let because = |operation, address: SocketAddr| {
             move |source: io::Error| OpenError { operation, address, hint: hint_for(&source), source }
         };
         let bind = |address: SocketAddr| {
             let socket = UdpSocket::bind(address).map_err(because("bind to", address))?;
-            options::set(&socket, address.is_ipv6()).map_err(because("set up a socket at", address))?;
+            options::set(&socket, address.is_ipv6(), ttl).map_err(because("set up a socket at", address))?;
             Ok(socket)
         };
         let listener = bind(SocketAddr::new(address, port))?;
@@ -128,10 +127,17 @@ impl Underlay {
             listener,
             senders: senders.collect::<Result<_, _>>()?,
             port,
-            headers: MultiHeaders::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32, i32))),
             staging: vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice(),
             counters: Counters::default(),
         })
+    }
+
+    /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
+    pub fn mtu_to(&self, far: IpAddr) -> u16 {
+        let asked =
+            self.listener.local_addr().and_then(|own| options::mtu(SocketAddr::new(own.ip(), 0), far));
+        // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
+        asked.unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
     }
 
     /// What went wrong below.
@@ -191,8 +197,8 @@ impl Underlay {
     ///
     /// What the kernel says; there is no cause that we know of.
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
-        let Self { listener, headers, staging, .. } = self;
-        let joined = receive(listener, headers, staging)?;
+        let Self { listener, staging, .. } = self;
+        let joined = receive(listener, staging)?;
         for (Joined { from, traffic_class, len, stride }, bytes) in joined.iter().zip(staging.chunks(JOINED))
         {
             let Some(from) = *from else { continue };
@@ -227,14 +233,13 @@ fn send(socket: &UdpSocket, port: u16, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(
-    socket: &UdpSocket,
-    headers: &mut MultiHeaders<SockaddrStorage>,
-    staging: &mut [u8],
-) -> io::Result<Vec<Joined>> {
+fn receive(socket: &UdpSocket, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
+    // Anew each time: the kernel leaves in them how much it has used, and no more than that is used the next time.
+    let mut headers =
+        MultiHeaders::<SockaddrStorage>::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32)));
     let mut slices: Vec<_> = staging.chunks_mut(JOINED).map(|bytes| [IoSliceMut::new(bytes)]).collect();
     let flags = MsgFlags::MSG_DONTWAIT;
-    let messages = match recvmmsg(socket.as_raw_fd(), headers, slices.iter_mut(), flags, None) {
+    let messages = match recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
         Ok(messages) => messages,
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
@@ -280,9 +285,17 @@ mod tests {
         // Loopback has one address of IPv6: there, each talks to itself.
         for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
             let port = 20_000 + std::process::id() as u16 % 10_000;
-            let mut far = Underlay::open(to, port).unwrap();
-            let mut own = (from != to).then(|| Underlay::open(from, port).unwrap());
+            let mut far = Underlay::open(to, port, 64).unwrap();
+            let mut own = (from != to).then(|| Underlay::open(from, port, 64).unwrap());
             let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
+            // What one system call leaves is no matter to the next.
+            let sender = own.as_mut().unwrap_or(&mut far);
+            sender.send(to, 7, 0, 10, |_| {});
+            assert!(sender.flush());
+            let mut is_there = false;
+            while !is_there {
+                far.receive(|_| is_there = true).unwrap();
+            }
             for (number, len) in (0..).zip(lens) {
                 let sender = own.as_mut().unwrap_or(&mut far);
                 assert!(sender.has_room(7));
@@ -309,7 +322,7 @@ mod tests {
     fn what_does_not_fit_is_counted_and_holds_up_nothing() {
         let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
         let port = 30_000 + std::process::id() as u16 % 10_000;
-        let mut underlay = Underlay::open(local, port).unwrap();
+        let mut underlay = Underlay::open(local, port, 64).unwrap();
         // No route leads there.
         underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, 100, |bytes| bytes.fill(1));
         underlay.send(local, 0, 0, 100, |bytes| bytes.fill(2));
@@ -319,7 +332,8 @@ mod tests {
         while came == 0 {
             underlay.receive(|received| came += usize::from(received.payload == [2; 100])).unwrap();
         }
-        let error = Underlay::open(local, port).err().unwrap().to_string();
+        let error = Underlay::open(local, port, 64).err().unwrap().to_string();
         assert!(error.contains("end it, or use another address"), "{error}");
+        assert_eq!(underlay.mtu_to(local), u16::MAX, "loopback's is 65,536");
     }
 }

@@ -1,20 +1,28 @@
 //! What the kernel is told of our sockets.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ipv6_mtu_discover,
-    set_ipv6_recvtclass, set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force,
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ip_ttl,
+    set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops, set_socket_recv_buffer_size_force,
+    set_socket_send_buffer_size_force,
 };
 
 /// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an error.
-pub fn set(socket: &UdpSocket, is_v6: bool) -> io::Result<()> {
+pub fn set(socket: &UdpSocket, is_v6: bool, ttl: u8) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     match is_v6 {
-        false => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?,
-        true => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?,
+        false => {
+            set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
+            set_ip_ttl(socket, ttl.into())?;
+        }
+        true => {
+            set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+            set_ipv6_unicast_hops(socket, Some(ttl))?;
+        }
     }
     Ok(())
 }
@@ -33,4 +41,25 @@ pub fn set_receiving(socket: &UdpSocket, is_v6: bool, buffer: usize) -> io::Resu
 /// So many bytes may be underway, however few others may have.
 pub fn set_sending(socket: &UdpSocket, buffer: usize) -> io::Result<()> {
     Ok(set_socket_send_buffer_size_force(socket, buffer)?)
+}
+
+/// The longest packet that goes from here to there, in bytes (IP_MTU, ip(7)).
+pub fn mtu(own: SocketAddr, far: IpAddr) -> io::Result<u16> {
+    let socket = UdpSocket::bind(own)?;
+    // Nothing is sent: it only chooses a way. The port means nothing.
+    socket.connect(SocketAddr::new(far, 1))?;
+    let (level, name) = match far {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    let mut mtu: libc::c_int = 0;
+    let mut len = size_of_val(&mtu) as libc::socklen_t;
+    // SAFETY: the option is an int (ip(7), ipv6(7)), and the kernel is told how long that is.
+    #[expect(unsafe_code, reason = "no library has this option for IPv6")]
+    let failed =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast(), &raw mut len) };
+    match failed {
+        0 => Ok(u16::try_from(mtu).unwrap_or(u16::MAX)),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

@@ -1,0 +1,227 @@
+//! The overlay: a host's tunnels, and the virtual networks that they carry.
+//!
+//! Each other host that has machines of a network that is here too is reached by a [trunk](super::trunk) of its own; all share the
+//! host's sockets. What there is and where comes declared, whole ([`Overlay::set_networks`]).
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+
+use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
+use model::{NetworkName, NetworkSpec, Uplink};
+use ports::underlay::{OpenError, Underlay};
+use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
+use tunnel::{Config, Life};
+use units::Instant;
+use wire::{geneve, udp, vxlan};
+
+use super::device::Device;
+use super::gate::HostGate;
+use super::plane::Plane;
+use super::trunk::{Networks, Trunk, TrunkConfig};
+
+/// A credit that is as good as none.
+const NO_BOUND: u32 = 1 << 30;
+
+/// The most frames that a session keeps until they are taken: what holds them are their senders' slots.
+const MOST_KEPT: usize = 64 << 10;
+
+/// The most streams from one host.
+const MOST_STREAMS: usize = 8 << 10;
+
+/// What a trunk's frames may be here, in each class.
+const HELD: Limits = Limits { frames: 16 << 10, bytes: u32::MAX as u64 };
+
+/// The numbers that networks have in the switch: each keeps its own as long as there is the switch.
+#[derive(Debug, Default)]
+pub(super) struct Numbers(BTreeMap<NetworkName, Network>);
+
+impl Numbers {
+    /// The number of a network, from now on if it had none.
+    ///
+    /// # Panics
+    ///
+    /// At the 65,535th network.
+    pub(super) fn of(&mut self, name: &NetworkName) -> Network {
+        let next = Network::new(self.0.len() as u16 + 1);
+        *self.0.entry(name.clone()).or_insert_with(|| next.expect("a host has few networks"))
+    }
+}
+
+/// A host's tunnels.
+pub(super) struct Overlay {
+    uplink: Uplink,
+    encapsulation: Encapsulation,
+    life: Life,
+    underlay: Rc<RefCell<Underlay>>,
+    networks: Rc<Networks>,
+    trunks: BTreeMap<IpAddr, PortId>,
+    /// Something may have come.
+    is_wet: bool,
+    /// Packets from nobody who is known.
+    strangers: u64,
+    /// Packets that were not taken, by what was wrong with them.
+    refused: BTreeMap<Refusal, u64>,
+}
+
+impl Overlay {
+    /// A host's end of tunnels, of which none leads anywhere yet.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`]
+    pub(super) fn new(uplink: &Uplink, life: Life) -> Result<Self, OpenError> {
+        let (encapsulation, port) = match uplink.encapsulation {
+            model::Encapsulation::Geneve => (Encapsulation::Geneve, geneve::PORT),
+            model::Encapsulation::Vxlan => (Encapsulation::Vxlan, vxlan::PORT),
+        };
+        Ok(Self {
+            uplink: uplink.clone(),
+            encapsulation,
+            life,
+            underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, port, uplink.ttl)?)),
+            networks: Rc::default(),
+            trunks: BTreeMap::new(),
+            is_wet: true,
+            strangers: 0,
+            refused: BTreeMap::new(),
+        })
+    }
+
+    /// Has the tunnels lead where these networks' machines are. What was held for hosts that are none of theirs any more is
+    /// refused.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPorts`] if there are more hosts than the switch has ports; then some are missing.
+    pub(super) fn set_networks(
+        &mut self,
+        now: Instant,
+        plane: &mut Plane<Device, HostGate>,
+        numbers: &mut Numbers,
+        specs: &[NetworkSpec],
+    ) -> Result<(), TooManyPorts> {
+        let local = self.uplink.vtep;
+        let here = |spec: &&NetworkSpec| spec.members.iter().any(|member| member.vtep == local);
+        let here: Vec<_> = specs.iter().filter(here).collect();
+        let mut networks = Networks::default();
+        for spec in &here {
+            let network = numbers.of(&spec.name);
+            networks.by_vni.insert(spec.vni, network);
+            networks.vnis.insert(network, spec.vni);
+        }
+        self.networks = Rc::new(networks);
+        let far: BTreeSet<_> = here.iter().flat_map(|spec| &spec.members).map(|member| member.vtep).collect();
+        let gone: Vec<_> = self.trunks.keys().copied().filter(|vtep| !far.contains(vtep)).collect();
+        for vtep in gone {
+            let id = self.trunks.remove(&vtep).expect("it was found just now");
+            plane.detach(now, id);
+        }
+        for vtep in far.into_iter().filter(|vtep| *vtep != local) {
+            let id = match self.trunks.get(&vtep) {
+                Some(id) => *id,
+                None => self.attach(now, plane, vtep)?,
+            };
+            self.point(plane, id, vtep, &here);
+        }
+        Ok(())
+    }
+
+    fn attach(
+        &mut self,
+        now: Instant,
+        plane: &mut Plane<Device, HostGate>,
+        far: IpAddr,
+    ) -> Result<PortId, TooManyPorts> {
+        let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
+        let bound = |bytes: units::Bytes| if credit { bytes.0 as u32 } else { NO_BOUND };
+        let mtu = usize::from(self.uplink.mtu.unwrap_or_else(|| self.underlay.borrow().mtu_to(far)));
+        let ip = if far.is_ipv4() { 20 } else { 40 };
+        let most = mtu.saturating_sub(ip + udp::Header::LEN).min(ports::underlay::LONGEST);
+        let session = Config {
+            unsolicited: bound(unsolicited),
+            stream_window: bound(window),
+            most_in_flight: in_flight.0 as u32,
+            most_frames: MOST_KEPT,
+            most_streams: MOST_STREAMS,
+            datagram: most as u32,
+            repairs: retransmit,
+        };
+        let session = (retransmit || credit).then_some(session);
+        let config = TrunkConfig { far, encapsulation: self.encapsulation, session, life: self.life, most };
+        let trunk = Trunk::new(now, config, self.underlay.clone());
+        let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
+        let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;
+        self.trunks.insert(far, id);
+        Ok(id)
+    }
+
+    /// Has a trunk know of these networks and of the machines that it leads to.
+    fn point(&self, plane: &mut Plane<Device, HostGate>, id: PortId, far: IpAddr, here: &[&NetworkSpec]) {
+        let mut labels = HashMap::new();
+        let before: Vec<_> = plane.trunk_mut(id).networks().collect();
+        let switch = plane.switch_mut();
+        // With its memberships, it forgets which addresses were there.
+        before.into_iter().for_each(|network| switch.leave(id, network));
+        for spec in here {
+            let Some(&network) = self.networks.by_vni.get(&spec.vni) else { continue };
+            let members = spec.members.iter().filter(|member| member.vtep == far);
+            for (place, member) in members.enumerate() {
+                if place == 0 {
+                    switch.join(id, network);
+                }
+                switch.pin(network, member.mac, 0, id);
+                labels.insert((network, member.mac), member.label);
+            }
+        }
+        plane.trunk_mut(id).know(self.networks.clone(), labels);
+    }
+
+    /// Datagrams may have come.
+    pub(super) fn stir(&mut self) {
+        self.is_wet = true;
+    }
+
+    /// Receives what has come, and has trunks look at it. Whether anything has.
+    pub(super) fn receive(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) -> io::Result<bool> {
+        if !self.is_wet {
+            return Ok(false);
+        }
+        let Self { uplink, encapsulation, underlay, trunks, strangers, refused, .. } = self;
+        let mut came = false;
+        let more = underlay.borrow_mut().receive(|datagram| {
+            came = true;
+            let Some(id) = trunks.get(&datagram.from) else {
+                *strangers += 1;
+                return;
+            };
+            let vteps =
+                Vteps::new(uplink.vtep, datagram.from).expect("all hosts' addresses are of one family");
+            let payload = datagram.payload;
+            match Received::of_datagram(*encapsulation, vteps, datagram.traffic_class, payload) {
+                Ok(received) => plane.trunk_mut(*id).handle(now, &received, payload),
+                Err(refusal) => *refused.entry(refusal).or_default() += 1,
+            }
+        })?;
+        self.is_wet = more;
+        Ok(came)
+    }
+
+    /// Hands over what is to be sent. Whether the kernel had room for all.
+    pub(super) fn flush(&mut self) -> bool {
+        self.underlay.borrow_mut().flush()
+    }
+
+    /// The tunnels' far ends, and the ports that lead there.
+    pub(super) fn trunks(&self) -> impl Iterator<Item = (IpAddr, PortId)> {
+        self.trunks.iter().map(|(vtep, id)| (*vtep, *id))
+    }
+
+    /// What becomes readable when datagrams have come.
+    pub(super) fn with_events<T>(&self, wait: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+        wait(self.underlay.borrow().as_fd())
+    }
+}

@@ -1,0 +1,194 @@
+//! Trunks: what leaves for another host stays its sender's until the far receiver has it.
+//!
+//! ```text
+//!            head             send              far receiver
+//!  switch ─────────▶ depart ────────▶ Trunk ══▶ …
+//!         ◀──────── arrived ◀─completed─┘
+//! ```
+
+use lossless::{Arrival, Flow, Network, PortId, Refusal, Released};
+use ports::Port;
+use units::{Class, Instant};
+use wire::ethernet::Tag;
+
+use super::{BURST, Gate, Line, Plane, release};
+use crate::pump::trunk::{Leaving, Sent, Trunk};
+
+/// A device that may lead to another host.
+pub trait MaybeTrunk: Port {
+    /// Its trunk, if it does.
+    #[inline]
+    fn trunk(&mut self) -> Option<&mut Trunk> {
+        None
+    }
+}
+
+impl MaybeTrunk for ports::memory::MemoryPort {}
+impl MaybeTrunk for ports::tap::TapPort {}
+impl MaybeTrunk for ports::vhost::port::VhostPort {}
+
+impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
+    /// Makes a port's trunk a member of a network.
+    pub fn join(&mut self, id: PortId, network: Network) {
+        self.switch.join(id, network);
+    }
+
+    /// The trunk at a port, which has something to say or to be asked from now on.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn trunk_mut(&mut self, id: PortId) -> &mut Trunk {
+        self.wet.insert(id);
+        self.dirty.insert(id);
+        self.device_mut(id).trunk().expect("the port is a trunk")
+    }
+
+    /// Takes over what has come from another host, as far as the switch has room.
+    pub(super) fn lift(&mut self, now: Instant, id: PortId) -> bool {
+        let Self { switch, lines, wet, dirty, refused, .. } = self;
+        let line = lines[id.index()].as_mut().expect("the port is attached");
+        let trunk = line.device.trunk().expect("the port is a trunk");
+        let most = switch.room(now, id).min(BURST);
+        let priorities = switch.settings().priorities;
+        let mut visit = switch.arrivals(now, id);
+        let mut lifted = 0;
+        while lifted < most
+            && let Some((slot, come)) = trunk.lift()
+        {
+            lifted += 1;
+            let view = trunk.frame(slot);
+            let Some(mut header) = wire::ethernet::peek(view.bytes) else {
+                visit.malformed();
+                refused.push(slot);
+                continue;
+            };
+            // A frame without a tag is of the class that it had where it came from.
+            let of = |class| Class::all().find(|priority| priorities[*priority] == class);
+            header.tag = header.tag.or(come.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
+            let bytes = view.len() as u32;
+            match visit.offer(Arrival { frame: slot, header, network: come.network, bytes, frames: 1 }) {
+                Ok(None) => {}
+                Ok(Some(slot)) => refused.push(slot),
+                Err(_) => unreachable!("no more was lifted than there was room for"),
+            }
+        }
+        drop(visit);
+        refused.drain(..).for_each(|slot| trunk.release(slot));
+        if !trunk.is_wet() {
+            wet.remove(id);
+        }
+        if lifted > 0 {
+            dirty.insert(id);
+        }
+        lifted > 0
+    }
+
+    /// Sends the frames of one flow that was set aside, or those of the queue, to another host.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P>,
+        parked: Option<Flow>,
+    ) -> bool {
+        let Self { switch, lines, dirty, busy, .. } = self;
+        let trunk = line.device.trunk().expect("the port is a trunk");
+        let mut visit = switch.departures(now, id);
+        let mut sent = 0;
+        while sent < BURST {
+            let head = match parked {
+                None => visit.head(),
+                Some(flow) => visit.parked_head(flow),
+            };
+            let Some(head) = head else { break };
+            let (port, slot, class) = (head.ingress(), head.frame(), head.class());
+            let source = lines[port.index()].as_deref_mut();
+            let source = source.expect("a frame leaves by another port than it came, which is attached");
+            let view = source.device.frame(slot);
+            let leaving = Leaving { port, slot, network: source.network, class, view };
+            let flow = trunk.flow(&leaving);
+            let outcome = match flow {
+                _ if leaving.view.bytes.is_empty() => Err(Refusal::WITHDRAWN),
+                Err(_) => Err(Refusal::UNFIT),
+                Ok(Some(flow)) if parked.is_none() && head.is_parked(flow) => Ok(Sent::Hold),
+                Ok(flow) => match trunk.send(now, flow, &leaving) {
+                    Sent::Unfit => Err(Refusal::UNFIT),
+                    sent => Ok(sent),
+                },
+            };
+            let flow = flow.ok().flatten();
+            let released = match (outcome, flow) {
+                (Err(refusal), _) => head.refuse(refusal),
+                (Ok(Sent::Hold), Some(flow)) if parked.is_none() => {
+                    head.park(flow);
+                    None
+                }
+                (Ok(Sent::Underway), Some(flow)) => {
+                    head.depart(flow);
+                    None
+                }
+                (Ok(Sent::Gone), _) => head.delivered(),
+                (Ok(Sent::Busy), _) => {
+                    busy.insert(id);
+                    break;
+                }
+                (Ok(_), _) => break,
+            };
+            if let Some(frame) = released {
+                release(lines, dirty, Released { port, frame });
+            }
+            sent += 1;
+        }
+        if sent > 0 {
+            dirty.insert(id);
+        }
+        sent > 0
+    }
+
+    /// Ends what far receivers have taken, sends again what was lost, and says what there is to be said. Whether a frame moved.
+    pub(super) fn tend(&mut self, now: Instant, id: PortId) -> bool {
+        // For the visit, the trunk's line leaves its place: so every sender's can be borrowed beside it.
+        let mut line = self.lines[id.index()].take().expect("the port is attached");
+        self.dirty.remove(id);
+        let Self { switch, lines, dirty, .. } = self;
+        let trunk = line.device.trunk().expect("the port is a trunk");
+        let mut moved = false;
+        while let Some(flow) = trunk.completed() {
+            moved = true;
+            switch.arrived(now, id, flow).into_iter().for_each(|released| release(lines, dirty, released));
+        }
+        let line_of = |port: PortId| {
+            lines[port.index()].as_deref().expect("what is underway from a detached port is forgotten")
+        };
+        moved |=
+            trunk.repair(now, |port| line_of(port).network, |port, slot| line_of(port).device.frame(slot));
+        trunk.speak(now);
+        self.lines[id.index()] = Some(line);
+        moved
+    }
+
+    /// A port is about to be detached: what it has underway is not to be sent again.
+    pub(super) fn forget(&mut self, gone: PortId) {
+        for id in self.trunks.iter() {
+            self.dirty.insert(id);
+            self.device_mut(id).trunk().expect("the port is a trunk").forget(gone);
+        }
+    }
+
+    /// When something falls due at a trunk, although nothing comes.
+    pub fn trunk_deadline(&mut self) -> Option<Instant> {
+        let trunks = self.trunks;
+        trunks.iter().filter_map(|id| self.device_mut(id).trunk()?.deadline()).min()
+    }
+
+    /// Has those trunks looked at for which something is due.
+    pub fn stir_trunks(&mut self, now: Instant) {
+        let trunks = self.trunks;
+        for id in trunks.iter() {
+            if self.device_mut(id).trunk().and_then(|trunk| trunk.deadline()).is_some_and(|at| at <= now) {
+                self.dirty.insert(id);
+            }
+        }
+    }
+}

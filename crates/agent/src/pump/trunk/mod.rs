@@ -1,0 +1,533 @@
+//! A trunk: the port of a switch that leads to another host.
+//!
+//! ```text
+//!                  ┌ Trunk ───────────────────────────────────────────────────┐
+//!   switch ──▶ send│ cut to the MTU ─▶ session: credit, window ─▶ header ─────┼─▶ Underlay ══▶
+//!          ◀── lift│ in order ◀─────── session ◀─ slot ◀────────── header ◀───┼── datagram ◀══
+//!                  └──────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Where there is a session, a frame that was sent stays in its sender's slot until the far receiver has taken it, and is sent again
+//! from there. A large segment goes as the frames that it stands for, each with its own place in the stream, and is
+//! completed with the last.
+
+mod frames;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::rc::Rc;
+
+use lossless::{Flow, Network, PortId};
+use ports::underlay::Underlay;
+use ports::{FrameView, Left, Port, PortError, Slot, Taken};
+use tunnel::message::Message;
+use tunnel::outer::{Encapsulation, Received};
+use tunnel::{Admission, Arrival, Config, Counters, Data, Life, Session, Stream};
+use units::{Class, Instant, Mac, Span};
+use wire::ecn::Ecn;
+use wire::geneve::Draft;
+use wire::{Layout, vxlan};
+
+pub use self::frames::Come;
+use self::frames::Frames;
+
+/// How many frames from one host may wait here: 32 MiB of memory for small ones, 16 for others.
+const FRAMES: [u32; 2] = [16 << 10, 256];
+
+/// The label of what is for all of a network's machines at a host is this and the network's number.
+const FLOOD: u32 = 1 << 31;
+
+/// Room for a frame of 64 KiB that does not lie in one piece.
+const LARGE: usize = 66 << 10;
+
+/// How a trunk is.
+#[derive(Clone, Debug)]
+pub struct TrunkConfig {
+    /// The far host's tunnel address.
+    pub far: IpAddr,
+    /// How frames are carried.
+    pub encapsulation: Encapsulation,
+    /// How the session is; none: frames are sent, and nothing more is heard of them.
+    pub session: Option<Config>,
+    /// This life of ours.
+    pub life: Life,
+    /// The longest payload of a datagram that the underlay carries, in bytes.
+    pub most: usize,
+}
+
+/// Which networks there are here, by the numbers that tunnels give them.
+#[derive(Debug, Default)]
+pub struct Networks {
+    /// By the number in tunnels.
+    pub by_vni: HashMap<u32, Network>,
+    /// The number in tunnels.
+    pub vnis: HashMap<Network, u32>,
+}
+
+/// A frame that is to leave.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaving<'a> {
+    /// Where it came from.
+    pub port: PortId,
+    /// Where it lies there.
+    pub slot: Slot,
+    /// Whose it is.
+    pub network: Network,
+    /// Its class.
+    pub class: Class,
+    /// The frame.
+    pub view: FrameView<'a>,
+}
+
+/// What became of a frame that was to leave.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Sent {
+    /// Nothing more will be heard of it.
+    Gone,
+    /// It is underway, with others of its flow.
+    Underway,
+    /// Its flow has to wait; others may pass.
+    Hold,
+    /// All have to wait.
+    Wait,
+    /// The kernel has no room; it tells nobody when it has.
+    Busy,
+    /// It cannot be sent: it is too long for the underlay, or nobody is there whom it could be for.
+    Unfit,
+}
+
+/// Part of a frame that is underway: one of those that a large segment stands for.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    flow: Flow,
+    port: PortId,
+    slot: Slot,
+    number: u32,
+    is_last: bool,
+}
+
+/// A port that leads to another host.
+pub struct Trunk {
+    config: TrunkConfig,
+    underlay: Rc<RefCell<Underlay>>,
+    networks: Rc<Networks>,
+    /// The far ports' labels.
+    labels: HashMap<(Network, Mac), u32>,
+    session: Option<Session<Piece, Slot>>,
+    frames: Frames,
+    /// What has come and was not lifted, in order.
+    ready: VecDeque<Slot>,
+    /// The flows of frames that the far receivers have taken, in order.
+    completed: VecDeque<Flow>,
+    /// Large segments of which some were sent: whose, and how many.
+    begun: BTreeMap<Flow, (PortId, Slot, usize)>,
+    /// Where frames are put together that do not lie in one piece.
+    scratch: Vec<u8>,
+    refused: Refused,
+}
+
+/// What came and was not taken.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Refused {
+    /// Packets that contradict themselves.
+    pub malformed: u64,
+    /// Frames of networks that are not here.
+    pub unknown_network: u64,
+    /// Frames for which there was no memory: with a session they come again.
+    pub no_memory: u64,
+}
+
+impl Trunk {
+    /// A trunk that knows of no network.
+    pub fn new(now: Instant, config: TrunkConfig, underlay: Rc<RefCell<Underlay>>) -> Self {
+        let session = config.session.map(|session| Session::new(now, session, config.life));
+        let [small, large] = FRAMES;
+        Self {
+            config,
+            underlay,
+            networks: Rc::default(),
+            labels: HashMap::new(),
+            session,
+            frames: Frames::new(small, large),
+            ready: VecDeque::new(),
+            completed: VecDeque::new(),
+            begun: BTreeMap::new(),
+            scratch: Vec::new(),
+            refused: Refused::default(),
+        }
+    }
+
+    /// From now on these are the networks, and the labels of the far host's machines.
+    pub fn know(&mut self, networks: Rc<Networks>, labels: HashMap<(Network, Mac), u32>) {
+        self.networks = networks;
+        self.labels = labels;
+    }
+
+    /// The networks of the far host's machines.
+    pub fn networks(&self) -> impl Iterator<Item = Network> {
+        let networks: BTreeSet<_> = self.labels.keys().map(|(network, _)| *network).collect();
+        networks.into_iter()
+    }
+
+    /// The far host's tunnel address.
+    pub fn far(&self) -> IpAddr {
+        self.config.far
+    }
+
+    /// What came and was not taken.
+    pub fn refused(&self) -> Refused {
+        self.refused
+    }
+
+    /// What went wrong on the way, if there is a session.
+    pub fn counters(&self) -> Option<Counters> {
+        self.session.as_ref().map(Session::counters)
+    }
+
+    /// The round trip, bytes in the fabric, and the most that may be there, if there is a session.
+    pub fn path(&self) -> Option<(Span, u64, u64)> {
+        self.session.as_ref().map(Session::path)
+    }
+
+    /// What a frame shares its fate with: others for the same far egress in the same class. `None` if there is no session;
+    /// [`Sent::Unfit`] if nobody is there whom it could be for.
+    pub fn flow(&self, leaving: &Leaving<'_>) -> Result<Option<Flow>, Sent> {
+        if self.session.is_none() {
+            return Ok(None);
+        }
+        let destination = wire::ethernet::peek(leaving.view.bytes).ok_or(Sent::Unfit)?.destination;
+        let label = if destination.is_multicast() {
+            FLOOD | self.networks.vnis.get(&leaving.network).ok_or(Sent::Unfit)?
+        } else {
+            *self.labels.get(&(leaving.network, destination)).ok_or(Sent::Unfit)?
+        };
+        Ok(Some(flow_of(Stream { label, class: leaving.class })))
+    }
+
+    /// Sends a frame of this flow, or as much of it as may go now.
+    pub fn send(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent {
+        let Self { config, underlay, networks, session, begun, scratch, .. } = self;
+        let Leaving { port, slot, network, view, .. } = *leaving;
+        let Some(&vni) = networks.vnis.get(&network) else { return Sent::Unfit };
+        let mut underlay = underlay.borrow_mut();
+        let bytes = whole(&view, scratch);
+        let Ok(pieces) = wire::segments(bytes, view.offload()) else { return Sent::Unfit };
+        let count = pieces.len();
+        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
+        let (Some(flow), Some(session)) = (flow, session) else {
+            let way = wire::flow::hash(bytes, bytes.len());
+            if !out.underlay.has_room(way) {
+                return Sent::Busy;
+            }
+            for piece in pieces {
+                if !out.put_plain(way, &piece) {
+                    return Sent::Unfit;
+                }
+            }
+            return Sent::Gone;
+        };
+        let stream = stream_of(flow);
+        let gone =
+            begun.remove(&flow).filter(|(a, b, _)| (*a, *b) == (port, slot)).map_or(0, |(.., gone)| gone);
+        for (number, piece) in pieces.enumerate().skip(gone) {
+            if piece.len() + DATA_LEN > config.most {
+                return Sent::Unfit;
+            }
+            let len = u16::try_from(piece.len()).ok().and_then(NonZeroU16::new);
+            let Some(len) = len else { return Sent::Unfit };
+            let waits = match session.admit(stream, len) {
+                _ if !out.underlay.has_room(way_to(config.far)) => Some(Sent::Busy),
+                Admission::Go => None,
+                Admission::NoCredit => Some(Sent::Hold),
+                Admission::Alone | Admission::NoWindow => Some(Sent::Wait),
+            };
+            if let Some(waits) = waits {
+                if number > 0 {
+                    begun.insert(flow, (port, slot, number));
+                }
+                return waits;
+            }
+            let is_last = number + 1 == count;
+            let handle = Piece { flow, port, slot, number: number as u32, is_last };
+            let data = session.send(now, stream, len, handle);
+            out.put(&data, Some(&piece));
+        }
+        if config.session.is_some_and(|session| session.repairs) { Sent::Underway } else { Sent::Gone }
+    }
+
+    /// Sends again what was lost, as far as it may go now. `frame_of` tells of a frame that is underway, by its port and slot.
+    /// Whether anything was sent.
+    pub fn repair<'f>(
+        &mut self,
+        now: Instant,
+        network_of: impl Fn(PortId) -> Network,
+        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+    ) -> bool {
+        let Self { config, underlay, networks, session: Some(session), scratch, .. } = self else {
+            return false;
+        };
+        let mut underlay = underlay.borrow_mut();
+        let mut moved = false;
+        while underlay.has_room(way_to(config.far))
+            && let Some((handle, data)) = session.resend(now)
+        {
+            moved = true;
+            let mut out = Out { config, underlay: &mut underlay, vni: 0, class: 0 };
+            let Some(Piece { port, slot, number, .. }) = handle else {
+                out.put(&data, None);
+                continue;
+            };
+            let view = frame_of(port, slot);
+            let bytes = whole(&view, scratch);
+            out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
+            out.class = traffic_class(bytes);
+            let pieces = wire::segments(bytes, view.offload());
+            // A guest that takes away the memory of what it sent leaves a place.
+            out.put(&data, pieces.ok().and_then(|mut pieces| pieces.nth(number as usize)).as_ref());
+        }
+        moved
+    }
+
+    /// A sender has gone: what it had underway is not to be sent again.
+    pub fn forget(&mut self, port: PortId) {
+        self.begun.retain(|_, (of, ..)| *of != port);
+        if let Some(session) = &mut self.session {
+            session.withdraw(|piece| piece.port == port);
+        }
+    }
+
+    /// The flow of the next frame whose far receiver has taken it.
+    pub fn completed(&mut self) -> Option<Flow> {
+        self.completed.pop_front()
+    }
+
+    /// A datagram has come from the far host.
+    pub fn handle(&mut self, now: Instant, received: &Received<'_>, payload: &[u8]) {
+        let message = match received.encapsulation {
+            Encapsulation::Geneve => Message::parse(received.options),
+            _ => None,
+        };
+        let Self { session, frames, completed, .. } = self;
+        match (message, session) {
+            (Some(Message::Hello(hello)), Some(session)) => {
+                session.handle_hello(now, &hello, |slot| frames.free(slot));
+            }
+            (Some(Message::Report(report)), Some(session)) => {
+                let last = |piece: Piece| piece.is_last.then_some(piece.flow);
+                session.handle_report(now, &report, |piece| completed.extend(last(piece)));
+            }
+            (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
+            (None, _) if !received.is_control => {
+                if let Ok(slot) = self.keep(received, payload, None) {
+                    self.ready.push_back(slot);
+                }
+            }
+            // A far end that speaks of sessions where none was declared.
+            _ => self.refused.malformed += 1,
+        }
+    }
+
+    fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
+        let frame = match received.is_control {
+            true => None,
+            false if received.frame.len() != usize::from(data.len.get()) => {
+                self.refused.malformed += 1;
+                return;
+            }
+            false => match self.keep(received, payload, Some(data.stream.class)) {
+                Ok(slot) => Some(slot),
+                Err(NoPlace) => return,
+            },
+        };
+        let Self { session: Some(session), frames, ready, .. } = self else { return };
+        let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
+        session.handle_data(now, data, is_marked, frame, |arrival| match arrival {
+            Arrival::Deliver { stream, from, offset, frame } => {
+                frames.get_mut(frame).place = Some((stream, from, offset));
+                ready.push_back(frame);
+            }
+            Arrival::Release(frame) => frames.free(frame),
+        });
+    }
+
+    /// Puts a frame that has come into memory.
+    fn keep(
+        &mut self,
+        received: &Received<'_>,
+        payload: &[u8],
+        class: Option<Class>,
+    ) -> Result<Slot, NoPlace> {
+        let Some(&network) = self.networks.by_vni.get(&received.vni.number()) else {
+            self.refused.unknown_network += 1;
+            return Err(NoPlace);
+        };
+        let frame = &payload[received.frame.clone()];
+        let Some(slot) = self.frames.keep(frame, network, class) else {
+            self.refused.no_memory += 1;
+            return Err(NoPlace);
+        };
+        if let (Some(class), Some(layout)) = (received.remark, Layout::of(frame)) {
+            // It was read from this very header.
+            let _ = layout.set_traffic_class(self.frames.bytes_mut(slot), class);
+        }
+        Ok(slot)
+    }
+
+    /// Lifts the next frame that has come.
+    pub fn lift(&mut self) -> Option<(Slot, Come)> {
+        let slot = self.ready.pop_front()?;
+        Some((slot, *self.frames.get(slot)))
+    }
+
+    /// Whether anything that has come was not lifted.
+    pub fn is_wet(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Does what time asks for, and says what there is to be said, as far as the kernel has room.
+    pub fn speak(&mut self, now: Instant) {
+        let Self { config, underlay, session: Some(session), .. } = self else { return };
+        session.handle_deadline(now);
+        let mut underlay = underlay.borrow_mut();
+        while underlay.has_room(way_to(config.far))
+            && let Some(message) = session.poll(now)
+        {
+            let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
+            let is_whole = message.write(&mut draft);
+            debug_assert!(is_whole, "a message has room in a packet of its own");
+            Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put_draft(&draft, 0, |_| {});
+        }
+    }
+
+    /// When something falls due although nothing is heard.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.session.as_ref().and_then(Session::deadline)
+    }
+}
+
+/// A trunk's frames lie in its memory as other ports' do. What comes is lifted ([`Trunk::lift`]) with what is known of it, and what
+/// leaves is sent ([`Trunk::send`]): by these two ways here, nothing comes or goes.
+impl Port for Trunk {
+    fn receive(&mut self, _: usize, _: impl FnMut(Slot, &FrameView<'_>)) -> Result<Left, PortError> {
+        Ok(Left::Nothing)
+    }
+
+    fn frame(&self, slot: Slot) -> FrameView<'_> {
+        self.frames.view(slot)
+    }
+
+    fn release(&mut self, slot: Slot) {
+        let come = self.frames.release(slot);
+        if let (Some((stream, from, offset)), Some(session)) = (come.place, &mut self.session) {
+            session.took(stream, from, offset);
+        }
+    }
+
+    fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
+        Ok(Taken::Unfit)
+    }
+
+    fn flush(&mut self) -> Result<bool, PortError> {
+        Ok(true)
+    }
+}
+
+/// There is no memory for a frame, or no network.
+struct NoPlace;
+
+/// The most bytes of a datagram that are before a frame of a session: Geneve's header with a data option.
+const DATA_LEN: usize = 8 + 4 + 24;
+
+/// Where what is sent goes.
+struct Out<'a> {
+    config: &'a TrunkConfig,
+    underlay: &'a mut Underlay,
+    vni: u32,
+    class: u8,
+}
+
+impl Out<'_> {
+    /// Sends a frame that belongs to a session, or tells of its place alone.
+    fn put(&mut self, data: &Data, piece: Option<&wire::Piece<'_>>) {
+        let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
+        let mut draft = if piece.is_none() { draft.for_control(0) } else { draft };
+        let has_room = data.write(&mut draft);
+        debug_assert!(has_room, "a data option has room in a packet without others");
+        let len = piece.map_or(0, wire::Piece::len);
+        self.put_draft(&draft, len, |bytes| {
+            piece.and_then(|piece| piece.write(bytes));
+        });
+    }
+
+    fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
+        let [fixed, options] = draft.parts();
+        let header_len = fixed.len() + options.len();
+        let Self { config, underlay, class, .. } = self;
+        // One way for all of a session: packets that overtake each other look lost.
+        underlay.send(config.far, way_to(config.far), *class, header_len + len, |bytes| {
+            let (header, rest) = bytes.split_at_mut(header_len);
+            header[..fixed.len()].copy_from_slice(fixed);
+            header[fixed.len()..].copy_from_slice(options);
+            write(rest);
+        });
+    }
+
+    /// Sends a frame of no session. `false` if it is too long.
+    fn put_plain(&mut self, way: u32, piece: &wire::Piece<'_>) -> bool {
+        use zerocopy::IntoBytes;
+
+        let Self { config, underlay, vni, class } = self;
+        let (geneve, vxlan);
+        let header = match config.encapsulation {
+            Encapsulation::Vxlan => {
+                vxlan = vxlan::Header::new(*vni).expect("a network's number has 24 bits");
+                vxlan.as_bytes()
+            }
+            _ => {
+                geneve = Draft::new(*vni).expect("a network's number has 24 bits");
+                geneve.parts()[0]
+            }
+        };
+        let len = header.len() + piece.len();
+        if len > config.most {
+            return false;
+        }
+        underlay.send(config.far, way, *class, len, |bytes| {
+            let (head, rest) = bytes.split_at_mut(header.len());
+            head.copy_from_slice(header);
+            piece.write(rest);
+        });
+        true
+    }
+}
+
+/// A number for the way to a host.
+fn way_to(far: IpAddr) -> u32 {
+    match far {
+        IpAddr::V4(far) => far.to_bits().wrapping_mul(0x9e37_79b9),
+        IpAddr::V6(far) => ((far.to_bits() >> 64) as u32 ^ far.to_bits() as u32).wrapping_mul(0x9e37_79b9),
+    }
+}
+
+fn flow_of(stream: Stream) -> Flow {
+    Flow(u64::from(stream.label) | u64::from(stream.class.pcp()) << 32)
+}
+
+fn stream_of(Flow(number): Flow) -> Stream {
+    Stream { label: number as u32, class: Class::from_low_bits((number >> 32) as u8) }
+}
+
+/// All of a frame's bytes: where they are, or in `scratch`.
+fn whole<'a>(view: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if !view.rest.is_empty() {
+        scratch.resize(LARGE, 0);
+    }
+    view.first(scratch)
+}
+
+/// The traffic class of the packet in a frame; 0 if there is none.
+fn traffic_class(frame: &[u8]) -> u8 {
+    Layout::of(frame).and_then(|layout| layout.traffic_class(frame)).unwrap_or(0)
+}
