@@ -1,22 +1,19 @@
 //! One stream as it comes in: put in order, handed on, and granted room.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 
 use crate::Config;
+use crate::handed::Handed;
 
 /// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
 #[derive(Clone, Debug)]
 pub struct Inbound<R> {
-    /// Where the next frame begins.
-    expected: u64,
-    /// As far as the receiver has taken all.
-    taken: u64,
+    /// What was handed on.
+    handed: Handed,
     /// As far as the far end may send.
     limit: u64,
     /// What came before its turn: length and handle by offset.
     early: BTreeMap<u64, (u16, R)>,
-    /// What was handed on and not all taken before it: where each ends, and whether it was.
-    handed: VecDeque<(u64, bool)>,
     /// What the far end was told last: `taken` and `limit`.
     told: (u64, u64),
     /// The far end asks.
@@ -45,11 +42,9 @@ impl<R> Inbound<R> {
     pub fn new(config: &Config) -> Self {
         let unsolicited = config.unsolicited.into();
         Self {
-            expected: 0,
-            taken: 0,
+            handed: Handed::default(),
             limit: unsolicited,
             early: BTreeMap::new(),
-            handed: VecDeque::new(),
             told: (0, unsolicited),
             asked: false,
             window: config.stream_window.into(),
@@ -59,7 +54,7 @@ impl<R> Inbound<R> {
 
     /// Where the next frame begins.
     pub fn expected(&self) -> u64 {
-        self.expected
+        self.handed.end()
     }
 
     /// Bytes that were sent and never came.
@@ -73,29 +68,30 @@ impl<R> Inbound<R> {
         if end > self.limit {
             return Place::Beyond(frame);
         }
-        if offset < self.expected || self.early.contains_key(&offset) {
+        if offset < self.expected() || self.early.contains_key(&offset) {
             return Place::Again(frame);
         }
-        if offset > self.expected && repairs {
+        if offset > self.expected() && repairs {
             self.early.insert(offset, (len, frame));
             return Place::Early;
         }
         self.skip_to(offset);
-        self.hand(len);
+        self.handed.push(len);
         Place::Now(frame)
     }
 
     /// The next frame whose turn has come, and where it begins.
     pub fn next(&mut self) -> Option<(u64, R)> {
-        let offset = self.expected;
+        let offset = self.expected();
         let (len, frame) = self.early.remove(&offset)?;
-        self.hand(len);
+        self.handed.push(len);
         Some((offset, frame))
     }
 
     /// A frame that came early, and part of which came since by others: a far end that contradicts itself.
     pub fn stale(&mut self) -> Option<R> {
-        let first = self.early.first_entry().filter(|first| *first.key() < self.expected)?;
+        let expected = self.expected();
+        let first = self.early.first_entry().filter(|first| *first.key() < expected)?;
         Some(first.remove().1)
     }
 
@@ -110,34 +106,19 @@ impl<R> Inbound<R> {
     }
 
     fn skip_to(&mut self, offset: u64) {
-        if let Some(gap) = offset.checked_sub(self.expected).filter(|gap| *gap > 0) {
-            self.missed += gap;
-            self.expected = offset;
-            self.handed.push_back((offset, true));
-            self.settle();
-        }
-    }
-
-    fn hand(&mut self, len: u16) {
-        self.expected += u64::from(len);
-        self.handed.push_back((self.expected, false));
+        self.missed += offset.saturating_sub(self.expected());
+        self.handed.skip_to(offset);
+        self.settle();
     }
 
     /// The receiver has the frame that was handed on and begins there.
     pub fn took(&mut self, offset: u64) {
-        let place = self.handed.partition_point(|(end, _)| *end <= offset);
-        if let Some((_, is_taken)) = self.handed.get_mut(place) {
-            *is_taken = true;
-        }
+        self.handed.took(offset);
         self.settle();
     }
 
     fn settle(&mut self) {
-        while let Some((end, true)) = self.handed.front() {
-            self.taken = *end;
-            self.handed.pop_front();
-        }
-        self.limit = self.limit.max(self.taken + self.window);
+        self.limit = self.limit.max(self.handed.taken() + self.window);
     }
 
     /// What to tell the far end, if it is time: how far all is taken, and how far it may send. It is, if the far end asked,
@@ -147,7 +128,7 @@ impl<R> Inbound<R> {
             return None;
         }
         self.asked = false;
-        self.told = (self.taken, self.limit);
+        self.told = (self.handed.taken(), self.limit);
         Some(self.told)
     }
 
@@ -155,9 +136,9 @@ impl<R> Inbound<R> {
     pub fn owes(&self) -> bool {
         let (taken, limit) = self.told;
         self.asked
-            || self.taken - taken >= self.window / 8
+            || self.handed.taken() - taken >= self.window / 8
             || self.limit - limit >= self.window / 4
-            || self.handed.is_empty() && self.taken > taken
+            || self.handed.is_empty() && self.handed.taken() > taken
     }
 
     /// The far end has begun anew, and what came early will come again: the handles of that.

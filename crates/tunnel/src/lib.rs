@@ -38,6 +38,7 @@
 extern crate alloc;
 
 pub mod bfd;
+mod handed;
 mod inbound;
 pub mod message;
 mod number;

@@ -1,5 +1,7 @@
 //! One end of a session as its owner sees it, step by step.
 
+mod lives;
+
 use std::num::{NonZeroU16, NonZeroU32};
 
 use tunnel::message::{Ends, Message, Room};
