@@ -38,6 +38,7 @@
 extern crate alloc;
 
 pub mod bfd;
+mod greeting;
 mod handed;
 mod inbound;
 pub mod message;

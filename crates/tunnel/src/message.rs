@@ -71,8 +71,6 @@ pub struct Hello {
     pub from: Life,
     /// The life of the far end that it has heard of.
     pub to: Option<Life>,
-    /// It knows that the far end has heard of it: no answer is needed.
-    pub is_heard: bool,
     /// The oldest and the newest version that it speaks.
     pub versions: [u8; 2],
     /// What it sends and is lost it sends again.
@@ -157,14 +155,13 @@ struct StreamRecord {
 struct HelloRecord {
     ends: EndsRecord,
     versions: [u8; 2],
-    /// [`REPAIRS`], [`HEARD`].
+    /// [`REPAIRS`].
     flags: u8,
     unused: u8,
     unsolicited: U32,
 }
 
 const REPAIRS: u8 = 1;
-const HEARD: u8 = 2;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -251,7 +248,6 @@ impl Hello {
             from: life(record.ends.from)?,
             to: life(record.ends.to),
             versions: record.versions,
-            is_heard: record.flags & HEARD != 0,
             repairs: record.flags & REPAIRS != 0,
             unsolicited: record.unsolicited.get(),
         })
@@ -264,7 +260,7 @@ impl Hello {
                 to: U32::new(self.to.map_or(0, |to| to.0.get())),
             },
             versions: self.versions,
-            flags: if self.repairs { REPAIRS } else { 0 } | if self.is_heard { HEARD } else { 0 },
+            flags: if self.repairs { REPAIRS } else { 0 },
             unused: 0,
             unsolicited: U32::new(self.unsolicited),
         };
@@ -416,9 +412,9 @@ mod tests {
     }
 
     fn messages() -> impl Strategy<Value = Message> {
-        let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<[bool; 2]>(), any::<u32>())
-            .prop_map(|(from, to, versions, [is_heard, repairs], unsolicited)| {
-                Message::Hello(Hello { from, to, is_heard, versions, repairs, unsolicited })
+        let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<bool>(), any::<u32>())
+            .prop_map(|(from, to, versions, repairs, unsolicited)| {
+                Message::Hello(Hello { from, to, versions, repairs, unsolicited })
             });
         let data = (ends(), any::<u32>(), streams(), any::<u32>(), 1..=u16::MAX).prop_map(
             |(ends, number, stream, offset, len)| {

@@ -7,6 +7,7 @@ use core::ops::RangeInclusive;
 
 use units::{Instant, Span};
 
+use crate::greeting::Greeting;
 use crate::inbound::{Inbound, Place};
 use crate::message::{
     Ask, Data, Ends, Hello, Life, MOST_ASKS, MOST_RANGES, MOST_ROOMS, Message, Report, Room,
@@ -17,12 +18,6 @@ use crate::outbound::Outbound;
 use crate::ranges::Ranges;
 use crate::recovery::{Packet, Recovery};
 use crate::window::{Acknowledged, Window};
-
-/// How soon a hello that nobody answered is said again, at first and at last.
-const GREET: [Span; 2] = [Span::from_millis(10), Span::from_secs(1)];
-
-/// Hellos are no closer together than this, whatever is heard.
-const CALM: Span = Span::from_millis(1);
 
 /// How long to wait for news of a stream before asking, at first and at last.
 const ASK: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
@@ -55,7 +50,7 @@ pub struct Config {
 pub enum Admission {
     /// It may.
     Go,
-    /// The far end is not heard.
+    /// The far end is not heard, or has not told that it hears us.
     Alone,
     /// The far receiver has granted no more, or too many of its frames are kept: only this stream waits.
     NoCredit,
@@ -104,13 +99,13 @@ pub struct Counters {
     pub resets: u64,
 }
 
-/// The far end.
+/// The far end, in a life in which it has named ours.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     life: Life,
     repairs: bool,
     unsolicited: u64,
-    /// It has heard of us.
+    /// We have named its life, too, and it has told that it heard.
     knows_us: bool,
 }
 
@@ -120,6 +115,9 @@ pub struct Session<F, R> {
     config: Config,
     me: Life,
     peer: Option<Peer>,
+    /// A life of the far end that was heard and has not named ours: anybody may have said that.
+    newcomer: Option<Life>,
+    greeting: Greeting,
     outbound: BTreeMap<Stream, Outbound<F>>,
     inbound: BTreeMap<Stream, Inbound<Option<R>>>,
     recovery: Recovery,
@@ -131,7 +129,7 @@ pub struct Session<F, R> {
     /// To be sent again now.
     probes: VecDeque<(Stream, u64)>,
     came: Ranges,
-    owes_ack: bool,
+    owes_report: bool,
     /// Marks that we have seen, and marks that the far end has.
     marked: u32,
     their_marked: u32,
@@ -143,9 +141,6 @@ pub struct Session<F, R> {
     ask_pause: Span,
     /// The stream that was asked after last.
     asked: Option<Stream>,
-    greet_at: Option<Instant>,
-    greet_pause: Span,
-    greeted: Option<Instant>,
     counters: Counters,
 }
 
@@ -157,6 +152,8 @@ impl<F: Copy, R> Session<F, R> {
             config,
             me,
             peer: None,
+            newcomer: None,
+            greeting: Greeting::new(now),
             outbound: BTreeMap::new(),
             inbound: BTreeMap::new(),
             recovery: Recovery::new(),
@@ -165,7 +162,7 @@ impl<F: Copy, R> Session<F, R> {
             due: BTreeSet::new(),
             probes: VecDeque::new(),
             came: Ranges::default(),
-            owes_ack: false,
+            owes_report: false,
             marked: 0,
             their_marked: 0,
             owing: BTreeSet::new(),
@@ -173,9 +170,6 @@ impl<F: Copy, R> Session<F, R> {
             ask_at: None,
             ask_pause: ASK[0],
             asked: None,
-            greet_at: Some(now),
-            greet_pause: GREET[0],
-            greeted: None,
             counters: Counters::default(),
         }
     }
@@ -286,24 +280,35 @@ impl<F: Copy, R> Session<F, R> {
         Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32, len }))
     }
 
+    /// Between whom frames are sent; none as long as nobody would take them.
     fn ends(&self) -> Option<Ends> {
         self.peer.filter(|peer| peer.knows_us).map(|peer| Ends { from: self.me, to: peer.life })
     }
 
-    /// Whether a message is between this life of ours and the life of the far end that we know. If not, both have to
-    /// introduce themselves.
+    /// Whether a message is from the life of the far end that we know to this life of ours. If not, both have to introduce
+    /// themselves.
     fn is_current(&mut self, now: Instant, ends: Ends) -> bool {
-        let is = ends.to == self.me && self.peer.is_some_and(|peer| peer.life == ends.from);
-        if !is {
-            self.counters.stale += 1;
-            self.greet_soon(now);
+        if let Some(peer) = &mut self.peer
+            && (ends.from, ends.to) == (peer.life, self.me)
+        {
+            if !peer.knows_us {
+                peer.knows_us = true;
+                self.greeting.rest();
+            }
+            return true;
         }
-        is
+        self.counters.stale += 1;
+        self.notice(ends.from);
+        self.greeting.answer(now);
+        false
     }
 
-    fn greet_soon(&mut self, now: Instant) {
-        let at = self.greeted.map_or(now, |at| (at + CALM).max(now));
-        self.greet_at = Some(self.greet_at.map_or(at, |sooner| sooner.min(at)));
+    /// Somebody has spoken who may be the far end in a new life. Named in our next hello, it can show that it has heard it.
+    fn notice(&mut self, life: Life) {
+        let is_new = self.peer.is_none_or(|peer| life.is_after(peer.life));
+        if is_new && self.newcomer.replace(life) != Some(life) {
+            self.greeting.begin_anew();
+        }
     }
 
     /// The far end says who it is. `release` has each handle of what came and will come again.
@@ -312,37 +317,37 @@ impl<F: Copy, R> Session<F, R> {
         if !(oldest..=newest).contains(&VERSION) {
             return;
         }
-        // Once it does, it does for the rest of its life.
-        let knew_us = self.peer.is_some_and(|peer| peer.life == hello.from && peer.knows_us);
-        let knows_us = knew_us || hello.to == Some(self.me);
+        let names_us = hello.to == Some(self.me);
         match self.peer {
-            Some(peer) if peer.life == hello.from => {}
+            Some(peer) if peer.life == hello.from => self.newcomer = None,
             // It was long underway.
             Some(peer) if !hello.from.is_after(peer.life) => return self.counters.stale += 1,
-            _ => self.reset(hello, release),
+            // Only who has heard us knows this life of ours.
+            _ if names_us => self.meet(now, hello, release),
+            _ => self.notice(hello.from),
         }
-        let peer = self.peer.insert(Peer {
-            life: hello.from,
-            repairs: hello.repairs,
-            unsolicited: hello.unsolicited.into(),
-            knows_us,
-        });
-        if peer.knows_us {
-            (self.greet_at, self.greet_pause) = (None, GREET[0]);
-        }
-        if !(peer.knows_us && hello.is_heard) {
-            self.greet_soon(now);
+        if names_us {
+            self.owes_report = true;
+        } else {
+            self.greeting.answer(now);
         }
     }
 
     /// The far end is another than the one that we knew, if we knew one: what it had not taken is sent from the beginning.
-    fn reset(&mut self, hello: &Hello, release: impl FnMut(R)) {
+    fn meet(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
         self.counters.resets += u64::from(self.peer.is_some());
+        self.peer = Some(Peer {
+            life: hello.from,
+            repairs: hello.repairs,
+            unsolicited: hello.unsolicited.into(),
+            knows_us: false,
+        });
+        self.newcomer = None;
+        self.greeting.meet(now);
         self.recovery = Recovery::new();
         self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
-        (self.came, self.owes_ack) = (Ranges::default(), false);
+        self.came = Ranges::default();
         (self.marked, self.their_marked) = (0, 0);
-        self.greet_pause = GREET[0];
         self.due.clear();
         self.probes.clear();
         for (stream, out) in &mut self.outbound {
@@ -372,10 +377,7 @@ impl<F: Copy, R> Session<F, R> {
         if !self.is_current(now, data.ends) {
             return release(frame);
         }
-        let peer = self.peer.as_mut().expect("whoever is current is known");
-        // Nobody else could name this life of ours.
-        peer.knows_us = true;
-        let Peer { repairs, .. } = *peer;
+        let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
         let Data { ends: Ends { from, .. }, stream, len, .. } = *data;
         let Some(inbound) = inbound_of(&mut self.inbound, &self.config, stream) else {
             self.counters.refused += 1;
@@ -385,7 +387,7 @@ impl<F: Copy, R> Session<F, R> {
         let place = inbound.arrived(offset, len.get(), frame, repairs);
         if !matches!(place, Place::Beyond(_)) && repairs {
             self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
-            self.owes_ack = true;
+            self.owes_report = true;
             self.marked = self.marked.wrapping_add(is_marked.into());
         }
         match place {
@@ -436,9 +438,6 @@ impl<F: Copy, R> Session<F, R> {
     pub fn handle_report(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) {
         if !self.is_current(now, report.ends) {
             return;
-        }
-        if let Some(peer) = &mut self.peer {
-            peer.knows_us = true;
         }
         self.acknowledge(now, report);
         for Room { stream, taken, limit } in &report.rooms {
@@ -537,16 +536,12 @@ impl<F: Copy, R> Session<F, R> {
 
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.recovery.deadline(), self.greet_at, self.ask_at].into_iter().flatten().min()
+        [self.recovery.deadline(), self.greeting.deadline(), self.ask_at].into_iter().flatten().min()
     }
 
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
-        if self.greet_at.is_some_and(|at| at <= now) {
-            self.greeted = Some(now);
-            let knows_us = self.peer.is_some_and(|peer| peer.knows_us);
-            self.greet_at = (!knows_us).then(|| now + self.greet_pause);
-            self.greet_pause = (self.greet_pause + self.greet_pause).min(GREET[1]);
+        if self.greeting.is_due(now, self.ends().is_some()) {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
@@ -557,10 +552,10 @@ impl<F: Copy, R> Session<F, R> {
         }
         let rooms = self.rooms();
         let asks = self.asks(now);
-        if !self.owes_ack && rooms.is_empty() && asks.is_empty() {
+        if !self.owes_report && rooms.is_empty() && asks.is_empty() {
             return None;
         }
-        self.owes_ack = false;
+        self.owes_report = false;
         // A range has no room for more numbers than that; those before were told of long ago.
         let range = |range: RangeInclusive<u64>| {
             let first = (*range.start()).max(range.end().saturating_sub(u16::MAX.into()));
@@ -573,8 +568,7 @@ impl<F: Copy, R> Session<F, R> {
     fn hello(&self) -> Hello {
         Hello {
             from: self.me,
-            to: self.peer.map(|peer| peer.life),
-            is_heard: self.peer.is_some_and(|peer| peer.knows_us),
+            to: self.newcomer.or(self.peer.map(|peer| peer.life)),
             versions: [VERSION; 2],
             repairs: self.config.repairs,
             unsolicited: self.config.unsolicited,

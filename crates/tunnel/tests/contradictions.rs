@@ -29,7 +29,7 @@ const ME: Life = Life(NonZeroU32::MIN);
 enum Event {
     Data { number: u32, stream: Stream, offset: u32, len: NonZeroU16, marked: bool },
     Report { marked: u32, came: Vec<[u32; 2]>, rooms: Vec<Room>, asks: Vec<Ask> },
-    Hello { again: bool, is_heard: bool, repairs: bool, unsolicited: u32 },
+    Hello { again: bool, repairs: bool, unsolicited: u32 },
     Send { stream: Stream, len: NonZeroU16 },
     Take,
     Wait(Span),
@@ -60,9 +60,8 @@ fn events() -> impl Strategy<Value = Event> {
     let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
     let report = (any::<u32>(), came, vec(room, 0..5), vec(ask, 0..6))
         .prop_map(|(marked, came, rooms, asks)| Event::Report { marked, came, rooms, asks });
-    let hello = (prop::bool::weighted(0.8), any::<bool>(), any::<bool>(), numbers()).prop_map(
-        |(again, is_heard, repairs, unsolicited)| Event::Hello { again, is_heard, repairs, unsolicited },
-    );
+    let hello = (prop::bool::weighted(0.8), any::<bool>(), numbers())
+        .prop_map(|(again, repairs, unsolicited)| Event::Hello { again, repairs, unsolicited });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
     let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
     prop_oneof![20 => data, 4 => report, 1 => hello, 8 => send, 1 => Just(Event::Take), 2 => wait]
@@ -97,7 +96,7 @@ impl Owner {
             sent: BTreeSet::new(),
             told: BTreeSet::new(),
         };
-        owner.handle(Event::Hello { again: true, is_heard: true, repairs: true, unsolicited: 30_000 });
+        owner.handle(Event::Hello { again: true, repairs: true, unsolicited: 30_000 });
         owner
     }
 
@@ -123,13 +122,12 @@ impl Owner {
                     assert!(sent.remove(&frame), "a frame is completed once");
                 });
             }
-            Event::Hello { again, is_heard, repairs, unsolicited } => {
+            Event::Hello { again, repairs, unsolicited } => {
                 if !again {
                     self.peer = Life(self.peer.0.checked_add(1).unwrap());
                     self.told.clear();
                 }
-                let hello =
-                    Hello { from: self.peer, to: Some(ME), is_heard, versions: [1; 2], repairs, unsolicited };
+                let hello = Hello { from: self.peer, to: Some(ME), versions: [1; 2], repairs, unsolicited };
                 session.handle_hello(*now, &hello, |frame| {
                     assert!(held.remove(&frame), "a frame comes back once");
                 });

@@ -1,6 +1,88 @@
 //! An end that begins anew, and who is believed to be one.
 
+use tunnel::Hello;
+
 use super::*;
+
+fn hello(from: u32, to: Option<u32>) -> Hello {
+    Hello { from: life(from), to: to.map(life), versions: [1; 2], repairs: true, unsolicited: 3000 }
+}
+
+/// What an end says now, and to which life.
+fn named(end: &mut End, now: Instant) -> Vec<Life> {
+    let said = core::iter::from_fn(|| end.poll(now));
+    let hellos = said.filter_map(|message| if let Message::Hello(hello) = message { hello.to } else { None });
+    hellos.collect()
+}
+
+#[test]
+fn who_has_not_heard_us_ends_no_session() {
+    let mut ends = pair(ms(1), config());
+    carry(ms(1), &mut ends, 1, 100, false);
+    for (at, to) in [(2, None), (4, Some(7)), (6, None)] {
+        ends[0].handle_hello(ms(at), &hello(9, to), |_| panic!());
+        assert_eq!(named(&mut ends[0], ms(at)), [life(9)], "whoever it is may show that it has heard this");
+    }
+    carry(ms(8), &mut ends, 1, 100, false);
+    assert_eq!((ends[0].counters().resets, ends[0].kept()), (0, 2));
+    ends[1].took(stream(1), life(1), 0);
+    ends[1].took(stream(1), life(1), 100);
+    talk(ms(9), &mut ends);
+    assert_eq!(ends[0].kept(), 0);
+    // Who names this life has heard it.
+    ends[0].handle_hello(ms(10), &hello(9, Some(1)), |_| ());
+    assert_eq!(ends[0].counters().resets, 1);
+}
+
+#[test]
+fn a_stray_hello_before_the_first_locks_nobody_out() {
+    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), life(number)));
+    ends.iter_mut().for_each(|end| end.handle_hello(ms(1), &hello(1 << 30, None), |_| panic!()));
+    (1..4).for_each(|now| talk(ms(now), &mut ends));
+    carry(ms(4), &mut ends, 1, 100, true);
+}
+
+#[test]
+fn who_begins_anew_is_met_within_two_round_trips() {
+    let mut ends = pair(ms(1), config());
+    carry(ms(1), &mut ends, 1, 100, false);
+    ends[0] = Session::new(ms(100), config(), life(5));
+    for trip in 0..4 {
+        let now = ms(100) + Span::from_micros(10 * trip);
+        let said = ends.each_mut().map(|end| core::iter::from_fn(|| end.poll(now)).collect::<Vec<_>>());
+        said[0].iter().for_each(|message| hear(now, &mut ends[1], message));
+        said[1].iter().for_each(|message| hear(now, &mut ends[0], message));
+    }
+    assert_eq!(ends.each_mut().map(|end| end.admit(stream(1), bytes(100))), [Admission::Go; 2]);
+}
+
+#[test]
+fn nobody_sends_before_it_is_known() {
+    let mut end: End = Session::new(ms(1), config(), life(1));
+    end.handle_hello(ms(1), &hello(2, Some(1)), |_| panic!());
+    assert_eq!(end.admit(stream(1), bytes(100)), Admission::Alone, "2 may not have heard of 1");
+    end.handle_report(ms(1), &report(), |_| panic!());
+    assert_eq!(end.admit(stream(1), bytes(100)), Admission::Go);
+}
+
+#[test]
+fn who_is_alone_speaks_ever_less_often_until_somebody_else_does() {
+    let mut end: End = Session::new(ms(1), config(), life(1));
+    let mut pauses = Vec::new();
+    let mut now = ms(1);
+    for _ in 0..9 {
+        while end.poll(now).is_some() {}
+        let next = end.deadline().unwrap();
+        pauses.push(next.since(now).as_nanos() / 1_000_000);
+        now = next;
+    }
+    assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+    let heard = now + Span::from_millis(100);
+    while end.poll(now).is_some() {}
+    end.handle_hello(heard, &hello(4, None), |_| panic!());
+    assert_eq!(named(&mut end, heard), [life(4)]);
+    assert_eq!(end.deadline().unwrap().since(heard), Span::from_millis(10));
+}
 
 #[test]
 fn what_is_taken_of_an_earlier_life_is_no_credit_of_a_later_one() {

@@ -5,7 +5,7 @@ mod lives;
 use std::num::{NonZeroU16, NonZeroU32};
 
 use tunnel::message::{Ends, Message, Room};
-use tunnel::{Admission, Arrival, Config, Data, Hello, Life, Report, Session, Stream};
+use tunnel::{Admission, Arrival, Config, Data, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
 
 type End = Session<u32, u32>;
@@ -38,15 +38,26 @@ fn ms(ms: u64) -> Instant {
     Instant::ZERO + Span::from_millis(ms)
 }
 
+/// An end hears something.
+fn hear(now: Instant, end: &mut End, message: &Message) {
+    match message {
+        Message::Hello(hello) => end.handle_hello(now, hello, |_| ()),
+        Message::Report(report) => end.handle_report(now, report, |_| ()),
+        Message::Data(_) => unreachable!("it comes with a frame"),
+    }
+}
+
 /// Whatever they have to say now, they say to each other.
 fn talk(now: Instant, ends: &mut [End; 2]) {
     while let Some((place, message)) = (0..2).find_map(|place| Some((place, ends[place].poll(now)?))) {
-        match message {
-            Message::Hello(hello) => ends[1 - place].handle_hello(now, &hello, |_| ()),
-            Message::Report(report) => ends[1 - place].handle_report(now, &report, |_| ()),
-            Message::Data(_) => unreachable!("it comes with a frame"),
-        }
+        hear(now, &mut ends[1 - place], &message);
     }
+}
+
+/// A report of the second end, in its first life, that tells nothing.
+fn report() -> Report {
+    let ends = Ends { from: life(2), to: life(1) };
+    Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), asks: Vec::new() }
 }
 
 /// Two ends that know each other.
@@ -164,52 +175,17 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     let [mut end, _] = ends;
     assert_eq!(end.admit(stream(1), bytes(5000)), Admission::NoCredit);
     assert_eq!(end.admit(stream(1), bytes(100)), Admission::Go);
-    let report = Report {
-        ends: Ends { from: life(2), to: life(1) },
-        marked: 0,
-        came: Vec::new(),
-        rooms: vec![Room { stream: stream(1), taken: 0, limit: 3000 }],
-        asks: Vec::new(),
-    };
+    let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000 }];
+    let report = Report { rooms, ..report() };
     end.handle_report(ms(3), &report, |_| panic!());
     assert_eq!(end.poll(ms(3)), None);
     assert_eq!(end.deadline(), None, "there is nothing to ask after");
 }
 
 #[test]
-fn a_new_life_is_greeted_soon() {
-    let [mut end, _] = pair(ms(1), config());
-    let hello = |from| Hello {
-        from: life(from),
-        to: None,
-        is_heard: false,
-        versions: [1; 2],
-        repairs: true,
-        unsolicited: 3000,
-    };
-    // One life that never answers: hellos become rare.
-    end.handle_hello(ms(10), &hello(3), |_| panic!());
-    let mut now = ms(10);
-    for _ in 0..9 {
-        now = end.deadline().unwrap();
-        while end.poll(now).is_some() {}
-    }
-    end.handle_hello(now, &hello(4), |_| panic!());
-    let greeted = end.deadline().unwrap();
-    while end.poll(greeted).is_some() {}
-    assert_eq!(end.deadline().unwrap().since(greeted), Span::from_millis(10));
-}
-
-#[test]
 fn an_old_count_of_marks_counts_as_none() {
     let mut ends = pair(ms(1), config());
-    let report = |marked, number| Report {
-        ends: Ends { from: life(2), to: life(1) },
-        marked,
-        came: vec![[number; 2]],
-        rooms: Vec::new(),
-        asks: Vec::new(),
-    };
+    let report = |marked, number| Report { marked, came: vec![[number; 2]], ..report() };
     let mut window = Vec::new();
     for (number, marked) in [(0, 3), (1, 2), (2, 3)] {
         carry(ms(1), &mut ends, 1, 100, false);
