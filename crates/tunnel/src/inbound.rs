@@ -20,7 +20,13 @@ pub struct Inbound<R> {
     asked: bool,
     /// How much may be underway or wait here.
     window: u64,
-    /// Bytes that were sent and never came, where the far end does not repair.
+    /// As far as the far end is known to have sent.
+    sent: u64,
+    /// What lies before this and has not come is waited for, for a while.
+    awaited: Option<u64>,
+    /// What lies before this and has not come never will.
+    given_up: u64,
+    /// Bytes that were given up.
     missed: u64,
 }
 
@@ -48,6 +54,9 @@ impl<R> Inbound<R> {
             told: (0, unsolicited),
             asked: false,
             window: config.stream_window.into(),
+            sent: 0,
+            awaited: None,
+            given_up: 0,
             missed: 0,
         }
     }
@@ -57,13 +66,13 @@ impl<R> Inbound<R> {
         self.handed.end()
     }
 
-    /// Bytes that were sent and never came.
+    /// Bytes that were sent and given up.
     pub fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// A frame has come. If the far end `repairs`, what is missing will come; if not, it never will.
-    pub fn arrived(&mut self, offset: u64, len: u16, frame: R, repairs: bool) -> Place<R> {
+    /// A frame has come.
+    pub fn arrived(&mut self, offset: u64, len: u16, frame: R) -> Place<R> {
         let end = offset + u64::from(len);
         if end > self.limit {
             return Place::Beyond(frame);
@@ -71,21 +80,43 @@ impl<R> Inbound<R> {
         if offset < self.expected() || self.early.contains_key(&offset) {
             return Place::Again(frame);
         }
-        if offset > self.expected() && repairs {
+        self.sent = self.sent.max(end);
+        if offset > self.expected() {
             self.early.insert(offset, (len, frame));
             return Place::Early;
         }
-        self.skip_to(offset);
         self.handed.push(len);
         Place::Now(frame)
     }
 
     /// The next frame whose turn has come, and where it begins.
     pub fn next(&mut self) -> Option<(u64, R)> {
-        let offset = self.expected();
+        let expected = self.expected();
+        let offset = self.early.range(expected..).next().map(|(offset, _)| *offset);
+        let until = offset.map_or(self.given_up, |offset| offset.min(self.given_up));
+        if until > expected {
+            self.missed += until - expected;
+            self.handed.skip_to(until);
+            self.settle();
+        }
+        let offset = offset.filter(|offset| *offset == self.expected())?;
         let (len, frame) = self.early.remove(&offset)?;
         self.handed.push(len);
         Some((offset, frame))
+    }
+
+    /// Whether something is missing that was not waited for yet. From now on it is.
+    pub fn begins_to_wait(&mut self) -> bool {
+        let begins = self.awaited.is_none() && self.sent > self.expected();
+        if begins {
+            self.awaited = Some(self.sent);
+        }
+        begins
+    }
+
+    /// What was waited for and has not come never will: [`Self::next`] does without.
+    pub fn give_up(&mut self) {
+        self.given_up = self.awaited.take().unwrap_or(self.given_up);
     }
 
     /// A frame that came early, and part of which came since by others: a far end that contradicts itself.
@@ -95,19 +126,14 @@ impl<R> Inbound<R> {
         Some(first.remove().1)
     }
 
-    /// The far end says that it has sent so far, and asks. What it does not repair and has not come by then, never will.
-    pub fn asked(&mut self, sent: u64, repairs: bool) {
+    /// The far end says that it has sent so far, and asks.
+    pub fn asked(&mut self, sent: u64) {
         self.asked = true;
-        if !repairs && sent <= self.limit {
-            self.skip_to(sent);
+        // Who tells of more than it may have sent tells nothing.
+        if sent <= self.limit {
+            self.sent = self.sent.max(sent);
         }
         // What is granted unasked may be less than its first frame.
-        self.settle();
-    }
-
-    fn skip_to(&mut self, offset: u64) {
-        self.missed += offset.saturating_sub(self.expected());
-        self.handed.skip_to(offset);
         self.settle();
     }
 

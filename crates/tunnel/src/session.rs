@@ -19,6 +19,10 @@ use crate::ranges::Ranges;
 use crate::recovery::{Packet, Recovery};
 use crate::window::{Acknowledged, Window};
 
+/// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
+/// packets stand still for a while.
+const PATIENCE: Span = Span::from_millis(10);
+
 /// How long to wait for news of a stream before asking, at first and at last.
 const ASK: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
 
@@ -93,7 +97,7 @@ pub struct Counters {
     pub refused: u64,
     /// Packets for another life, or of one.
     pub stale: u64,
-    /// Bytes that the far end sent and that never came, where it does not repair.
+    /// Bytes that the far end sent and that did not come in time, where it does not repair.
     pub missed: u64,
     /// The far end began anew.
     pub resets: u64,
@@ -128,6 +132,8 @@ pub struct Session<F, R> {
     due: BTreeSet<(Stream, u64)>,
     /// To be sent again now.
     probes: VecDeque<(Stream, u64)>,
+    /// Where the far end does not repair: streams of which something is missing, and how long to wait for it.
+    missing: VecDeque<(Instant, Stream)>,
     came: Ranges,
     owes_report: bool,
     /// Marks that we have seen, and marks that the far end has.
@@ -161,6 +167,7 @@ impl<F: Copy, R> Session<F, R> {
             kept: 0,
             due: BTreeSet::new(),
             probes: VecDeque::new(),
+            missing: VecDeque::new(),
             came: Ranges::default(),
             owes_report: false,
             marked: 0,
@@ -358,6 +365,7 @@ impl<F: Copy, R> Session<F, R> {
         let inbound = core::mem::take(&mut self.inbound).into_values();
         inbound.flat_map(Inbound::into_early).flatten().for_each(release);
         self.owing.clear();
+        self.missing.clear();
     }
 
     /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
@@ -384,26 +392,14 @@ impl<F: Copy, R> Session<F, R> {
             return release(frame);
         };
         let offset = expand(data.offset, inbound.expected());
-        let place = inbound.arrived(offset, len.get(), frame, repairs);
+        let place = inbound.arrived(offset, len.get(), frame);
         if !matches!(place, Place::Beyond(_)) && repairs {
             self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
             self.owes_report = true;
             self.marked = self.marked.wrapping_add(is_marked.into());
         }
         match place {
-            Place::Now(frame) => {
-                let mut next = Some((offset, frame));
-                while let Some((offset, frame)) = next {
-                    match frame {
-                        Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
-                        None => inbound.took(offset),
-                    }
-                    next = inbound.next();
-                }
-                while let Some(frame) = inbound.stale() {
-                    frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
-                }
-            }
+            Place::Now(frame) => hand_on(inbound, stream, from, Some((offset, frame)), arrived),
             Place::Early => {}
             Place::Again(frame) => {
                 self.counters.repeated += 1;
@@ -412,9 +408,12 @@ impl<F: Copy, R> Session<F, R> {
             Place::Beyond(frame) => {
                 self.counters.beyond += 1;
                 // It does not know how far it may go.
-                inbound.asked(0, true);
+                inbound.asked(0);
                 release(frame);
             }
+        }
+        if !repairs && inbound.begins_to_wait() {
+            self.missing.push_back((now + PATIENCE, stream));
         }
         self.owing.insert(stream);
     }
@@ -454,13 +453,16 @@ impl<F: Copy, R> Session<F, R> {
                 self.asking.remove(stream);
             }
         }
+        let repairs = self.peer.is_none_or(|peer| peer.repairs);
         for Ask { stream, sent } in &report.asks {
-            let repairs = self.peer.is_none_or(|peer| peer.repairs);
             let Some(inbound) = inbound_of(&mut self.inbound, &self.config, *stream) else {
                 self.counters.refused += 1;
                 continue;
             };
-            inbound.asked(expand(*sent, inbound.expected()), repairs);
+            inbound.asked(expand(*sent, inbound.expected()));
+            if !repairs && inbound.begins_to_wait() {
+                self.missing.push_back((now + PATIENCE, *stream));
+            }
             self.owing.insert(*stream);
         }
     }
@@ -513,8 +515,19 @@ impl<F: Copy, R> Session<F, R> {
         });
     }
 
-    /// Does what time asks for.
-    pub fn handle_deadline(&mut self, now: Instant) {
+    /// Does what time asks for. `arrived` is told what to do with frames that have waited long enough for others.
+    pub fn handle_deadline(&mut self, now: Instant, mut arrived: impl FnMut(Arrival<R>)) {
+        while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
+            let Some(Peer { life, .. }) = self.peer else { continue };
+            let Some(inbound) = self.inbound.get_mut(&stream) else { continue };
+            inbound.give_up();
+            let next = inbound.next();
+            hand_on(inbound, stream, life, next, &mut arrived);
+            if inbound.begins_to_wait() {
+                self.missing.push_back((now + PATIENCE, stream));
+            }
+            self.owing.insert(stream);
+        }
         if self.recovery.deadline().is_none_or(|at| at > now) {
             return;
         }
@@ -536,7 +549,9 @@ impl<F: Copy, R> Session<F, R> {
 
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.recovery.deadline(), self.greeting.deadline(), self.ask_at].into_iter().flatten().min()
+        let missing = self.missing.front().map(|(at, _)| *at);
+        let others = [self.recovery.deadline(), self.greeting.deadline(), self.ask_at];
+        others.into_iter().chain([missing]).flatten().min()
     }
 
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
@@ -616,6 +631,26 @@ impl<F: Copy, R> Session<F, R> {
     /// Frames that are kept and not known to be taken, of all streams.
     pub fn kept(&self) -> usize {
         self.kept
+    }
+}
+
+/// Hands on the frame whose turn has come, if there is one, and those that it was waited for.
+fn hand_on<R>(
+    inbound: &mut Inbound<Option<R>>,
+    stream: Stream,
+    from: Life,
+    mut next: Option<(u64, Option<R>)>,
+    mut arrived: impl FnMut(Arrival<R>),
+) {
+    while let Some((offset, frame)) = next {
+        match frame {
+            Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
+            None => inbound.took(offset),
+        }
+        next = inbound.next();
+    }
+    while let Some(frame) = inbound.stale() {
+        frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
     }
 }
 

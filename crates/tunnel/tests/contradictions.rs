@@ -109,11 +109,7 @@ impl Owner {
                 held.insert(self.count);
                 let data = Data { ends, number, stream, offset, len };
                 session.handle_data(*now, &data, marked, Some(self.count), |arrival| {
-                    let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival;
-                    assert!(held.remove(&frame), "a frame comes back once");
-                    if let Arrival::Deliver { stream, from, offset, .. } = arrival {
-                        handed.push((stream, from, offset));
-                    }
+                    note(arrival, held, handed);
                 });
             }
             Event::Report { marked, came, rooms, asks } => {
@@ -149,8 +145,8 @@ impl Owner {
 
     /// Does what the session wants, of which there is an end.
     fn act(&mut self) {
-        let Self { session, now, .. } = self;
-        session.handle_deadline(*now);
+        let Self { session, now, held, handed, .. } = self;
+        session.handle_deadline(*now, |arrival| note(arrival, held, handed));
         let resent = (0..1000).take_while(|_| session.resend(*now).is_some()).count();
         assert!(resent < 1000);
         let mut said = 0;
@@ -161,6 +157,15 @@ impl Owner {
                 self.told.extend(report.rooms.iter().map(|room| room.stream));
             }
         }
+    }
+}
+
+/// A frame comes back from the session.
+fn note(arrival: Arrival<u32>, held: &mut BTreeSet<u32>, handed: &mut Vec<(Stream, Life, u64)>) {
+    let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival;
+    assert!(held.remove(&frame), "a frame comes back once");
+    if let Arrival::Deliver { stream, from, offset, .. } = arrival {
+        handed.push((stream, from, offset));
     }
 }
 

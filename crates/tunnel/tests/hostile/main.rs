@@ -93,7 +93,20 @@ proptest! {
         world.check()?;
     }
 
-    /// What is lost stays lost, but nobody waits for it, and no credit leaks away with it.
+    #[test]
+    fn without_repairs_what_is_only_late_is_waited_for(
+        seed: u64, fabric in fabrics(), streams in 1_u32..6, frames in 1_u32..400, slow in prop::option::of(1_u64..300),
+    ) {
+        let fabric = Fabric { lost: 0, room: usize::MAX, ..fabric };
+        let mut world = World::new(seed, fabric, streams, false);
+        world.slow(slow.map(Span::from_micros));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        world.run()?;
+        world.check()?;
+    }
+
+    /// What is lost stays lost, but nobody waits for it for long, and no credit leaks away with it.
     #[test]
     fn without_repairs_losses_stop_nobody(seed: u64, fabric in fabrics(), frames in 1_u32..400) {
         let mut world = World::new(seed, fabric, 3, false);

@@ -44,6 +44,9 @@ type Frame = (u32, u32);
 /// A frame that has come: its number in its stream and its length.
 type Came = (u32, u32);
 
+/// What waits for each receiver: from whom, and where in the stream it begins.
+type Queues = BTreeMap<u32, VecDeque<(Life, u64, Came)>>;
+
 /// What a stream's sender still has: numbers and lengths.
 #[derive(Default)]
 struct Ring {
@@ -57,8 +60,7 @@ struct Host {
     lives: u32,
     /// By stream.
     rings: BTreeMap<u32, Ring>,
-    /// What waits for each receiver: from whom, and where in the stream it begins.
-    queues: BTreeMap<u32, VecDeque<(Life, u64, Came)>>,
+    queues: Queues,
     /// What each receiver has taken.
     taken: BTreeMap<u32, Vec<u32>>,
     ready_at: BTreeMap<u32, Instant>,
@@ -118,6 +120,13 @@ impl Host {
             ready_at: BTreeMap::new(),
             stalled: None,
         }
+    }
+}
+
+/// What came waits for its receiver.
+fn queue(queues: &mut Queues, arrival: Arrival<Came>) {
+    if let Arrival::Deliver { stream, from, offset, frame } = arrival {
+        queues.entry(stream.label).or_default().push_back((from, offset, frame));
     }
 }
 
@@ -239,8 +248,8 @@ impl World {
         let now = self.now;
         self.take(end);
         loop {
-            let session = &mut self.hosts[end].session;
-            session.handle_deadline(now);
+            let Host { session, queues, .. } = &mut self.hosts[end];
+            session.handle_deadline(now, |arrival| queue(queues, arrival));
             let Some((frame, data)) = session.resend(now) else { break };
             let number = frame.map(|(_, number)| number);
             self.carry(1 - end, Packet::Frame { data, number, marked: false });
@@ -294,11 +303,7 @@ impl World {
         match packet {
             Packet::Frame { data, number, marked } => {
                 let frame = number.map(|number| (number, u32::from(data.len.get())));
-                session.handle_data(now, &data, marked, frame, |arrival| {
-                    if let Arrival::Deliver { stream, from, offset, frame } = arrival {
-                        queues.entry(stream.label).or_default().push_back((from, offset, frame));
-                    }
-                });
+                session.handle_data(now, &data, marked, frame, |arrival| queue(queues, arrival));
             }
             Packet::Word(Message::Hello(hello)) => session.handle_hello(now, &hello, |_| ()),
             Packet::Word(Message::Report(report)) => {

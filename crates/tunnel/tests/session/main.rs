@@ -1,6 +1,7 @@
 //! One end of a session as its owner sees it, step by step.
 
 mod lives;
+mod unrepaired;
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -220,7 +221,7 @@ fn silence_costs_no_memory() {
     }
     for _ in 0..1000 {
         let now = end.deadline().unwrap();
-        end.handle_deadline(now);
+        end.handle_deadline(now, |_| panic!());
         while end.resend(now).is_some() {}
         while end.poll(now).is_some() {}
     }
