@@ -41,6 +41,7 @@ pub mod bfd;
 mod greeting;
 mod handed;
 mod inbound;
+mod incoming;
 pub mod message;
 mod number;
 mod outbound;

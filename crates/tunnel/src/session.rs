@@ -8,20 +8,14 @@ use core::ops::RangeInclusive;
 use units::{Instant, Span};
 
 use crate::greeting::Greeting;
-use crate::inbound::{Inbound, Place};
-use crate::message::{
-    Ask, Data, Ends, Hello, Life, MOST_ASKS, MOST_RANGES, MOST_ROOMS, Message, Report, Room,
-};
+use crate::incoming::{Fate, Incoming};
+use crate::message::{Ask, Data, Ends, Hello, Life, MOST_ASKS, MOST_RANGES, Message, Report, Room};
 use crate::message::{Stream, VERSION};
 use crate::number::expand;
 use crate::outbound::Outbound;
 use crate::ranges::Ranges;
 use crate::recovery::{Packet, Recovery};
 use crate::window::{Acknowledged, Window};
-
-/// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
-/// packets stand still for a while.
-const PATIENCE: Span = Span::from_millis(10);
 
 /// How long to wait for news of a stream before asking, at first and at last.
 const ASK: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
@@ -123,7 +117,7 @@ pub struct Session<F, R> {
     newcomer: Option<Life>,
     greeting: Greeting,
     outbound: BTreeMap<Stream, Outbound<F>>,
-    inbound: BTreeMap<Stream, Inbound<Option<R>>>,
+    incoming: Incoming<R>,
     recovery: Recovery,
     window: Window,
     /// Frames that are kept until they are taken.
@@ -132,15 +126,11 @@ pub struct Session<F, R> {
     due: BTreeSet<(Stream, u64)>,
     /// To be sent again now.
     probes: VecDeque<(Stream, u64)>,
-    /// Where the far end does not repair: streams of which something is missing, and how long to wait for it.
-    missing: VecDeque<(Instant, Stream)>,
     came: Ranges,
     owes_report: bool,
     /// Marks that we have seen, and marks that the far end has.
     marked: u32,
     their_marked: u32,
-    /// Streams of which something may have to be told.
-    owing: BTreeSet<Stream>,
     /// Streams that wait for news.
     asking: BTreeSet<Stream>,
     ask_at: Option<Instant>,
@@ -161,18 +151,16 @@ impl<F: Copy, R> Session<F, R> {
             newcomer: None,
             greeting: Greeting::new(now),
             outbound: BTreeMap::new(),
-            inbound: BTreeMap::new(),
+            incoming: Incoming::new(config),
             recovery: Recovery::new(),
             window: Window::new(config.datagram, config.most_in_flight.into()),
             kept: 0,
             due: BTreeSet::new(),
             probes: VecDeque::new(),
-            missing: VecDeque::new(),
             came: Ranges::default(),
             owes_report: false,
             marked: 0,
             their_marked: 0,
-            owing: BTreeSet::new(),
             asking: BTreeSet::new(),
             ask_at: None,
             ask_pause: ASK[0],
@@ -183,8 +171,7 @@ impl<F: Copy, R> Session<F, R> {
 
     /// What has gone wrong.
     pub fn counters(&self) -> Counters {
-        let missed: u64 = self.inbound.values().map(Inbound::missed).sum();
-        Counters { missed: self.counters.missed + missed, ..self.counters }
+        Counters { missed: self.counters.missed + self.incoming.missed(), ..self.counters }
     }
 
     /// The smoothed round trip, bytes in the fabric, and the most that may be there.
@@ -362,10 +349,7 @@ impl<F: Copy, R> Session<F, R> {
             self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
         }
         self.counters = self.counters();
-        let inbound = core::mem::take(&mut self.inbound).into_values();
-        inbound.flat_map(Inbound::into_early).flatten().for_each(release);
-        self.owing.clear();
-        self.missing.clear();
+        self.incoming.begin_anew(release);
     }
 
     /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
@@ -381,50 +365,28 @@ impl<F: Copy, R> Session<F, R> {
         frame: Option<R>,
         mut arrived: impl FnMut(Arrival<R>),
     ) {
-        let mut release = |frame: Option<R>| frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
         if !self.is_current(now, data.ends) {
-            return release(frame);
+            return frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
         }
         let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
-        let Data { ends: Ends { from, .. }, stream, len, .. } = *data;
-        let Some(inbound) = inbound_of(&mut self.inbound, &self.config, stream) else {
-            self.counters.refused += 1;
-            return release(frame);
-        };
-        let offset = expand(data.offset, inbound.expected());
-        let place = inbound.arrived(offset, len.get(), frame);
-        if !matches!(place, Place::Beyond(_)) && repairs {
+        let fate = self.incoming.arrived(now, data, repairs, frame, arrived);
+        match fate {
+            Fate::Fresh => {}
+            Fate::Repeated => self.counters.repeated += 1,
+            Fate::Beyond => self.counters.beyond += 1,
+            Fate::Refused => self.counters.refused += 1,
+        }
+        if repairs && matches!(fate, Fate::Fresh | Fate::Repeated) {
             self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
             self.owes_report = true;
             self.marked = self.marked.wrapping_add(is_marked.into());
         }
-        match place {
-            Place::Now(frame) => hand_on(inbound, stream, from, Some((offset, frame)), arrived),
-            Place::Early => {}
-            Place::Again(frame) => {
-                self.counters.repeated += 1;
-                release(frame);
-            }
-            Place::Beyond(frame) => {
-                self.counters.beyond += 1;
-                // It does not know how far it may go.
-                inbound.asked(0);
-                release(frame);
-            }
-        }
-        if !repairs && inbound.begins_to_wait() {
-            self.missing.push_back((now + PATIENCE, stream));
-        }
-        self.owing.insert(stream);
     }
 
     /// The receiver has taken a frame that was delivered, or never will.
     pub fn took(&mut self, stream: Stream, from: Life, offset: u64) {
-        if self.peer.is_some_and(|peer| peer.life == from)
-            && let Some(inbound) = self.inbound.get_mut(&stream)
-        {
-            inbound.took(offset);
-            self.owing.insert(stream);
+        if self.peer.is_some_and(|peer| peer.life == from) {
+            self.incoming.took(stream, offset);
         }
     }
 
@@ -454,16 +416,9 @@ impl<F: Copy, R> Session<F, R> {
             }
         }
         let repairs = self.peer.is_none_or(|peer| peer.repairs);
-        for Ask { stream, sent } in &report.asks {
-            let Some(inbound) = inbound_of(&mut self.inbound, &self.config, *stream) else {
-                self.counters.refused += 1;
-                continue;
-            };
-            inbound.asked(expand(*sent, inbound.expected()));
-            if !repairs && inbound.begins_to_wait() {
-                self.missing.push_back((now + PATIENCE, *stream));
-            }
-            self.owing.insert(*stream);
+        for ask in &report.asks {
+            let is_known = self.incoming.asked(now, ask, repairs);
+            self.counters.refused += u64::from(!is_known);
         }
     }
 
@@ -516,17 +471,9 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// Does what time asks for. `arrived` is told what to do with frames that have waited long enough for others.
-    pub fn handle_deadline(&mut self, now: Instant, mut arrived: impl FnMut(Arrival<R>)) {
-        while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
-            let Some(Peer { life, .. }) = self.peer else { continue };
-            let Some(inbound) = self.inbound.get_mut(&stream) else { continue };
-            inbound.give_up();
-            let next = inbound.next();
-            hand_on(inbound, stream, life, next, &mut arrived);
-            if inbound.begins_to_wait() {
-                self.missing.push_back((now + PATIENCE, stream));
-            }
-            self.owing.insert(stream);
+    pub fn handle_deadline(&mut self, now: Instant, arrived: impl FnMut(Arrival<R>)) {
+        if let Some(Peer { life, .. }) = self.peer {
+            self.incoming.give_up(now, life, arrived);
         }
         if self.recovery.deadline().is_none_or(|at| at > now) {
             return;
@@ -549,9 +496,8 @@ impl<F: Copy, R> Session<F, R> {
 
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
-        let missing = self.missing.front().map(|(at, _)| *at);
-        let others = [self.recovery.deadline(), self.greeting.deadline(), self.ask_at];
-        others.into_iter().chain([missing]).flatten().min()
+        let all = [self.recovery.deadline(), self.incoming.deadline(), self.greeting.deadline(), self.ask_at];
+        all.into_iter().flatten().min()
     }
 
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
@@ -565,7 +511,7 @@ impl<F: Copy, R> Session<F, R> {
             let at = now + self.ask_pause;
             self.ask_at = Some(self.ask_at.map_or(at, |sooner| sooner.min(at)));
         }
-        let rooms = self.rooms();
+        let rooms = self.incoming.rooms();
         let asks = self.asks(now);
         if !self.owes_report && rooms.is_empty() && asks.is_empty() {
             return None;
@@ -588,18 +534,6 @@ impl<F: Copy, R> Session<F, R> {
             repairs: self.config.repairs,
             unsolicited: self.config.unsolicited,
         }
-    }
-
-    fn rooms(&mut self) -> Vec<Room> {
-        let mut rooms = Vec::new();
-        while rooms.len() < MOST_ROOMS
-            && let Some(stream) = self.owing.pop_first()
-        {
-            let report = self.inbound.get_mut(&stream).and_then(Inbound::report);
-            let room = |(taken, limit)| Room { stream, taken: taken as u32, limit: limit as u32 };
-            rooms.extend(report.map(room));
-        }
-        rooms
     }
 
     fn asks(&mut self, now: Instant) -> Vec<Ask> {
@@ -632,36 +566,4 @@ impl<F: Copy, R> Session<F, R> {
     pub fn kept(&self) -> usize {
         self.kept
     }
-}
-
-/// Hands on the frame whose turn has come, if there is one, and those that it was waited for.
-fn hand_on<R>(
-    inbound: &mut Inbound<Option<R>>,
-    stream: Stream,
-    from: Life,
-    mut next: Option<(u64, Option<R>)>,
-    mut arrived: impl FnMut(Arrival<R>),
-) {
-    while let Some((offset, frame)) = next {
-        match frame {
-            Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
-            None => inbound.took(offset),
-        }
-        next = inbound.next();
-    }
-    while let Some(frame) = inbound.stale() {
-        frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
-    }
-}
-
-/// A stream as it comes in, also if nothing of it has come yet; none if there are as many others as there may be.
-fn inbound_of<'a, R>(
-    inbound: &'a mut BTreeMap<Stream, Inbound<R>>,
-    config: &Config,
-    stream: Stream,
-) -> Option<&'a mut Inbound<R>> {
-    if inbound.len() >= config.most_streams && !inbound.contains_key(&stream) {
-        return None;
-    }
-    Some(inbound.entry(stream).or_insert_with(|| Inbound::new(config)))
 }

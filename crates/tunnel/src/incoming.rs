@@ -1,0 +1,178 @@
+//! All streams as they come in, for one life of the far end.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use units::{Instant, Span};
+
+use crate::inbound::{Inbound, Place};
+use crate::message::{Ask, MOST_ROOMS, Room};
+use crate::number::expand;
+use crate::{Arrival, Config, Data, Life, Stream};
+
+/// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
+/// packets stand still for a while.
+const PATIENCE: Span = Span::from_millis(10);
+
+/// What the far end sends: each frame has a handle `R`, unless only its place is told of.
+#[derive(Clone, Debug)]
+pub struct Incoming<R> {
+    config: Config,
+    streams: BTreeMap<Stream, Inbound<Option<R>>>,
+    /// Streams of which something may have to be told.
+    owing: BTreeSet<Stream>,
+    /// Where the far end does not repair: streams of which something is missing, and how long to wait for it.
+    missing: VecDeque<(Instant, Stream)>,
+}
+
+/// What became of a frame that came.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It was handed on, or waits for others.
+    Fresh,
+    /// It was here before.
+    Repeated,
+    /// It was not granted.
+    Beyond,
+    /// Its stream is one too many.
+    Refused,
+}
+
+impl<R> Incoming<R> {
+    /// Nothing has come.
+    pub fn new(config: Config) -> Self {
+        Self { config, streams: BTreeMap::new(), owing: BTreeSet::new(), missing: VecDeque::new() }
+    }
+
+    /// The far end begins anew: `release` has each handle of what waits for others, and will come again.
+    pub fn begin_anew(&mut self, release: impl FnMut(R)) {
+        let streams = core::mem::take(&mut self.streams).into_values();
+        streams.flat_map(Inbound::into_early).flatten().for_each(release);
+        self.owing.clear();
+        self.missing.clear();
+    }
+
+    /// Bytes that the far end sent in this life, and that were given up.
+    pub fn missed(&self) -> u64 {
+        self.streams.values().map(Inbound::missed).sum()
+    }
+
+    /// A frame has come, or only its place. `arrived` is told what to do with it and with others that it was waited for.
+    pub fn arrived(
+        &mut self,
+        now: Instant,
+        data: &Data,
+        repairs: bool,
+        frame: Option<R>,
+        mut arrived: impl FnMut(Arrival<R>),
+    ) -> Fate {
+        let stream = data.stream;
+        let mut release = |frame: Option<R>| frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
+        let Some(inbound) = self.stream(stream) else {
+            release(frame);
+            return Fate::Refused;
+        };
+        let offset = expand(data.offset, inbound.expected());
+        let fate = match inbound.arrived(offset, data.len.get(), frame) {
+            Place::Now(frame) => {
+                hand_on(inbound, stream, data.ends.from, Some((offset, frame)), arrived);
+                Fate::Fresh
+            }
+            Place::Early => Fate::Fresh,
+            Place::Again(frame) => {
+                release(frame);
+                Fate::Repeated
+            }
+            Place::Beyond(frame) => {
+                // It does not know how far it may go.
+                inbound.asked(0);
+                release(frame);
+                Fate::Beyond
+            }
+        };
+        self.owe(now, stream, repairs);
+        fate
+    }
+
+    /// The far end asks after a stream. `false` if that is one too many.
+    pub fn asked(&mut self, now: Instant, ask: &Ask, repairs: bool) -> bool {
+        let Some(inbound) = self.stream(ask.stream) else { return false };
+        inbound.asked(expand(ask.sent, inbound.expected()));
+        self.owe(now, ask.stream, repairs);
+        true
+    }
+
+    /// The receiver has the frame that begins there.
+    pub fn took(&mut self, stream: Stream, offset: u64) {
+        if let Some(inbound) = self.streams.get_mut(&stream) {
+            inbound.took(offset);
+            self.owing.insert(stream);
+        }
+    }
+
+    /// When something that is missing has been waited for long enough.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.missing.front().map(|(at, _)| *at)
+    }
+
+    /// Hands on what has waited for that, sent by this life of the far end.
+    pub fn give_up(&mut self, now: Instant, from: Life, mut arrived: impl FnMut(Arrival<R>)) {
+        while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
+            let Some(inbound) = self.streams.get_mut(&stream) else { continue };
+            inbound.give_up();
+            let next = inbound.next();
+            hand_on(inbound, stream, from, next, &mut arrived);
+            self.owe(now, stream, false);
+        }
+    }
+
+    /// How far streams are taken and may go, of as many as a report has room for and that something is to be told of.
+    pub fn rooms(&mut self) -> Vec<Room> {
+        let mut rooms = Vec::new();
+        while rooms.len() < MOST_ROOMS
+            && let Some(stream) = self.owing.pop_first()
+        {
+            let report = self.streams.get_mut(&stream).and_then(Inbound::report);
+            let room = |(taken, limit)| Room { stream, taken: taken as u32, limit: limit as u32 };
+            rooms.extend(report.map(room));
+        }
+        rooms
+    }
+
+    /// Something has changed of a stream, of which something may be missing.
+    fn owe(&mut self, now: Instant, stream: Stream, repairs: bool) {
+        self.owing.insert(stream);
+        if !repairs && self.streams.get_mut(&stream).is_some_and(Inbound::begins_to_wait) {
+            self.missing.push_back((now + PATIENCE, stream));
+        }
+    }
+
+    /// A stream, also if nothing of it has come yet; none if there are as many others as there may be.
+    fn stream(&mut self, stream: Stream) -> Option<&mut Inbound<Option<R>>> {
+        let Self { config, streams, .. } = self;
+        if streams.len() >= config.most_streams && !streams.contains_key(&stream) {
+            return None;
+        }
+        Some(streams.entry(stream).or_insert_with(|| Inbound::new(config)))
+    }
+}
+
+/// Hands on the frame whose turn has come, if there is one, and those that it was waited for.
+fn hand_on<R>(
+    inbound: &mut Inbound<Option<R>>,
+    stream: Stream,
+    from: Life,
+    mut next: Option<(u64, Option<R>)>,
+    mut arrived: impl FnMut(Arrival<R>),
+) {
+    while let Some((offset, frame)) = next {
+        match frame {
+            Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
+            None => inbound.took(offset),
+        }
+        next = inbound.next();
+    }
+    while let Some(frame) = inbound.stale() {
+        frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
+    }
+}
