@@ -1,6 +1,9 @@
 //! What was handed on of one stream, and how far its receiver has taken it.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
+use core::num::NonZeroU32;
+
+use crate::{Life, Stream};
 
 /// Frames of one life of one stream, as places in it, without gaps.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +60,35 @@ impl Handed {
             self.taken = *end;
             self.frames.pop_front();
         }
+    }
+}
+
+/// What was handed on of lives of the far end that are over, and is not taken: it stays the receivers', and takes their room.
+#[derive(Clone, Debug, Default)]
+pub struct Leftover(BTreeMap<(Stream, NonZeroU32), Handed>);
+
+impl Leftover {
+    /// A life is over, of which so much was handed on in a stream.
+    pub fn keep(&mut self, stream: Stream, life: Life, handed: Handed) {
+        if !handed.is_empty() {
+            self.0.insert((stream, life.0), handed);
+        }
+    }
+
+    /// The receiver has the frame that begins there in that life.
+    pub fn took(&mut self, stream: Stream, life: Life, offset: u64) {
+        if let Some(handed) = self.0.get_mut(&(stream, life.0)) {
+            handed.took(offset);
+            if handed.is_empty() {
+                self.0.remove(&(stream, life.0));
+            }
+        }
+    }
+
+    /// Bytes of all those lives that wait for the stream's receiver.
+    pub fn bytes(&self, stream: Stream) -> u64 {
+        let lives = self.0.range((stream, NonZeroU32::MIN)..=(stream, NonZeroU32::MAX));
+        lives.map(|(_, handed)| handed.end() - handed.taken()).sum()
     }
 }
 

@@ -18,8 +18,10 @@ pub struct Inbound<R> {
     told: (u64, u64),
     /// The far end asks.
     asked: bool,
-    /// How much may be underway or wait here.
+    /// How much may be underway or wait here, of all lives of the far end.
     window: u64,
+    /// How much waits here of its earlier lives.
+    leftover: u64,
     /// As far as the far end is known to have sent.
     sent: u64,
     /// What lies before this and has not come is waited for, for a while.
@@ -44,9 +46,10 @@ pub enum Place<R> {
 }
 
 impl<R> Inbound<R> {
-    /// A stream of which nothing has come.
-    pub fn new(config: &Config) -> Self {
-        let unsolicited = config.unsolicited.into();
+    /// A stream of which nothing has come in this life of the far end, which may send so many bytes unasked. So many wait of its
+    /// earlier lives.
+    pub fn new(config: &Config, unsolicited: u32, leftover: u64) -> Self {
+        let unsolicited = unsolicited.into();
         Self {
             handed: Handed::default(),
             limit: unsolicited,
@@ -54,6 +57,7 @@ impl<R> Inbound<R> {
             told: (0, unsolicited),
             asked: false,
             window: config.stream_window.into(),
+            leftover,
             sent: 0,
             awaited: None,
             given_up: 0,
@@ -143,8 +147,15 @@ impl<R> Inbound<R> {
         self.settle();
     }
 
+    /// So many bytes wait of earlier lives of the far end.
+    pub fn set_leftover(&mut self, bytes: u64) {
+        self.leftover = bytes;
+        self.settle();
+    }
+
     fn settle(&mut self) {
-        self.limit = self.limit.max(self.handed.taken() + self.window);
+        let window = self.window.saturating_sub(self.leftover);
+        self.limit = self.limit.max(self.handed.taken() + window);
     }
 
     /// What to tell the far end, if it is time: how far all is taken, and how far it may send. It is, if the far end asked,
@@ -167,8 +178,8 @@ impl<R> Inbound<R> {
             || self.handed.is_empty() && self.handed.taken() > taken
     }
 
-    /// The far end has begun anew, and what came early will come again: the handles of that.
-    pub fn into_early(self) -> impl Iterator<Item = R> {
-        self.early.into_values().map(|(_, frame)| frame)
+    /// The far end has begun anew: what was handed on, and the handles of what came early and will come again.
+    pub fn into_parts(self) -> (Handed, impl Iterator<Item = R>) {
+        (self.handed, self.early.into_values().map(|(_, frame)| frame))
     }
 }

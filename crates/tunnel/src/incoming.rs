@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use units::{Instant, Span};
 
+use crate::handed::Leftover;
 use crate::inbound::{Inbound, Place};
 use crate::message::{Ask, MOST_ROOMS, Room};
 use crate::number::expand;
@@ -19,6 +20,10 @@ const PATIENCE: Span = Span::from_millis(10);
 pub struct Incoming<R> {
     config: Config,
     streams: BTreeMap<Stream, Inbound<Option<R>>>,
+    /// What earlier lives of the far end sent, and receivers have not taken.
+    leftover: Leftover,
+    /// Bytes of each stream that the far end may send unasked.
+    unsolicited: u32,
     /// Streams of which something may have to be told.
     owing: BTreeSet<Stream>,
     /// Where the far end does not repair: streams of which something is missing, and how long to wait for it.
@@ -41,15 +46,32 @@ pub enum Fate {
 impl<R> Incoming<R> {
     /// Nothing has come.
     pub fn new(config: Config) -> Self {
-        Self { config, streams: BTreeMap::new(), owing: BTreeSet::new(), missing: VecDeque::new() }
+        Self {
+            config,
+            streams: BTreeMap::new(),
+            leftover: Leftover::default(),
+            unsolicited: config.unsolicited,
+            owing: BTreeSet::new(),
+            missing: VecDeque::new(),
+        }
     }
 
-    /// The far end begins anew: `release` has each handle of what waits for others, and will come again.
-    pub fn begin_anew(&mut self, release: impl FnMut(R)) {
-        let streams = core::mem::take(&mut self.streams).into_values();
-        streams.flat_map(Inbound::into_early).flatten().for_each(release);
+    /// A life of the far end is over, and another begins: `release` has each handle of what waits for others, and will come
+    /// again. What was handed on may fill receivers' windows, so nothing more may be sent unasked.
+    pub fn begin_anew(&mut self, over: Life, mut release: impl FnMut(R)) {
+        for (stream, inbound) in core::mem::take(&mut self.streams) {
+            let (handed, early) = inbound.into_parts();
+            early.flatten().for_each(&mut release);
+            self.leftover.keep(stream, over, handed);
+        }
+        self.unsolicited = 0;
         self.owing.clear();
         self.missing.clear();
+    }
+
+    /// Bytes of each stream that the far end may send unasked.
+    pub fn unsolicited(&self) -> u32 {
+        self.unsolicited
     }
 
     /// Bytes that the far end sent in this life, and that were given up.
@@ -110,6 +132,15 @@ impl<R> Incoming<R> {
         }
     }
 
+    /// The receiver has the frame that begins there in a life that is over.
+    pub fn took_leftover(&mut self, stream: Stream, life: Life, offset: u64) {
+        self.leftover.took(stream, life, offset);
+        if let Some(inbound) = self.streams.get_mut(&stream) {
+            inbound.set_leftover(self.leftover.bytes(stream));
+            self.owing.insert(stream);
+        }
+    }
+
     /// When something that is missing has been waited for long enough.
     pub fn deadline(&self) -> Option<Instant> {
         self.missing.front().map(|(at, _)| *at)
@@ -149,11 +180,15 @@ impl<R> Incoming<R> {
 
     /// A stream, also if nothing of it has come yet; none if there are as many others as there may be.
     fn stream(&mut self, stream: Stream) -> Option<&mut Inbound<Option<R>>> {
-        let Self { config, streams, .. } = self;
+        let Self { config, streams, leftover, unsolicited, .. } = self;
         if streams.len() >= config.most_streams && !streams.contains_key(&stream) {
             return None;
         }
-        Some(streams.entry(stream).or_insert_with(|| Inbound::new(config)))
+        Some(
+            streams
+                .entry(stream)
+                .or_insert_with(|| Inbound::new(config, *unsolicited, leftover.bytes(stream))),
+        )
     }
 }
 

@@ -26,10 +26,10 @@ const PERSISTENT: u32 = 3;
 /// How a session is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// Bytes of each stream that we take unasked.
+    /// Bytes of each stream that we take unasked, of the first life of the far end that we know.
     pub unsolicited: u32,
-    /// Bytes of each stream that may be underway to us, or wait here: no fewer than the longest frame has, so what is below
-    /// 65,535 counts as that.
+    /// Bytes of each stream that may be underway to us, or wait here, of all lives of the far end together: no fewer than the
+    /// longest frame has, so what is below 65,535 counts as that.
     pub stream_window: u32,
     /// The most bytes that we have in the fabric.
     pub most_in_flight: u32,
@@ -329,7 +329,11 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The far end is another than the one that we knew, if we knew one: what it had not taken is sent from the beginning.
     fn meet(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
-        self.counters.resets += u64::from(self.peer.is_some());
+        if let Some(Peer { life, .. }) = self.peer {
+            self.counters = self.counters();
+            self.counters.resets += 1;
+            self.incoming.begin_anew(life, release);
+        }
         self.peer = Some(Peer {
             life: hello.from,
             repairs: hello.repairs,
@@ -348,8 +352,6 @@ impl<F: Copy, R> Session<F, R> {
             out.reset(hello.unsolicited.into());
             self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
         }
-        self.counters = self.counters();
-        self.incoming.begin_anew(release);
     }
 
     /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
@@ -387,6 +389,8 @@ impl<F: Copy, R> Session<F, R> {
     pub fn took(&mut self, stream: Stream, from: Life, offset: u64) {
         if self.peer.is_some_and(|peer| peer.life == from) {
             self.incoming.took(stream, offset);
+        } else {
+            self.incoming.took_leftover(stream, from, offset);
         }
     }
 
@@ -532,7 +536,11 @@ impl<F: Copy, R> Session<F, R> {
             to: self.newcomer.or(self.peer.map(|peer| peer.life)),
             versions: [VERSION; 2],
             repairs: self.config.repairs,
-            unsolicited: self.config.unsolicited,
+            // What the peer sent may wait here still when the newcomer takes its place.
+            unsolicited: match (self.peer, self.newcomer) {
+                (Some(_), Some(_)) => 0,
+                _ => self.incoming.unsolicited(),
+            },
         }
     }
 

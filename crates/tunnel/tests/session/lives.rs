@@ -53,7 +53,9 @@ fn who_begins_anew_is_met_within_two_round_trips() {
         said[0].iter().for_each(|message| hear(now, &mut ends[1], message));
         said[1].iter().for_each(|message| hear(now, &mut ends[0], message));
     }
-    assert_eq!(ends.each_mut().map(|end| end.admit(stream(1), bytes(100))), [Admission::Go; 2]);
+    // 5 is to ask first.
+    let admitted = ends.each_mut().map(|end| end.admit(stream(1), bytes(100)));
+    assert_eq!(admitted, [Admission::NoCredit, Admission::Go]);
 }
 
 #[test]
@@ -90,11 +92,11 @@ fn what_is_taken_of_an_earlier_life_is_no_credit_of_a_later_one() {
     carry(ms(1), &mut ends, 1, 100, false);
     // The sender begins anew, and sends a frame with the same place.
     ends[0] = Session::new(ms(2), config(), life(5));
-    (2..5).for_each(|now| talk(ms(now), &mut ends));
-    carry(ms(5), &mut ends, 1, 100, false);
+    ask(2, &mut ends, 1);
+    carry(ms(7), &mut ends, 1, 100, false);
     for (from, kept) in [(life(1), 1), (life(5), 0)] {
         ends[1].took(stream(1), from, 0);
-        (6..9).for_each(|now| talk(ms(now), &mut ends));
+        (8..12).for_each(|now| talk(ms(now), &mut ends));
         assert_eq!(ends[0].kept(), kept, "after {from:?}'s was taken");
     }
 }
@@ -107,4 +109,26 @@ fn a_frame_that_is_taken_twice_counts_once() {
     ends[1].took(stream(1), life(1), 0);
     talk(ms(1), &mut ends);
     assert_eq!(ends[0].kept(), 1);
+}
+
+#[test]
+fn all_lives_of_a_sender_share_one_window() {
+    let config = Config { unsolicited: 30_000, most_frames: 1000, ..config() };
+    let mut ends = pair(ms(1), config);
+    // What waits for the receiver: of which life, and where it begins.
+    let mut waiting = Vec::new();
+    for number in 5..9 {
+        let begin = u64::from(number) * 100;
+        for now in (begin..begin + 50).map(ms) {
+            talk(now, &mut ends);
+            while ends[0].admit(stream(1), bytes(1000)) == Admission::Go {
+                let data = ends[0].send(now, stream(1), bytes(1000), 0);
+                waiting.extend(arrive(now, &mut ends[1], &data));
+                talk(now, &mut ends);
+            }
+        }
+        assert_eq!((waiting.len(), ends[1].counters().beyond), (100, 0), "all that fits waits, and no more");
+        waiting.drain(..30).for_each(|(stream, from, offset)| ends[1].took(stream, from, offset));
+        ends[0] = Session::new(ms(begin + 60), config, life(number));
+    }
 }

@@ -55,6 +55,13 @@ fn talk(now: Instant, ends: &mut [End; 2]) {
     }
 }
 
+/// Whoever begins anew may send nothing unasked: the first end asks after a stream.
+fn ask(from: u64, ends: &mut [End; 2], label: u32) {
+    (from..from + 2).for_each(|now| talk(ms(now), ends));
+    assert_eq!(ends[0].admit(stream(label), bytes(100)), Admission::NoCredit);
+    (from + 2..from + 5).for_each(|now| talk(ms(now), ends));
+}
+
 /// A report of the second end, in its first life, that tells nothing.
 fn report() -> Report {
     let ends = Ends { from: life(2), to: life(1) };
@@ -164,8 +171,8 @@ fn streams_beyond_the_most_are_refused() {
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     assert!(ends[1].counters().refused > 1);
     ends[0] = Session::new(ms(5), config(), life(4));
-    (5..8).for_each(|now| talk(ms(now), &mut ends));
-    carry(ms(8), &mut ends, 3, 100, true);
+    ask(5, &mut ends, 3);
+    carry(ms(10), &mut ends, 3, 100, true);
     assert_eq!(ends[0].counters().refused, 0);
 }
 
