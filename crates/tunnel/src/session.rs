@@ -17,6 +17,9 @@ use crate::ranges::Ranges;
 use crate::recovery::{Packet, Recovery};
 use crate::window::{Acknowledged, Window};
 
+/// So many frames of each stream are kept, however many others stand still.
+const LEAST: usize = 4;
+
 /// How long to wait for news of a stream before asking, at first and at last.
 const ASK: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
 
@@ -33,7 +36,8 @@ pub struct Config {
     pub stream_window: u32,
     /// The most bytes that we have in the fabric.
     pub most_in_flight: u32,
-    /// The most frames that we keep until they are taken. One stream keeps no more than are left for all others.
+    /// The most frames that we keep until they are taken. One stream keeps no more than are left for all others; but each may
+    /// keep four, however many others stand still, so that memory is to be had for four frames more of each stream.
     pub most_frames: usize,
     /// The most streams to us in one life of the far end: who sends on others, or asks after them, is refused.
     pub most_streams: usize,
@@ -190,8 +194,8 @@ impl<F: Copy, R> Session<F, R> {
         if !self.config.repairs {
             return Admission::Go;
         }
-        // No stream keeps more than are left for all others: one that stands still does not stop them.
-        if out.len() >= self.config.most_frames.saturating_sub(self.kept) {
+        // A stream that stands still does not stop others, nor do many.
+        if out.len() >= self.config.most_frames.saturating_sub(self.kept).max(LEAST) {
             return Admission::NoCredit;
         }
         if !self.due.is_empty() || !self.has_window(len.get()) {

@@ -5,6 +5,7 @@ mod unrepaired;
 
 use std::num::{NonZeroU16, NonZeroU32};
 
+use proptest::prelude::*;
 use tunnel::message::{Ends, Message, Room};
 use tunnel::{Admission, Arrival, Config, Data, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
@@ -257,4 +258,24 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
     }
     talk(ms(5), &mut ends);
     assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::Go);
+}
+
+proptest! {
+    #[test]
+    fn a_stream_goes_on_beside_any_number_that_stand_still(
+        stalled in 0_u32..63, most_frames in 1_usize..200, lens in prop::collection::vec(1_u16..1500, 1..50),
+    ) {
+        let mut ends = pair(ms(1), Config { unsolicited: 50_000, most_frames, most_streams: 64, ..config() });
+        for label in 0..stalled {
+            while ends[0].admit(stream(label), bytes(10)) == Admission::Go {
+                carry(ms(1), &mut ends, label, 10, false);
+                talk(ms(1), &mut ends);
+            }
+        }
+        prop_assert!(ends[0].kept() <= most_frames + 4 * stalled as usize);
+        for (now, len) in (2..).map(ms).zip(lens) {
+            carry(now, &mut ends, stalled, len, true);
+            talk(now, &mut ends);
+        }
+    }
 }
