@@ -105,6 +105,14 @@ impl Recovery {
         number
     }
 
+    /// A packet is sent that nobody acknowledges. Its number.
+    pub fn forgotten(&mut self) -> u64 {
+        let number = self.next();
+        self.packets.push_back(None);
+        self.forget();
+        number
+    }
+
     /// These have come. `came` is told of each that was not known to; returns the newest, if it is among them.
     pub fn acknowledged(
         &mut self,

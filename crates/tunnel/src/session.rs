@@ -17,6 +17,13 @@ use crate::ranges::Ranges;
 use crate::recovery::{Packet, Recovery};
 use crate::window::{Acknowledged, Window};
 
+/// A packet with a frame comes no later than so many that were sent after it: those have less than 2^30 bytes, and a stream's
+/// window no more than that, so that 32 bits of its offset say which place is meant.
+const REACH: u64 = 1 << 14;
+
+/// The widest window of a stream.
+const WIDEST: u32 = 1 << 30;
+
 /// So many frames of each stream are kept, however many others stand still.
 const LEAST: usize = 4;
 
@@ -32,7 +39,7 @@ pub struct Config {
     /// Bytes of each stream that we take unasked, of the first life of the far end that we know.
     pub unsolicited: u32,
     /// Bytes of each stream that may be underway to us, or wait here, of all lives of the far end together: no fewer than the
-    /// longest frame has, so what is below 65,535 counts as that.
+    /// longest frame has, so what is below 65,535 counts as that, and no more than 2^30.
     pub stream_window: u32,
     /// The most bytes that we have in the fabric.
     pub most_in_flight: u32,
@@ -87,7 +94,7 @@ pub struct Counters {
     pub resent: u64,
     /// Packets that were found lost.
     pub lost: u64,
-    /// Frames that came again.
+    /// Frames that came again, or too late to tell whether they did.
     pub repeated: u64,
     /// Frames that came beyond what was granted.
     pub beyond: u64,
@@ -131,6 +138,8 @@ pub struct Session<F, R> {
     /// To be sent again now.
     probes: VecDeque<(Stream, u64)>,
     came: Ranges,
+    /// The highest number of a packet with a frame that has come.
+    newest: u64,
     owes_report: bool,
     /// Marks that we have seen, and marks that the far end has.
     marked: u32,
@@ -147,7 +156,7 @@ pub struct Session<F, R> {
 impl<F: Copy, R> Session<F, R> {
     /// An end that remembers nothing, in a life after all others that it had.
     pub fn new(now: Instant, config: Config, me: Life) -> Self {
-        let config = Config { stream_window: config.stream_window.max(u16::MAX.into()), ..config };
+        let config = Config { stream_window: config.stream_window.clamp(u16::MAX.into(), WIDEST), ..config };
         Self {
             config,
             me,
@@ -162,6 +171,7 @@ impl<F: Copy, R> Session<F, R> {
             due: BTreeSet::new(),
             probes: VecDeque::new(),
             came: Ranges::default(),
+            newest: 0,
             owes_report: false,
             marked: 0,
             their_marked: 0,
@@ -214,8 +224,8 @@ impl<F: Copy, R> Session<F, R> {
         let out = self.outbound.get_mut(&stream).expect("a frame is sent after it was admitted");
         self.counters.sent += 1;
         if !self.config.repairs {
-            let offset = out.skip(len) as u32;
-            return Data { ends, number: 0, stream, offset, len };
+            let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
+            return Data { ends, number, stream, offset, len };
         }
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
@@ -348,7 +358,7 @@ impl<F: Copy, R> Session<F, R> {
         self.greeting.meet(now);
         self.recovery = Recovery::new();
         self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
-        self.came = Ranges::default();
+        (self.came, self.newest) = (Ranges::default(), 0);
         (self.marked, self.their_marked) = (0, 0);
         self.due.clear();
         self.probes.clear();
@@ -371,9 +381,14 @@ impl<F: Copy, R> Session<F, R> {
         frame: Option<R>,
         mut arrived: impl FnMut(Arrival<R>),
     ) {
-        if !self.is_current(now, data.ends) {
+        let number = expand(data.number, self.newest);
+        let is_current = self.is_current(now, data.ends);
+        let is_late = is_current && number + REACH <= self.newest;
+        self.counters.repeated += u64::from(is_late);
+        if !is_current || is_late {
             return frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
         }
+        self.newest = self.newest.max(number);
         let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
         let fate = self.incoming.arrived(now, data, repairs, frame, arrived);
         match fate {
@@ -383,7 +398,7 @@ impl<F: Copy, R> Session<F, R> {
             Fate::Refused => self.counters.refused += 1,
         }
         if repairs && matches!(fate, Fate::Fresh | Fate::Repeated) {
-            self.came.insert(expand(data.number, self.came.largest().unwrap_or(0)));
+            self.came.insert(number);
             self.owes_report = true;
             self.marked = self.marked.wrapping_add(is_marked.into());
         }

@@ -45,7 +45,7 @@ fn streams() -> impl Strategy<Value = Stream> {
 }
 
 fn numbers() -> impl Strategy<Value = u32> {
-    prop_oneof![4 => 0_u32..300, 2 => (0_u32..200).prop_map(|step| step * STEP), 1 => any::<u32>()]
+    prop_oneof![40 => 0_u32..300, 20 => (0_u32..200).prop_map(|step| step * STEP), 1 => any::<u32>()]
 }
 
 fn events() -> impl Strategy<Value = Event> {

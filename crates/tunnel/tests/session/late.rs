@@ -1,0 +1,34 @@
+//! What the fabric delivers long after it was sent.
+
+use super::*;
+
+/// The numbers of a stream's bytes and of packets are sent by their low 32 bits. By the time that a copy of a frame comes, they
+/// begin anew.
+fn come_again(repairs: bool) {
+    let mut ends = pair(ms(1), Config { repairs, stream_window: 1 << 20, ..config() });
+    let mut first = None;
+    let mut bytes_sent = 0;
+    while bytes_sent < 1_u64 << 32 {
+        let len = (1 << 32) - bytes_sent;
+        let len = bytes(u16::try_from(len).unwrap_or(u16::MAX));
+        while ends[0].admit(stream(1), len) != Admission::Go {
+            (1..4).for_each(|now| talk(ms(now), &mut ends));
+        }
+        let data = ends[0].send(ms(1), stream(1), len, 0);
+        for (stream, life, offset) in arrive(ms(1), &mut ends[1], &data) {
+            ends[1].took(stream, life, offset);
+        }
+        talk(ms(1), &mut ends);
+        first = first.or(Some(data));
+        bytes_sent += u64::from(len.get());
+    }
+    assert!(arrive(ms(1), &mut ends[1], &first.unwrap()).is_empty());
+    assert_eq!(ends[1].counters().repeated, 1);
+    carry(ms(1), &mut ends, 1, 100, true);
+}
+
+#[test]
+fn a_copy_that_is_late_by_all_that_an_offset_can_tell_is_none_of_a_new_frame() {
+    come_again(true);
+    come_again(false);
+}
