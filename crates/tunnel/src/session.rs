@@ -150,6 +150,7 @@ pub struct Session<F, R> {
     ask_pause: Span,
     /// The stream that was asked after last.
     asked: Option<Stream>,
+    silent_since: Option<Instant>,
     counters: Counters,
 }
 
@@ -179,6 +180,7 @@ impl<F: Copy, R> Session<F, R> {
             ask_at: None,
             ask_pause: ASK[0],
             asked: None,
+            silent_since: None,
             counters: Counters::default(),
         }
     }
@@ -303,6 +305,7 @@ impl<F: Copy, R> Session<F, R> {
                 peer.knows_us = true;
                 self.greeting.rest();
             }
+            self.silent_since = None;
             return true;
         }
         self.counters.stale += 1;
@@ -335,6 +338,7 @@ impl<F: Copy, R> Session<F, R> {
             _ => self.notice(hello.from),
         }
         if names_us {
+            self.silent_since = None;
             self.owes_report = true;
         } else {
             self.greeting.answer(now);
@@ -413,9 +417,30 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// Forgets frames whose senders take them back, and which nobody needs any more.
+    /// Forgets frames whose senders take them back, and which nobody needs any more. Their places in their streams are told of,
+    /// without them.
     pub fn withdraw(&mut self, mut is_gone: impl FnMut(F) -> bool) {
         self.outbound.values_mut().for_each(|out| out.withdraw(&mut is_gone));
+    }
+
+    /// Gives frames up that are not known to be taken, of one stream or of all: `given_up` has each. Whether the far receiver has
+    /// them cannot be known. Their places in their streams are told of, without them, once the far end is heard again.
+    pub fn abandon(&mut self, stream: Option<Stream>, mut given_up: impl FnMut(F)) {
+        for (_, out) in
+            self.outbound.iter_mut().filter(|(its, _)| stream.is_none_or(|stream| stream == **its))
+        {
+            out.withdraw(|frame| {
+                given_up(frame);
+                true
+            });
+        }
+    }
+
+    /// Since when nothing at all is heard of the far end although it owes an answer: frames are not known to be taken, or streams
+    /// wait for credit. None if it owes nothing, also if it was not met yet. One that is there and hears us answers within a tenth of a
+    /// second and a round trip, whatever becomes of frames; longer silence is the fabric's or its end. [`Self::poll`] keeps this up to date.
+    pub fn silent_since(&self) -> Option<Instant> {
+        self.silent_since
     }
 
     /// The far end reports. `completed` has each frame that its receiver has taken.
@@ -442,6 +467,8 @@ impl<F: Copy, R> Session<F, R> {
         for ask in &report.asks {
             let is_known = self.incoming.asked(now, ask, repairs);
             self.counters.refused += u64::from(!is_known);
+            // Whoever asks is to know that it is heard, if no more.
+            self.owes_report = true;
         }
     }
 
@@ -525,6 +552,8 @@ impl<F: Copy, R> Session<F, R> {
 
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
+        let is_owed = self.kept > 0 || !self.asking.is_empty();
+        self.silent_since = is_owed.then(|| self.silent_since.unwrap_or(now));
         if self.greeting.is_due(now, self.ends().is_some()) {
             return Some(Message::Hello(self.hello()));
         }

@@ -62,6 +62,19 @@ proptest! {
     }
 
     #[test]
+    fn what_is_given_up_in_a_cut_stops_nobody(
+        seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000, ms in 0_u64..4000,
+    ) {
+        let mut world = World::new(seed, fabric, 3, true);
+        world.offer(0, frames);
+        world.offer(1, frames);
+        world.cut_at(Span::from_millis(2), Span::from_millis(cut_ms));
+        world.abandon_at(0, Span::from_millis(ms));
+        world.run()?;
+        world.check()?;
+    }
+
+    #[test]
     fn an_end_that_begins_anew_loses_nothing(
         seed: u64,
         fabric in fabrics(),

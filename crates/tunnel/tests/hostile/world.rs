@@ -32,6 +32,14 @@ pub struct Fabric {
     pub room: usize,
 }
 
+#[derive(Clone, Copy, Debug)]
+enum Withdrawal {
+    /// Every third frame's sender takes it back.
+    Thirds,
+    /// All are given up.
+    All,
+}
+
 #[derive(Clone, Debug)]
 enum Packet {
     Frame { data: Data, number: Option<u32>, marked: bool },
@@ -82,9 +90,9 @@ pub struct World {
     restarts: Vec<(Instant, usize)>,
     /// How many of them have been.
     restarted: usize,
-    /// When an end's senders take back every third frame that was sent.
-    withdrawal: Option<(Instant, usize)>,
-    /// What was taken back, by sender, stream and number.
+    /// When an end's senders take back every third frame that was sent, or it gives up all.
+    withdrawal: Option<(Instant, usize, Withdrawal)>,
+    /// What was taken back or given up, by sender, stream and number.
     withdrawn: BTreeSet<(usize, u32, u32)>,
     offered: [u32; 2],
 }
@@ -192,16 +200,28 @@ impl World {
     }
 
     pub fn withdraw_at(&mut self, end: usize, at: Span) {
-        self.withdrawal = Some((self.now + at, end));
+        self.withdrawal = Some((self.now + at, end, Withdrawal::Thirds));
     }
 
-    fn withdraw(&mut self, end: usize) {
+    pub fn abandon_at(&mut self, end: usize, at: Span) {
+        self.withdrawal = Some((self.now + at, end, Withdrawal::All));
+    }
+
+    fn withdraw(&mut self, end: usize, withdrawal: Withdrawal) {
         let Host { session, rings, .. } = &mut self.hosts[end];
-        let is_third = |number: u32| number.is_multiple_of(3);
-        session.withdraw(|(_, number)| is_third(number));
+        let mut taken_back = BTreeSet::new();
+        match withdrawal {
+            Withdrawal::Thirds => session.withdraw(|frame| {
+                let is_third = frame.1.is_multiple_of(3);
+                taken_back.extend(is_third.then_some(frame));
+                is_third
+            }),
+            Withdrawal::All => session.abandon(None, |frame| assert!(taken_back.insert(frame))),
+        }
         for (label, ring) in rings {
             let sent = ring.frames.drain(..ring.next);
-            let (gone, kept): (Vec<_>, Vec<_>) = sent.partition(|(number, _)| is_third(*number));
+            let (gone, kept): (Vec<_>, Vec<_>) =
+                sent.partition(|(number, _)| taken_back.contains(&(*label, *number)));
             ring.next = kept.len();
             kept.into_iter().rev().for_each(|frame| ring.frames.push_front(frame));
             self.withdrawn.extend(gone.into_iter().map(|(number, _)| (end, *label, number)));
@@ -335,7 +355,7 @@ impl World {
         });
         let due = self.hosts.iter().filter_map(|host| host.session.deadline()).chain(ready);
         let due =
-            due.chain(self.restarts.first().map(|(at, _)| *at)).chain(self.withdrawal.map(|(at, _)| at));
+            due.chain(self.restarts.first().map(|(at, _)| *at)).chain(self.withdrawal.map(|(at, ..)| at));
         let next = due.chain(self.underway.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
         // Whatever is late is due now, and time goes on.
@@ -346,8 +366,8 @@ impl World {
             self.restarts.remove(0);
             self.restart(end);
         }
-        if let Some((_, end)) = self.withdrawal.take_if(|(at, _)| *at <= self.now) {
-            self.withdraw(end);
+        if let Some((_, end, withdrawal)) = self.withdrawal.take_if(|(at, ..)| *at <= self.now) {
+            self.withdraw(end, withdrawal);
         }
         while let Some(entry) = self.underway.first_entry()
             && entry.key().0 <= self.now
@@ -407,16 +427,14 @@ impl World {
                 let sent = (self.offered[1 - end] + self.streams - 1 - label) / self.streams;
                 let taken = self.hosts[end].taken.get(&label).map_or(&[][..], Vec::as_slice);
                 let (mut next, mut steps_back) = (0, 0);
-                let pass = |next: &mut u32| {
-                    while self.withdrawn.contains(&(1 - end, label, *next)) {
+                // What was taken back may have come before that.
+                let pass = |next: &mut u32, until: u32| {
+                    while *next < until && self.withdrawn.contains(&(1 - end, label, *next)) {
                         *next += 1;
                     }
                 };
                 for number in taken {
-                    // It may have come before it was taken back.
-                    if *number > next {
-                        pass(&mut next);
-                    }
+                    pass(&mut next, *number);
                     steps_back += usize::from(*number < next);
                     if *number > next || steps_back > self.restarted {
                         return Err(TestCaseError::fail(format!(
@@ -426,7 +444,7 @@ impl World {
                     }
                     next = number + 1;
                 }
-                pass(&mut next);
+                pass(&mut next, sent);
                 if next != sent {
                     return Err(TestCaseError::fail(format!("{next} of {sent} frames came on {label}")));
                 }

@@ -2,6 +2,7 @@
 
 mod late;
 mod lives;
+mod silence;
 mod unrepaired;
 
 use std::num::{NonZeroU16, NonZeroU32};
