@@ -67,6 +67,12 @@ impl<F: Copy> Switch<F> {
         Departures { switch: self, now, to, source, queue: Queue::EMPTY, run: Run::NONE }
     }
 
+    /// Of these classes, a bit each, the receiver at `to` takes nothing until this is called again (802.1Qbb). A receiver that
+    /// takes nothing of anything for the stall time is stalled all the same.
+    pub fn pause_classes(&mut self, to: PortId, classes: u8) {
+        self.port_mut(to).egress.paused = classes;
+    }
+
     /// The flows towards a port that have frames set aside, in the order of their numbers.
     pub fn parked_flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
         self.port(to).egress.parked.keys().copied()
@@ -82,11 +88,16 @@ impl Egress {
         self.shaper.as_ref().is_some_and(|shaper| shaper.ready_at() > now)
     }
 
+    #[inline]
+    fn pauses(&self, class: Class) -> bool {
+        self.paused & 1 << class.pcp() != 0
+    }
+
     /// Whether a frame that comes now would be the next to be handed out, now.
     #[inline]
     pub(crate) fn is_free(&self, now: Instant, class: Class) -> bool {
         let nobody = self.is_idle() && self.classes[class].waiting == NOBODY;
-        nobody && !self.stalled && !self.closed && !self.must_wait(now)
+        nobody && !self.stalled && !self.closed && !self.pauses(class) && !self.must_wait(now)
     }
 
     /// The receiver took so many bytes.
@@ -130,6 +141,7 @@ impl Egress {
         loop {
             let class = Class::from_low_bits(self.turn);
             if let Some(node) = self.classes[class].queue.head()
+                && !self.pauses(class)
                 && self.deficits[class] >= i64::from(cells.label(node).bytes)
             {
                 return class;
@@ -139,7 +151,7 @@ impl Egress {
             self.turn = next.pcp();
             if self.classes[next].queue.is_empty() {
                 self.deficits[next] = 0;
-            } else {
+            } else if !self.pauses(next) {
                 self.deficits[next] += i64::from(weights[next].max(1)) * i64::from(ROUND);
             }
         }
@@ -165,6 +177,9 @@ impl<'a, F: Copy> Departures<'a, F> {
             return None;
         }
         let node = egress.parked.get(&flow)?.head()?;
+        if egress.pauses(self.switch.cells.label(node).stamp.class()) {
+            return None;
+        }
         self.source = Source::Parked(flow);
         Some(self.at(node))
     }
@@ -181,11 +196,12 @@ impl<'a, F: Copy> Departures<'a, F> {
         self.settle();
         let Self { switch, now, to, .. } = self;
         let Port { config, egress, .. } = attached(&mut switch.ports, *to);
-        if egress.ready == 0 || egress.must_wait(*now) {
+        let ready = egress.ready & !egress.paused;
+        if ready == 0 || egress.must_wait(*now) {
             return None;
         }
         let class = match &config.scheduling {
-            Scheduling::Strict => Class::from_low_bits(7 - egress.ready.leading_zeros() as u8),
+            Scheduling::Strict => Class::from_low_bits(7 - ready.leading_zeros() as u8),
             Scheduling::Weighted(weights) => egress.next_weighted(weights, &switch.cells),
         };
         self.queue = egress.classes[class].queue;

@@ -143,6 +143,8 @@ pub(crate) struct Egress {
     pub closed: bool,
     /// The classes that have a frame switched and not parked, one bit each.
     pub ready: u8,
+    /// The classes of which the receiver takes nothing for now, one bit each.
+    pub paused: u8,
     /// Weighted scheduling: whose turn it is, and what each class may still send in this round.
     pub turn: u8,
     /// Frames set aside because their flow cannot be delivered now.
@@ -201,6 +203,7 @@ impl Egress {
         Self {
             classes: ClassMap(accounts.0.map(EgressClass::empty)),
             ready: 0,
+            paused: 0,
             shaper: config.shaping.map(Shaper::boxed),
             deficits: ClassMap::default(),
             turn: 0,

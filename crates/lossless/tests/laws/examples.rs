@@ -452,6 +452,25 @@ fn addresses_are_learned_move_and_age() {
 }
 
 #[test]
+fn a_class_that_the_receiver_pauses_stays_and_the_others_pass() {
+    for scheduling in [Scheduling::Strict, Scheduling::Weighted(ClassMap([1; 8]))] {
+        let (mut switch, ids) = switch(Settings::default(), &[PortConfig { scheduling, ..small(64, 64) }; 2]);
+        for (number, pcp) in [(0, 5), (1, 3), (2, 5), (3, 3)] {
+            offer(&mut switch, &ids, number, 0, Some(1), pcp);
+        }
+        switch.pause_classes(ids[1], 1 << 5);
+        let taken: Vec<_> = std::iter::from_fn(|| take(&mut switch, ids[1])).collect();
+        assert_eq!(taken, [1, 3]);
+        let frame = Frame { number: 4, from: 0, flow: 0 };
+        let passed = switch.pass(NOW, ids[0], arrival(frame, Some(1), Class::from_low_bits(5), 60), |_| true);
+        assert_eq!(passed.unwrap(), Passed::Held);
+        switch.pause_classes(ids[1], 0);
+        let taken: Vec<_> = std::iter::from_fn(|| take(&mut switch, ids[1])).collect();
+        assert_eq!((taken, switch.audit()), (vec![0, 2, 4], Ok(())));
+    }
+}
+
+#[test]
 fn who_fills_the_table_fills_it_for_nobody_else() {
     let settings = Settings { mac_limit: 4, ..Settings::default() };
     let mut switch = Switch::new(settings);
