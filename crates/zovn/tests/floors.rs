@@ -16,6 +16,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("model", 1),
     ("rings", 1),
     ("lossless", 2),
+    ("fabric", 3),
     ("tcp", 3),
     ("tunnel", 3),
     ("traffic", 3),

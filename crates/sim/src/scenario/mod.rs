@@ -32,8 +32,9 @@ use serde::{Deserialize, Serialize};
 use traffic::{Cdf, Known};
 use units::{Class, Span};
 
-pub(crate) use fabric::PFC_FRAME;
-pub use fabric::{Buffer, ClassSpec, Fabric, Pfc, Scheduling, Thresholds};
+pub(crate) use ::fabric::PFC_FRAME;
+pub use ::fabric::{Link, Pfc, Thresholds};
+pub use fabric::{Buffer, ClassSpec, Fabric, Scheduling};
 pub use fault::{Fault, ScenarioError};
 pub use node::{LinkName, Node, Tier};
 pub use plan::{Cell, MOST_SEED, Plan};
@@ -41,7 +42,7 @@ pub use summary::{Summary, SwitchCount, WorkloadSummary};
 pub use sweep::{Axis, Choice, ParseShardError, Setting, Shard};
 pub use tcp::{Control, Profile, Tcp};
 pub use topology::{
-    Cable, Dumbbell, FatTree, KAry, Layer, LeafSpine, Link, LinkChange, Ring, RingRouting, Star, Topology,
+    Cable, Dumbbell, FatTree, KAry, Layer, LeafSpine, LinkChange, Ring, RingRouting, Star, Topology,
 };
 pub use virtual_network::VirtualNetwork;
 pub use words::{Arrivals, ParseWordError, Sizes, Vm, Vms};

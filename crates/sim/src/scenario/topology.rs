@@ -16,27 +16,9 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Span};
+use units::{Rate, Span};
 
-use super::{LinkName, Node, Tier};
-
-/// What a link is like.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Link {
-    /// Its rate, each way.
-    pub rate: Rate,
-    /// How long a bit takes from end to end.
-    pub delay: Span,
-    /// What a frame costs on the wire besides its bytes: preamble and gap. The check sequence belongs to its bytes.
-    pub overhead: Bytes,
-}
-
-impl Default for Link {
-    fn default() -> Self {
-        Self { rate: Rate::from_gbit(10), delay: Span::from_nanos(500), overhead: Bytes(20) }
-    }
-}
+use super::{Link, LinkName, Node, Tier};
 
 /// How the links of a layer differ from `[link]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

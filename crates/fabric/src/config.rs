@@ -1,0 +1,170 @@
+//! What a fabric is told.
+
+use alloc::vec::Vec;
+
+use lossless::{Classes, MAX_PORTS, Scheduling};
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Class, Span};
+
+use crate::transmitter::{FCS, SHORTEST};
+use crate::{Link, Pfc, Thresholds};
+
+/// The switch and all its links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The ports, which are numbered from 0.
+    pub ports: Vec<PortConfig>,
+    /// What each class promises: those that are lossless pause their senders.
+    pub classes: Classes,
+    /// How an output chooses among its classes.
+    pub scheduling: Scheduling,
+    /// When senders of lossless classes are paused.
+    pub pfc: Pfc,
+    /// How many bytes the frames of lossy classes may take of all buffers together; as many as those have if absent.
+    pub shared: Option<Bytes>,
+    /// Mark what leaves while so much of its class waits behind it (RFC 3168 §5); never if absent.
+    pub ecn: Option<Bytes>,
+    /// How likely a frame is lost on its way to the switch, from 0 to 1. Pauses are not.
+    pub loss: f64,
+    /// What is lost is drawn from it.
+    pub seed: u64,
+    /// How long a host may pause its frames before they are refused.
+    pub stall_after: Span,
+}
+
+/// A port, and the link to its host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PortConfig {
+    /// The link.
+    pub link: Link,
+    /// The memory for what the host sends.
+    pub buffer: Buffer,
+    /// The longest frame that the host sends, in bytes, without check sequence. A large segment counts what it stands for.
+    pub longest: u32,
+    /// The class of frames that carry no 802.1Q tag.
+    pub class: Class,
+}
+
+/// An input's memory, for each class. Both bounds hold.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Buffer {
+    /// The most frames of a lossy class. Lossless ones are bounded in bytes alone, as a pause is.
+    pub frames: u32,
+    /// The most bytes; of a lossless class with the headroom for what arrives after a pause was sent.
+    pub bytes: Bytes,
+}
+
+impl Default for Buffer {
+    /// The simulator's: 140 kB, and no more frames than these are if they are the shortest.
+    fn default() -> Self {
+        Self { frames: 2333, bytes: Bytes(140_000) }
+    }
+}
+
+/// Why a fabric cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidConfig {
+    /// More ports than a switch has.
+    #[error("the switch has {0} ports: leave it {MAX_PORTS} or fewer")]
+    TooManyPorts(usize),
+    /// No probability.
+    #[error("`loss` is {0}: make it a probability, from 0 to 1")]
+    Loss(f64),
+    /// A buffer that takes no frame.
+    #[error("port {port}: its longest frame is {longest} bytes and its buffer is smaller: raise `buffer`")]
+    Buffer {
+        /// The port's number.
+        port: usize,
+        /// In bytes.
+        longest: u32,
+    },
+    /// No thresholds fit into a buffer.
+    #[error(
+        "port {port}: a lossless class needs {needed} bytes of buffer, which are headroom and two longest frames: raise \
+         `buffer.bytes`, or lower the link's `delay` or what is given in `pfc`"
+    )]
+    Headroom {
+        /// The port's number.
+        port: usize,
+        /// In bytes.
+        needed: u64,
+    },
+    /// A pause would end before it can be renewed.
+    #[error(
+        "port {port}: a pause of {expiry} is over before it can be renewed: raise `pfc.expiry` above {least}"
+    )]
+    Expiry {
+        /// The port's number.
+        port: usize,
+        /// How long pauses last.
+        expiry: Span,
+        /// How long they have to.
+        least: Span,
+    },
+}
+
+impl Config {
+    /// Whether it can be.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`]: the first that cannot.
+    pub fn check(&self) -> Result<(), InvalidConfig> {
+        if self.ports.len() > MAX_PORTS {
+            return Err(InvalidConfig::TooManyPorts(self.ports.len()));
+        }
+        if !(0.0..=1.0).contains(&self.loss) {
+            return Err(InvalidConfig::Loss(self.loss));
+        }
+        let any_lossless = Class::all().any(|class| self.classes.lossy(class).is_none());
+        for (port, it) in self.ports.iter().enumerate() {
+            let PortConfig { link, buffer, longest, .. } = *it;
+            if buffer.bytes.0 < longest.into() || buffer.frames == 0 {
+                return Err(InvalidConfig::Buffer { port, longest });
+            }
+            if !any_lossless {
+                continue;
+            }
+            if self.thresholds(port).is_none() {
+                let frame = it.longest_on_link();
+                let needed = self.pfc.headroom(link, frame).saturating_add(2 * frame);
+                return Err(InvalidConfig::Headroom { port, needed });
+            }
+            // It is renewed after half of its time, behind the longest frame.
+            let expiry = self.pfc.expiry(link);
+            let least =
+                link.rate.time_for(2 * (it.longest_on_link() + 2 * (SHORTEST + FCS + link.overhead.0)));
+            if expiry <= least {
+                return Err(InvalidConfig::Expiry { port, expiry, least });
+            }
+        }
+        Ok(())
+    }
+
+    /// When a port's sender is paused; `None` if its buffer is too small for that.
+    pub(crate) fn thresholds(&self, port: usize) -> Option<Thresholds> {
+        let PortConfig { link, buffer, .. } = self.ports[port];
+        self.pfc.thresholds(link, self.ports[port].longest_on_link(), buffer.bytes.0)
+    }
+
+    /// How many frames of a port's host can be in the fabric at once, in buffers and on links: for how many its owner has
+    /// memory, if it is never late.
+    pub fn most_frames(&self, port: usize) -> u64 {
+        let PortConfig { link, buffer, .. } = self.ports[port];
+        let in_class = |class| match self.classes.lossy(class) {
+            Some(_) => u64::from(buffer.frames),
+            None => buffer.bytes.0 / SHORTEST,
+        };
+        let on = |link: Link| link.rate.bytes_in(link.delay) / (SHORTEST + FCS + link.overhead.0) + 2;
+        let others = self.ports.iter().enumerate().filter(|(other, _)| *other != port);
+        Class::all().map(in_class).sum::<u64>() + on(link) + others.map(|(_, it)| on(it.link)).sum::<u64>()
+    }
+}
+
+impl PortConfig {
+    /// The longest frame with its check sequence.
+    fn longest_on_link(&self) -> u64 {
+        u64::from(self.longest) + FCS
+    }
+}
