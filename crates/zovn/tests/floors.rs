@@ -19,6 +19,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("fabric", 3),
     ("tcp", 3),
     ("tunnel", 3),
+    ("datapath", 3),
     ("traffic", 3),
     ("ports", 4),
     ("api", 4),

@@ -1,0 +1,180 @@
+//! Where each machine of each virtual network is, as one host sees it.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::net::IpAddr;
+
+use model::{InvalidNetwork, NetworkName, NetworkSpec, check_networks};
+use units::Mac;
+
+/// All virtual networks of one generation, as the host at one VTEP sees them. By default there are none.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Directory {
+    /// By number.
+    networks: BTreeMap<u32, Network>,
+    names: BTreeMap<NetworkName, u32>,
+    peers: BTreeSet<IpAddr>,
+}
+
+/// One virtual network.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Network {
+    places: BTreeMap<Mac, Place>,
+    owners: BTreeMap<IpAddr, Mac>,
+    peers: BTreeSet<IpAddr>,
+}
+
+/// Where a machine is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Place {
+    /// On this host.
+    Here {
+        /// Behind the port with this label.
+        label: u32,
+    },
+    /// On another.
+    There {
+        /// At whose end of tunnels.
+        vtep: IpAddr,
+        /// Behind which of its ports.
+        label: u32,
+    },
+}
+
+impl Directory {
+    /// What the host at `vtep` has to know of these networks.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidNetwork`] if they cannot stand.
+    pub fn new(networks: &[NetworkSpec], vtep: IpAddr) -> Result<Self, InvalidNetwork> {
+        check_networks(networks, Some(vtep))?;
+        let names = networks.iter().map(|network| (network.name.clone(), network.vni)).collect();
+        let networks: BTreeMap<_, _> =
+            networks.iter().map(|network| (network.vni, Network::new(network, vtep))).collect();
+        let peers = networks.values().flat_map(Network::peers).collect();
+        Ok(Self { networks, names, peers })
+    }
+
+    /// The network with this number.
+    pub fn network(&self, vni: u32) -> Option<&Network> {
+        self.networks.get(&vni)
+    }
+
+    /// The number of the network with this name.
+    pub fn vni(&self, name: &NetworkName) -> Option<u32> {
+        self.names.get(name).copied()
+    }
+
+    /// Every other host that has machines of any network, in order.
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = IpAddr> {
+        self.peers.iter().copied()
+    }
+}
+
+impl Network {
+    fn new(network: &NetworkSpec, our: IpAddr) -> Self {
+        let mut new = Self::default();
+        for member in &network.members {
+            let (vtep, label) = (member.vtep, member.label);
+            let place = if vtep == our { Place::Here { label } } else { Place::There { vtep, label } };
+            new.places.insert(member.mac, place);
+            new.owners.extend(member.addresses.iter().map(|address| (*address, member.mac)));
+            if vtep != our {
+                new.peers.insert(vtep);
+            }
+        }
+        new
+    }
+
+    /// Where the machine with this Ethernet address is.
+    pub fn place(&self, mac: Mac) -> Option<Place> {
+        self.places.get(&mac).copied()
+    }
+
+    /// Which machine has this IP address.
+    pub fn owner(&self, address: IpAddr) -> Option<Mac> {
+        self.owners.get(&address).copied()
+    }
+
+    /// Every other host that has machines of it, in order.
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = IpAddr> {
+        self.peers.iter().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+    use alloc::vec::Vec;
+    use core::net::Ipv4Addr;
+    use model::Member;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn vtep(host: u8) -> IpAddr {
+        Ipv4Addr::new(192, 0, 2, host + 1).into()
+    }
+
+    /// Networks with as many members on hosts as these say; every member has an address of its own.
+    fn networks(hosts: &[Vec<u8>]) -> Vec<NetworkSpec> {
+        let mut label = 0;
+        let network = |(number, hosts): (usize, &Vec<u8>)| NetworkSpec {
+            name: NetworkName((number + 1).to_string()),
+            vni: number as u32 + 1,
+            members: (0..)
+                .zip(hosts)
+                .map(|(place, host)| {
+                    label += 1;
+                    let addresses = [Ipv4Addr::from_bits(0x0a00_0001 + place).into()].into();
+                    Member { mac: Mac::local(place), addresses, vtep: vtep(*host), label }
+                })
+                .collect(),
+        };
+        hosts.iter().enumerate().map(network).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_member_is_found_where_it_was_declared(
+            hosts in vec(vec(0u8..4, 0..20), 0..6), our in 0u8..4, stranger in 20u32..,
+        ) {
+            let networks = networks(&hosts);
+            let directory = Directory::new(&networks, vtep(our)).unwrap();
+            let mut all = BTreeSet::new();
+            for network in &networks {
+                prop_assert_eq!(directory.vni(&network.name), Some(network.vni));
+                let known = directory.network(network.vni).unwrap();
+                for member in &network.members {
+                    let Member { vtep, label, .. } = *member;
+                    let (label, vtep) = match known.place(member.mac).unwrap() {
+                        Place::Here { label: here } => (here == label, vtep == self::vtep(our)),
+                        Place::There { vtep: there, label: far } => (far == label, there == vtep && vtep != self::vtep(our)),
+                    };
+                    prop_assert!(label && vtep);
+                    prop_assert_eq!(known.owner(member.addresses[0]), Some(member.mac));
+                }
+                prop_assert_eq!(known.place(Mac::local(stranger)), None);
+                prop_assert_eq!(known.owner(Ipv4Addr::from_bits(0x0a00_0001 + 20).into()), None);
+                let peers: BTreeSet<_> =
+                    network.members.iter().map(|member| member.vtep).filter(|vtep| *vtep != self::vtep(our)).collect();
+                prop_assert!(known.peers().eq(peers.iter().copied()));
+                all.extend(peers);
+            }
+            prop_assert!(directory.peers().eq(all));
+            prop_assert_eq!(directory.network(7), None);
+        }
+    }
+
+    #[test]
+    fn what_cannot_stand_is_no_directory() {
+        let mut networks = networks(&[[0, 1].into()]);
+        assert!(Directory::new(&networks, vtep(0)).is_ok());
+        assert!(
+            Directory::new(&networks, IpAddr::V6(core::net::Ipv6Addr::LOCALHOST)).is_err(),
+            "another family"
+        );
+        networks[0].members[1].mac = Mac::local(0);
+        assert!(Directory::new(&networks, vtep(0)).is_err());
+    }
+}
