@@ -16,11 +16,14 @@
 mod cut;
 pub mod cycles;
 pub mod ethtool;
+pub mod hop;
 pub mod inherited;
+pub mod joined;
 pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod packet;
+mod sockopt;
 pub mod spawn;
 pub mod tap;
 pub mod tcp;

@@ -1,7 +1,9 @@
 //! Sockets for whole frames (packet(7)).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use crate::sockopt;
 
 /// A socket that sends frames through one device, by its index, and receives those that announce `protocol`; 0: none. It
 /// takes CAP_NET_RAW.
@@ -35,14 +37,6 @@ pub fn socket(link: u32, protocol: u16) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// What the kernel says.
-#[expect(unsafe_code, reason = "no library of ours knows SO_PRIORITY")]
-pub fn hurry(socket: &OwnedFd) -> io::Result<()> {
-    let priority: libc::c_int = 6;
-    let len = size_of_val(&priority) as libc::socklen_t;
-    // SAFETY: SO_PRIORITY reads one int, which lives on this frame.
-    let answer = unsafe {
-        let value = (&raw const priority).cast();
-        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PRIORITY, value, len)
-    };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+pub fn hurry(socket: &impl AsFd) -> io::Result<()> {
+    sockopt::set(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, 6)
 }

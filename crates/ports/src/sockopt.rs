@@ -1,0 +1,21 @@
+//! Options of sockets that no library of ours knows.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Sets an option whose value is an int (setsockopt(2)).
+pub(crate) fn set(
+    socket: &impl AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let len = size_of_val(&value) as libc::socklen_t;
+    #[expect(unsafe_code, reason = "no library of ours knows these options")]
+    // SAFETY: the kernel reads as many bytes as it is told of a value that lives on this frame.
+    let answer = unsafe {
+        let value = (&raw const value).cast();
+        libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, value, len)
+    };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
