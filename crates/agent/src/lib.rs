@@ -14,7 +14,9 @@
 
 #![forbid(unsafe_code)]
 
+mod bell;
 pub mod bench;
+pub mod bfd;
 mod clock;
 mod config;
 mod metrics;

@@ -14,7 +14,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
@@ -23,11 +22,12 @@ use std::thread::{self, JoinHandle};
 use lossless::TooManyPorts;
 use model::{AddressStatus, AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
 use ports::thread::schedule;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 use units::{Instant, Span};
 
-use crate::clock::now;
+use crate::bell::Bell;
+use crate::clock::{now, timespec};
 use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError, UplinkError};
 use crate::store::Store;
 
@@ -63,7 +63,7 @@ pub struct Handle {
 /// What both sides see.
 #[derive(Debug)]
 struct Shared {
-    bell: OwnedFd,
+    bell: Bell,
     stopping: AtomicBool,
     at_once: AtomicBool,
 }
@@ -116,8 +116,7 @@ impl Worker {
     ///
     /// [`StartError`]; then the thread has ended and left nothing attached.
     pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| StartError::Thread(error.into()))?;
+        let bell = Bell::new().map_err(StartError::Thread)?;
         let shared = Shared { bell, stopping: AtomicBool::new(false), at_once: AtomicBool::new(false) };
         let shared = Arc::new(shared);
         let (orders, inbox) = mpsc::channel();
@@ -241,19 +240,14 @@ impl Handle {
     /// Cuts a [`stop`](Self::stop) short: what is still held is not waited for.
     pub fn hurry(&self) {
         self.shared.at_once.store(true, Ordering::Relaxed);
-        self.ring();
+        self.shared.bell.ring();
     }
 
     async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(order(reply)).map_err(|_| Stopped)?;
-        self.ring();
+        self.shared.bell.ring();
         answer.await.map_err(|_| Stopped)
-    }
-
-    fn ring(&self) {
-        // The only failure is a counter at its top (eventfd(2)), and then the bell rings already.
-        let _ = rustix::io::write(&self.shared.bell, &1u64.to_ne_bytes());
     }
 }
 
@@ -369,28 +363,17 @@ impl Switch {
     fn sleep(&self, now: Instant) {
         let stopping = self.stopping.iter().map(|stopping| stopping.until);
         let leaving = self.leaving.iter().map(|leaving| leaving.until);
-        let wait = stopping.chain(leaving).chain(self.pump.deadline()).min().map(|due| {
-            let ns = due.since(now).as_nanos();
-            // Both parts fit: a u64 of nanoseconds is less than 2^35 seconds.
-            Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
-        });
+        let wait = stopping.chain(leaving).chain(self.pump.deadline()).min();
+        let wait = wait.map(|due| timespec(due.since(now)));
         let events = self.pump.events();
-        let mut sources = [
-            PollFd::from_borrowed_fd(events, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.shared.bell.as_fd(), PollFlags::IN),
-        ];
+        let mut sources =
+            [PollFd::from_borrowed_fd(events, PollFlags::IN), PollFd::new(&self.shared.bell, PollFlags::IN)];
         match poll(&mut sources, wait.as_ref()) {
-            Ok(_) if sources[1].revents().contains(PollFlags::IN) => self.silence(),
+            Ok(_) if sources[1].revents().contains(PollFlags::IN) => self.shared.bell.silence(),
             // A signal woke us: the next turn finds out whether there is anything to do.
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => panic!("poll(2) on our own two descriptors: {error}"),
         }
-    }
-
-    /// Silences the bell. What rang is in the channel by now.
-    fn silence(&self) {
-        // The only failure is a bell that is silent already (eventfd(2)).
-        let _ = rustix::io::read(&self.shared.bell, &mut [0u8; 8]);
     }
 
     fn look(&mut self) {

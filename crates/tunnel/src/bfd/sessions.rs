@@ -58,10 +58,15 @@ impl Sessions {
 
     /// Closes a session without a word to the far end ([`Session::hold_down`] says it), and returns it.
     pub fn close(&mut self, discriminator: u32) -> Option<Session> {
-        let place = self.place(discriminator)?;
+        let place = self.find(discriminator)?;
         self.free.push(place as u16);
         self.timers.set(place, None);
         self.places[place as usize].take()
+    }
+
+    /// Where the session of this number lies among as many places as the table was made with. No other open one lies there.
+    pub const fn place(discriminator: NonZeroU32) -> usize {
+        (discriminator.get() % Self::MOST) as usize
     }
 
     /// The session of this number.
@@ -74,7 +79,7 @@ impl Sessions {
 
     /// Does something to the session of this number; `None` if it is not there.
     pub fn with<R>(&mut self, discriminator: u32, act: impl FnOnce(&mut Session) -> R) -> Option<R> {
-        let place = self.place(discriminator)?;
+        let place = self.find(discriminator)?;
         let session = self.places[place as usize].as_mut()?;
         let result = act(session);
         self.timers.set(place, session.deadline());
@@ -115,7 +120,7 @@ impl Sessions {
         self.timers.first().map(|(at, _)| at)
     }
 
-    fn place(&self, discriminator: u32) -> Option<u32> {
+    fn find(&self, discriminator: u32) -> Option<u32> {
         self.get(discriminator).map(|_| discriminator % Self::MOST)
     }
 }

@@ -1,0 +1,271 @@
+//! Whether the ways to other hosts work: BFD on the wire (RFC 5880, over one hop RFC 5881).
+//!
+//! ```text
+//!             ─ways─▶             ┌─ hear ─ counted refusals
+//!   the owner ─bell─▶ zovn-bfd  ──┤
+//!             ◀─bell─             └─ speak ─▶ rest 1 ms, or sleep until a packet, the bell or the deadline
+//!             ◀─health, counts (atomics)
+//! ```
+//!
+//! One thread runs all sessions at one address of ours. Packets that come or fall due within a millisecond go through one system
+//! call, so that thousands of sessions cost little. The owner reads how each way is whenever it likes, without a lock, and may
+//! sleep on a bell until one has changed; however often that happens, nothing piles up.
+//!
+//! A packet counts only if it has all its hops left (RFC 5881 §5), so nobody further away than a neighbour can forge one.
+//! Sessions have the source ports of RFC 5881 §4, each its own. When a way is given up, and when the owner goes, the far end is
+//! told that it is administratively down (RFC 5880 §6.8.16): that is no failure to it.
+
+mod health;
+mod table;
+mod thread;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU8;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use ports::hop::{Receiver, Sender};
+use tunnel::bfd::Interval;
+use units::Span;
+use wire::bfd::{PORT, SOURCE_PORTS};
+
+use crate::bell::Bell;
+use crate::clock::now;
+use health::{Counters, Watch};
+use table::Table;
+
+pub use health::{Counts, Health};
+
+/// The most ways at one address: as many as there are source ports (RFC 5881 §4).
+pub const MOST: usize = (*SOURCE_PORTS.end() - *SOURCE_PORTS.start()) as usize + 1;
+
+/// A way between two hosts: one session (RFC 5881 §3).
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Way {
+    /// Our address.
+    pub local: IpAddr,
+    /// The other host's.
+    pub remote: IpAddr,
+}
+
+/// What is asked of every session.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// Where packets come to: an address of ours, or all of its family if it is unspecified.
+    pub address: IpAddr,
+    /// The least time between two packets, each way, while a session is up.
+    pub interval: Interval,
+    /// Once so many packets in a row are missing, the way is down.
+    pub multiplier: NonZeroU8,
+}
+
+impl Settings {
+    /// The interval unless it is told: a way that is cut is noticed within 300 ms.
+    pub const INTERVAL: Interval = Interval::new(Span::from_millis(100)).expect("it is some microseconds");
+
+    /// The multiplier unless it is told.
+    pub const MULTIPLIER: NonZeroU8 = NonZeroU8::new(3).expect("it is not 0");
+
+    /// Every 100 ms, with a multiplier of 3.
+    pub const fn new(address: IpAddr) -> Self {
+        Self { address, interval: Self::INTERVAL, multiplier: Self::MULTIPLIER }
+    }
+}
+
+/// Why there is no BFD.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port is not to be had.
+    #[error("cannot receive BFD at {address}: {source}{}", next_step(source))]
+    Receive {
+        /// Where.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// There is no socket to send from.
+    #[error("cannot send BFD from {address}: {source}{}", next_step(source))]
+    Send {
+        /// Whence.
+        address: IpAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// The kernel does not give what a thread and its bells need.
+    #[error("cannot start BFD's thread: raise the limits on threads and open files")]
+    Thread(#[source] io::Error),
+}
+
+/// Why the ways stay as they are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum WayError {
+    /// A way does not fit where we are.
+    #[error("cannot watch the way from {} to {}: give two hosts' addresses of one family, ours being {address}", .way.local, .way.remote)]
+    Unfit {
+        /// The way.
+        way: Way,
+        /// Where packets come to.
+        address: IpAddr,
+    },
+    /// An address that means something at one interface only.
+    #[error("cannot watch the way from {} to {}: link-local addresses need an interface; give others of these hosts", .0.local, .0.remote)]
+    LinkLocal(Way),
+    /// There are too many.
+    #[error("cannot watch {0} ways: at one address there are {MOST} at most; give fewer")]
+    TooMany(usize),
+    /// The thread is gone.
+    #[error("BFD's thread has ended: start the agent again")]
+    Ended,
+}
+
+/// An order to the thread.
+enum Order {
+    Open(Way, Arc<Watch>),
+    Close(Way),
+}
+
+/// What the thread and its owner both see.
+#[derive(Debug)]
+struct Shared {
+    /// Rung for the thread.
+    ordered: Bell,
+    /// Rung by the thread.
+    changed: Bell,
+    counters: Counters,
+}
+
+/// BFD at one address of ours, from its start until it is dropped.
+#[derive(Debug)]
+pub struct Bfd {
+    address: IpAddr,
+    ways: BTreeMap<Way, Arc<Watch>>,
+    /// `None` only while it is dropped.
+    orders: Option<mpsc::Sender<Order>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bfd {
+    /// Starts the thread, in the network namespace of the caller, without any ways. The seed says how packets are spread in
+    /// time and what the first discriminator is: it should be another at each start.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]; sending takes CAP_NET_RAW.
+    pub fn start(settings: Settings, seed: u64) -> Result<Self, StartError> {
+        let address = SocketAddr::new(settings.address, PORT);
+        let receiver = Receiver::bind(address).map_err(|source| StartError::Receive { address, source })?;
+        let sender = Sender::open(settings.address)
+            .map_err(|source| StartError::Send { address: settings.address, source })?;
+        let bell = || Bell::new().map_err(StartError::Thread);
+        let shared = Shared { ordered: bell()?, changed: bell()?, counters: Counters::default() };
+        let shared = Arc::new(shared);
+        let (orders, inbox) = mpsc::channel();
+        let table = Table::new(&settings, seed, shared.clone());
+        let thread = std::thread::Builder::new()
+            .name("zovn-bfd".into())
+            .spawn(move || thread::run(receiver, sender, table, &inbox))
+            .map_err(StartError::Thread)?;
+        let (ways, orders, thread) = (BTreeMap::new(), Some(orders), Some(thread));
+        Ok(Self { address: settings.address, ways, orders, shared, thread })
+    }
+
+    /// Watches these ways and no others; those that were watched before go on as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`WayError`]; nothing has changed then.
+    pub fn set_ways(&mut self, ways: impl IntoIterator<Item = Way>) -> Result<(), WayError> {
+        let wanted: BTreeSet<Way> = ways.into_iter().collect();
+        if wanted.len() > MOST {
+            return Err(WayError::TooMany(wanted.len()));
+        }
+        wanted.iter().try_for_each(|way| self.check(*way))?;
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            return Err(WayError::Ended);
+        }
+        let gone: Vec<Way> = self.ways.keys().filter(|way| !wanted.contains(way)).copied().collect();
+        for way in gone {
+            self.ways.remove(&way);
+            self.order(Order::Close(way));
+        }
+        for way in wanted {
+            if !self.ways.contains_key(&way) {
+                let watch = Arc::new(Watch::new(now()));
+                self.ways.insert(way, watch.clone());
+                self.order(Order::Open(way, watch));
+            }
+        }
+        self.shared.ordered.ring();
+        Ok(())
+    }
+
+    /// How a way is; `None` if it is not watched.
+    pub fn health(&self, way: Way) -> Option<Health> {
+        self.ways.get(&way).map(|watch| watch.get())
+    }
+
+    /// How all ways are.
+    pub fn ways(&self) -> impl Iterator<Item = (Way, Health)> {
+        self.ways.iter().map(|(way, watch)| (*way, watch.get()))
+    }
+
+    /// What was sent and heard since the start.
+    pub fn counts(&self) -> Counts {
+        self.shared.counters.get()
+    }
+
+    /// Readable (poll(2)) once a way has changed, until [`silence`](Self::silence).
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.shared.changed.as_fd()
+    }
+
+    /// Silences the bell: before the ways are looked at, so that no change is overlooked.
+    pub fn silence(&self) {
+        self.shared.changed.silence();
+    }
+
+    /// Whether a way can be watched from here.
+    fn check(&self, way: Way) -> Result<(), WayError> {
+        let ours = self.address.is_unspecified() || way.local == self.address;
+        let family = |address: IpAddr| address.is_ipv4() == self.address.is_ipv4();
+        let is_host = |address: IpAddr| !address.is_unspecified() && !address.is_multicast();
+        let fits = |address| family(address) && is_host(address);
+        if !ours || !fits(way.local) || !fits(way.remote) {
+            return Err(WayError::Unfit { way, address: self.address });
+        }
+        let is_link_local = |address| matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
+        if is_link_local(way.local) || is_link_local(way.remote) {
+            return Err(WayError::LinkLocal(way));
+        }
+        Ok(())
+    }
+
+    fn order(&self, order: Order) {
+        // One that is not taken is to a thread that has just died, and what it watched says so.
+        let _ = self.orders.as_ref().map(|orders| orders.send(order));
+    }
+}
+
+impl Drop for Bfd {
+    /// Tells the far ends, and returns once the thread is gone.
+    fn drop(&mut self) {
+        self.orders = None;
+        self.shared.ordered.ring();
+        // A panic of its own was told when it happened.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn next_step(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; end the program that speaks BFD there, or give another address",
+        io::ErrorKind::AddrNotAvailable => "; give an address of this host",
+        io::ErrorKind::PermissionDenied => "; run as root",
+        _ => "",
+    }
+}

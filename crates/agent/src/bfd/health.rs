@@ -1,0 +1,165 @@
+//! What the thread publishes: a word for each way, and counters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tunnel::bfd::Status;
+use units::{Instant, Span};
+use wire::bfd::{Diagnostic, State};
+
+/// How a way is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Health {
+    /// What we make of it, why, and why the far end did what it did.
+    pub status: Status,
+    /// Since when its state is what it is, to the microsecond, by the monotonic clock.
+    pub since: Instant,
+}
+
+impl Health {
+    /// Whether both ends hear one another.
+    pub fn is_up(&self) -> bool {
+        self.status.state == State::Up
+    }
+}
+
+/// A way's health in one word, which one writes and many read.
+///
+/// ```text
+///   63                                   12 11 10 9      5 4       0
+///   ┌──────────────────────────────────────┬─────┬────────┬─────────┐
+///   │ since when, µs after the boot        │state│ why    │ why far │
+///   └──────────────────────────────────────┴─────┴────────┴─────────┘
+/// ```
+#[derive(Debug)]
+pub(super) struct Watch(AtomicU64);
+
+const DOWN: Status =
+    Status { state: State::Down, diagnostic: Diagnostic::NONE, remote_diagnostic: Diagnostic::NONE };
+
+impl Watch {
+    /// A way of which nothing is heard yet.
+    pub(super) fn new(since: Instant) -> Self {
+        Self(AtomicU64::new(pack(Health { status: DOWN, since })))
+    }
+
+    pub(super) fn get(&self) -> Health {
+        unpack(self.0.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set(&self, health: Health) {
+        self.0.store(pack(health), Ordering::Relaxed);
+    }
+}
+
+fn pack(health: Health) -> u64 {
+    let Health { status: Status { state, diagnostic, remote_diagnostic }, since } = health;
+    (since.as_nanos() / 1_000) << 12
+        | (state as u64) << 10
+        | u64::from(diagnostic.number()) << 5
+        | u64::from(remote_diagnostic.number())
+}
+
+fn unpack(word: u64) -> Health {
+    let state = match word >> 10 & 3 {
+        0 => State::AdminDown,
+        1 => State::Down,
+        2 => State::Init,
+        _ => State::Up,
+    };
+    let [diagnostic, remote_diagnostic] = [word >> 5, word].map(|bits| Diagnostic::from_low_bits(bits as u8));
+    let since = Instant::ZERO + Span::from_micros(word >> 12);
+    Health { status: Status { state, diagnostic, remote_diagnostic }, since }
+}
+
+/// What was sent and heard. Every packet that came is in one of `taken` and the refusals.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Packets that the kernel took.
+    pub sent: u64,
+    /// Packets that it did not: there was no route, or no room.
+    pub unsent: u64,
+    /// Packets that sessions took.
+    pub taken: u64,
+    /// Refused: they came from further away than a neighbour (RFC 5881 §5).
+    pub distant: u64,
+    /// Refused: they contradict RFC 5880 §6.8.6 by themselves.
+    pub malformed: u64,
+    /// Refused: there is no such session.
+    pub unknown: u64,
+    /// Refused: they are authenticated, which no session here is.
+    pub authenticated: u64,
+    /// How long a processor has worked for the thread; what the kernel does for it while it sends and receives is part of it.
+    pub busy: Span,
+}
+
+impl Counts {
+    /// Packets that were refused, for whatever reason.
+    pub const fn refused(&self) -> u64 {
+        self.distant + self.malformed + self.unknown + self.authenticated
+    }
+}
+
+/// [`Counts`], which one adds to and many read.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) sent: Counter,
+    pub(super) unsent: Counter,
+    pub(super) taken: Counter,
+    pub(super) distant: Counter,
+    pub(super) malformed: Counter,
+    pub(super) unknown: Counter,
+    pub(super) authenticated: Counter,
+    pub(super) busy_ns: Counter,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Only the thread adds.
+    pub(super) fn add(&self, count: u64) {
+        self.set(self.get() + count);
+    }
+
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Counters {
+    pub(super) fn get(&self) -> Counts {
+        Counts {
+            sent: self.sent.get(),
+            unsent: self.unsent.get(),
+            taken: self.taken.get(),
+            distant: self.distant.get(),
+            malformed: self.malformed.get(),
+            unknown: self.unknown.get(),
+            authenticated: self.authenticated.get(),
+            busy: Span::from_nanos(self.busy_ns.get()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_word_says_what_was_put_into_it(word: u64) {
+            let health = unpack(word);
+            prop_assert_eq!(pack(health), word);
+            let watch = Watch::new(Instant::ZERO);
+            prop_assert_eq!(watch.get().status, DOWN);
+            watch.set(health);
+            prop_assert_eq!(watch.get(), health);
+        }
+    }
+}

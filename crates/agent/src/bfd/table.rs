@@ -1,0 +1,177 @@
+//! The sessions of one address: which way each of them watches, and what is published of it. No sockets.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use ports::hop::{ALL, Received};
+use tunnel::bfd::{Change, Config, Output, Refusal, Sessions, Status};
+use units::Instant;
+use wire::bfd::{Diagnostic, Header, PORT, Packet, SOURCE_PORTS, State, TTL};
+
+use super::health::Watch;
+use super::{Health, MOST, Settings, Shared, Way};
+
+const _: () = assert!(TTL == ALL, "BFD's packets have all their hops");
+
+pub(super) struct Table {
+    pub(super) shared: Arc<Shared>,
+    config: Config,
+    sessions: Sessions,
+    /// At each session's place, what it is for.
+    entries: Vec<Option<Entry>>,
+    /// Which session a packet is for that names none (RFC 5881 §3).
+    by_way: BTreeMap<Way, NonZeroU32>,
+}
+
+struct Entry {
+    way: Way,
+    watch: Arc<Watch>,
+}
+
+/// A packet to be sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Due {
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+    pub(super) header: Header,
+}
+
+impl Table {
+    pub(super) fn new(settings: &Settings, seed: u64, shared: Arc<Shared>) -> Self {
+        let Settings { interval, multiplier, .. } = *settings;
+        Self {
+            shared,
+            config: Config {
+                desired_min_tx: interval,
+                required_min_rx: interval,
+                multiplier,
+                is_passive: false,
+            },
+            sessions: Sessions::new(MOST as u32, seed),
+            entries: (0..MOST).map(|_| None).collect(),
+            by_way: BTreeMap::new(),
+        }
+    }
+
+    /// Begins to watch a way.
+    pub(super) fn open(&mut self, way: Way, watch: Arc<Watch>) {
+        let discriminator = self.sessions.open(self.config).expect("there are as many places as ways");
+        self.entries[Sessions::place(discriminator)] = Some(Entry { way, watch });
+        let before = self.by_way.insert(way, discriminator);
+        assert_eq!(before, None, "{way:?} is watched once");
+    }
+
+    /// Holds a way's session down, so that the next packet tells the far end; [`forget`](Self::forget) it then.
+    pub(super) fn hold_down(&mut self, way: Way) {
+        let Some(discriminator) = self.by_way.get(&way) else { return };
+        self.sessions
+            .with(discriminator.get(), |session| session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN));
+    }
+
+    /// Holds them all down.
+    pub(super) fn hold_all_down(&mut self) {
+        let ways: Vec<Way> = self.by_way.keys().copied().collect();
+        ways.into_iter().for_each(|way| self.hold_down(way));
+    }
+
+    /// Watches a way no longer.
+    pub(super) fn forget(&mut self, way: Way) {
+        let Some(discriminator) = self.by_way.remove(&way) else { return };
+        self.sessions.close(discriminator.get());
+        self.entries[Sessions::place(discriminator)] = None;
+    }
+
+    /// A packet has come.
+    pub(super) fn take(&mut self, now: Instant, received: Received<'_>) {
+        let shared = self.shared.clone();
+        let counters = &shared.counters;
+        let counter = match self.judge(now, received) {
+            Ok(()) => &counters.taken,
+            Err(Refused::Distant) => &counters.distant,
+            Err(Refused::Malformed) => &counters.malformed,
+            Err(Refused::Session(Refusal::UnknownSession)) => &counters.unknown,
+            Err(Refused::Session(Refusal::Authenticated)) => &counters.authenticated,
+        };
+        counter.add(1);
+    }
+
+    fn judge(&mut self, now: Instant, received: Received<'_>) -> Result<(), Refused> {
+        // RFC 5881 §5: what is not authenticated has all its hops left, or is dropped.
+        if received.hops != TTL {
+            return Err(Refused::Distant);
+        }
+        let packet = Packet::parse(received.payload).ok_or(Refused::Malformed)?;
+        // Once a packet names its session, its addresses do not count (RFC 5880 §6.3).
+        let named = NonZeroU32::new(packet.header.your_discriminator.get());
+        let way = Way { local: received.destination, remote: received.source };
+        let discriminator = named.or_else(|| self.by_way.get(&way).copied());
+        let discriminator = discriminator.ok_or(Refused::Session(Refusal::UnknownSession))?;
+        let change = self.sessions.handle(now, discriminator.get(), &packet).map_err(Refused::Session)?;
+        if let Some(change) = change {
+            self.publish(discriminator, change, now);
+        }
+        Ok(())
+    }
+
+    /// The next packet that is due by `now`: call it until there is none.
+    pub(super) fn due(&mut self, now: Instant) -> Option<Due> {
+        loop {
+            let (discriminator, output) = self.sessions.poll(now)?;
+            match output {
+                Output::Changed(change) => self.publish(discriminator, change, now),
+                Output::Send(header) => {
+                    let place = Sessions::place(discriminator);
+                    let way = self.entries[place].as_ref().expect("a session is of a way").way;
+                    let port = *SOURCE_PORTS.start() + place as u16;
+                    let source = SocketAddr::new(way.local, port);
+                    let destination = SocketAddr::new(way.remote, PORT);
+                    return Some(Due { source, destination, header });
+                }
+            }
+        }
+    }
+
+    /// When the next is due though nothing is heard.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.sessions.deadline()
+    }
+
+    fn publish(&self, discriminator: NonZeroU32, change: Change, now: Instant) {
+        let entry = self.entries[Sessions::place(discriminator)].as_ref().expect("a session is of a way");
+        let Way { local, remote } = entry.way;
+        tracing::debug!(%local, %remote, from = ?change.from.state, to = ?change.to.state, "a way has changed");
+        let since = if change.from.state == change.to.state { entry.watch.get().since } else { now };
+        entry.watch.set(Health { status: change.to, since });
+        self.shared.changed.ring();
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.entries.clear();
+        self.shared.changed.ring();
+    }
+}
+
+impl Drop for Entry {
+    /// However the thread ends, nobody takes for up what nobody watches.
+    fn drop(&mut self) {
+        self.watch.set(Health { status: UNWATCHED, since: crate::clock::now() });
+    }
+}
+
+/// How a way is that is not watched any more.
+const UNWATCHED: Status = Status {
+    state: State::AdminDown,
+    diagnostic: Diagnostic::ADMINISTRATIVELY_DOWN,
+    remote_diagnostic: Diagnostic::NONE,
+};
+
+/// Why a packet is not taken.
+enum Refused {
+    Distant,
+    Malformed,
+    Session(Refusal),
+}

@@ -1,0 +1,132 @@
+//! BFD's thread: it hears, speaks, and rests a little so that the next packets come together.
+
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver as Inbox, TryRecvError};
+use std::time::Duration;
+
+use ports::hop::{Datagram, Receiver, Sender, Sent};
+use ports::thread::schedule;
+use rustix::event::{PollFd, PollFlags, poll};
+use units::{Instant, Span};
+use zerocopy::IntoBytes;
+
+use super::Order;
+use super::table::Table;
+use crate::clock::{now, thread_time, timespec};
+
+/// How long the thread rests after it has done something. Packets are late by so much at most.
+const REST: Duration = Duration::from_millis(1);
+
+/// Batches that are taken in before anything is said: what waits at a full socket. Whoever sends more keeps nobody from speaking.
+const BATCHES: usize = 256;
+
+/// The thread's priority, the switch's own: hosts that do not hear us in time take the way to us for cut.
+const NICE: i32 = -10;
+
+/// How long it runs before another that waits has its turn.
+const SLICE: Span = Span::from_micros(100);
+
+/// Runs until nobody is left who could give an order; then tells the far ends.
+pub(super) fn run(receiver: Receiver, sender: Sender, table: Table, orders: &Inbox<Order>) {
+    if let Err(error) = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE)) {
+        tracing::debug!(%error, "BFD's thread may have to wait for others");
+    }
+    let mut end = End { receiver, sender, table };
+    while end.obey_all(orders) {
+        let began = now();
+        let heard = end.hear(began);
+        let spoke = end.speak(began);
+        end.table.shared.counters.busy_ns.set(thread_time().as_nanos());
+        if heard || spoke {
+            std::thread::sleep(REST);
+        } else {
+            end.sleep(began);
+        }
+    }
+    end.table.hold_all_down();
+    end.speak(now());
+}
+
+struct End {
+    receiver: Receiver,
+    sender: Sender,
+    table: Table,
+}
+
+impl End {
+    /// Does what was ordered since it was asked last. `false`: nobody is left who could order anything.
+    fn obey_all(&mut self, orders: &Inbox<Order>) -> bool {
+        loop {
+            match orders.try_recv() {
+                Ok(Order::Open(way, watch)) => self.table.open(way, watch),
+                Ok(Order::Close(way)) => {
+                    self.table.hold_down(way);
+                    self.speak(now());
+                    self.table.forget(way);
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Takes in what has come. Whether anything had.
+    fn hear(&mut self, now: Instant) -> bool {
+        let mut heard = false;
+        for _ in 0..BATCHES {
+            let more = self.receiver.receive(|received| {
+                heard = true;
+                self.table.take(now, received);
+            });
+            match more {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "BFD cannot hear");
+                    return true;
+                }
+            }
+        }
+        heard
+    }
+
+    /// Sends what is due. Whether anything was.
+    fn speak(&mut self, now: Instant) -> bool {
+        let mut spoke = false;
+        while let Some(due) = self.table.due(now) {
+            spoke = true;
+            if self.sender.is_full() {
+                self.flush();
+            }
+            let (source, destination) = (due.source, due.destination);
+            self.sender.push(Datagram { source, destination, payload: due.header.as_bytes() });
+        }
+        if spoke {
+            self.flush();
+        }
+        spoke
+    }
+
+    fn flush(&mut self) {
+        let Sent { taken, refused } = self.sender.flush();
+        let counters = &self.table.shared.counters;
+        counters.sent.add(taken as u64);
+        counters.unsent.add(refused as u64);
+    }
+
+    /// Sleeps until a packet comes, an order, or something falls due.
+    fn sleep(&self, now: Instant) {
+        let wait = self.table.deadline().map(|due| timespec(due.since(now)));
+        let shared = &self.table.shared;
+        let mut sources = [
+            PollFd::from_borrowed_fd(self.receiver.as_fd(), PollFlags::IN),
+            PollFd::new(&shared.ordered, PollFlags::IN),
+        ];
+        match poll(&mut sources, wait.as_ref()) {
+            Ok(_) if sources[1].revents().contains(PollFlags::IN) => shared.ordered.silence(),
+            // A signal woke us: the next turn finds out whether there is anything to do.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("poll(2) on our own two descriptors: {error}"),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! BFD between two network namespaces, which takes root: with ourselves, with FRR, and with somebody who says what is not so.
+
+mod frr;
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use agent::bfd::{Bfd, Health, Settings, StartError, Way, WayError};
+use ports::joined::{self, INTERFACE};
+use ports::netlink::{LinkChange, Netlink};
+use ports::netns::Namespace;
+use units::Prefix;
+use wire::bfd::{Diagnostic, Flags, Header, Packet, SOURCE_PORTS, State};
+use zerocopy::IntoBytes;
+
+const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+const OUT: Way = Way { local: NEAR, remote: FAR };
+const BACK: Way = Way { local: FAR, remote: NEAR };
+
+/// Asks again and again, and gives way to others in between; the time is a bound for a broken world only.
+fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Two hosts with a cable between them, and addresses of both families.
+fn hosts() -> [Namespace; 2] {
+    let hosts = joined::two().unwrap();
+    for (host, addresses) in hosts.iter().zip([["10.0.0.1/24", "fd00::1/64"], ["10.0.0.2/24", "fd00::2/64"]])
+    {
+        for address in addresses.map(|it| it.parse::<Prefix>().unwrap()) {
+            joined::give_address(host, INTERFACE, address).unwrap();
+        }
+    }
+    hosts
+}
+
+/// Takes a host's end of the cable down, or up again.
+fn plug(host: &Namespace, up: bool) {
+    let change = LinkChange { up: Some(up), ..Default::default() };
+    Netlink::open_in(host).unwrap().change_link(INTERFACE, change).unwrap();
+}
+
+fn start(host: &Namespace, way: Way, seed: u64) -> Bfd {
+    let mut bfd = host.run(|| Bfd::start(Settings::new(way.local), seed)).unwrap().unwrap();
+    bfd.set_ways([way]).unwrap();
+    bfd
+}
+
+fn health(bfd: &Bfd, way: Way) -> Health {
+    bfd.health(way).unwrap()
+}
+
+fn until_up(bfd: &Bfd, way: Way) {
+    until("the way is up", || health(bfd, way).is_up());
+}
+
+/// How many packets were refused, besides those that came before their way was watched.
+fn strange(bfd: &Bfd) -> u64 {
+    let counts = bfd.counts();
+    counts.refused() - counts.unknown
+}
+
+/// Waits until a way is down, and says why.
+fn until_down(bfd: &Bfd, way: Way) -> Diagnostic {
+    until("the way is down", || !health(bfd, way).is_up());
+    health(bfd, way).status.diagnostic
+}
+
+#[test]
+fn two_ends_come_up_and_find_a_cut() {
+    let [near, far] = hosts();
+    let (ours, theirs) = (start(&near, OUT, 1), start(&far, BACK, 2));
+    until_up(&ours, OUT);
+    until_up(&theirs, BACK);
+    let up_since = health(&ours, OUT).since;
+
+    plug(&far, false);
+    assert_eq!(until_down(&ours, OUT), Diagnostic::DETECTION_TIME_EXPIRED);
+    assert_eq!(until_down(&theirs, BACK), Diagnostic::DETECTION_TIME_EXPIRED);
+    assert!(health(&ours, OUT).since > up_since);
+
+    plug(&far, true);
+    until_up(&ours, OUT);
+    until_up(&theirs, BACK);
+    for end in [&ours, &theirs] {
+        let counts = end.counts();
+        assert!(counts.sent > 0 && counts.taken > 0, "{counts:?}");
+        assert_eq!(strange(end), 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn ipv6_is_as_good() {
+    let [near, far] = hosts();
+    let way =
+        |local: &str, remote: &str| Way { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
+    let (out, back) = (way("fd00::1", "fd00::2"), way("fd00::2", "fd00::1"));
+    let (ours, theirs) = (start(&near, out, 1), start(&far, back, 2));
+    until_up(&ours, out);
+    until_up(&theirs, back);
+    drop(theirs);
+    assert_eq!(until_down(&ours, out), Diagnostic::NEIGHBOR_SIGNALED_DOWN);
+    assert_eq!(strange(&ours), 0);
+}
+
+#[test]
+fn who_goes_says_so_and_may_come_back() {
+    let [near, far] = hosts();
+    let (ours, mut theirs) = (start(&near, OUT, 1), start(&far, BACK, 2));
+    until_up(&ours, OUT);
+    theirs.set_ways([]).unwrap();
+    assert_eq!(theirs.health(BACK), None);
+    assert_eq!(until_down(&ours, OUT), Diagnostic::NEIGHBOR_SIGNALED_DOWN);
+    assert_eq!(health(&ours, OUT).status.remote_diagnostic, Diagnostic::ADMINISTRATIVELY_DOWN);
+
+    theirs.set_ways([BACK]).unwrap();
+    until_up(&ours, OUT);
+    drop(theirs);
+    assert_eq!(until_down(&ours, OUT), Diagnostic::NEIGHBOR_SIGNALED_DOWN);
+
+    let theirs = start(&far, BACK, 3);
+    until_up(&ours, OUT);
+    until_up(&theirs, BACK);
+}
+
+#[test]
+fn many_ways_at_all_addresses_of_a_host_each_find_their_session() {
+    let [near, far] = hosts();
+    joined::give_address(&far, joined::LOOPBACK, "10.1.0.1/16".parse().unwrap()).unwrap();
+    let mut netlink = Netlink::open_in(&near).unwrap();
+    let link = netlink.index(INTERFACE).unwrap();
+    let to = "10.1.0.0/16".parse().unwrap();
+    netlink.add_route(ports::netlink::Route { to, via: Some(FAR), link, initial_window: None }).unwrap();
+
+    let others: Vec<IpAddr> = (1..=200).map(|host| Ipv4Addr::new(10, 1, 7, host).into()).collect();
+    let mut ours = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().unwrap();
+    let anywhere = Settings::new(Ipv4Addr::UNSPECIFIED.into());
+    let mut theirs = far.run(|| Bfd::start(anywhere, 2)).unwrap().unwrap();
+    ours.set_ways(others.iter().map(|&remote| Way { local: NEAR, remote })).unwrap();
+    theirs.set_ways(others.iter().map(|&local| Way { local, remote: NEAR })).unwrap();
+    let all_up = |bfd: &Bfd| bfd.ways().filter(|(_, health)| health.is_up()).count() == others.len();
+    until("all are up", || all_up(&ours) && all_up(&theirs));
+    assert_eq!((strange(&ours), strange(&theirs)), (0, 0));
+
+    // Those that are not named any more go, the others stay.
+    let kept = ours.ways().nth(7).unwrap();
+    ours.set_ways([kept.0]).unwrap();
+    until("one is left", || theirs.ways().filter(|(_, health)| health.is_up()).count() == 1);
+    assert_eq!(ours.ways().collect::<Vec<_>>(), [kept]);
+}
+
+#[test]
+fn the_bell_rings_for_a_change() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let rings = |bfd: &Bfd, patience| {
+        let timeout = Timespec { tv_sec: patience, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(bfd.bell(), PollFlags::IN)], Some(&timeout)).unwrap() == 1
+    };
+    let [near, far] = hosts();
+    let ours = start(&near, OUT, 1);
+    assert!(!rings(&ours, 0));
+    let _theirs = start(&far, BACK, 2);
+    while !health(&ours, OUT).is_up() {
+        assert!(rings(&ours, 60));
+        ours.silence();
+    }
+}
+
+#[test]
+fn what_must_not_be_taken_is_refused_and_counted() {
+    let [near, far] = hosts();
+    let ours = start(&near, OUT, 1);
+    let other = far.run(|| UdpSocket::bind((FAR, wire::bfd::PORT))).unwrap().unwrap();
+    let mut heard = [0; 100];
+    let mut hear = || {
+        let (len, from) = other.recv_from(&mut heard).unwrap();
+        (*Packet::parse(&heard[..len]).unwrap().header, from)
+    };
+    let (first, from) = hear();
+    let (second, again) = hear();
+    assert!(SOURCE_PORTS.contains(&from.port()));
+    assert_eq!((from, from.ip()), (again, NEAR), "a session keeps its port");
+    assert_eq!((first.state(), second.state()), (State::Down, State::Down));
+
+    let down = Header::new(State::Down, Diagnostic::NONE, Flags::default(), 9);
+    let mut unknown = down;
+    unknown.your_discriminator.set(first.my_discriminator.get() ^ 1 << 31);
+    let mut authenticated = [down.as_bytes(), &[1, 3, 0]].concat();
+    (authenticated[1], authenticated[3]) = (0x44, 27);
+    let to = (NEAR, wire::bfd::PORT);
+    other.set_ttl(254).unwrap();
+    other.send_to(down.as_bytes(), to).unwrap();
+    other.set_ttl(255).unwrap();
+    for bytes in [b"not BFD", unknown.as_bytes(), &authenticated] {
+        other.send_to(bytes, to).unwrap();
+    }
+    until("all are refused", || ours.counts().refused() == 4);
+    let counts = ours.counts();
+    assert_eq!(
+        (counts.distant, counts.malformed, counts.unknown, counts.authenticated, counts.taken),
+        (1, 1, 1, 1, 0)
+    );
+    assert_eq!(health(&ours, OUT).status.state, State::Down);
+
+    other.send_to(down.as_bytes(), to).unwrap();
+    until("it is heard", || health(&ours, OUT).status.state == State::Init);
+    assert_eq!(ours.counts().taken, 1);
+}
+
+#[test]
+fn what_cannot_be_watched_changes_nothing() {
+    let [near, _far] = hosts();
+    let mut ours = start(&near, OUT, 1);
+    for (local, remote) in [
+        ("10.0.0.1", "fd00::2"),
+        ("10.0.0.3", "10.0.0.2"),
+        ("10.0.0.1", "0.0.0.0"),
+        ("10.0.0.1", "224.0.0.1"),
+    ] {
+        let way = Way { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
+        assert_eq!(ours.set_ways([way]), Err(WayError::Unfit { way, address: NEAR }));
+    }
+    let too_many = (0..=agent::bfd::MOST as u32)
+        .map(|host| Way { local: NEAR, remote: Ipv4Addr::from(0x0b00_0001 + host).into() });
+    assert_eq!(ours.set_ways(too_many), Err(WayError::TooMany(agent::bfd::MOST + 1)));
+    assert_eq!(ours.ways().map(|(way, _)| way).collect::<Vec<_>>(), [OUT]);
+
+    let second = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap();
+    assert!(matches!(second, Err(StartError::Receive { .. })));
+    drop(ours);
+    assert!(near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().is_ok(), "nothing is left over");
+}
