@@ -6,8 +6,8 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use tunnel::Life;
 use units::{Instant, Span};
 
-/// The time since boot.
-pub(crate) fn now() -> Instant {
+/// The time since boot: what every [`Instant`] that the agent tells counts from.
+pub fn now() -> Instant {
     Instant::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
 }
 

@@ -9,7 +9,7 @@
 //!
 //! One thread owns the ports and the switch: it moves frames, and attaches, detaches and counts when it is asked to. The
 //! main thread talks to people and programs, and asks the first for whatever it needs to know. A third watches what
-//! containers do to their interfaces. Where a service manager keeps descriptors ([`Store`]), a fourth speaks to it. [`serve`] runs
+//! containers do to their interfaces. [`bfd`] has one of its own as well. Where a service manager keeps descriptors ([`Store`]), a fourth speaks to it. [`serve`] runs
 //! them until a signal ends them.
 
 #![forbid(unsafe_code)]
@@ -17,7 +17,7 @@
 mod bell;
 pub mod bench;
 pub mod bfd;
-mod clock;
+pub mod clock;
 mod config;
 mod metrics;
 pub mod pump;

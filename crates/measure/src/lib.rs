@@ -1,4 +1,4 @@
-//! Measurements: loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
+//! Measurements: loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers; and what BFD costs.
 //!
 //! ```text
 //!   Config ─▶ experiment ──▶ Measurement ──▶ JSON, table, page
@@ -12,6 +12,7 @@
 //! Nothing here prints or exits. Progress is told to a [`Progress`]; whoever wants to stop says so through
 //! [`Bench::stop`], and whatever runs in namespaces is gone when the experiment returns.
 
+pub mod bfd;
 pub mod endpoint;
 mod environment;
 mod fleet;
@@ -68,7 +69,7 @@ impl Progress for () {
 pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
-    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `demo`.
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `bfd`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,
@@ -101,6 +102,25 @@ pub enum MeasureError {
     /// The socket of one.
     #[error(transparent)]
     Socket(#[from] ports::vhost::socket::SocketError),
+    /// The namespaces of two ends.
+    #[error(transparent)]
+    Ends(#[from] ports::joined::JoinError),
+    /// An end that does not start.
+    #[error(transparent)]
+    Bfd(#[from] agent::bfd::StartError),
+    /// An end that does not take its ways.
+    #[error(transparent)]
+    Ways(#[from] agent::bfd::WayError),
+    /// Sessions that do not come up.
+    #[error(
+        "after {seconds} s {ends} ends of sessions are not up: ask for fewer sessions or a longer interval"
+    )]
+    NotUp {
+        /// How long they had.
+        seconds: u64,
+        /// How many are not.
+        ends: usize,
+    },
     /// A switch that has stopped.
     #[error("the switch neither takes frames nor delivers any: nothing moved for ten seconds")]
     Stuck,

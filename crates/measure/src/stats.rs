@@ -1,4 +1,4 @@
-//! What is told of many numbers: quantiles, fairness.
+//! What is told of many numbers: medians, fairness.
 
 /// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has all (Jain, Chiu and Hawe 1984). 1 of
 /// nothing at all: nobody was preferred.
@@ -21,6 +21,14 @@ pub fn worst_fairness(bins: &[Vec<u32>], window: usize) -> Option<f64> {
     bins.windows(window).map(fairness).min_by(f64::total_cmp)
 }
 
+/// The middle one, or the mean of both; none of nothing.
+pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some((values[low] + values[high]) / 2.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -38,5 +46,12 @@ mod tests {
         assert_eq!(worst_fairness(&bins, 1), Some(0.5));
         assert_eq!(worst_fairness(&bins, 2), Some(0.8));
         assert_eq!(worst_fairness(&bins, 5), None);
+    }
+
+    #[test]
+    fn the_median_of_two_lies_between_them() {
+        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
+        assert_eq!(median([3.0, 1.0, 9.0].into_iter()), Some(3.0));
+        assert_eq!(median([].into_iter()), None);
     }
 }

@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use measure::pa::{BackgroundFlows, Era};
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
-use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa, ramp, throughput, vhost};
+use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, pa, ramp, throughput, vhost};
 use serde::Serialize;
 use traffic::{Cdf, Known};
 use units::{Rate, Span};
@@ -16,7 +16,7 @@ use units::{Rate, Span};
 use crate::ending::{self, PageFile};
 use crate::{Outcome, progress};
 
-/// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers.
+/// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers; and what BFD costs.
 ///
 /// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory` does without.
 #[derive(clap::Args)]
@@ -40,6 +40,11 @@ enum Experiment {
     /// could take twenty: --senders 2 --slow-receiver 20 --frames 100000000. Large segments: --sizes 65226. One receiver that
     /// takes nothing, beside another: --stalled.
     Throughput(ThroughputArgs),
+    /// See what it costs to watch the ways to many hosts by BFD, and how soon a cut is noticed.
+    ///
+    /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both ends are the agent's own, in
+    /// two network namespaces. It fails if a session goes down that was not cut.
+    Bfd(BfdArgs),
 }
 
 #[derive(clap::Args)]
@@ -48,6 +53,12 @@ struct Common {
     /// zovn. All but ovs and testpmd if left out; between ports in memory, both zovns.
     #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',')]
     switches: Vec<SwitchKind>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(clap::Args)]
+struct Output {
     /// Print one JSON object instead of a table (docs/measurements.md shows its fields).
     #[arg(long)]
     json: bool,
@@ -194,6 +205,24 @@ struct ThroughputArgs {
     rounds: Option<u32>,
 }
 
+#[derive(clap::Args)]
+struct BfdArgs {
+    #[command(flatten)]
+    output: Output,
+    /// How many ways are watched.
+    #[arg(long, default_value_t = 5000)]
+    sessions: u32,
+    /// The time between two packets of a session, each way.
+    #[arg(long, default_value = "500ms")]
+    interval: Span,
+    /// How long each round counts.
+    #[arg(long, default_value = "10s")]
+    duration: Span,
+    /// How often all of it is done.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+}
+
 /// An era, or both.
 #[derive(Clone)]
 struct Eras(Vec<Era>);
@@ -236,32 +265,37 @@ pub fn run(args: Args) -> Outcome {
             let LossArgs { common, senders, duration, receiver_rate, size, rounds } = args;
             let switches = common.switches(&CONTAINERS);
             let config = loss::Config { switches, senders, duration, receiver_rate, size, rounds };
-            common.make(|bench| loss::run(bench, config))
+            common.output.make(|bench| loss::run(bench, config))
         }
         Experiment::Ramp(args) => {
             let RampArgs { common, senders, step, to, duration, receiver_rate, size, rounds } = args;
             let (switches, to) = (common.switches(&CONTAINERS), to.unwrap_or(step.saturating_mul(10)));
             let config = ramp::Config { switches, senders, step, to, duration, receiver_rate, size, rounds };
-            common.make(|bench| ramp::run(bench, config))
+            common.output.make(|bench| ramp::run(bench, config))
         }
         Experiment::Pa(args) => {
             let config = args.config();
-            args.common.make(|bench| pa::run(bench, config?))
+            args.common.output.make(|bench| pa::run(bench, config?))
         }
         Experiment::Throughput(args) => match args.ports {
             PortsArg::VhostUser => {
                 let config = args.between_machines();
-                args.common.make(|bench| vhost::run(bench, config))
+                args.common.output.make(|bench| vhost::run(bench, config))
             }
             PortsArg::Container => {
                 let config = args.between(Ports::Container, &CONTAINERS);
-                args.common.make(|bench| throughput::run(bench, config?))
+                args.common.output.make(|bench| throughput::run(bench, config?))
             }
             PortsArg::Memory => {
                 let config = args.between(Ports::Memory, &MEMORY);
-                args.common.make(|bench| throughput::run(bench, config?))
+                args.common.output.make(|bench| throughput::run(bench, config?))
             }
         },
+        Experiment::Bfd(args) => {
+            let BfdArgs { output, sessions, interval, duration, rounds } = args;
+            let config = bfd::Config { sessions, interval, duration, rounds };
+            output.make(|bench| bfd::run(bench, config))
+        }
     }
 }
 
@@ -355,7 +389,9 @@ impl Common {
     fn switches(&self, otherwise: &[SwitchKind]) -> Vec<SwitchKind> {
         if self.switches.is_empty() { otherwise.to_vec() } else { self.switches.clone() }
     }
+}
 
+impl Output {
     /// Makes an experiment, prints what was found, and says how it ended.
     fn make<C, R>(self, make: impl FnOnce(&Bench<'_>) -> Result<Measurement<C, R>, MeasureError>) -> Outcome
     where

@@ -83,6 +83,23 @@ fn queries_are_answered_and_compared() {
 }
 
 #[test]
+fn ways_are_watched_and_cuts_noticed() {
+    let arguments = ["bfd", "--sessions", "300", "--interval", "200ms", "--duration", "1s", "--rounds", "1"];
+    let (object, code) = measured(&arguments);
+    assert_eq!(code, Some(0), "{object:#}");
+    assert_eq!(object["config"]["sessions"], 300);
+    let result = &object["results"][0];
+    has(result, &["up_s", "cpu_percent", "failed", "detection_max_ms"]);
+    assert_eq!((result["lost"].as_u64(), result["detected"].as_u64()), (Some(0), Some(10)));
+    // 300 every 200 ms, and up to a quarter sooner for jitter.
+    for rate in ["sent_pps", "taken_pps"] {
+        assert!(result[rate].as_f64().unwrap() > 1000.0, "{result:#}");
+    }
+    // The last packet went up to an interval before the cut, and two more are missed.
+    assert!(result["detection_median_ms"].as_f64().unwrap() > 150.0, "{result:#}");
+}
+
+#[test]
 fn what_cannot_be_is_a_matter_of_usage() {
     for arguments in [
         &["loss", "--switch", "bridge", "--size", "9000"][..],
@@ -101,6 +118,10 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["pa", "--switch", "bridge", "--tcp", "nosuch"],
         &["ramp", "--switch", "bridge", "--step", "1", "--to", "18446744073709551615"],
         &["loss", "--switch", "brigde"],
+        &["bfd", "--sessions", "0"],
+        &["bfd", "--sessions", "16385"],
+        &["bfd", "--interval", "0s"],
+        &["bfd", "--duration", "0s"],
     ] {
         let output = zovn(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

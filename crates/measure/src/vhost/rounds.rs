@@ -6,6 +6,7 @@ use super::sink::Carried;
 use super::switch::Account;
 use super::{Dropped, Latency, Ports, Throughput};
 use crate::losses::both_hold;
+use crate::stats::median;
 
 /// What one round found.
 #[derive(Clone, Debug)]
@@ -103,14 +104,6 @@ fn latency(rounds: &[Round]) -> Vec<Latency> {
     super::SHARES.into_iter().filter_map(of_share).collect()
 }
 
-/// The middle one, or the mean of both; none of nothing.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<_> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
-    Some((values[low] + values[high]) / 2.0)
-}
-
 #[cfg(test)]
 mod tests {
     use lab::SwitchKind;
@@ -160,12 +153,5 @@ mod tests {
     #[test]
     fn one_round_that_does_not_balance_is_enough() {
         assert_eq!(told(CASE, &[round(1, true), round(1, false), round(1, true)]).balanced, Some(false));
-    }
-
-    #[test]
-    fn the_median_of_two_lies_between_them() {
-        assert_eq!(median([3.0, 1.0].into_iter()), Some(2.0));
-        assert_eq!(median([3.0, 1.0, 9.0].into_iter()), Some(3.0));
-        assert_eq!(median([].into_iter()), None);
     }
 }
