@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use lossless::{Arrival, Limits, PortId, Reason, Settings, Switch};
+use lossless::{Arrival, Limits, Network, PortId, Reason, Settings, Switch};
 use units::{Class, ClassMap, Instant, Mac, Rng, Span};
 use wire::{ethernet, pause, pfc};
 
@@ -336,7 +336,7 @@ impl<F: Copy> Fabric<F> {
         self.shared_used += shared;
         self.frames.get_mut(number).switched = true;
         let before = self.switch.ingress_account(it.id, class).refused;
-        let arrival = Arrival { frame: number, header, bytes, frames };
+        let arrival = Arrival { frame: number, header, network: Network::default(), bytes, frames };
         let offered = self.switch.arrivals(self.now, it.id).offer(arrival);
         if offered.unwrap_or_else(|_| unreachable!("its ingress is boundless")).is_some() {
             let after = self.switch.ingress_account(self.ports[port].id, class).refused;

@@ -343,13 +343,7 @@ impl Trunk {
         };
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        session.handle_data(now, data, is_marked, frame, |arrival| match arrival {
-            Arrival::Deliver { stream, from, offset, frame } => {
-                frames.get_mut(frame).place = Some((stream, from, offset));
-                ready.push_back(frame);
-            }
-            Arrival::Release(frame) => frames.free(frame),
-        });
+        session.handle_data(now, data, is_marked, frame, |arrival| settle(frames, ready, arrival));
     }
 
     /// Puts a frame that has come into memory.
@@ -388,8 +382,8 @@ impl Trunk {
 
     /// Does what time asks for, and says what there is to be said, as far as the kernel has room.
     pub fn speak(&mut self, now: Instant) {
-        let Self { config, underlay, session: Some(session), .. } = self else { return };
-        session.handle_deadline(now);
+        let Self { config, underlay, session: Some(session), frames, ready, .. } = self else { return };
+        session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
         let mut underlay = underlay.borrow_mut();
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)
@@ -500,6 +494,17 @@ impl Out<'_> {
             piece.write(rest);
         });
         true
+    }
+}
+
+/// Does with a frame that has come what the session says.
+fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Slot>) {
+    match arrival {
+        Arrival::Deliver { stream, from, offset, frame } => {
+            frames.get_mut(frame).place = Some((stream, from, offset));
+            ready.push_back(frame);
+        }
+        Arrival::Release(frame) => frames.free(frame),
     }
 }
 
