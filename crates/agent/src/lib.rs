@@ -20,6 +20,7 @@ pub mod bfd;
 pub mod clock;
 mod config;
 mod metrics;
+mod networks;
 pub mod pump;
 mod routes;
 mod serve;

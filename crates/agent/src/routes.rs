@@ -11,7 +11,10 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use model::{AddressStatus, AgentStatus, PortChange, PortName, PortSpec, PortStatus};
+use model::{
+    AddressStatus, AgentStatus, InvalidConfig, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange,
+    PortName, PortSpec, PortStatus,
+};
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 
@@ -22,6 +25,9 @@ use crate::worker::{Handle, Stopped};
 /// The longest body that is read: a port's declaration is a few hundred bytes.
 const BODY_LIMIT_BYTES: usize = 64 << 10;
 
+/// The longest body with virtual networks that is read: 63,000 members with an address of each family are 10 MB.
+const NETWORKS_LIMIT_BYTES: usize = 32 << 20;
+
 /// The API, answered by the worker behind `handle`.
 pub fn router(handle: Handle) -> Router {
     Router::new()
@@ -29,6 +35,7 @@ pub fn router(handle: Handle) -> Router {
         .route(api::PORTS, get(ports).post(attach))
         .route(api::PORT, get(port).patch(change).delete(detach))
         .route(api::ADDRESSES, get(addresses))
+        .route(api::NETWORKS, get(networks).put(replace).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)))
         .route(api::READY, get(ready))
         .route(api::OPENAPI, get(openapi))
         .route(api::METRICS, get(scrape))
@@ -48,7 +55,9 @@ pub fn document() -> utoipa::openapi::OpenApi {
             description = "The local API of a host's virtual switch, over HTTP on a Unix socket. Another path is \
                            answered with 404, another method with 405, and either with a Problem.",
         ),
-        paths(status, ports, attach, port, change, detach, addresses, ready, openapi, scrape)
+        paths(
+            status, ports, attach, port, change, detach, addresses, networks, replace, ready, openapi, scrape
+        )
     )]
     struct Document;
     Document::openapi()
@@ -90,7 +99,7 @@ async fn attach(
     State(switch): State<Handle>,
     Body(spec): Body<PortSpec>,
 ) -> Result<(StatusCode, Json<PortStatus>), Refusal> {
-    spec.check().map_err(|error| Refusal(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))?;
+    spec.check()?;
     let port = switch.attach(spec).await??;
     tracing::info!(port = %port.name, "port attached");
     Ok((StatusCode::CREATED, Json(port)))
@@ -148,6 +157,32 @@ async fn detach(State(switch): State<Handle>, Name(name): Name) -> Answer<PortSt
 ))]
 async fn addresses(State(switch): State<Handle>) -> Answer<Vec<AddressStatus>> {
     Ok(Json(switch.addresses().await?))
+}
+
+/// The virtual networks at this moment.
+#[utoipa::path(get, path = api::NETWORKS, responses(
+    (status = 200, body = NetworksStatus, description = "All of them, and of which generation they are."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn networks(State(switch): State<Handle>) -> Answer<NetworksStatus> {
+    Ok(Json(switch.networks().await?))
+}
+
+/// Replaces all virtual networks at once. Those that are refused change nothing.
+#[utoipa::path(put, path = api::NETWORKS, request_body = [NetworkSpec], responses(
+    (status = 200, body = NetworksReplaced, description = "Replaced."),
+    (status = 400, body = Problem, description = "The body is not a list of networks."),
+    (status = 413, body = Problem, description = "The body is longer than 32 MiB."),
+    (status = 422, body = Problem, description = "The networks cannot stand, or not beside the ports that are attached."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn replace(
+    State(switch): State<Handle>,
+    Body(networks): Body<Vec<NetworkSpec>>,
+) -> Answer<NetworksReplaced> {
+    let generation = switch.set_networks(networks).await??;
+    tracing::info!(%generation, "networks replaced");
+    Ok(Json(NetworksReplaced { generation }))
 }
 
 /// Whether frames flow.
@@ -224,6 +259,12 @@ impl IntoResponse for Refusal {
 impl From<Stopped> for Refusal {
     fn from(stopped: Stopped) -> Self {
         Self(StatusCode::SERVICE_UNAVAILABLE, stopped.to_string())
+    }
+}
+
+impl From<InvalidConfig> for Refusal {
+    fn from(error: InvalidConfig) -> Self {
+        Self(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())
     }
 }
 

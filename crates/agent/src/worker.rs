@@ -13,14 +13,18 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::mem;
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
-use lossless::TooManyPorts;
-use model::{AddressStatus, AgentStatus, HostConfig, Polling, PortChange, PortName, PortSpec, PortStatus};
+use model::{
+    AddressStatus, AgentStatus, Generation, HostConfig, InvalidConfig, NetworkSpec, NetworksStatus, Polling,
+    PortChange, PortName, PortSpec, PortStatus,
+};
 use ports::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
@@ -28,6 +32,7 @@ use units::{Instant, Span};
 
 use crate::bell::Bell;
 use crate::clock::{now, timespec};
+use crate::networks::Networks;
 use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError, UplinkError};
 use crate::store::Store;
 
@@ -64,6 +69,8 @@ pub struct Handle {
 #[derive(Debug)]
 struct Shared {
     bell: Bell,
+    /// The host's own address in the underlay.
+    vtep: Option<IpAddr>,
     stopping: AtomicBool,
     at_once: AtomicBool,
 }
@@ -80,9 +87,9 @@ pub enum StartError {
     /// The host has no place in the underlay.
     #[error("cannot connect the uplink")]
     Uplink(#[from] UplinkError),
-    /// The declared networks are on too many hosts.
-    #[error("cannot lead tunnels to all hosts")]
-    Networks(#[from] TooManyPorts),
+    /// The declared networks cannot stand.
+    #[error(transparent)]
+    Networks(#[from] InvalidConfig),
     /// A declared port cannot be attached. Those before it are detached again.
     #[error("cannot attach port `{port}`")]
     Attach {
@@ -105,6 +112,8 @@ enum Order {
     Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
     Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
     Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
+    Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
+    Replace(Arc<Networks>, oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>),
     Stop(oneshot::Sender<AgentStatus>),
 }
 
@@ -117,7 +126,8 @@ impl Worker {
     /// [`StartError`]; then the thread has ended and left nothing attached.
     pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
         let bell = Bell::new().map_err(StartError::Thread)?;
-        let shared = Shared { bell, stopping: AtomicBool::new(false), at_once: AtomicBool::new(false) };
+        let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Shared { bell, vtep: config.vtep(), stopping, at_once };
         let shared = Arc::new(shared);
         let (orders, inbox) = mpsc::channel();
         let handle = Handle { orders, shared: shared.clone() };
@@ -221,6 +231,34 @@ impl Handle {
         self.order(|reply| Order::Change(name, change, reply)).await
     }
 
+    /// The virtual networks at this moment.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]
+    pub async fn networks(&self) -> Result<NetworksStatus, Stopped> {
+        let (generation, networks) = self.order(Order::Networks).await?;
+        Ok(networks.status(generation))
+    }
+
+    /// Replaces all virtual networks at once, and returns the new generation's number.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why they cannot stand, or not beside the ports that are attached. Then all stay as they were.
+    pub async fn set_networks(
+        &self,
+        networks: Vec<NetworkSpec>,
+    ) -> Result<Result<Generation, InvalidConfig>, Stopped> {
+        let networks = match Networks::new(networks, self.shared.vtep) {
+            Ok(networks) => Arc::new(networks),
+            Err(error) => return Ok(Err(error)),
+        };
+        // What is let go of, new or old, is freed here: the switch's thread does not wait for that.
+        let replaced = self.order(|reply| Order::Replace(networks.clone(), reply)).await?;
+        Ok(replaced.map(|(generation, _old)| generation))
+    }
+
     /// Takes no more frames, lets those that are held reach their receivers within the declared time, detaches
     /// every port, and ends the thread. Returns the last status, taken when the draining was over.
     ///
@@ -254,6 +292,8 @@ impl Handle {
 /// The thread's own state.
 struct Switch {
     pump: Pump,
+    networks: Arc<Networks>,
+    generation: Generation,
     orders: mpsc::Receiver<Order>,
     shared: Arc<Shared>,
     polling: Polling,
@@ -285,20 +325,23 @@ impl Switch {
         orders: mpsc::Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
+        let networks = Networks::new(config.networks.clone(), config.vtep())?;
         let mut pump = Pump::new(&config.agent, store)?;
         pump.inherit(&config.ports);
         if let Some(uplink) = &config.uplink {
             pump.connect(uplink)?;
         }
-        pump.set_networks(&config.networks)?;
+        pump.set_directory(networks.directory().clone());
         for spec in &config.ports {
-            if let Err(source) = pump.attach(spec) {
+            if let Err(source) = attach(&mut pump, &networks, spec) {
                 pump.end();
                 return Err(StartError::Attach { port: spec.name.clone(), source });
             }
         }
         Ok(Self {
             pump,
+            networks: networks.into(),
+            generation: Generation(1),
             orders,
             shared,
             polling: config.agent.polling,
@@ -397,7 +440,11 @@ impl Switch {
     // broken channel tells him.
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Attach(..) | Order::Detach(..) | Order::Change(..) | Order::Stop(_)
+            Order::Attach(..)
+            | Order::Detach(..)
+            | Order::Change(..)
+            | Order::Replace(..)
+            | Order::Stop(_)
                 if self.stopping.is_some() => {}
             Order::Status(reply) => {
                 let _ = reply.send(self.status());
@@ -409,7 +456,7 @@ impl Switch {
                 let _ = reply.send(self.pump.addresses());
             }
             Order::Attach(spec, reply) => {
-                let outcome = self.pump.attach(&spec);
+                let outcome = attach(&mut self.pump, &self.networks, &spec);
                 let _ = reply.send(outcome.map(|()| self.port(&spec.name)));
             }
             Order::Detach(name, reply) => match self.pump.close(&name) {
@@ -422,11 +469,25 @@ impl Switch {
                 let outcome = self.pump.change(&name, &change);
                 let _ = reply.send(outcome.map(|()| self.port(&name)));
             }
+            Order::Networks(reply) => {
+                let _ = reply.send((self.generation, self.networks.clone()));
+            }
+            Order::Replace(networks, reply) => {
+                let _ = reply.send(self.replace(networks));
+            }
             Order::Stop(reply) => {
                 self.pump.stop_receiving();
                 self.stopping = Some(Stopping { until: now() + self.drain, reply });
             }
         }
+    }
+
+    /// Has frames go by other networks from now on, and returns the former ones with the new ones' number.
+    fn replace(&mut self, networks: Arc<Networks>) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
+        self.pump.specs().try_for_each(|port| networks.check(port))?;
+        self.pump.set_directory(networks.directory().clone());
+        self.generation.0 += 1;
+        Ok((self.generation, mem::replace(&mut self.networks, networks)))
     }
 
     fn status(&self) -> AgentStatus {
@@ -475,4 +536,10 @@ impl Switch {
             let _ = stopping.reply.send(status);
         }
     }
+}
+
+/// Attaches a port that is in the network that it names.
+fn attach(pump: &mut Pump, networks: &Networks, spec: &PortSpec) -> Result<(), AttachError> {
+    networks.check(spec)?;
+    pump.attach(spec)
 }

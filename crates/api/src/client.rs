@@ -8,13 +8,16 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use model::{AddressStatus, AgentStatus, PortChange, PortName, PortSpec, PortStatus};
+use model::{
+    AddressStatus, AgentStatus, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName,
+    PortSpec, PortStatus,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{ADDRESSES, METRICS, PORTS, Problem, READY, STATUS};
+use crate::{ADDRESSES, METRICS, NETWORKS, PORTS, Problem, READY, STATUS};
 
 /// Detaching drains first, and an agent may be told to take its time over that.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -131,6 +134,25 @@ impl Client {
     /// [`ClientError`]
     pub fn addresses(&self) -> Result<Vec<AddressStatus>, ClientError> {
         self.ask(Method::GET, ADDRESSES, None::<&()>)
+    }
+
+    /// The virtual networks, and of which generation they are.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`]
+    pub fn networks(&self) -> Result<NetworksStatus, ClientError> {
+        self.ask(Method::GET, NETWORKS, None::<&()>)
+    }
+
+    /// Replaces all virtual networks at once.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 422 if they cannot stand, or not beside the ports that are attached: then all stay as they
+    /// were.
+    pub fn set_networks(&self, networks: &[NetworkSpec]) -> Result<NetworksReplaced, ClientError> {
+        self.ask(Method::PUT, NETWORKS, Some(&networks))
     }
 
     /// Whether frames flow: `false` while the agent drains, and while nobody listens.

@@ -28,6 +28,10 @@ pub const PORT: &str = "/v1/ports/{name}";
 /// `GET`: where each Ethernet address is reached, a list of `model::AddressStatus`.
 pub const ADDRESSES: &str = "/v1/addresses";
 
+/// `GET`: the virtual networks, a `model::NetworksStatus`. `PUT` a list of `model::NetworkSpec`: replace all of them, which a
+/// `model::NetworksReplaced` answers.
+pub const NETWORKS: &str = "/v1/networks";
+
 /// `GET`: 204 while frames flow, 503 while the agent drains.
 pub const READY: &str = "/v1/ready";
 

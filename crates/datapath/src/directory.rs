@@ -60,6 +60,11 @@ impl Directory {
         self.networks.get(&vni)
     }
 
+    /// All networks by name, with their numbers.
+    pub fn networks(&self) -> impl Iterator<Item = (u32, &NetworkName, &Network)> {
+        self.names.iter().map(|(name, vni)| (*vni, name, &self.networks[vni]))
+    }
+
     /// The number of the network with this name.
     pub fn vni(&self, name: &NetworkName) -> Option<u32> {
         self.names.get(name).copied()
@@ -89,6 +94,16 @@ impl Network {
     /// Where the machine with this Ethernet address is.
     pub fn place(&self, mac: Mac) -> Option<Place> {
         self.places.get(&mac).copied()
+    }
+
+    /// Where each machine is, by its Ethernet address.
+    pub fn places(&self) -> impl Iterator<Item = (Mac, Place)> {
+        self.places.iter().map(|(mac, place)| (*mac, *place))
+    }
+
+    /// Whether any of its machines is on this host.
+    pub fn is_here(&self) -> bool {
+        self.places.values().any(|place| matches!(place, Place::Here { .. }))
     }
 
     /// Which machine has this IP address.

@@ -33,7 +33,7 @@ pub use port::{
     RateChange, Scheduling, SocketMode,
 };
 pub use status::{
-    AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, NetworksStatus, PausedBy,
-    PortState, PortStatus,
+    AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, NetworksReplaced,
+    NetworksStatus, PausedBy, PortState, PortStatus,
 };
 pub use uplink::{Encapsulation, Uplink};

@@ -121,6 +121,14 @@ pub struct NetworksStatus {
     pub networks: Vec<NetworkSpec>,
 }
 
+/// That an agent has replaced its virtual networks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NetworksReplaced {
+    /// Which version of them it has now.
+    pub generation: Generation,
+}
+
 /// Whether a port runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

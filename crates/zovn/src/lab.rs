@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 use lab::{Counters, Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
 
 use crate::ending::print_json;
+use crate::table::{headed, text};
 use crate::{Outcome, signals};
 
 const EXAMPLES: &str = "\
@@ -129,7 +129,7 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
         print_json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = table(["endpoint", "addresses", "mac", "rate", "buffer"]);
+    let mut table = headed(["endpoint", "addresses", "mac", "rate", "buffer"]);
     for endpoint in found.record.iter().flat_map(|record| &record.resolved) {
         let addresses: Vec<_> = endpoint.addresses.iter().map(ToString::to_string).collect();
         table.add_row([
@@ -140,7 +140,7 @@ fn up(spec: &LabSpec, home: &Home, json: bool) -> Outcome {
             endpoint.buffer.map_or("-".into(), |frames| frames.to_string()),
         ]);
     }
-    write_table(table)?;
+    writeln!(io::stdout(), "{}", text(table))?;
     let name = &spec.name;
     eprintln!(
         "lab {name} ({id}) is up around {}: enter with `zovn lab exec {name} ENDPOINT -- COMMAND`,",
@@ -156,7 +156,7 @@ fn ps(home: &Home, json: bool) -> Outcome {
         print_json(&labs)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = table(["id", "name", "switch", "endpoints", "state"]);
+    let mut table = headed(["id", "name", "switch", "endpoints", "state"]);
     for lab in &labs {
         let (name, switch, endpoints) = match &lab.record {
             Some(record) => {
@@ -167,7 +167,7 @@ fn ps(home: &Home, json: bool) -> Outcome {
         };
         table.add_row([&lab.id, name, &switch, &endpoints, word(lab.state)]);
     }
-    write_table(table)?;
+    writeln!(io::stdout(), "{}", text(table))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -177,7 +177,7 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
         print_json(counters)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = table([
+    let mut table = headed([
         "endpoint",
         "socket full",
         "sent",
@@ -205,7 +205,7 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
         ];
         table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }
-    write_table(table)?;
+    writeln!(io::stdout(), "{}", text(table))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -233,17 +233,4 @@ fn word(state: State) -> &'static str {
         State::Broken => "broken: its switch has ended",
         State::LeftOver => "left over",
     }
-}
-
-fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header);
-    table
-}
-
-fn write_table(mut table: Table) -> io::Result<()> {
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    writeln!(io::stdout(), "{}", table.trim_fmt())
 }

@@ -17,9 +17,11 @@ mod ending;
 mod endpoint;
 mod lab;
 mod measure;
+mod networks;
 mod progress;
 mod signals;
 mod sim;
+mod table;
 mod top;
 
 use std::error::Error;
@@ -41,6 +43,8 @@ enum Command {
     // A command that is not described here is described, at more length, by its flags.
     Agent(agent::Args),
     Top(top::Args),
+    Apply(networks::ApplyArgs),
+    Get(networks::GetArgs),
     Guest(guest::Args),
     Lab(lab::Args),
     Measure(measure::Args),
@@ -58,6 +62,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => agent::run(args),
         Command::Top(args) => top::run(args),
+        Command::Apply(args) => networks::apply(args),
+        Command::Get(args) => networks::get(args),
         Command::Guest(args) => guest::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Measure(args) => measure::run(args),

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use comfy_table::{Table, presets};
 use serde::Serialize;
 use sim::scenario::{Fault, Plan, ScenarioError, Summary};
 
 use crate::Outcome;
 use crate::ending::{USAGE, print_json};
+use crate::table::{bare, text};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -221,19 +221,6 @@ fn bits(bps: f64) -> String {
     let units = [(1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s")];
     let (scale, unit) = units.into_iter().find(|(scale, _)| bps >= *scale).unwrap_or((1.0, "b/s"));
     format!("{:.3} {unit}", bps / scale)
-}
-
-fn bare() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table
-}
-
-fn text(mut table: Table) -> String {
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table.trim_fmt()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use ports::netns::Namespace;
 use ports::udp::{self, GuestGate, UdpGate};
 use units::{Instant, Span};
 
+use super::answers::Answers;
 use super::plane::{Gate, Verdict};
 
 /// Holds UDP flows whose socket is full, where the kernel lets us see that or a guest says so; lets everything go where
@@ -25,6 +26,7 @@ pub(super) struct HostGate {
     guests: Vec<Option<Box<Guest>>>,
     /// Which gate the last frame passes.
     asked: Asked,
+    answers: Answers,
 }
 
 /// A guest that tells of its sockets, or has told.
@@ -52,7 +54,18 @@ impl HostGate {
             }
             None => Err("`udp_gate = false` is declared".into()),
         };
-        Self { gate, namespaces: Vec::new(), guests: Vec::new(), asked: Asked::Nobody }
+        Self {
+            gate,
+            namespaces: Vec::new(),
+            guests: Vec::new(),
+            asked: Asked::Nobody,
+            answers: Answers::default(),
+        }
+    }
+
+    /// What is answered in other machines' stead.
+    pub(super) fn answers_mut(&mut self) -> &mut Answers {
+        &mut self.answers
     }
 
     /// Whether there is a gate, or why not.
@@ -90,6 +103,7 @@ impl HostGate {
 
     /// Forgets a port; its namespace too, unless another port leads there.
     pub(super) fn unserve(&mut self, port: PortId) {
+        self.answers.forget(port);
         if let Some(guest) = self.guests.get_mut(port.index()) {
             *guest = None;
         }
@@ -194,10 +208,15 @@ impl Gate for HostGate {
         }
     }
 
+    #[inline]
+    fn may_concern(&self, port: PortId, frame: &FrameView<'_>) -> bool {
+        self.answers.may_concern(port, frame)
+    }
+
     #[cold]
     fn hear(&mut self, port: PortId, frame: &FrameView<'_>) -> bool {
         if !wire::room::is_ours(frame.bytes) {
-            return false;
+            return self.answers.hear(port, frame);
         }
         // What is seen need not be told, and who tells of himself is heard about himself only.
         if self.namespace(port).is_none() {
@@ -220,7 +239,9 @@ impl Gate for HostGate {
                 gate.asked(time::Instant::now());
             }
         }
+        self.answers.say(transmit);
     }
+
     fn unheard(&mut self, those: impl FnMut(PortId)) {
         let guests = self.guests.iter_mut().flatten();
         guests.filter_map(|guest| guest.gate.is_late().then_some(guest.port)).for_each(those);

@@ -1,5 +1,6 @@
 //! The pump: a host's ports, the switch between them, and the names by which people know them.
 
+mod answers;
 mod device;
 mod gate;
 mod overlay;
@@ -13,14 +14,16 @@ use std::io;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use datapath::Directory;
 use lossless::{
     ClassKind, Classes, MAX_PORTS, MacEntry, Network, PortConfig, PortId, Scheduling, Settings, Shaping,
     TooManyPorts,
 };
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, NetworkSpec, Polling,
-    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, Polling, PortChange,
+    PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use ports::underlay::OpenError;
@@ -71,8 +74,10 @@ pub struct Pump {
     retry_at: Option<Instant>,
     /// Its owner never sleeps.
     polled: bool,
+    /// Where the members of virtual networks are.
+    directory: Arc<Directory>,
     /// Where ports keep what has to outlive the agent.
-    directory: PathBuf,
+    folder: PathBuf,
     /// Who keeps descriptors that have to.
     store: Store,
     /// What was to be sent to other hosts is: the kernel had room.
@@ -204,7 +209,8 @@ impl Pump {
             gate_due: None,
             retry_at: None,
             polled: settings.polling == Polling::Always,
-            directory: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
+            directory: Arc::default(),
+            folder: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
             store,
             all_sent: true,
             trunk_due: None,
@@ -212,7 +218,7 @@ impl Pump {
         })
     }
 
-    /// Takes the host's place in the underlay. Tunnels lead from there once [networks](Self::set_networks) say where.
+    /// Takes the host's place in the underlay. Tunnels lead from there once a [directory](Self::set_directory) says where.
     ///
     /// # Errors
     ///
@@ -226,19 +232,6 @@ impl Pump {
             .map_err(|error| UplinkError::Events(error.into()))?;
         self.overlay = Some(overlay);
         Ok(())
-    }
-
-    /// From now on these are the virtual networks, all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`TooManyPorts`] if they are on more hosts than the switch has ports.
-    pub fn set_networks(&mut self, networks: &[NetworkSpec]) -> Result<(), TooManyPorts> {
-        let Self { overlay: Some(overlay), plane, numbers, attached, .. } = self else { return Ok(()) };
-        let outcome = overlay.set_networks(clock::now(), plane, numbers, networks);
-        // A machine that has moved here was somewhere else before.
-        attached.iter().for_each(|port| pin(plane, port.id, &port.spec));
-        outcome
     }
 
     /// Finds what the agent before has left of these ports, before any of them is attached. What it has left of others, or of
@@ -271,7 +264,7 @@ impl Pump {
             queue_pairs: *queues,
             mtu: *mtu as u16,
             frames: spec.ingress.frames,
-            records: self.directory.join(format!("{}.rings", spec.name)),
+            records: self.folder.join(format!("{}.rings", spec.name)),
             polled: self.polled,
         })
     }
@@ -331,6 +324,7 @@ impl Pump {
             let _ = self.detach_now(place);
             return Err(AttachError::Events(error.into()));
         }
+        self.listen();
         Ok(())
     }
 
@@ -381,6 +375,37 @@ impl Pump {
         self.plane.switch_mut().configure(clock::now(), id, port_config(&spec, network));
         self.attached[place].spec = spec;
         Ok(())
+    }
+
+    /// Has frames go by another directory from now on. What was held for hosts that are in none of its networks is refused.
+    pub fn set_directory(&mut self, directory: Arc<Directory>) {
+        self.directory = directory;
+        let Self { overlay: Some(overlay), plane, numbers, directory, attached, .. } = self else { return };
+        if let Err(error) = overlay.follow(clock::now(), plane, numbers, directory) {
+            tracing::error!(%error, "some hosts cannot be reached");
+        }
+        // A machine that has moved here was somewhere else before.
+        attached.iter().for_each(|port| pin(plane, port.id, &port.spec));
+        self.listen();
+    }
+
+    /// Has questions of networks' machines answered here.
+    fn listen(&mut self) {
+        let Self { overlay: Some(overlay), plane, directory, attached, .. } = self else { return };
+        let network = |port: &Attached| directory.vni(port.spec.network.as_ref()?);
+        let ports = attached.iter().filter_map(|port| Some((port.id, network(port)?)));
+        let ports = ports.collect();
+        plane.gate_mut().answers_mut().follow(directory.clone(), overlay.inner_mtu(), ports);
+    }
+
+    /// The directory that frames go by.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What is declared of the ports that are attached, by name.
+    pub fn specs(&self) -> impl Iterator<Item = &PortSpec> {
+        self.attached.iter().map(|port| &port.spec)
     }
 
     /// Everything that there is to know now, as far as the pump knows it: version and times are its owner's.

@@ -1,7 +1,7 @@
 //! The overlay: a host's tunnels, and the virtual networks that they carry.
 //!
 //! Each other host that has machines of a network that is here too is reached by a [trunk](super::trunk) of its own; all share the
-//! host's sockets. What there is and where comes declared, whole ([`Overlay::set_networks`]).
+//! host's sockets. What there is and where is told by a directory, whole ([`Overlay::follow`]).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -10,18 +10,20 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
+use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
-use model::{NetworkName, NetworkSpec, Uplink};
+use model::{NetworkName, Uplink};
 use ports::underlay::{OpenError, Underlay};
 use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
 use tunnel::{Config, Life};
 use units::Instant;
+use wire::ip::Version;
 use wire::{geneve, udp, vxlan};
 
 use super::device::Device;
 use super::gate::HostGate;
 use super::plane::Plane;
-use super::trunk::{Networks, Trunk, TrunkConfig};
+use super::trunk::{self, Networks, Trunk, TrunkConfig};
 
 /// A credit that is as good as none.
 const NO_BOUND: u32 = 1 << 30;
@@ -59,6 +61,8 @@ pub(super) struct Overlay {
     underlay: Rc<RefCell<Underlay>>,
     networks: Rc<Networks>,
     trunks: BTreeMap<IpAddr, PortId>,
+    /// The longest packet that fits into every tunnel, in bytes.
+    inner_mtu: u16,
     /// Something may have come.
     is_wet: bool,
     /// Packets from nobody who is known.
@@ -85,49 +89,55 @@ impl Overlay {
             underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, port, uplink.ttl)?)),
             networks: Rc::default(),
             trunks: BTreeMap::new(),
+            inner_mtu: u16::MAX,
             is_wet: true,
             strangers: 0,
             refused: BTreeMap::new(),
         })
     }
 
-    /// Has the tunnels lead where these networks' machines are. What was held for hosts that are none of theirs any more is
+    /// Has the tunnels lead where a directory says that machines are. What was held for hosts that are none of theirs any more is
     /// refused.
     ///
     /// # Errors
     ///
     /// [`TooManyPorts`] if there are more hosts than the switch has ports; then some are missing.
-    pub(super) fn set_networks(
+    pub(super) fn follow(
         &mut self,
         now: Instant,
         plane: &mut Plane<Device, HostGate>,
         numbers: &mut Numbers,
-        specs: &[NetworkSpec],
+        directory: &Directory,
     ) -> Result<(), TooManyPorts> {
-        let local = self.uplink.vtep;
-        let here = |spec: &&NetworkSpec| spec.members.iter().any(|member| member.vtep == local);
-        let here: Vec<_> = specs.iter().filter(here).collect();
+        let here: Vec<_> = directory.networks().filter(|(.., network)| network.is_here()).collect();
         let mut networks = Networks::default();
-        for spec in &here {
-            let network = numbers.of(&spec.name);
-            networks.by_vni.insert(spec.vni, network);
-            networks.vnis.insert(network, spec.vni);
+        for (vni, name, _) in &here {
+            let network = numbers.of(name);
+            networks.by_vni.insert(*vni, network);
+            networks.vnis.insert(network, *vni);
         }
         self.networks = Rc::new(networks);
-        let far: BTreeSet<_> = here.iter().flat_map(|spec| &spec.members).map(|member| member.vtep).collect();
+        let far: BTreeSet<_> = here.iter().flat_map(|(.., network)| network.peers()).collect();
         let gone: Vec<_> = self.trunks.keys().copied().filter(|vtep| !far.contains(vtep)).collect();
         for vtep in gone {
             let id = self.trunks.remove(&vtep).expect("it was found just now");
             plane.detach(now, id);
         }
-        for vtep in far.into_iter().filter(|vtep| *vtep != local) {
-            let id = match self.trunks.get(&vtep) {
-                Some(id) => *id,
-                None => self.attach(now, plane, vtep)?,
-            };
-            self.point(plane, id, vtep, &here);
+        let mut outcome = Ok(());
+        for vtep in far {
+            if !self.trunks.contains_key(&vtep)
+                && let Err(error) = self.attach(now, plane, vtep)
+            {
+                outcome = Err(error);
+            }
         }
-        Ok(())
+        self.point(plane, &here);
+        outcome
+    }
+
+    /// The longest packet that fits into every tunnel, in bytes.
+    pub(super) fn inner_mtu(&self) -> u16 {
+        self.inner_mtu
     }
 
     fn attach(
@@ -135,12 +145,15 @@ impl Overlay {
         now: Instant,
         plane: &mut Plane<Device, HostGate>,
         far: IpAddr,
-    ) -> Result<PortId, TooManyPorts> {
+    ) -> Result<(), TooManyPorts> {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
         let bound = |bytes: units::Bytes| if credit { bytes.0 as u32 } else { NO_BOUND };
-        let mtu = usize::from(self.uplink.mtu.unwrap_or_else(|| self.underlay.borrow().mtu_to(far)));
-        let ip = if far.is_ipv4() { 20 } else { 40 };
-        let most = mtu.saturating_sub(ip + udp::Header::LEN).min(ports::underlay::LONGEST);
+        let mtu = self.uplink.mtu.unwrap_or_else(|| self.underlay.borrow().mtu_to(far));
+        let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
+        let most = usize::from(mtu).saturating_sub(ip + udp::Header::LEN).min(ports::underlay::LONGEST);
+        let options = if retransmit || credit { trunk::OPTIONS_LEN } else { 0 };
+        let inner = self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0);
+        self.inner_mtu = self.inner_mtu.min(inner);
         let session = Config {
             unsolicited: bound(unsolicited),
             stream_window: bound(window),
@@ -156,28 +169,31 @@ impl Overlay {
         let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
         let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;
         self.trunks.insert(far, id);
-        Ok(id)
+        Ok(())
     }
 
-    /// Has a trunk know of these networks and of the machines that it leads to.
-    fn point(&self, plane: &mut Plane<Device, HostGate>, id: PortId, far: IpAddr, here: &[&NetworkSpec]) {
-        let mut labels = HashMap::new();
-        let before: Vec<_> = plane.trunk_mut(id).networks().collect();
-        let switch = plane.switch_mut();
-        // With its memberships, it forgets which addresses were there.
-        before.into_iter().for_each(|network| switch.leave(id, network));
-        for spec in here {
-            let Some(&network) = self.networks.by_vni.get(&spec.vni) else { continue };
-            let members = spec.members.iter().filter(|member| member.vtep == far);
-            for (place, member) in members.enumerate() {
-                if place == 0 {
-                    switch.join(id, network);
-                }
-                switch.pin(network, member.mac, 0, id);
-                labels.insert((network, member.mac), member.label);
+    /// Has every trunk know of these networks, and of the machines that it leads to.
+    fn point(&self, plane: &mut Plane<Device, HostGate>, here: &[(u32, &NetworkName, &datapath::Network)]) {
+        let mut labels: BTreeMap<IpAddr, HashMap<_, _>> = BTreeMap::new();
+        for id in self.trunks.values() {
+            let before: Vec<_> = plane.trunk_mut(*id).networks().collect();
+            // With its memberships, it forgets which addresses were there.
+            before.into_iter().for_each(|network| plane.switch_mut().leave(*id, network));
+        }
+        for (vni, _, members) in here {
+            let network = self.networks.by_vni[vni];
+            for (mac, place) in members.places() {
+                let Place::There { vtep, label } = place else { continue };
+                let Some(&id) = self.trunks.get(&vtep) else { continue };
+                plane.switch_mut().join(id, network);
+                plane.switch_mut().pin(network, mac, 0, id);
+                labels.entry(vtep).or_default().insert((network, mac), label);
             }
         }
-        plane.trunk_mut(id).know(self.networks.clone(), labels);
+        for (vtep, id) in &self.trunks {
+            let labels = labels.remove(vtep).unwrap_or_default();
+            plane.trunk_mut(*id).know(self.networks.clone(), labels);
+        }
     }
 
     /// Datagrams may have come.

@@ -35,8 +35,14 @@ pub trait Gate {
     /// The frame that was asked about last has been handed over.
     fn passed(&mut self);
 
+    /// Whether a frame from behind `port`, which is a member of a virtual network, may be for the gate itself.
+    #[inline]
+    fn may_concern(&self, _port: PortId, _frame: &FrameView<'_>) -> bool {
+        false
+    }
+
     /// Whether a frame from behind `port` is meant for the gate itself, which then has it: nobody else gets it, and it is in
-    /// no books. Asked of frames that [may be](wire::room::may_be).
+    /// no books. Asked of frames that may be, [by their address](wire::room::may_be) or as [the gate](Self::may_concern) says.
     fn hear(&mut self, port: PortId, frame: &FrameView<'_>) -> bool;
 
     /// Hands over what the gate itself has to say to whoever is behind a port, after all that went there before. Whoever
@@ -303,7 +309,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
                 refused.push(slot);
                 return;
             };
-            if wire::room::may_be(header.destination) && gate.hear(id, view) {
+            let may_be = wire::room::may_be(header.destination)
+                || network != Network::default() && gate.may_concern(id, view);
+            if may_be && gate.hear(id, view) {
                 refused.push(slot);
                 return;
             }

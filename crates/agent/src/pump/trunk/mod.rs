@@ -27,7 +27,7 @@ use tunnel::outer::{Encapsulation, Received};
 use tunnel::{Admission, Arrival, Config, Counters, Data, Life, Session, Stream};
 use units::{Class, Instant, Mac, Span};
 use wire::ecn::Ecn;
-use wire::geneve::Draft;
+use wire::geneve::{self, Draft};
 use wire::{Layout, vxlan};
 
 pub use self::frames::Come;
@@ -431,8 +431,11 @@ impl Port for Trunk {
 /// There is no memory for a frame, or no network.
 struct NoPlace;
 
-/// The most bytes of a datagram that are before a frame of a session: Geneve's header with a data option.
-const DATA_LEN: usize = 8 + 4 + 24;
+/// How many bytes of options a packet with a frame of a session has: a data option (docs/protocol.md).
+pub const OPTIONS_LEN: usize = 4 + 24;
+
+/// How many bytes of a datagram are before a frame of a session.
+const DATA_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
 
 /// Where what is sent goes.
 struct Out<'a> {

@@ -1,0 +1,135 @@
+//! `zovn apply` and `zovn get`: the virtual networks of an agent.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use api::Client;
+use clap::Subcommand;
+use model::{Member, NetworksStatus};
+
+use crate::Outcome;
+use crate::ending::print_json;
+use crate::table::{headed, text};
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  zovn apply networks.toml                   the agent at its usual place
+  zovn apply host.toml --socket /tmp/a.sock  another agent, and what its file says of networks now
+
+docs/overlay.md shows a file.";
+
+/// Replace all virtual networks of an agent by those of a file.
+///
+/// The `[[network]]` tables of the file are sent to the agent, which takes all of them at once or none: then it says what is
+/// wrong with them, and frames go where they went before. The rest of a host.toml is not looked at.
+#[derive(clap::Args)]
+#[command(after_long_help = APPLY_EXAMPLES)]
+pub struct ApplyArgs {
+    /// The file (TOML).
+    file: PathBuf,
+    /// The agent's socket.
+    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
+    socket: PathBuf,
+}
+
+const GET_EXAMPLES: &str = "\
+Examples:
+  zovn get networks                          a line for each member
+  zovn get networks | grep 10.0.0.7          where that machine is
+  zovn get networks --json                   all of it, for scripts";
+
+/// Show what an agent has been told.
+#[derive(clap::Args)]
+#[command(after_long_help = GET_EXAMPLES)]
+pub struct GetArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// The virtual networks, and where each of their members is.
+    Networks {
+        /// The agent's socket.
+        #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
+        socket: PathBuf,
+        /// Print them as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Sends a file's networks.
+pub fn apply(args: ApplyArgs) -> Outcome {
+    let networks = agent::load_networks(&args.file)?;
+    let applied = Client::new(args.socket)?.set_networks(&networks)?;
+    let members: usize = networks.iter().map(|network| network.members.len()).sum();
+    writeln!(
+        io::stdout(),
+        "generation {}: {} networks, {members} members",
+        applied.generation,
+        networks.len()
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what an agent has.
+pub fn get(args: GetArgs) -> Outcome {
+    let What::Networks { socket, json } = args.what;
+    let status = Client::new(socket)?.networks()?;
+    if json {
+        print_json(&status)?;
+    } else {
+        writeln!(io::stdout(), "{}", table(&status))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each member, and for each network without one.
+fn table(status: &NetworksStatus) -> String {
+    let mut table = headed(["network", "vni", "member", "vtep", "label", "here", "addresses"]);
+    for network in &status.networks {
+        let first = [network.name.to_string(), network.vni.to_string()];
+        if network.members.is_empty() {
+            table.add_row(first.clone());
+        }
+        for Member { mac, addresses, vtep, label } in &network.members {
+            let is_here = if Some(*vtep) == status.vtep { "yes" } else { "no" };
+            let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            let rest =
+                [mac.to_string(), vtep.to_string(), label.to_string(), is_here.into(), addresses.join(" ")];
+            table.add_row(first.iter().chain(&rest));
+        }
+    }
+    text(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Generation, NetworkName, NetworkSpec};
+    use units::Mac;
+
+    #[test]
+    fn a_table_has_a_line_for_each_member() {
+        let vteps = ["192.0.2.1", "192.0.2.2"].map(|vtep| vtep.parse().unwrap());
+        let member = |number: u32, host: usize| {
+            let addresses = vec![format!("10.0.0.{number}").parse().unwrap(), "fd00::1".parse().unwrap()];
+            Member { mac: Mac::local(number), addresses, vtep: vteps[host], label: 7 }
+        };
+        let network = |name: &str, vni, members| NetworkSpec { name: NetworkName(name.into()), vni, members };
+        let networks =
+            vec![network("blue", 100, vec![member(1, 0), member(2, 1)]), network("red", 2, vec![])];
+        let status = NetworksStatus { generation: Generation(3), vtep: Some(vteps[0]), networks };
+        assert_eq!(
+            table(&status).lines().map(str::trim_end).collect::<Vec<_>>(),
+            [
+                "network  vni  member             vtep       label  here  addresses",
+                "blue     100  02:00:00:00:00:01  192.0.2.1  7      yes   10.0.0.1 fd00::1",
+                "blue     100  02:00:00:00:00:02  192.0.2.2  7      no    10.0.0.2 fd00::1",
+                "red      2",
+            ]
+        );
+    }
+}
