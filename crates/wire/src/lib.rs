@@ -37,6 +37,7 @@ pub mod icmp;
 pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
+mod join;
 pub mod neighbor;
 mod offload;
 pub mod pause;
@@ -50,6 +51,7 @@ pub mod udp;
 pub mod vxlan;
 
 pub use ip::Layout;
+pub use join::Join;
 pub use offload::{
     Offload, OffloadError, PartialChecksum, Segment, SegmentKind, claimed_bytes, wire_bytes, wire_frames,
 };
