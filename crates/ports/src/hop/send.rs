@@ -64,7 +64,7 @@ impl Sender {
     pub fn open(address: IpAddr) -> io::Result<Self> {
         // A socket of protocol 255 takes whole packets, and receives none (raw(7)).
         let socket =
-            open(SocketAddr::new(address, 0), SocketType::RAW, ipproto::RAW, |socket| hurry(socket))?;
+            open(SocketAddr::new(address, 0), SocketType::RAW, ipproto::RAW, hurry)?;
         Ok(Self { socket, packets: Vec::with_capacity(BATCH) })
     }
 

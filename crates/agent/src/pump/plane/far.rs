@@ -66,8 +66,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             // A frame without a tag is of the class that it had where it came from.
             let of = |class| Class::all().find(|priority| priorities[*priority] == class);
             header.tag = header.tag.or(come.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
-            let bytes = view.len() as u32;
-            match visit.offer(Arrival { frame: slot, header, network: come.network, bytes, frames: 1 }) {
+            let (bytes, frames) = view.on_wire();
+            let (bytes, frames) = (bytes as u32, frames as u16);
+            match visit.offer(Arrival { frame: slot, header, network: come.network, bytes, frames }) {
                 Ok(None) => {}
                 Ok(Some(slot)) => refused.push(slot),
                 Err(_) => unreachable!("no more was lifted than there was room for"),

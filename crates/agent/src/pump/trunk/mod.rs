@@ -312,7 +312,7 @@ impl Trunk {
         let Self { session, frames, completed, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
-                session.handle_hello(now, &hello, |slot| frames.free(slot));
+                session.handle_hello(now, &hello, |slot| frames.release(slot, |_| {}));
             }
             (Some(Message::Report(report)), Some(session)) => {
                 let last = |piece: Piece| piece.is_last.then_some(piece.flow);
@@ -371,7 +371,7 @@ impl Trunk {
 
     /// Lifts the next frame that has come.
     pub fn lift(&mut self) -> Option<(Slot, Come)> {
-        let slot = self.ready.pop_front()?;
+        let slot = self.frames.next(&mut self.ready)?;
         Some((slot, *self.frames.get(slot)))
     }
 
@@ -413,10 +413,10 @@ impl Port for Trunk {
     }
 
     fn release(&mut self, slot: Slot) {
-        let come = self.frames.release(slot);
-        if let (Some((stream, from, offset)), Some(session)) = (come.place, &mut self.session) {
-            session.took(stream, from, offset);
-        }
+        let Self { frames, session, .. } = self;
+        frames.release(slot, |(stream, from, offset)| {
+            session.iter_mut().for_each(|session| session.took(stream, from, offset));
+        });
     }
 
     fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
@@ -507,7 +507,7 @@ fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Slot
             frames.get_mut(frame).place = Some((stream, from, offset));
             ready.push_back(frame);
         }
-        Arrival::Release(frame) => frames.free(frame),
+        Arrival::Release(frame) => frames.release(frame, |_| {}),
     }
 }
 
