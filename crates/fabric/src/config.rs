@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Span};
 
 use crate::transmitter::{FCS, SHORTEST};
-use crate::{Link, Pfc, Thresholds};
+use crate::{Link, Pfc, Tally, Thresholds};
 
 /// The switch and all its links.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,17 +148,22 @@ impl Config {
         self.pfc.thresholds(link, self.ports[port].longest_on_link(), buffer.bytes.0)
     }
 
-    /// How many frames of a port's host can be in the fabric at once, in buffers and on links: for how many its owner has
-    /// memory, if it is never late.
-    pub fn most_frames(&self, port: usize) -> u64 {
-        let PortConfig { link, buffer, .. } = self.ports[port];
-        let in_class = |class| match self.classes.lossy(class) {
+    /// How much of a port's host can be in the fabric at once, in buffers and on links: for so much its owner has memory, if it
+    /// is never late.
+    pub fn most_held(&self, port: usize) -> Tally {
+        let PortConfig { buffer, longest, .. } = self.ports[port];
+        let frames = Class::all().map(|class| match self.classes.lossy(class) {
             Some(_) => u64::from(buffer.frames),
             None => buffer.bytes.0 / SHORTEST,
-        };
-        let on = |link: Link| link.rate.bytes_in(link.delay) / (SHORTEST + FCS + link.overhead.0) + 2;
-        let others = self.ports.iter().enumerate().filter(|(other, _)| *other != port);
-        Class::all().map(in_class).sum::<u64>() + on(link) + others.map(|(_, it)| on(it.link)).sum::<u64>()
+        });
+        let mut most = Tally { frames: frames.sum(), bytes: Class::COUNT as u64 * buffer.bytes.0 };
+        // What comes by the port's own link leaves by any.
+        for PortConfig { link, .. } in &self.ports {
+            let bytes = link.rate.bytes_in(link.delay);
+            most.frames += bytes / (SHORTEST + FCS + link.overhead.0) + 2;
+            most.bytes += bytes + 2 * u64::from(longest);
+        }
+        most
     }
 }
 

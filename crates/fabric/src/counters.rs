@@ -1,5 +1,7 @@
 //! What is counted, by port and class.
 
+use core::ops::AddAssign;
+
 use lossless::Reason;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +65,13 @@ impl Tally {
     pub(crate) fn remove(&mut self, frames: u16, bytes: u32) {
         self.frames -= u64::from(frames);
         self.bytes -= u64::from(bytes);
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, more: Self) {
+        self.frames += more.frames;
+        self.bytes += more.bytes;
     }
 }
 

@@ -3,8 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use ports::PortError;
 use ports::netlink::{NetlinkError, OpenError};
 use ports::netns::NamespaceError;
+use ports::tap::AttachError;
 
 /// Why a lab could not do what it was asked. What it had made until then is removed.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +37,20 @@ pub enum LabError {
         /// What is wrong, and what to write instead.
         what: String,
     },
+    /// A physical switch reads well and cannot be.
+    #[error("the fabric: {0}")]
+    Fabric(String),
+    /// An interface of a physical switch's host cannot be made.
+    #[error("port `{port}`: {source}")]
+    Attach {
+        /// The port's name.
+        port: String,
+        /// Why.
+        source: AttachError,
+    },
+    /// An interface of a physical switch's host is gone or broken.
+    #[error(transparent)]
+    Port(#[from] PortError),
     /// A lab of this name is up.
     #[error(
         "a lab named `{0}` is up already: take it down with `zovn lab down {0}`, or give this one another name"

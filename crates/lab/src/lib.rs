@@ -12,6 +12,8 @@
 //!
 //! Switches for virtual machines are beside it, in [`vhost`]: there is no kernel between their endpoints.
 //!
+//! The switch between *hosts* is in [`physical`]: a program with the rates, delays, buffers and pauses of a real one.
+//!
 //! Everything that a lab makes is written down under /run/zovn/lab, named after the lab's id, and removed when the
 //! [`Lab`] is dropped. What a killed process leaves behind is found there: see [`Home`].
 
@@ -28,6 +30,7 @@ mod home;
 mod hugepages;
 mod lab;
 mod ovs;
+pub mod physical;
 mod process;
 mod program;
 mod spec;

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use model::AgentSettings;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
 
@@ -140,12 +141,7 @@ impl LabSpec {
     /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong, [`LabError::Spec`]
     /// if it reads well and cannot be.
     pub fn read(path: &Path) -> Result<Self, LabError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| LabError::File { path: path.to_owned(), source })?;
-        let spec: Self = toml::from_str(&text).map_err(|error| {
-            let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
-            LabError::Toml { path: path.to_owned(), line, what: error.message().trim().to_owned() }
-        })?;
+        let spec: Self = read(path)?;
         spec.resolve("check")?;
         Ok(spec)
     }
@@ -323,6 +319,15 @@ impl Endpoint {
             IpAddr::V6(ip) => Some(ip),
         })
     }
+}
+
+/// Reads what is declared in a TOML file.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
+    let text = std::fs::read_to_string(path).map_err(LabError::file(path))?;
+    toml::from_str(&text).map_err(|error| {
+        let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
+        LabError::Toml { path: path.to_owned(), line, what: error.message().trim().to_owned() }
+    })
 }
 
 /// Why a word names no switch.

@@ -15,6 +15,7 @@ mod agent;
 mod demo;
 mod ending;
 mod endpoint;
+mod fabric;
 mod lab;
 mod measure;
 mod networks;
@@ -53,6 +54,8 @@ enum Command {
     /// A program inside a lab's namespace, driven by its parent.
     #[command(hide = true)]
     Endpoint(endpoint::Args),
+    #[command(hide = true)]
+    Fabric(fabric::Args),
 }
 
 /// How a command ends: with an exit code, or with a reason why it could not go on.
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Endpoint(args) => endpoint::run(args),
+        Command::Fabric(args) => fabric::run(args),
     };
     outcome.unwrap_or_else(|error| {
         if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {

@@ -66,7 +66,7 @@ pub(super) const MOST_SEGMENTS: u32 = 128;
 
 /// The most that one packet counts: 64 KiB, and in front of each segment an Ethernet header with a tag, an IPv4 or IPv6
 /// header and a TCP header, 60 bytes each at most.
-const LARGEST: u32 = (64 << 10) + MOST_SEGMENTS * (18 + 60 + 60);
+pub(super) const LARGEST: u32 = (64 << 10) + MOST_SEGMENTS * (18 + 60 + 60);
 const _: () = assert!(LARGEST <= BURST / 2, "a bucket with half its tokens passes any packet");
 
 /// How many bytes may wait in the bucket. More would be dropped, so it must exceed what all sockets of the container

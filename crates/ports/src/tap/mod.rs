@@ -37,6 +37,9 @@ use crate::netlink::{LinkChange, Netlink, NetlinkError, Prefix};
 use crate::netns::{Namespace, NamespaceError};
 use crate::{FrameView, Left, Port, PortError, Slot, Taken};
 
+/// The most bytes that one frame stands for on a wire, where a port has offload.
+pub const MOST_BYTES: u32 = credit::LARGEST;
+
 /// What a container port is to be.
 #[derive(Clone, Debug)]
 pub struct TapConfig {

@@ -1,0 +1,266 @@
+//! What a physical switch is asked to be.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ::fabric::{Buffer, Config, Link, Pfc, PortConfig};
+use lossless::Classes;
+use model::{ClassKind, Scheduling};
+use ports::tap::{self, TapConfig};
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Class, ClassMap, Mac, Prefix, Rate, Span};
+
+use crate::{INTERFACE, LabError, spec};
+
+/// `fabric.toml`: a physical switch, and the links to its hosts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FabricSpec {
+    /// What each of the eight classes promises, class 0 first: those that are lossless pause their senders.
+    pub classes: [ClassKind; 8],
+    /// How an output chooses among its classes.
+    pub scheduling: Scheduling,
+    /// Mark what leaves while so much of its class waits behind it; never if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<Bytes>,
+    /// How many bytes the frames of lossy classes may take of all buffers together; as many as those have if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<Bytes>,
+    /// How likely a frame is lost on its way to the switch, from 0 to 1.
+    pub loss: f64,
+    /// What is lost is drawn from it.
+    pub seed: u64,
+    /// How long a host may pause its frames before they are refused.
+    pub stall_after: Span,
+    /// When senders of lossless classes are paused.
+    pub pfc: Pfc,
+    /// The hosts, each with its link.
+    #[serde(rename = "port")]
+    pub ports: Vec<FabricPort>,
+}
+
+impl Default for FabricSpec {
+    fn default() -> Self {
+        Self {
+            classes: [ClassKind::Lossy; 8],
+            scheduling: Scheduling::Strict,
+            ecn: None,
+            shared: None,
+            loss: 0.0,
+            seed: 1,
+            stall_after: Span::from_secs(10),
+            pfc: Pfc::default(),
+            ports: Vec::new(),
+        }
+    }
+}
+
+/// A host's interface and the link that it is on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FabricPort {
+    /// What the report calls it.
+    pub name: String,
+    /// The host's network namespace: a name under /run/netns, or a path.
+    pub netns: String,
+    /// What the interface is called there.
+    #[serde(default = "interface")]
+    pub interface: String,
+    /// The interface's Ethernet address.
+    pub mac: Mac,
+    /// The interface's addresses.
+    #[serde(default)]
+    pub addresses: Vec<Prefix>,
+    /// The largest packet in bytes.
+    #[serde(default = "mtu")]
+    pub mtu: u32,
+    /// Let the host hand over large segments, of which each counts what it stands for. Without it every frame is one that a
+    /// wire would carry.
+    #[serde(default)]
+    pub offload: bool,
+    /// The link's rate, each way.
+    pub rate: Rate,
+    /// How long a bit takes from end to end.
+    #[serde(default)]
+    pub delay: Span,
+    /// The switch's memory for what the host sends.
+    #[serde(default)]
+    pub buffer: Buffer,
+    /// The class of frames that carry no 802.1Q tag.
+    #[serde(default)]
+    pub class: Class,
+}
+
+/// A small slot of a TAP port holds a frame that is no longer, with its virtio header.
+const SMALL_FRAME: u32 = 2036;
+
+/// For how many frames of one host there is memory: 2 KiB each, as far as it is used.
+const MOST_FRAMES: u64 = 1 << 20;
+
+/// How many frames may be handed over later than they should be.
+const LATE: u32 = 1024;
+
+impl FabricSpec {
+    /// Reads a physical switch from a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong, [`LabError::Fabric`] if it
+    /// reads well and cannot be.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let spec: Self = spec::read(path)?;
+        spec.config()?;
+        Ok(spec)
+    }
+
+    /// The same, as the fabric is told.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Fabric`]
+    pub(super) fn config(&self) -> Result<Config, LabError> {
+        let wrong = |what: String| Err(LabError::Fabric(what));
+        let mut seen = BTreeSet::new();
+        for port in &self.ports {
+            let place = format!("{} in {}", port.interface, port.netns);
+            for word in [port.name.clone(), port.mac.to_string(), place] {
+                if !seen.insert(word.clone()) {
+                    return wrong(format!("`{word}` is given to two ports: keep it for one"));
+                }
+            }
+            // RFC 791 §3.2 and a TAP device's most.
+            if !(68..=65_521).contains(&port.mtu) {
+                return wrong(format!("port `{}`: `mtu` lies outside 68 to 65521", port.name));
+            }
+            if port.mac.is_multicast() {
+                let what = "`mac` is a group address: clear the lowest bit of its first octet";
+                return wrong(format!("port `{}`: {what}", port.name));
+            }
+        }
+        let config = Config {
+            ports: self.ports.iter().map(FabricPort::config).collect(),
+            classes: Classes(ClassMap(self.classes.map(|kind| match kind {
+                ClassKind::Lossless => lossless::ClassKind::Lossless,
+                ClassKind::Lossy => lossless::ClassKind::Lossy,
+            }))),
+            scheduling: match self.scheduling {
+                Scheduling::Strict => lossless::Scheduling::Strict,
+                Scheduling::Weighted(weights) => lossless::Scheduling::Weighted(ClassMap(weights)),
+            },
+            pfc: self.pfc,
+            shared: self.shared,
+            ecn: self.ecn,
+            loss: self.loss,
+            seed: self.seed,
+            stall_after: self.stall_after,
+        };
+        if let Err(error) = config.check() {
+            return wrong(format!("{error} (ports are numbered from 0)"));
+        }
+        for (number, port) in self.ports.iter().enumerate() {
+            let frames = config.most_held(number).frames;
+            if frames > MOST_FRAMES {
+                return wrong(format!(
+                    "port `{}`: {frames} frames could be underway, and there is memory for {MOST_FRAMES}: lower `delay` or \
+                     `buffer`",
+                    port.name
+                ));
+            }
+        }
+        Ok(config)
+    }
+
+    /// A port's interface, with memory for all that may be underway.
+    pub(super) fn tap(&self, port: usize, config: &Config) -> TapConfig {
+        let it = &self.ports[port];
+        let most = config.most_held(port);
+        let slots = |frames: u64| frames.min(MOST_FRAMES) as u32 + LATE;
+        let has_large = it.longest() > SMALL_FRAME;
+        TapConfig {
+            addresses: it.addresses.clone(),
+            mtu: it.mtu,
+            offload: it.offload,
+            small_slots: slots(most.frames),
+            // A read needs one of each kind, whatever comes of it.
+            large_slots: if has_large { slots(most.bytes / u64::from(SMALL_FRAME)) } else { 2 },
+            ..TapConfig::new(&it.netns, &it.interface, it.mac)
+        }
+    }
+}
+
+impl FabricPort {
+    fn config(&self) -> PortConfig {
+        PortConfig {
+            link: Link { rate: self.rate, delay: self.delay, ..Link::default() },
+            buffer: self.buffer,
+            longest: self.longest(),
+            class: self.class,
+        }
+    }
+
+    /// The longest frame in bytes: a packet behind an Ethernet header with a tag, or a large segment.
+    fn longest(&self) -> u32 {
+        if self.offload { tap::MOST_BYTES.max(self.mtu + 18) } else { self.mtu + 18 }
+    }
+}
+
+fn interface() -> String {
+    INTERFACE.into()
+}
+
+fn mtu() -> u32 {
+    1500
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "
+        [[port]]
+        name = \"a\"
+        netns = \"host-a\"
+        mac = \"02:00:00:00:00:01\"
+        rate = \"10gbit\"
+        delay = \"5us\"
+        [[port]]
+        name = \"b\"
+        netns = \"host-b\"
+        mac = \"02:00:00:00:00:02\"
+        rate = \"1gbit\"
+    ";
+
+    fn parse(text: &str) -> FabricSpec {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_is_a_lossy_switch_for_frames_of_the_usual_size() {
+        let spec = parse(TWO);
+        let config = spec.config().unwrap();
+        assert!(Class::all().all(|class| config.classes.lossy(class).is_some()));
+        assert_eq!((config.ports[0].longest, config.ports[0].buffer), (1518, Buffer::default()));
+        let tap = spec.tap(0, &config);
+        assert_eq!((tap.offload, tap.interface.as_str(), tap.large_slots), (false, "eth0", 2));
+        assert!(tap.small_slots > 8 * 2333);
+        assert_eq!(parse(&toml::to_string(&spec).unwrap()), spec);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let lossless = "classes = [\"lossless\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\"]\n";
+        for (text, word) in [
+            (TWO.replace("host-b", "host-a"), "`eth0 in host-a`"),
+            (TWO.replace("\"b\"", "\"a\""), "`a` is given to two"),
+            (TWO.replace("00:02", "00:01"), "`02:00:00:00:00:01`"),
+            (TWO.replace("02:00:00:00:00:02", "01:00:00:00:00:02"), "group address"),
+            (TWO.replace("5us", "10s"), "lower `delay`"),
+            (format!("loss = 2.0\n{TWO}"), "make it a probability"),
+            (format!("{lossless}{}", TWO.replace("5us", "1ms")), "raise `buffer.bytes`"),
+            (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),
+        ] {
+            let error = parse(&text).config().unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}
