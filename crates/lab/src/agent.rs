@@ -51,7 +51,7 @@ pub(crate) fn socket(directory: &Path) -> PathBuf {
     directory.join("agent.sock")
 }
 
-fn host_config<'a>(
+pub(crate) fn host_config<'a>(
     spec: &LabSpec,
     endpoints: impl Iterator<Item = &'a Endpoint> + Clone,
     socket: &Path,
@@ -91,7 +91,7 @@ pub(crate) fn promise_nothing(agent: &mut AgentSettings, ingress: &mut Limits, d
 }
 
 /// The program that is an agent as well: the one that runs now, unless `$ZOVN` names another.
-fn ourselves() -> Result<PathBuf, LabError> {
+pub(crate) fn ourselves() -> Result<PathBuf, LabError> {
     match env::var_os("ZOVN") {
         Some(path) => Ok(path.into()),
         None => env::current_exe().map_err(LabError::kernel("find the program that runs")),

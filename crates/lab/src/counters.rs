@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use crate::endpoint::INTERFACE;
 use crate::lab::{Lab, open};
-use crate::{LabError, SwitchKind, agent, ovs};
+use crate::{LabError, SwitchKind, ovs};
 
 /// Everything that a lab counts, at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -34,8 +34,8 @@ pub struct Counters {
     /// Frames that the switch itself took from its ports, where it counts them (not on the kernel's bridge). What its
     /// ports received and it did not was lost between the two.
     pub handled: Option<u64>,
-    /// What the agent says, where the switch is one.
-    pub agent: Option<AgentStatus>,
+    /// What agents say, where the switch is one: one for all endpoints, or one on each host.
+    pub agents: Vec<AgentStatus>,
 }
 
 /// One endpoint.
@@ -115,10 +115,11 @@ impl Lab {
             }
             SwitchKind::OvsDpdk | SwitchKind::Testpmd => unreachable!("no spec of a lab resolves to one"),
             SwitchKind::ZovnLossy | SwitchKind::Zovn => {
-                let status = Client::new(agent::socket(&self.directory()))?.status()?;
-                counters.ports = status.ports.iter().map(|port| (port.name.0.clone(), port.into())).collect();
-                counters.handled = Some(status.ledger.accepted);
-                counters.agent = Some(status);
+                let statuses = self.agents().into_iter().map(|socket| Ok(Client::new(socket)?.status()?));
+                counters.agents = statuses.collect::<Result<_, LabError>>()?;
+                let ports = || counters.agents.iter().flat_map(|status| &status.ports);
+                counters.ports = ports().map(|port| (port.name.0.clone(), port.into())).collect();
+                counters.handled = Some(ports().map(|port| port.ingress.total.accepted).sum());
             }
         }
         Ok(counters)

@@ -35,6 +35,11 @@ pub(crate) fn make_switch_namespace(name: &str) -> Result<Namespace, LabError> {
     Ok(namespace)
 }
 
+/// Makes a host's namespace. It sends nothing but what goes through its tunnels.
+pub(crate) fn make_host_namespace(name: &str) -> Result<Namespace, LabError> {
+    make_switch_namespace(name)
+}
+
 /// Gives endpoints whose interfaces are there the rest of what they asked for.
 pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {

@@ -218,6 +218,11 @@ impl Home {
         format!("{}-{id}-switch", self.prefix)
     }
 
+    /// The namespace of a host, by its number from 0.
+    pub(crate) fn host_netns(&self, id: &str, host: u32) -> String {
+        format!("{}-{id}-host{}", self.prefix, host + 1)
+    }
+
     /// The ids of all labs of which there is a directory or a namespace.
     fn ids(&self) -> Result<BTreeSet<String>, LabError> {
         let ours = |name: &str| {

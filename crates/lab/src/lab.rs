@@ -13,7 +13,7 @@ use ports::spawn;
 use crate::home::{GUEST, PROCESSES, Record};
 use crate::process::Process;
 use crate::{Endpoint, Home, LabError, LabSpec, SwitchKind};
-use crate::{agent, bridge, endpoint, ovs};
+use crate::{agent, bridge, endpoint, hosts, ovs};
 
 /// A lab that is up: endpoints in namespaces of their own, around the switch under test.
 ///
@@ -40,6 +40,8 @@ pub struct Lab {
 pub(crate) struct Ground<'a> {
     /// Their files, logs and sockets.
     pub(crate) directory: PathBuf,
+    /// Where they are written down.
+    pub(crate) processes: PathBuf,
     /// Their network namespace.
     pub(crate) switch: Namespace,
     /// Whether whoever waits for them wants no more.
@@ -172,6 +174,18 @@ impl Lab {
         self.home.directory_of(self.id())
     }
 
+    /// Where each agent of the lab listens: one for all endpoints, or one on each host.
+    pub(crate) fn agents(&self) -> Vec<PathBuf> {
+        let directory = self.directory();
+        match &self.spec().hosts {
+            None => vec![agent::socket(&directory)],
+            Some(hosts) => {
+                let of = |host| agent::socket(&hosts::directory(&directory, host));
+                (0..hosts.count).map(of).collect()
+            }
+        }
+    }
+
     pub(crate) fn switch_namespace(&self) -> Result<Namespace, LabError> {
         open(&self.home.switch_netns(self.id()))
     }
@@ -179,6 +193,7 @@ impl Lab {
     fn build(&self, interrupted: &AtomicBool) -> Result<(), LabError> {
         let ground = Ground {
             directory: self.directory(),
+            processes: self.directory().join(PROCESSES),
             switch: endpoint::make_switch_namespace(&self.home.switch_netns(self.id()))?,
             interrupted,
         };
@@ -186,6 +201,11 @@ impl Lab {
         for endpoint in self.endpoints() {
             site.ground.check_interrupted()?;
             site.endpoints.push((endpoint, endpoint::make_namespace(&endpoint.netns)?));
+        }
+        if let Some(hosts) = &self.spec().hosts {
+            hosts::up(&site, hosts, |host| self.home.host_netns(self.id(), host))?;
+            endpoint::finish(&site)?;
+            return site.ground.check_interrupted();
         }
         match self.spec().switch {
             SwitchKind::Bridge => bridge::up(&site)?,
@@ -207,7 +227,12 @@ impl Drop for Lab {
     }
 }
 
-impl Ground<'_> {
+impl<'a> Ground<'a> {
+    /// The same for other programs: those of a host, with files in a directory of its own.
+    pub(crate) fn of_host(&self, directory: PathBuf, switch: Namespace) -> Ground<'a> {
+        Ground { directory, processes: self.processes.clone(), switch, interrupted: self.interrupted }
+    }
+
     pub(crate) fn check_interrupted(&self) -> Result<(), LabError> {
         if self.interrupted.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
     }

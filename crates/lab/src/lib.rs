@@ -27,6 +27,7 @@ mod endpoint;
 mod error;
 pub mod guest;
 mod home;
+pub mod hosts;
 mod hugepages;
 mod lab;
 mod ovs;

@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use ports::spawn;
 
 use crate::LabError;
-use crate::home::PROCESSES;
 use crate::lab::Ground;
 use crate::process::Process;
 
@@ -66,8 +65,8 @@ impl Program {
         let mut child = command.spawn().map_err(LabError::kernel(format!("start {what}")))?;
         // One that has ended already is not there to be recorded; waiting for it will tell.
         let process = Process::of(child.id());
-        let book = ground.directory.join(PROCESSES);
-        process.map_or(Ok(()), |process| process.record(&book, what)).map_err(LabError::file(&book))?;
+        let book = &ground.processes;
+        process.map_or(Ok(()), |process| process.record(book, what)).map_err(LabError::file(book))?;
         Ok((Self { what, process, log }, child.stdin.take()))
     }
 

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
 
+use crate::hosts::HostsSpec;
 use crate::vhost::{OvsDpdk, Testpmd};
 use crate::{LabError, ovs};
 
@@ -47,6 +48,9 @@ pub struct LabSpec {
     /// its UDP gate.
     #[serde(default)]
     pub agent: AgentSettings,
+    /// The hosts that the endpoints are on, with a zovn of its own on each; one switch for all endpoints if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<HostsSpec>,
     /// The endpoints, in the order in which they are numbered.
     #[serde(rename = "endpoint")]
     pub endpoints: Vec<EndpointSpec>,
@@ -118,6 +122,9 @@ pub struct Endpoint {
     pub sysctls: BTreeMap<String, String>,
     /// TCP's initial congestion window, in segments.
     pub initcwnd: Option<u32>,
+    /// The number of the host that it is on, from 0, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
 }
 
 impl LabSpec {
@@ -130,6 +137,7 @@ impl LabSpec {
             offload: true,
             static_addresses: true,
             agent: AgentSettings::default(),
+            hosts: None,
             endpoints: Vec::new(),
         }
     }
@@ -179,7 +187,32 @@ impl LabSpec {
             }
         }
         self.check_unique(&endpoints)?;
+        self.place(&mut endpoints)?;
         Ok(endpoints)
+    }
+
+    /// Puts endpoints on hosts.
+    fn place(&self, endpoints: &mut [Endpoint]) -> Result<(), LabError> {
+        let Some(hosts) = &self.hosts else { return Ok(()) };
+        if !matches!(self.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy) {
+            return Err(self.wrong(format!(
+                "`{}` has no tunnels: with [hosts], make `switch` zovn or zovn-lossy",
+                self.switch
+            )));
+        }
+        let count = endpoints.len();
+        if let Some(fault) = hosts.fault(count, self.mtu) {
+            return Err(self.wrong(format!("[hosts]: {fault}")));
+        }
+        for (place, endpoint) in endpoints.iter_mut().enumerate() {
+            if endpoint.name.starts_with("host") {
+                return Err(
+                    self.wrong(format!("endpoint `{}`: names with `host` are the hosts'", endpoint.name))
+                );
+            }
+            endpoint.host = Some(hosts.of(place, count));
+        }
+        Ok(())
     }
 
     fn endpoint(
@@ -226,6 +259,7 @@ impl LabSpec {
             buffer: spec.buffer,
             sysctls: spec.sysctls.clone(),
             initcwnd: spec.initcwnd,
+            host: None,
         })
     }
 

@@ -129,7 +129,13 @@ impl Flood {
         let sockets = (sent.iter().map(|sent| sent.sent).sum(), received.received);
         let seen = SeenAt::between(sockets, RECEIVER, &before, &after);
         let losses = Losses::between(&before, &after);
-        Ok(Flooded { sent, received, seen, losses, ledger: after.agent.map(|agent| agent.ledger) })
+        Ok(Flooded {
+            sent,
+            received,
+            seen,
+            losses,
+            ledger: after.agents.into_iter().next().map(|agent| agent.ledger),
+        })
     }
 }
 

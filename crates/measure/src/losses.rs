@@ -18,7 +18,10 @@ impl Losses {
     /// What the lab counted between `before` and `after`, both of them settled.
     pub fn between(before: &Counters, after: &Counters) -> Self {
         let balanced = |agent: &AgentStatus| agent.balanced && agent.ledger.balances();
-        Self { lost: lost(before, after), balanced: after.agent.as_ref().map(balanced) }
+        Self {
+            lost: lost(before, after),
+            balanced: after.agents.iter().map(balanced).reduce(|one, other| one && other),
+        }
     }
 }
 
@@ -74,22 +77,25 @@ fn lost(before: &Counters, after: &Counters) -> u64 {
     at_endpoints + grown(unaccounted).max(grown(taken).saturating_sub(received))
 }
 
-/// What by the switch's own books came in and neither went out nor waits.
+/// What by the switches' own books came in and neither went out nor waits.
 fn unaccounted(counters: &Counters) -> u64 {
-    match &counters.agent {
-        Some(AgentStatus { ledger, .. }) => {
-            ledger.accepted.saturating_sub(ledger.delivered + ledger.held).max(ledger.refused_total())
-        }
-        None => counters.ports.values().map(|port| port.device.tx_dropped + port.queue.dropped).sum(),
+    if counters.agents.is_empty() {
+        return counters.ports.values().map(|port| port.device.tx_dropped + port.queue.dropped).sum();
     }
+    let missing = |AgentStatus { ledger, .. }: &AgentStatus| {
+        ledger.accepted.saturating_sub(ledger.delivered + ledger.held).max(ledger.refused_total())
+    };
+    counters.agents.iter().map(missing).sum()
 }
 
-/// What the switch has to pass on. The interfaces of an agent's endpoints also sent what only wakes their queues, and
-/// count for themselves what they dropped: there it is what the agent took.
+/// What the switches have to pass on. The interfaces of an agent's endpoints also sent what only wakes their queues, and
+/// count for themselves what they dropped: there it is what agents took from endpoints. What one agent holds may be what another
+/// took.
 fn taken(counters: &Counters) -> u64 {
-    match &counters.agent {
-        Some(AgentStatus { ledger, .. }) => ledger.accepted.saturating_sub(ledger.held),
-        None => counters.endpoints.values().map(|one| one.device.tx_packets).sum(),
+    let held: u64 = counters.agents.iter().map(|agent| agent.ledger.held).sum();
+    match counters.handled {
+        Some(handled) if !counters.agents.is_empty() => handled.saturating_sub(held),
+        _ => counters.endpoints.values().map(|one| one.device.tx_packets).sum(),
     }
 }
 
@@ -115,10 +121,10 @@ mod tests {
         assert_eq!(Losses::between(&Counters::default(), &after).lost, 7);
     }
 
-    fn agent(ledger: LedgerStatus, balanced: bool) -> Option<AgentStatus> {
+    fn agent(ledger: LedgerStatus, balanced: bool) -> AgentStatus {
         let (version, ports) = (String::new(), Vec::new());
         let udp_gate = GateStatus::On;
-        Some(AgentStatus { version, uptime_ns: 0, busy_ns: 0, udp_gate, ports, ledger, balanced })
+        AgentStatus { version, uptime_ns: 0, busy_ns: 0, udp_gate, ports, ledger, balanced }
     }
 
     #[test]
@@ -127,7 +133,7 @@ mod tests {
             // More is sent than the agent takes: what wakes the queues is not for anybody.
             let mut after = counters(60, 50, 45, rx, Some(50));
             let refused = [("full".to_owned(), refused)].into();
-            after.agent = agent(LedgerStatus { accepted: 50, delivered, refused, held: 0 }, true);
+            after.agents = vec![agent(LedgerStatus { accepted: 50, delivered, refused, held: 0 }, true)];
             let losses = Losses::between(&Counters::default(), &after);
             (losses.lost, losses.balanced)
         };

@@ -24,7 +24,7 @@ use std::sync::atomic::AtomicBool;
 use units::Mac;
 
 use crate::endpoint::make_switch_namespace;
-use crate::home::HUGEPAGES;
+use crate::home::{HUGEPAGES, PROCESSES};
 use crate::hugepages::Hugepages;
 use crate::lab::Ground;
 use crate::{Home, LabError};
@@ -79,7 +79,8 @@ impl<'a> Rig<'a> {
         // A switch that makes devices makes them where they are nobody else's.
         let switch = make_switch_namespace(&home.switch_netns(&entry.id))?;
         let hugepages = Hugepages::reserve(&directory.join(HUGEPAGES), pages, interrupted)?;
-        let ground = Ground { directory, switch, interrupted };
+        let processes = directory.join(PROCESSES);
+        let ground = Ground { directory, processes, switch, interrupted };
         Ok(Self { entry, ground, core, _hugepages: hugepages, _away: away })
     }
 

@@ -63,8 +63,7 @@ impl Sender {
     /// What the kernel says: the address is none of ours, or we may not.
     pub fn open(address: IpAddr) -> io::Result<Self> {
         // A socket of protocol 255 takes whole packets, and receives none (raw(7)).
-        let socket =
-            open(SocketAddr::new(address, 0), SocketType::RAW, ipproto::RAW, hurry)?;
+        let socket = open(SocketAddr::new(address, 0), SocketType::RAW, ipproto::RAW, hurry)?;
         Ok(Self { socket, packets: Vec::with_capacity(BATCH) })
     }
 

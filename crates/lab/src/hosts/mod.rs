@@ -1,0 +1,115 @@
+//! Several hosts, joined by a physical switch: on each an agent of its own, with the endpoints that are there.
+//!
+//! ```text
+//!   zovn-7c1e-host1               zovn-7c1e-switch               zovn-7c1e-host2
+//!  ┌────────────────────┐        ┌─────────────────┐        ┌────────────────────┐
+//!  │ agent, tunnels eth0├────────┤ physical switch ├────────┤eth0 tunnels, agent │
+//!  └─┬──────────────┬───┘        └─────────────────┘        └───┬──────────────┬─┘
+//!  endpoint 1    endpoint 2                                 endpoint 3    endpoint 4
+//! ```
+
+mod spec;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use model::{HostConfig, Member, NetworkName, NetworkSpec, PortSpec, Uplink};
+use units::{Mac, Prefix};
+
+use self::spec::vtep;
+pub use self::spec::{HostsSpec, PhysicalSpec};
+use crate::lab::Site;
+use crate::physical::{FabricPort, FabricSpec};
+use crate::program::Program;
+use crate::{Endpoint, INTERFACE, LabError, agent, endpoint};
+
+/// The virtual network that all endpoints are in.
+const NETWORK: &str = "lab";
+
+/// Of hosts' interfaces, so that none is an endpoint's.
+const FIRST_MAC: u32 = 0x00f0_0000;
+
+/// Makes the hosts, the physical switch between them, and an agent on each; frames flow then.
+pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
+    let grounds = (0..hosts.count).map(|host| {
+        site.ground.check_interrupted()?;
+        let switch = endpoint::make_host_namespace(&netns(host))?;
+        let directory = directory(&site.ground.directory, host);
+        fs::create_dir(&directory).map_err(LabError::file(&directory))?;
+        Ok(site.ground.of_host(directory, switch))
+    });
+    let grounds = grounds.collect::<Result<Vec<_>, LabError>>()?;
+    join(site, hosts, netns)?;
+    for (host, ground) in (0..).zip(&grounds) {
+        agent::start(ground, &config(site, hosts, host, &ground.directory), None)?;
+    }
+    Ok(())
+}
+
+/// Where a host's files are, by its number from 0.
+pub(crate) fn directory(lab: &Path, host: u32) -> PathBuf {
+    lab.join(format!("host{}", host + 1))
+}
+
+/// Starts the physical switch, which makes the hosts' interfaces.
+fn join(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
+    let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload } = hosts.physical;
+    let port = |host| FabricPort {
+        name: format!("host{}", host + 1),
+        netns: netns(host),
+        interface: INTERFACE.into(),
+        mac: Mac::local(FIRST_MAC + host),
+        addresses: vec![Prefix { address: vtep(host).into(), length: 24 }],
+        mtu,
+        offload,
+        rate,
+        delay,
+        buffer,
+        class: Default::default(),
+    };
+    let spec = FabricSpec {
+        classes: [promise; 8],
+        ecn,
+        loss,
+        seed,
+        ports: (0..hosts.count).map(port).collect(),
+        ..FabricSpec::default()
+    };
+    let file = site.ground.directory.join("fabric.toml");
+    let text = toml::to_string(&spec).expect("every value of a physical switch can be written as TOML");
+    fs::write(&file, text).map_err(LabError::file(&file))?;
+    let mut command = Command::new(agent::ourselves()?);
+    command.arg("fabric").arg("-c").arg(&file);
+    let switch = Program::start(&site.ground, "fabric", command)?;
+    switch.wait_until(&site.ground, || Ok(switch.said().contains("\"ready\":true")))
+}
+
+fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> HostConfig {
+    let here = site.endpoints.iter().map(|(endpoint, _)| *endpoint);
+    let labelled = || (1..).zip(here.clone());
+    let name = || NetworkName(NETWORK.into());
+    let member = |(label, endpoint): (u32, &Endpoint)| Member {
+        mac: endpoint.mac,
+        addresses: endpoint.addresses.iter().map(|prefix| prefix.address).collect(),
+        vtep: vtep(endpoint.host.unwrap_or(0)).into(),
+        label,
+    };
+    let ours = here.clone().filter(|endpoint| endpoint.host == Some(host));
+    let mut config = agent::host_config(site.spec, ours, &agent::socket(directory));
+    for PortSpec { name: port, network, label, .. } in &mut config.ports {
+        *network = Some(name());
+        *label = labelled().find(|(_, endpoint)| endpoint.name == port.0).map(|(label, _)| label);
+    }
+    let network = NetworkSpec { name: name(), vni: 1, members: labelled().map(member).collect() };
+    HostConfig {
+        uplink: Some(Uplink {
+            encapsulation: hosts.encapsulation,
+            retransmit: hosts.retransmit,
+            credit: hosts.credit,
+            ..Uplink::new(vtep(host).into())
+        }),
+        networks: vec![network],
+        ..config
+    }
+}

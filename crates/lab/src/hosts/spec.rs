@@ -1,0 +1,141 @@
+//! Several hosts, as people ask for them.
+
+use std::net::Ipv4Addr;
+
+use fabric::Buffer;
+use model::{ClassKind, Encapsulation};
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Rate, Span};
+
+/// Hosts that the endpoints are on, each with a switch of its own, and the physical network between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostsSpec {
+    /// How many. Endpoints are spread over them in order, as many on each as on any other or one less.
+    pub count: u32,
+    /// How frames are carried between them.
+    #[serde(default)]
+    pub encapsulation: Encapsulation,
+    /// What the physical network drops is sent again.
+    #[serde(default = "yes")]
+    pub retransmit: bool,
+    /// A sender waits for its far receiver's grant.
+    #[serde(default = "yes")]
+    pub credit: bool,
+    /// The network between them.
+    #[serde(default)]
+    pub physical: PhysicalSpec,
+}
+
+/// One switch between all hosts, and the links to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PhysicalSpec {
+    /// What each of its classes promises: a lossless one pauses who sends too much (PFC).
+    pub promise: ClassKind,
+    /// The largest packet on its links, in bytes: large enough for those of endpoints with what tunnels put around them.
+    pub mtu: u32,
+    /// The links' rate, each way.
+    pub rate: Rate,
+    /// How long a bit takes on a link.
+    pub delay: Span,
+    /// The switch's memory for what one host sends.
+    pub buffer: Buffer,
+    /// Mark what leaves while so much waits behind it; never if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<Bytes>,
+    /// How likely a frame is lost on its way, from 0 to 1.
+    pub loss: f64,
+    /// What is lost is drawn from it.
+    pub seed: u64,
+    /// Let hosts hand over large segments, which a real network card would cut.
+    pub offload: bool,
+}
+
+impl Default for PhysicalSpec {
+    fn default() -> Self {
+        Self {
+            promise: ClassKind::Lossy,
+            mtu: 1600,
+            rate: Rate::from_gbit(1),
+            delay: Span::from_micros(1),
+            buffer: Buffer::default(),
+            ecn: None,
+            loss: 0.0,
+            seed: 1,
+            offload: false,
+        }
+    }
+}
+
+impl HostsSpec {
+    /// So many hosts of which nothing else is said.
+    pub fn new(count: u32) -> Self {
+        let encapsulation = Encapsulation::default();
+        Self { count, encapsulation, retransmit: true, credit: true, physical: PhysicalSpec::default() }
+    }
+
+    /// The host of the endpoint at this place among so many, by number from 0.
+    pub(crate) fn of(&self, place: usize, endpoints: usize) -> u32 {
+        (place as u64 * u64::from(self.count) / endpoints as u64) as u32
+    }
+
+    /// What is wrong with it, if anything.
+    pub(crate) fn fault(&self, endpoints: usize, mtu: u32) -> Option<String> {
+        if self.count == 0 || self.count as usize > endpoints || self.count > 250 {
+            return Some(format!(
+                "{} hosts cannot share {endpoints} endpoints: make it 1 to 250, and each host needs an endpoint",
+                self.count
+            ));
+        }
+        if self.encapsulation == Encapsulation::Vxlan && (self.retransmit || self.credit) {
+            return Some("`vxlan` has no place for `retransmit` and `credit`: set both to false".into());
+        }
+        // Ethernet, Geneve with our option, UDP and IPv4.
+        let around = 14 + 36 + 8 + 20;
+        (mtu + around > self.physical.mtu).then(|| {
+            format!(
+                "packets of {mtu} bytes do not fit through tunnels: raise `mtu` of [hosts.physical] to {}",
+                mtu + around
+            )
+        })
+    }
+}
+
+/// A host's address in the physical network, by its number from 0.
+pub(crate) fn vtep(host: u32) -> Ipv4Addr {
+    Ipv4Addr::new(192, 168, 0, 1 + host as u8)
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_spread_evenly_and_in_order() {
+        let hosts = |count, endpoints| -> Vec<u32> {
+            (0..endpoints).map(|place| HostsSpec::new(count).of(place, endpoints)).collect()
+        };
+        assert_eq!(hosts(2, 4), [0, 0, 1, 1]);
+        assert_eq!(hosts(3, 4), [0, 0, 1, 2]);
+        assert_eq!(hosts(1, 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_what_to_write_instead() {
+        assert_eq!(HostsSpec::new(2).fault(4, 1500), None);
+        for (hosts, endpoints, mtu, word) in [
+            (HostsSpec::new(0), 4, 1500, "1 to 250"),
+            (HostsSpec::new(5), 4, 1500, "each host"),
+            (HostsSpec::new(2), 4, 1523, "1601"),
+            (HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) }, 4, 1500, "vxlan"),
+        ] {
+            let fault = hosts.fault(endpoints, mtu).unwrap();
+            assert!(fault.contains(word), "{fault}");
+        }
+    }
+}
