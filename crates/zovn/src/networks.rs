@@ -67,7 +67,7 @@ pub fn apply(args: ApplyArgs) -> Outcome {
     let members: usize = networks.iter().map(|network| network.members.len()).sum();
     writeln!(
         io::stdout(),
-        "generation {}: {} networks, {members} members",
+        "generation {} (networks: {}, members: {members})",
         applied.generation,
         networks.len()
     )?;

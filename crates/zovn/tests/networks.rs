@@ -114,7 +114,7 @@ fn a_file_is_applied_whole_and_shown() {
 
     let red = BLUE.replace("blue", "red").replace("vni = 7", "vni = 8").replace("label = 1", "label = 2");
     let applied = world.apply(&format!("{BLUE}{red}"));
-    assert_eq!(String::from_utf8(applied.stdout).unwrap(), "generation 2: 2 networks, 2 members\n");
+    assert_eq!(String::from_utf8(applied.stdout).unwrap(), "generation 2 (networks: 2, members: 2)\n");
     let shown = String::from_utf8(world.run(&["get", "networks"]).stdout).unwrap();
     assert!(shown.contains("\nred ") && shown.contains(" 02:00:00:00:00:01 "), "{shown}");
     let json = world.run(&["get", "networks", "--json"]).stdout;
@@ -132,6 +132,17 @@ fn a_file_is_applied_whole_and_shown() {
     let sentence = String::from_utf8(wrong.stderr).unwrap();
     assert!(!wrong.status.success() && sentence.contains("of two families"), "{sentence}");
     assert_eq!(world.client().networks().unwrap(), status, "nothing has changed");
+}
+
+#[test]
+fn what_the_page_shows_can_be_applied() {
+    let page = include_str!("../../../docs/overlay.md");
+    let mut blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let (networks, uplink) = (blocks.next().unwrap(), blocks.next().unwrap());
+    let world = World::new(uplink);
+    let applied = String::from_utf8(world.apply(networks).stdout).unwrap();
+    assert!(page.contains(applied.trim_end()) && !applied.is_empty(), "{applied}");
+    world.client().attach(&world.port(1)).unwrap();
 }
 
 #[test]
