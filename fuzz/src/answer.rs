@@ -3,12 +3,13 @@
 //! The fuzz target feeds it what libFuzzer finds, `crates/datapath/tests/fuzz.rs` what property tests do.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use datapath::{Answer, Directory, LONGEST_ANSWER, Network, answer, is_question};
 use model::{Member, NetworkName, NetworkSpec};
 use units::Mac;
 use wire::checksum::Sum;
-use wire::ip::Fragment;
+use wire::ip::{Fragment, Version, protocol};
 use wire::{Layout, Offload, arp, ethernet, neighbor};
 
 const VNI: u32 = 7;
@@ -29,14 +30,30 @@ fn directory() -> Directory {
     Directory::new(&[network], here).expect("it can stand")
 }
 
+/// The frame with the checksum of its ICMPv6 message put in, if it carries one.
+fn summed(frame: &[u8]) -> Option<Vec<u8>> {
+    let layout = Layout::of(frame).filter(|layout| layout.protocol == protocol::ICMPV6)?;
+    let mut frame = frame.to_vec();
+    let len = layout.end - layout.transport;
+    let pseudo = layout.pseudo_header(&frame, len);
+    let message = &mut frame[layout.transport..layout.end];
+    message.get_mut(2..4)?.fill(0);
+    let checksum = (pseudo + Sum::of(message)).checksum();
+    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    Some(frame)
+}
+
 /// Reads `bytes` as an MTU, an offload header and its frame, has that answered, and verifies the answer.
 pub fn attack(bytes: &[u8]) {
     let Some((mtu, bytes)) = bytes.split_first_chunk() else { return };
     let Some((header, frame)) = bytes.split_first_chunk() else { return };
     let mtu = 68 + u16::from_be_bytes(*mtu) % 9000;
-    let directory = directory();
-    let network = directory.network(VNI).expect("it is there");
+    static DIRECTORY: LazyLock<Directory> = LazyLock::new(directory);
+    let network = DIRECTORY.network(VNI).expect("it is there");
     verify(network, mtu, frame, &Offload::NONE);
+    if let Some(frame) = summed(frame) {
+        verify(network, mtu, &frame, &Offload::NONE);
+    }
     if let Ok(offload) = Offload::parse(header, frame) {
         verify(network, mtu, frame, &offload);
     }
@@ -63,8 +80,8 @@ fn verify(network: &Network, mtu: u16, frame: &[u8], offload: &Offload) {
         assert_eq!((layout.end, layout.fragment), (reply.len(), Fragment::Whole));
         let icmp = &reply[layout.transport..];
         let pseudo = match layout.version {
-            wire::ip::Version::V4 => Sum::default(),
-            wire::ip::Version::V6 => layout.pseudo_header(reply, icmp.len()),
+            Version::V4 => Sum::default(),
+            Version::V6 => layout.pseudo_header(reply, icmp.len()),
         };
         assert_eq!((pseudo + Sum::of(icmp)).checksum(), 0, "ICMP checksum");
         let (asked, told) = (Layout::of(frame).expect("it was a packet"), layout.addresses(reply));

@@ -29,6 +29,9 @@ proptest! {
         let addresses = [10, 0, 0, 1, 2, 2, 2, 2];
         attacks::attack(&[&header[..], &[8, 0], &v4.concat(), &addresses, &bytes].concat());
         let v6 = [&[0x60, 0, 0, 0][..], &(bytes.len() as u16).to_be_bytes(), &[protocol, 255], &[0xfd; 16], &[2; 16]];
-        attacks::attack(&[&header[..], &[0x86, 0xdd], &v6.concat(), &bytes].concat());
+        let v6 = [&header[..], &[0x86, 0xdd], &v6.concat()].concat();
+        attacks::attack(&[&v6[..], &bytes].concat());
+        // A question for a machine's address, with what may be options.
+        attacks::attack(&[&v6[..], &[135, 0, 0, 0, 0, 0, 0, 0], &[2; 16], &[1, 1, 2, 0, 0, 0, 0, 1], &bytes[32..]].concat());
     }
 }
