@@ -80,7 +80,8 @@ pub fn run(args: Args) -> Outcome {
         Some(Poll::Always) => config.agent.polling = Polling::Always,
     }
     if args.check {
-        writeln!(io::stdout(), "the declaration can stand: {} ports", config.ports.len())?;
+        let (ports, networks) = (config.ports.len(), config.networks.len());
+        writeln!(io::stdout(), "the declaration can stand (ports: {ports}, networks: {networks})")?;
         return Ok(ExitCode::SUCCESS);
     }
     start_log(args.log, args.log_format)?;
