@@ -82,7 +82,7 @@ impl End {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "BFD cannot hear");
+                    tracing::debug!(%error, "BFD cannot hear");
                     return true;
                 }
             }
