@@ -188,17 +188,23 @@ impl Bfd {
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(WayError::Ended);
         }
-        let gone: Vec<Way> = self.ways.keys().filter(|way| !wanted.contains(way)).copied().collect();
-        for way in gone {
-            self.ways.remove(&way);
-            self.order(Order::Close(way));
-        }
-        for way in wanted {
-            if !self.ways.contains_key(&way) {
-                let watch = Arc::new(Watch::new(now()));
-                self.ways.insert(way, watch.clone());
-                self.order(Order::Open(way, watch));
+        let Self { ways, orders, .. } = self;
+        // One that is not taken is to a thread that has just died, and what it watched says so.
+        let order = |order| drop(orders.as_ref().map(|orders| orders.send(order)));
+        // What is given up makes room first.
+        ways.retain(|way, _| {
+            let kept = wanted.contains(way);
+            if !kept {
+                order(Order::Close(*way));
             }
+            kept
+        });
+        for way in wanted {
+            ways.entry(way).or_insert_with(|| {
+                let watch = Arc::new(Watch::new(now()));
+                order(Order::Open(way, watch.clone()));
+                watch
+            });
         }
         self.shared.ordered.ring();
         Ok(())
@@ -243,11 +249,6 @@ impl Bfd {
             return Err(WayError::LinkLocal(way));
         }
         Ok(())
-    }
-
-    fn order(&self, order: Order) {
-        // One that is not taken is to a thread that has just died, and what it watched says so.
-        let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 }
 
