@@ -175,3 +175,67 @@ enum Refused {
     Malformed,
     Session(Refusal),
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use super::super::health::Counters;
+    use super::*;
+    use crate::bell::Bell;
+
+    const WAY: Way =
+        Way { local: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), remote: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)) };
+
+    fn table(watch: &Arc<Watch>) -> Table {
+        let [ordered, changed] = [(); 2].map(|()| Bell::new().unwrap());
+        let shared = Shared { ordered, changed, counters: Counters::default() };
+        let mut table = Table::new(&Settings::new(WAY.local), 1, Arc::new(shared));
+        table.open(WAY, watch.clone());
+        table
+    }
+
+    /// A far end comes up; what is published of it.
+    fn up(table: &mut Table, watch: &Watch, now: Instant) -> Health {
+        use zerocopy::IntoBytes;
+        let ours = table.due(now).unwrap().header.my_discriminator;
+        for state in [State::Down, State::Init] {
+            let mut header = Header::new(state, Diagnostic::NONE, wire::bfd::Flags::default(), 9);
+            header.your_discriminator = ours;
+            let (source, destination) = (WAY.remote, WAY.local);
+            table.take(now, Received { source, destination, hops: ALL, payload: header.as_bytes() });
+        }
+        watch.get()
+    }
+
+    #[test]
+    fn nobody_takes_for_up_what_is_not_watched_any_more() {
+        let now = crate::clock::now();
+        let forget: [fn(Table); 2] = [drop, |mut table| table.forget(WAY)];
+        for forget in forget {
+            let watch = Arc::new(Watch::new(now));
+            let mut table = table(&watch);
+            assert!(up(&mut table, &watch, now).is_up());
+            forget(table);
+            assert_eq!(watch.get().status, UNWATCHED);
+        }
+    }
+
+    #[test]
+    fn what_time_brings_is_published_with_its_time() {
+        let now = crate::clock::now();
+        let watch = Arc::new(Watch::new(now));
+        let mut table = table(&watch);
+        up(&mut table, &watch, now);
+        // The far end has a multiplier of 1: it is silent for too long after our interval.
+        while let Some(at) = table.deadline().filter(|_| watch.get().is_up()) {
+            while let Some(due) = table.due(at) {
+                assert_eq!(due.destination, SocketAddr::new(WAY.remote, PORT));
+                assert!(SOURCE_PORTS.contains(&due.source.port()));
+            }
+        }
+        let health = watch.get();
+        assert_eq!(health.status.diagnostic, Diagnostic::DETECTION_TIME_EXPIRED);
+        assert!(health.since > now);
+    }
+}
