@@ -7,12 +7,13 @@
 
 use std::error::Error;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lab::physical::{FabricSpec, PhysicalSwitch};
+use rustix::fs::FileType;
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::low_level::pipe;
@@ -85,13 +86,28 @@ struct Orders {
     stop: UnixStream,
     /// Readable when SIGUSR1 has come.
     counters: UnixStream,
-    stdin: io::Stdin,
+    stdin: OwnedFd,
     /// What stdin has said behind its last whole line.
     rest: Vec<u8>,
 }
 
 /// The longest line that may be an order.
 const LONGEST_LINE: usize = 256;
+
+/// Where orders are read: stdin, if somebody can say something there or end it. Of others, a terminal or /dev/null, nothing is
+/// heard.
+fn told() -> io::Result<OwnedFd> {
+    let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&stdin)?.st_mode) {
+        FileType::Fifo | FileType::Socket => Ok(stdin),
+        _ => {
+            let (silent, other) = UnixStream::pair()?;
+            // As long as it is there, the end is not.
+            std::mem::forget(other);
+            Ok(silent.into())
+        }
+    }
+}
 
 impl Orders {
     fn new() -> io::Result<Self> {
@@ -103,7 +119,7 @@ impl Orders {
             io::Result::Ok(read)
         };
         let (stop, counters) = (on(&[SIGTERM, SIGINT, SIGHUP])?, on(&[SIGUSR1])?);
-        Ok(Self { stop, counters, stdin: io::stdin(), rest: Vec::new() })
+        Ok(Self { stop, counters, stdin: told()?, rest: Vec::new() })
     }
 
     /// What stdin, which is readable, has to say; `None` if that is its end.
