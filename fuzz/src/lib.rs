@@ -17,8 +17,8 @@ pub fn parse(bytes: &[u8]) {
     let peek = ethernet::peek(bytes);
     if let Some(peek) = peek {
         let (header, _) = ethernet::Header::parse(bytes).expect("what can be peeked at has a header");
-        assert_eq!(header.destination, peek.destination.0);
-        assert_eq!(header.source, peek.source.0);
+        assert_eq!(header.destination, peek.destination().0);
+        assert_eq!(header.source, peek.source().0);
     }
     if let Some(packet) = ipv4::Packet::parse(bytes) {
         let len = ipv4::Header::LEN + packet.options.len() + packet.payload.len();
@@ -40,7 +40,7 @@ pub fn parse(bytes: &[u8]) {
         assert_eq!(pfc::Frame::parse(bytes), None);
     }
     if let Ok(message) = room::Message::parse(bytes) {
-        assert!(peek.is_some_and(|peek| room::may_be(peek.destination)));
+        assert!(peek.is_some_and(|peek| room::may_be(peek.destination())));
         let told: usize = message.groups().map(|group| 4 + 44 * group.sockets().len()).sum();
         let asked = 8 * message.wants().count();
         assert!(60 + told + asked <= bytes.len() && (told == 0 || asked == 0));

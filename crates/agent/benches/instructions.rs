@@ -11,12 +11,12 @@ use units::{Instant, Mac};
 use wire::ethernet::Peek;
 
 const CASES: [callgrind::Case<'_>; 8] = [
-    ("core lossless", 82.2),
-    ("core lossy", 82.2),
+    ("core lossless", 79.6),
+    ("core lossy", 79.6),
     ("core incast", 321.4),
-    ("memory lossless", 376.9),
-    ("memory lossy", 376.9),
-    ("memory incast", 523.0),
+    ("memory lossless", 375.3),
+    ("memory lossy", 375.3),
+    ("memory incast", 522.1),
     ("machines lossless", 860.1),
     ("machines lossy", 860.1),
 ];
@@ -72,7 +72,7 @@ impl Core {
         let receiver = attach(0);
         let bursts = (1..=senders).map(|sender| {
             let (source, destination) = (Mac::local(sender), Mac::local(0));
-            let header = Peek { destination, source, tag: None };
+            let header = Peek::new(destination, source, None);
             let network = Network::default();
             let arrival = |frame| Arrival { frame, header, network, bytes: 64, frames: 1 };
             (attach(sender), (0..64 / senders).map(arrival).collect())

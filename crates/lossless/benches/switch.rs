@@ -20,7 +20,7 @@ fn switch(kind: ClassKind, ports: usize, egress: u32) -> (Switch<u32>, Vec<PortI
 }
 
 fn arrival(from: u32, to: u32, frame: u32) -> Arrival<u32> {
-    let header = Peek { destination: Mac::local(to), source: Mac::local(from), tag: None };
+    let header = Peek::new(Mac::local(to), Mac::local(from), None);
     Arrival { frame, header, network: Network::default(), bytes: 64, frames: 1 }
 }
 

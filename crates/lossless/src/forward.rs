@@ -4,9 +4,10 @@ use units::{Class, ClassMap, Instant, Mac};
 use wire::ethernet::Peek;
 
 use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
+use crate::heading::Heading;
 use crate::port::{EgressClass, MAX_PORTS, Memory, NOBODY, Port, PortId, Voq};
 use crate::switch::{End, Released, attached};
-use crate::table::{self, Answer, Heading, MacTable};
+use crate::table::{self, Answer, MacTable};
 use crate::{Limits, Load, Network, Refusal, Switch};
 
 /// A frame that a sender offers.

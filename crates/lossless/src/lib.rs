@@ -35,6 +35,7 @@ mod cells;
 mod config;
 mod depart;
 mod forward;
+mod heading;
 mod network;
 mod parked;
 mod port;

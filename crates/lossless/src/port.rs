@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use units::{Class, ClassMap, Instant, Span};
 
 use crate::cells::Queue;
+use crate::heading::Heading;
 use crate::parked::Parked;
 use crate::shaper::Shaper;
-use crate::table::Heading;
 use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
 
 /// A port of one switch.

@@ -5,8 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use units::{Instant, Mac, Span};
-use wire::ethernet::{Peek, Tag};
 
+use crate::heading::Heading;
 use crate::network::Members;
 use crate::port::NOBODY;
 use crate::{Network, PortConfig, PortId, PortSet};
@@ -47,62 +47,6 @@ impl Key {
     }
 }
 
-/// A frame's addresses, tag and network in two numbers, which are quick to make and to compare.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Heading {
-    /// In the low 48 bits the address, first octet lowest; above it the tag's control information.
-    source_and_tag: u64,
-    /// The same, and the network's number.
-    destination_and_network: u64,
-}
-
-/// In place of a tag: the drop eligible bit, which is not kept of a tag.
-const UNTAGGED: u16 = 1 << 12;
-
-impl Heading {
-    /// No frame's: no frame is of this network.
-    pub(crate) const NONE: Self =
-        Self { source_and_tag: 0, destination_and_network: (Network::NONE.number() as u64) << 48 };
-
-    #[inline]
-    pub(crate) fn of(header: &Peek, network: Network) -> Self {
-        let number = |Mac([a, b, c, d, e, f])| u64::from_le_bytes([a, b, c, d, e, f, 0, 0]);
-        let tag = header.tag.map_or(UNTAGGED, Tag::tci);
-        Self {
-            source_and_tag: number(header.source) | u64::from(tag) << 48,
-            destination_and_network: number(header.destination) | u64::from(network.number()) << 48,
-        }
-    }
-
-    /// A number for frames that are alike and came in by this port.
-    #[inline]
-    fn hash(self, port: u16) -> u64 {
-        let mixed =
-            self.source_and_tag ^ self.destination_and_network.rotate_left(23) ^ u64::from(port) << 32;
-        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); the uppermost have seen all.
-        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48
-    }
-
-    pub(crate) fn source(self) -> Mac {
-        let [a, b, c, d, e, f, ..] = self.source_and_tag.to_le_bytes();
-        Mac([a, b, c, d, e, f])
-    }
-
-    pub(crate) fn destination(self) -> Mac {
-        let [a, b, c, d, e, f, ..] = self.destination_and_network.to_le_bytes();
-        Mac([a, b, c, d, e, f])
-    }
-
-    pub(crate) fn network(self) -> Network {
-        Network::from_number((self.destination_and_network >> 48) as u16)
-    }
-
-    pub(crate) fn tag(self) -> Option<Tag> {
-        let tci = (self.source_and_tag >> 48) as u16;
-        (tci != UNTAGGED).then(|| Tag::from_tci(tci))
-    }
-}
-
 /// In place of a port's number: everybody in the network.
 pub(crate) const EVERYBODY: u16 = 0xfffe;
 /// In place of a port's number: nobody, as a port is no member of the network.
@@ -130,6 +74,8 @@ struct Answered {
     port: u16,
     egress: u16,
 }
+
+const _: () = assert!(size_of::<Answered>() == 32, "two share a cache line");
 
 /// Two answers for one place: so that a few flows of a thousand that meet there do not drive each other out. A cache line.
 #[derive(Clone, Copy, Debug)]
@@ -367,6 +313,7 @@ impl MacTable {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use wire::ethernet::Peek;
 
     use super::*;
 
@@ -399,7 +346,7 @@ mod tests {
                     2..=4 => tables.map(|table| table.join(PortId(port | 2), network)),
                     5 => tables.map(|table| table.leave(PortId(port | 2), network)),
                     _ => {
-                        let heading = Heading::of(&Peek { source, destination, tag: None }, network);
+                        let heading = Heading::of(&Peek::new(destination, source, None), network);
                         tables[1].recent.clear();
                         let answers = tables.map(|table| table.ask(Instant::ZERO, heading, 0, port));
                         prop_assert_eq!(answers[0].egress, answers[1].egress);

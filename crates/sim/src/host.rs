@@ -715,7 +715,7 @@ impl Bridge {
         let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
         let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
         let tag = Some(Tag { class: rules.lanes[lane].class, vlan: 0 });
-        let header = Peek { destination: address(to), source: address(from), tag };
+        let header = Peek::new(address(to), address(from), tag);
         let arrival = Arrival { frame: handle, header, network: Network::default(), bytes, frames: 1 };
         let takes = |port| rules.takes(with.fabric, host.nic, port, bytes);
         match self.switch.pass(with.clock.instant(), rules.ports[from], arrival, takes) {

@@ -87,12 +87,32 @@ impl Tag {
 /// All that a switch needs of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Peek {
-    /// To whom.
-    pub destination: Mac,
-    /// From whom.
-    pub source: Mac,
+    /// The destination's address and the source's, as they lie in a frame: so they can be looked at in whole words.
+    pub addresses: [u8; 12],
     /// The outermost tag, customer's or service's.
     pub tag: Option<Tag>,
+}
+
+impl Peek {
+    /// Of a frame with these addresses and this tag.
+    #[inline]
+    pub const fn new(Mac([a, b, c, d, e, f]): Mac, Mac([g, h, i, j, k, l]): Mac, tag: Option<Tag>) -> Self {
+        Self { addresses: [a, b, c, d, e, f, g, h, i, j, k, l], tag }
+    }
+
+    /// To whom.
+    #[inline]
+    pub const fn destination(&self) -> Mac {
+        let [a, b, c, d, e, f, ..] = self.addresses;
+        Mac([a, b, c, d, e, f])
+    }
+
+    /// From whom.
+    #[inline]
+    pub const fn source(&self) -> Mac {
+        let [.., a, b, c, d, e, f] = self.addresses;
+        Mac([a, b, c, d, e, f])
+    }
 }
 
 /// Reads addresses and outermost tag; `None` if they, and the EtherTypes behind both, do not all lie in `frame`.
@@ -100,7 +120,7 @@ pub struct Peek {
 /// It runs for every frame that the switch sees, so it stays a handful of instructions without a loop or a call.
 #[inline]
 pub fn peek(frame: &[u8]) -> Option<Peek> {
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *frame.first_chunk()?;
+    let [addresses @ .., t0, t1] = *frame.first_chunk::<{ Header::LEN }>()?;
     let outer = u16::from_be_bytes([t0, t1]);
     let tag = if is_tag(outer) {
         let [c0, c1, _, _] = *frame[Header::LEN..].first_chunk()?;
@@ -108,9 +128,7 @@ pub fn peek(frame: &[u8]) -> Option<Peek> {
     } else {
         None
     };
-    let destination = Mac([d0, d1, d2, d3, d4, d5]);
-    let source = Mac([s0, s1, s2, s3, s4, s5]);
-    Some(Peek { destination, source, tag })
+    Some(Peek { addresses, tag })
 }
 
 /// The EtherType of what the frame carries and where that begins, behind at most two tags (802.1ad).
@@ -155,7 +173,7 @@ mod tests {
     #[test]
     fn a_tag_gives_the_class() {
         let plain = peek(&frame(&[], ethertype::IPV4)).unwrap();
-        assert_eq!(plain, Peek { destination: Mac::BROADCAST, source: Mac::local(7), tag: None });
+        assert_eq!(plain, Peek::new(Mac::BROADCAST, Mac::local(7), None));
         let tagged = peek(&frame(&[(ethertype::VLAN, TAG)], ethertype::IPV6)).unwrap();
         assert_eq!(tagged.tag, Some(TAG));
     }
@@ -198,7 +216,7 @@ mod tests {
         fn peek_agrees_with_the_header(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             if let Some(peek) = peek(&bytes) {
                 let (header, _) = Header::parse(&bytes).unwrap();
-                prop_assert_eq!((peek.destination.0, peek.source.0), (header.destination, header.source));
+                prop_assert_eq!((peek.destination().0, peek.source().0), (header.destination, header.source));
                 prop_assert_eq!(peek.tag.is_some(), is_tag(header.ethertype.get()));
             }
         }

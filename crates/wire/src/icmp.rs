@@ -150,7 +150,7 @@ pub fn packet_too_big<'b>(
 
 /// Whether a frame goes to more than one machine.
 fn is_group(frame: &[u8]) -> bool {
-    ethernet::peek(frame).is_none_or(|peek| peek.destination.is_multicast())
+    ethernet::peek(frame).is_none_or(|peek| peek.destination().is_multicast())
 }
 
 /// Whether an address is one machine's, which others may answer to (RFC 1122 §3.2.1.3).

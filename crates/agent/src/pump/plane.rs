@@ -309,7 +309,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
                 refused.push(slot);
                 return;
             };
-            let may_be = wire::room::may_be(header.destination)
+            let may_be = wire::room::may_be(header.destination())
                 || network != Network::default() && gate.may_concern(id, view);
             if may_be && gate.hear(id, view) {
                 refused.push(slot);

@@ -422,7 +422,7 @@ fn what_never_crosses_a_bridge_is_refused_by_name() {
     let pause = Mac([0x01, 0x80, 0xc2, 0, 0, 0x01]);
     let frame = Frame { number: 0, from: 0, flow: 0 };
     let mut control = arrival(frame, None, Class::default(), 60);
-    control.header.destination = pause;
+    control.header = Peek::new(pause, mac(0), None);
     assert_eq!(switch.arrivals(NOW, ids[0]).offer(control).ok(), Some(Some(frame)));
     let home = arrival(frame, Some(0), Class::default(), 60);
     assert_eq!(switch.arrivals(NOW, ids[0]).offer(home).ok(), Some(Some(frame)));
@@ -478,7 +478,7 @@ fn who_fills_the_table_fills_it_for_nobody_else() {
     let mut say = |from: usize, source: Mac| {
         let frame = Frame { number: 0, from, flow: 0 };
         let mut hello = arrival(frame, None, Class::default(), 60);
-        hello.header.source = source;
+        hello.header = Peek::new(Mac::BROADCAST, source, None);
         switch.arrivals(NOW, ids[from]).offer(hello).unwrap();
     };
     for number in 100..120 {

@@ -24,7 +24,7 @@ fn mac(port: usize) -> Mac {
 }
 
 fn header(from: usize, to: Option<usize>, class: Class) -> Peek {
-    Peek { destination: to.map_or(Mac::BROADCAST, mac), source: mac(from), tag: Some(Tag { class, vlan: 0 }) }
+    Peek::new(to.map_or(Mac::BROADCAST, mac), mac(from), Some(Tag { class, vlan: 0 }))
 }
 
 /// What a test's frame is: enough to check its whole way.

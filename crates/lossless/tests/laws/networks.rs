@@ -59,14 +59,14 @@ impl Model {
         }
         let vlan = header.tag.map_or(0, |tag| tag.vlan);
         let from_trunk = self.trunks.contains_key(&from);
-        if !from_trunk && !header.source.is_multicast() {
-            let place = self.addresses.entry((network, vlan, header.source)).or_insert((from, false));
+        if !from_trunk && !header.source().is_multicast() {
+            let place = self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
             if !place.1 {
                 *place = (from, false);
             }
         }
-        let is_group = header.destination.is_multicast();
-        let known = self.addresses.get(&(network, vlan, header.destination)).filter(|_| !is_group);
+        let is_group = header.destination().is_multicast();
+        let known = self.addresses.get(&(network, vlan, header.destination())).filter(|_| !is_group);
         if let Some((to, _)) = known {
             return match self.trunks.contains_key(to) {
                 _ if *to == from => Err(Reason::SamePort),
@@ -75,7 +75,7 @@ impl Model {
                 _ => Ok(BTreeSet::from([*to])),
             };
         }
-        if header.destination == LINK_LOCAL {
+        if header.destination() == LINK_LOCAL {
             return Err(Reason::LinkLocal);
         }
         let mut all: BTreeSet<PortId> = self.locals.keys().copied().collect();
@@ -161,7 +161,7 @@ impl Pair {
         let (number, source, destination, vlan, _) = drawn;
         let own = self.model.locals.get(&from).copied().unwrap_or_default();
         let tag = Some(Tag { class: Class::default(), vlan });
-        let header = Peek { destination: address(destination), source: address(source), tag };
+        let header = Peek::new(address(destination), address(source), tag);
         self.next += 1;
         Arrival { frame: self.next, header, network: number.map_or(own, network), bytes: 64, frames: 1 }
     }

@@ -126,7 +126,7 @@ proptest! {
         prop_assert_eq!(Received::parse(&padded, checksum).unwrap().frame.end, bytes.len());
 
         let outer = peek(&bytes).unwrap();
-        prop_assert_eq!((outer.source, outer.destination), (Mac::local(1), Mac::local(2)));
+        prop_assert_eq!((outer.source(), outer.destination()), (Mac::local(1), Mac::local(2)));
         prop_assert_eq!(outer.tag, vlan.map(|vlan| ethernet::Tag { class, vlan }));
         let options_len = geneve.map_or(0, |draft| draft.parts()[1].len());
         let link = ethernet::Header::LEN + if vlan.is_some() { 4 } else { 0 };

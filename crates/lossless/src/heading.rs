@@ -1,0 +1,58 @@
+//! All that decides where a frame goes, in two numbers that are quick to make and to compare.
+//!
+//! The addresses are taken as they lie in the frame, in whole words.
+
+use units::Mac;
+use wire::ethernet::{Peek, Tag};
+
+use crate::Network;
+
+/// In the first number the destination and two octets of the source, first octet lowest; in the second the other four, the tag's
+/// control information, and the network's number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Heading(u64, u64);
+
+/// In place of a tag: the drop eligible bit, which is not kept of a tag.
+const UNTAGGED: u16 = 1 << 12;
+
+impl Heading {
+    /// No frame's, as no frame is of its network.
+    pub(crate) const NONE: Self = Self(0, (Network::NONE.number() as u64) << 48);
+
+    #[inline]
+    pub(crate) fn of(header: &Peek, network: Network) -> Self {
+        let [first @ .., i, j, k, l] = header.addresses;
+        let last = u64::from(u32::from_le_bytes([i, j, k, l]));
+        let tag = header.tag.map_or(UNTAGGED, Tag::tci);
+        Self(u64::from_le_bytes(first), last | u64::from(tag) << 32 | u64::from(network.number()) << 48)
+    }
+
+    /// A number for frames that are alike and came in by this port.
+    #[inline]
+    pub(crate) fn hash(self, port: u16) -> u64 {
+        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); a product's uppermost have seen all.
+        let mixed = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let first = mixed(self.0 ^ u64::from(port) << 48);
+        mixed(first.rotate_left(32) ^ self.1) >> 48
+    }
+
+    pub(crate) fn source(self) -> Mac {
+        let [_, _, _, _, _, _, a, b] = self.0.to_le_bytes();
+        let [c, d, e, f, ..] = self.1.to_le_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    pub(crate) fn destination(self) -> Mac {
+        let [a, b, c, d, e, f, ..] = self.0.to_le_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    pub(crate) fn network(self) -> Network {
+        Network::from_number((self.1 >> 48) as u16)
+    }
+
+    pub(crate) fn tag(self) -> Option<Tag> {
+        let tci = (self.1 >> 32) as u16;
+        (tci != UNTAGGED).then(|| Tag::from_tci(tci))
+    }
+}
