@@ -83,7 +83,7 @@ fn resolve<'b, A: Into<IpAddr> + Copy + Eq, F: IntoBytes + Immutable>(
         // Its announcement is for those who have known another owner (RFC 5227 §2.3). Its probe only another owner would answer.
         return if sender.1 == target { Answer::Pass } else { Answer::Silence };
     }
-    if ethernet::peek(frame).is_some_and(|peek| peek.destination == owner) {
+    if ethernet::peek(frame).is_some_and(|peek| peek.destination() == owner) {
         // Whether it is still there only the owner can say (RFC 1122 §2.3.2.1, RFC 4861 §7.3).
         return Answer::Pass;
     }
@@ -101,7 +101,7 @@ fn too_long<'b>(
     offload: &Offload,
     buffer: &'b mut [u8],
 ) -> Option<&'b [u8]> {
-    let to = ethernet::peek(frame)?.destination;
+    let to = ethernet::peek(frame)?.destination();
     let Some(Place::There { .. }) = network.place(to) else { return None };
     let layout = Layout::of(frame)?;
     // A tag takes its bytes from the packet: tunnels carry whole frames.

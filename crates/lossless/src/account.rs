@@ -15,7 +15,7 @@ pub enum Reason {
     Detached,
     /// The destination sits at the port that the frame came from (802.1Q §8.6.1).
     SamePort,
-    /// No other port may have it: it is for no one port, and its network has no other member there.
+    /// It is for no one port, and no other port of its network may have it.
     NoEgress,
     /// A group address that never crosses a bridge: PAUSE, spanning tree, link-layer discovery (802.1Q table 8-1).
     LinkLocal,

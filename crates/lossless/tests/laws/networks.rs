@@ -195,6 +195,7 @@ impl Pair {
     /// Has a frame passed, which its receiver takes if it goes to one alone.
     fn pass(&mut self, from: PortId, drawn: Drawn) {
         let arrival = self.arrival(from, drawn);
+        let mut refused = self.refused(from);
         let decided = self.model.decide(from, arrival.network, &arrival.header);
         match self.switch.pass(NOW, from, arrival, |_| true).unwrap() {
             Passed::Through(port) => assert_eq!(decided, Ok(BTreeSet::from([port]))),
@@ -202,8 +203,12 @@ impl Pair {
                 self.take_all();
                 assert_eq!(std::mem::take(&mut self.got).remove(&arrival.frame), decided.ok());
             }
-            Passed::Refused(_) => assert!(decided.is_err()),
+            Passed::Refused(back) => {
+                *refused.entry(decided.expect_err("refused")).or_default() += 1;
+                assert_eq!(back, arrival.frame);
+            }
         }
+        assert_eq!(self.refused(from), refused);
     }
 
     fn refused(&self, from: PortId) -> BTreeMap<Reason, u64> {
@@ -278,4 +283,85 @@ proptest! {
             prop_assert_eq!(addresses, expected);
         }
     }
+}
+
+#[test]
+fn a_number_that_stands_for_no_network_is_none() {
+    assert_eq!(Network::new(0), Some(Network::default()));
+    assert_eq!(Network::new(0xfffe).map(Network::number), Some(0xfffe));
+    assert_eq!(Network::new(0xffff), None);
+}
+
+/// Two local ports in network 1, two trunks, and a local port in network 2. The trunks are in both.
+fn two_networks() -> (Switch<Frame>, Vec<PortId>) {
+    let mut switch = Switch::new(Settings::default());
+    let configs = [local(1), local(1), trunk(), trunk(), local(2)];
+    let ids: Vec<_> = configs.iter().map(|config| switch.attach(NOW, *config).unwrap()).collect();
+    for (trunk, number) in [(2, 1), (2, 2), (3, 1), (3, 2)] {
+        switch.join(ids[trunk], network(number));
+    }
+    (switch, ids)
+}
+
+/// Who gets a frame of a network that comes in by `from`, from its own address.
+fn heard(
+    switch: &mut Switch<Frame>,
+    ids: &[PortId],
+    from: usize,
+    number: u16,
+    to: Option<usize>,
+) -> Vec<usize> {
+    let frame = Frame { number: 0, from, flow: 0 };
+    let arrival = Arrival { network: network(number), ..arrival(frame, to, Class::default(), 60) };
+    switch.arrivals(NOW, ids[from]).offer(arrival).unwrap();
+    let takes =
+        |port: &usize| switch.departures(NOW, ids[*port]).head().map(|head| head.delivered()).is_some();
+    (0..ids.len()).filter(takes).collect()
+}
+
+#[test]
+fn a_group_is_reached_by_trunks_and_an_unknown_address_is_not_looked_for_there() {
+    let (mut switch, ids) = two_networks();
+    assert_eq!(heard(&mut switch, &ids, 0, 1, None), [1, 2, 3]);
+    assert_eq!(heard(&mut switch, &ids, 0, 1, Some(1)), [1]);
+    assert_eq!(heard(&mut switch, &ids, 2, 1, None), [0, 1]);
+    assert_eq!(heard(&mut switch, &ids, 2, 1, Some(1)), [0, 1], "not known yet");
+    assert_eq!(heard(&mut switch, &ids, 4, 2, None), [2, 3]);
+    switch.leave(ids[3], network(2));
+    assert_eq!(heard(&mut switch, &ids, 4, 2, None), [2]);
+}
+
+#[test]
+fn an_address_in_two_networks_is_two_entries() {
+    let (mut switch, ids) = two_networks();
+    switch.pin(network(1), mac(9), 0, ids[1]);
+    switch.pin(network(2), mac(9), 0, ids[3]);
+    assert_eq!(heard(&mut switch, &ids, 0, 1, Some(9)), [1]);
+    assert_eq!(heard(&mut switch, &ids, 4, 2, Some(9)), [3]);
+    switch.leave(ids[3], network(2));
+    let left: Vec<_> =
+        switch.addresses().iter().filter(|entry| entry.mac == mac(9)).map(|entry| entry.network).collect();
+    assert_eq!(left, [network(1)], "forgotten with the membership");
+}
+
+#[test]
+fn what_came_by_a_trunk_leaves_by_none_and_teaches_nothing() {
+    let (mut switch, ids) = two_networks();
+    switch.pin(network(1), mac(9), 0, ids[3]);
+    assert_eq!(heard(&mut switch, &ids, 2, 1, Some(9)), []);
+    assert_eq!(heard(&mut switch, &ids, 3, 1, Some(9)), []);
+    let refusals: Vec<_> = switch.total().refusals().collect();
+    assert_eq!(refusals, [(Reason::SamePort, 1), (Reason::SplitHorizon, 1)]);
+    assert_eq!(switch.addresses().len(), 1);
+}
+
+#[test]
+fn a_network_is_closed_to_ports_that_are_no_members() {
+    let (mut switch, ids) = two_networks();
+    switch.pin(network(1), mac(9), 0, ids[4]);
+    assert_eq!(heard(&mut switch, &ids, 4, 1, None), []);
+    assert_eq!(heard(&mut switch, &ids, 0, 1, Some(9)), []);
+    assert_eq!(heard(&mut switch, &ids, 2, 3, None), []);
+    let refusals: Vec<_> = switch.total().refusals().collect();
+    assert_eq!(refusals, [(Reason::NotMember, 3)]);
 }

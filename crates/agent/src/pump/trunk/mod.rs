@@ -197,7 +197,7 @@ impl Trunk {
         if self.session.is_none() {
             return Ok(None);
         }
-        let destination = wire::ethernet::peek(leaving.view.bytes).ok_or(Sent::Unfit)?.destination;
+        let destination = wire::ethernet::peek(leaving.view.bytes).ok_or(Sent::Unfit)?.destination();
         let label = if destination.is_multicast() {
             FLOOD | self.networks.vnis.get(&leaving.network).ok_or(Sent::Unfit)?
         } else {
