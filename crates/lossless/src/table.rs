@@ -322,6 +322,18 @@ mod tests {
         Mac([2 | u8::from(number.is_multiple_of(7)), 0, 0, 0, 0, number])
     }
 
+    #[test]
+    fn an_address_that_is_pinned_leaves_its_place_to_one_that_is_learned() {
+        let mut table = MacTable::new(1, Span::from_secs(300));
+        let [first, second] = [1, 2].map(|number| Key::new(Network::default(), mac(number), 0));
+        table.learn(Instant::ZERO, first, 0);
+        table.learn(Instant::ZERO, second, 0);
+        assert_eq!(table.entries().len(), 1);
+        table.pin(first, 0);
+        table.learn(Instant::ZERO, second, 0);
+        assert_eq!(table.entries().len(), 2);
+    }
+
     proptest! {
         #[test]
         fn what_is_at_hand_is_what_the_table_says(

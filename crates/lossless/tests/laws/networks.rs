@@ -106,6 +106,8 @@ type Drawn = (Option<u16>, usize, usize, u16, usize);
 enum Step {
     /// One visit.
     Offer(usize, Vec<Drawn>),
+    /// What the port offered last, once more.
+    Again(usize),
     /// Straight to its receiver.
     Pass(usize, Drawn),
     Pin(usize, u16, u16, usize),
@@ -122,6 +124,7 @@ fn step() -> impl Strategy<Value = Step> {
     let drawn = || (prop::option::weighted(0.2, number()), 0usize..7, 0usize..8, 0u16..2, 1usize..3);
     prop_oneof![
         6 => (port(), prop::collection::vec(drawn(), 1..5)).prop_map(|(port, frames)| Step::Offer(port, frames)),
+        6 => port().prop_map(Step::Again),
         2 => (port(), drawn()).prop_map(|(port, frame)| Step::Pass(port, frame)),
         3 => (port(), number(), 0u16..2, 0usize..6).prop_map(|(port, number, vlan, mac)| Step::Pin(port, number, vlan, mac)),
         3 => (port(), number()).prop_map(|(port, number)| Step::Join(port, number)),
@@ -137,6 +140,8 @@ struct Pair {
     model: Model,
     ids: Vec<PortId>,
     next: u64,
+    /// What each port offered last.
+    last: BTreeMap<PortId, Vec<Drawn>>,
     /// Who has had each frame since it was last looked.
     got: BTreeMap<u64, BTreeSet<PortId>>,
 }
@@ -144,8 +149,14 @@ struct Pair {
 impl Pair {
     fn new(configs: &[Option<u16>]) -> Self {
         let switch = Switch::new(Settings::default());
-        let mut pair =
-            Self { switch, model: Model::default(), ids: Vec::new(), next: 0, got: BTreeMap::new() };
+        let mut pair = Self {
+            switch,
+            model: Model::default(),
+            ids: Vec::new(),
+            next: 0,
+            last: BTreeMap::new(),
+            got: BTreeMap::new(),
+        };
         pair.ids = configs.iter().map(|config| pair.attach(*config)).collect();
         pair
     }
@@ -228,7 +239,16 @@ impl Pair {
     fn step(&mut self, step: Step) {
         let place = |port: usize| port % self.ids.len();
         match step {
-            Step::Offer(port, frames) => self.offer(self.ids[place(port)], &frames),
+            Step::Offer(port, frames) => {
+                let id = self.ids[place(port)];
+                self.offer(id, &frames);
+                self.last.insert(id, frames);
+            }
+            Step::Again(port) => {
+                let id = self.ids[place(port)];
+                let frames = self.last.get(&id).cloned().unwrap_or_default();
+                self.offer(id, &frames);
+            }
             Step::Pass(port, frame) => self.pass(self.ids[place(port)], frame),
             Step::Pin(port, number, vlan, at) => {
                 let id = self.ids[place(port)];
