@@ -37,6 +37,7 @@
 
 extern crate alloc;
 
+mod asking;
 pub mod bfd;
 mod greeting;
 mod handed;

@@ -1,15 +1,15 @@
 //! One end of a session: streams both ways, and what bounds them together.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use alloc::vec::Vec;
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 
 use units::{Instant, Span};
 
+use crate::asking::Asking;
 use crate::greeting::Greeting;
 use crate::incoming::{Fate, Incoming};
-use crate::message::{Ask, Data, Ends, Hello, Life, MOST_ASKS, MOST_RANGES, Message, Report, Room};
+use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Room};
 use crate::message::{Stream, VERSION};
 use crate::number::expand;
 use crate::outbound::Outbound;
@@ -26,9 +26,6 @@ const WIDEST: u32 = 1 << 30;
 
 /// So many frames of each stream are kept, however many others stand still.
 const LEAST: usize = 4;
-
-/// How long to wait for news of a stream before asking, at first and at last.
-const ASK: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
 
 /// After so many probes without an answer the window collapses (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
@@ -144,12 +141,7 @@ pub struct Session<F, R> {
     /// Marks that we have seen, and marks that the far end has.
     marked: u32,
     their_marked: u32,
-    /// Streams that wait for news.
-    asking: BTreeSet<Stream>,
-    ask_at: Option<Instant>,
-    ask_pause: Span,
-    /// The stream that was asked after last.
-    asked: Option<Stream>,
+    asking: Asking,
     silent_since: Option<Instant>,
     counters: Counters,
 }
@@ -176,10 +168,7 @@ impl<F: Copy, R> Session<F, R> {
             owes_report: false,
             marked: 0,
             their_marked: 0,
-            asking: BTreeSet::new(),
-            ask_at: None,
-            ask_pause: ASK[0],
-            asked: None,
+            asking: Asking::new(),
             silent_since: None,
             counters: Counters::default(),
         }
@@ -200,7 +189,7 @@ impl<F: Copy, R> Session<F, R> {
         let Some(Peer { knows_us: true, unsolicited, .. }) = self.peer else { return Admission::Alone };
         let out = self.outbound.entry(stream).or_insert_with(|| Outbound::new(unsolicited));
         if !out.has_credit(len) {
-            self.ask_after(stream);
+            self.asking.begin(stream);
             return Admission::NoCredit;
         }
         if !self.config.repairs {
@@ -231,15 +220,9 @@ impl<F: Copy, R> Session<F, R> {
         }
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
-        self.ask_after(stream);
+        self.asking.begin(stream);
         let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
         Data { ends, number: number as u32, stream, offset: offset as u32, len }
-    }
-
-    fn ask_after(&mut self, stream: Stream) {
-        if self.asking.insert(stream) {
-            self.ask_pause = ASK[0];
-        }
     }
 
     /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
@@ -455,12 +438,12 @@ impl<F: Copy, R> Session<F, R> {
             let before = out.len();
             let limit_before = out.limit();
             if out.granted(taken, limit, &mut completed) {
-                self.ask_pause = ASK[0];
+                self.asking.hurry();
             }
             self.due.extend(out.due_above(limit_before).map(|offset| (*stream, offset)));
             self.kept -= before - out.len();
             if !out.asks() {
-                self.asking.remove(stream);
+                self.asking.end(*stream);
             }
         }
         let repairs = self.peer.is_none_or(|peer| peer.repairs);
@@ -546,7 +529,12 @@ impl<F: Copy, R> Session<F, R> {
 
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
-        let all = [self.recovery.deadline(), self.incoming.deadline(), self.greeting.deadline(), self.ask_at];
+        let all = [
+            self.recovery.deadline(),
+            self.incoming.deadline(),
+            self.greeting.deadline(),
+            self.asking.deadline(),
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -558,13 +546,12 @@ impl<F: Copy, R> Session<F, R> {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
-        if !self.asking.is_empty() {
-            // News of one stream may bring the next question nearer, and never puts it off.
-            let at = now + self.ask_pause;
-            self.ask_at = Some(self.ask_at.map_or(at, |sooner| sooner.min(at)));
-        }
         let rooms = self.incoming.rooms();
-        let asks = self.asks(now);
+        let outbound = &mut self.outbound;
+        let asks = self.asking.due(now, |stream| {
+            let out = outbound.get_mut(&stream)?;
+            (!out.was_heard()).then_some(out.sent())
+        });
         if !self.owes_report && rooms.is_empty() && asks.is_empty() {
             return None;
         }
@@ -590,32 +577,6 @@ impl<F: Copy, R> Session<F, R> {
                 _ => self.incoming.unsolicited(),
             },
         }
-    }
-
-    fn asks(&mut self, now: Instant) -> Vec<Ask> {
-        if self.asking.is_empty() {
-            self.ask_at = None;
-        }
-        if self.ask_at.is_none_or(|at| at > now) {
-            return Vec::new();
-        }
-        self.ask_pause = (self.ask_pause + self.ask_pause).min(ASK[1]);
-        self.ask_at = Some(now + self.ask_pause);
-        // Each in its turn; one that was heard of since is left out once.
-        let behind = self.asked.map_or(0, |last| self.asking.range(..=last).count());
-        let mut asks = Vec::new();
-        for stream in self.asking.iter().cycle().skip(behind).take(self.asking.len()) {
-            let Some(out) = self.outbound.get_mut(stream) else { continue };
-            if out.was_heard() {
-                continue;
-            }
-            asks.push(Ask { stream: *stream, sent: out.sent() as u32 });
-            self.asked = Some(*stream);
-            if asks.len() == MOST_ASKS {
-                break;
-            }
-        }
-        asks
     }
 
     /// Frames that are kept and not known to be taken, of all streams.

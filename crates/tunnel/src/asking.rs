@@ -1,0 +1,80 @@
+//! Questions after streams, each of which waits for news of the far end's: more frames taken, or more credit.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use units::{Instant, Span};
+
+use crate::Stream;
+use crate::message::{Ask, MOST_ASKS};
+
+/// How long to wait for news before asking, at first and at last.
+const PAUSE: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
+
+/// Streams that wait for news, and when they are asked after.
+#[derive(Clone, Debug)]
+pub struct Asking {
+    streams: BTreeSet<Stream>,
+    at: Option<Instant>,
+    pause: Span,
+    /// The stream that was asked after last.
+    last: Option<Stream>,
+}
+
+impl Asking {
+    /// No stream waits.
+    pub fn new() -> Self {
+        Self { streams: BTreeSet::new(), at: None, pause: PAUSE[0], last: None }
+    }
+
+    /// A stream waits for news.
+    pub fn begin(&mut self, stream: Stream) {
+        if self.streams.insert(stream) {
+            self.hurry();
+        }
+    }
+
+    /// A stream waits for no more.
+    pub fn end(&mut self, stream: Stream) {
+        self.streams.remove(&stream);
+    }
+
+    /// There was news: it is worth while to ask soon.
+    pub fn hurry(&mut self) {
+        self.pause = PAUSE[0];
+    }
+
+    /// Whether no stream waits.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+
+    /// When the next questions are due, as of the last time that they were asked for.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// What is to be asked now. `sent` says how far a stream was sent; none if there was news of it since it was called last, so
+    /// that it is left out once.
+    pub fn due(&mut self, now: Instant, mut sent: impl FnMut(Stream) -> Option<u64>) -> Vec<Ask> {
+        if self.streams.is_empty() {
+            self.at = None;
+            return Vec::new();
+        }
+        // News of one stream may bring the next questions nearer, and never puts them off.
+        let at = self.at.map_or(now + self.pause, |at| at.min(now + self.pause));
+        self.at = Some(at);
+        if at > now {
+            return Vec::new();
+        }
+        self.pause = (self.pause + self.pause).min(PAUSE[1]);
+        self.at = Some(now + self.pause);
+        // Each in its turn.
+        let behind = self.last.map_or(0, |last| self.streams.range(..=last).count());
+        let turn = self.streams.iter().cycle().skip(behind).take(self.streams.len());
+        let asks = turn.filter_map(|stream| Some(Ask { stream: *stream, sent: sent(*stream)? as u32 }));
+        let asks: Vec<_> = asks.take(MOST_ASKS).collect();
+        self.last = asks.last().map(|ask| ask.stream).or(self.last);
+        asks
+    }
+}
