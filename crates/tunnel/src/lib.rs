@@ -20,8 +20,10 @@
 //!
 //! | subject | source | where |
 //! |---|---|---|
+//! | who is there, in which life | docs/protocol.md | `session`, `greeting` |
 //! | packet numbers, acknowledged ranges | RFC 9000 §12.3, §13.2, §19.3, A.3 | `ranges`, `number` |
-//! | credit as cumulative limits | RFC 9000 §4.1 | `inbound`, `outbound` |
+//! | streams as they go out, and credit as cumulative limits | RFC 9000 §4.1 | `outgoing`, `outbound`, `asking` |
+//! | streams as they come in | RFC 9000 §2.2, §4.1 | `incoming`, `inbound`, `handed` |
 //! | detection of loss, probe timeouts | RFC 9002 §5, §6 | `recovery` |
 //! | the window | RFC 9002 §7, RFC 8257 | `window` |
 //! | how it looks on the wire | docs/protocol.md | `message` |
@@ -47,6 +49,7 @@ pub mod message;
 mod number;
 mod outbound;
 pub mod outer;
+mod outgoing;
 mod ranges;
 mod recovery;
 mod session;

@@ -1,21 +1,17 @@
-//! One end of a session: streams both ways, and what bounds them together.
+//! One end of a session: who is at the other end, what it is told, and what it tells.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 
 use units::{Instant, Span};
 
-use crate::asking::Asking;
 use crate::greeting::Greeting;
 use crate::incoming::{Fate, Incoming};
-use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Room};
+use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report};
 use crate::message::{Stream, VERSION};
 use crate::number::expand;
-use crate::outbound::Outbound;
+use crate::outgoing::Outgoing;
 use crate::ranges::Ranges;
-use crate::recovery::{Packet, Recovery};
-use crate::window::{Acknowledged, Window};
 
 /// A packet with a frame comes no later than so many that were sent after it: those have less than 2^30 bytes, and a stream's
 /// window no more than that, so that 32 bits of its offset say which place is meant.
@@ -23,12 +19,6 @@ const REACH: u64 = 1 << 14;
 
 /// The widest window of a stream.
 const WIDEST: u32 = 1 << 30;
-
-/// So many frames of each stream are kept, however many others stand still.
-const LEAST: usize = 4;
-
-/// After so many probes without an answer the window collapses (RFC 9002 §7.6.1).
-const PERSISTENT: u32 = 3;
 
 /// How a session is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -110,7 +100,6 @@ pub struct Counters {
 struct Peer {
     life: Life,
     repairs: bool,
-    unsolicited: u64,
     /// We have named its life, too, and it has told that it heard.
     knows_us: bool,
 }
@@ -124,24 +113,14 @@ pub struct Session<F, R> {
     /// A life of the far end that was heard and has not named ours: anybody may have said that.
     newcomer: Option<Life>,
     greeting: Greeting,
-    outbound: BTreeMap<Stream, Outbound<F>>,
+    outgoing: Outgoing<F>,
     incoming: Incoming<R>,
-    recovery: Recovery,
-    window: Window,
-    /// Frames that are kept until they are taken.
-    kept: usize,
-    /// To be sent again, as the window allows: what has credit.
-    due: BTreeSet<(Stream, u64)>,
-    /// To be sent again now.
-    probes: VecDeque<(Stream, u64)>,
     came: Ranges,
     /// The highest number of a packet with a frame that has come.
     newest: u64,
     owes_report: bool,
-    /// Marks that we have seen, and marks that the far end has.
+    /// Marks that we have seen.
     marked: u32,
-    their_marked: u32,
-    asking: Asking,
     silent_since: Option<Instant>,
     counters: Counters,
 }
@@ -156,19 +135,12 @@ impl<F: Copy, R> Session<F, R> {
             peer: None,
             newcomer: None,
             greeting: Greeting::new(now),
-            outbound: BTreeMap::new(),
+            outgoing: Outgoing::new(config),
             incoming: Incoming::new(config),
-            recovery: Recovery::new(),
-            window: Window::new(config.datagram, config.most_in_flight.into()),
-            kept: 0,
-            due: BTreeSet::new(),
-            probes: VecDeque::new(),
             came: Ranges::default(),
             newest: 0,
             owes_report: false,
             marked: 0,
-            their_marked: 0,
-            asking: Asking::new(),
             silent_since: None,
             counters: Counters::default(),
         }
@@ -181,28 +153,15 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The smoothed round trip, bytes in the fabric, and the most that may be there.
     pub fn path(&self) -> (Span, u64, u64) {
-        (self.recovery.round_trip(), self.recovery.in_flight(), self.window.bytes())
+        self.outgoing.path()
     }
 
     /// Whether a frame of so many bytes may be sent on a stream.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
-        let Some(Peer { knows_us: true, unsolicited, .. }) = self.peer else { return Admission::Alone };
-        let out = self.outbound.entry(stream).or_insert_with(|| Outbound::new(unsolicited));
-        if !out.has_credit(len) {
-            self.asking.begin(stream);
-            return Admission::NoCredit;
+        match self.ends() {
+            Some(_) => self.outgoing.admit(stream, len),
+            None => Admission::Alone,
         }
-        if !self.config.repairs {
-            return Admission::Go;
-        }
-        // A stream that stands still does not stop others, nor do many.
-        if out.len() >= self.config.most_frames.saturating_sub(self.kept).max(LEAST) {
-            return Admission::NoCredit;
-        }
-        if !self.due.is_empty() || !self.has_window(len.get()) {
-            return Admission::NoWindow;
-        }
-        Admission::Go
     }
 
     /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
@@ -212,65 +171,17 @@ impl<F: Copy, R> Session<F, R> {
     /// If it was not admitted.
     pub fn send(&mut self, now: Instant, stream: Stream, len: NonZeroU16, frame: F) -> Data {
         let ends = self.ends().expect("a frame is sent to somebody who is there");
-        let out = self.outbound.get_mut(&stream).expect("a frame is sent after it was admitted");
         self.counters.sent += 1;
-        if !self.config.repairs {
-            let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
-            return Data { ends, number, stream, offset, len };
-        }
-        let offset = out.send(self.recovery.next(), len, frame);
-        self.kept += 1;
-        self.asking.begin(stream);
-        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
-        Data { ends, number: number as u32, stream, offset: offset as u32, len }
+        self.outgoing.send(now, ends, stream, len, frame)
     }
 
     /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
     /// is told of.
     pub fn resend(&mut self, now: Instant) -> Option<(Option<F>, Data)> {
         let ends = self.ends()?;
-        while let Some((stream, offset)) = self.probes.pop_front() {
-            self.due.remove(&(stream, offset));
-            if let Some(again) = self.resend_one(now, ends, stream, offset) {
-                return Some(again);
-            }
-        }
-        while let Some((stream, offset)) = self.due.first().copied() {
-            let len = self
-                .outbound
-                .get_mut(&stream)
-                .and_then(|out| out.due(offset))
-                .map_or(0, |(_, len)| len.get());
-            if !self.has_window(len) {
-                return None;
-            }
-            self.due.remove(&(stream, offset));
-            if let Some(again) = self.resend_one(now, ends, stream, offset) {
-                return Some(again);
-            }
-        }
-        None
-    }
-
-    /// Whether so many bytes more may be in the fabric. One frame always may.
-    fn has_window(&self, len: u16) -> bool {
-        let in_flight = self.recovery.in_flight();
-        in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
-    }
-
-    fn resend_one(
-        &mut self,
-        now: Instant,
-        ends: Ends,
-        stream: Stream,
-        offset: u64,
-    ) -> Option<(Option<F>, Data)> {
-        let out = self.outbound.get_mut(&stream)?;
-        let (frame, len) = out.due(offset)?;
-        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
-        out.resent(offset, number);
+        let again = self.outgoing.resend(now, ends)?;
         self.counters.resent += 1;
-        Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32, len }))
+        Some(again)
     }
 
     /// Between whom frames are sent; none as long as nobody would take them.
@@ -335,24 +246,11 @@ impl<F: Copy, R> Session<F, R> {
             self.counters.resets += 1;
             self.incoming.begin_anew(life, release);
         }
-        self.peer = Some(Peer {
-            life: hello.from,
-            repairs: hello.repairs,
-            unsolicited: hello.unsolicited.into(),
-            knows_us: false,
-        });
+        self.peer = Some(Peer { life: hello.from, repairs: hello.repairs, knows_us: false });
         self.newcomer = None;
         self.greeting.meet(now);
-        self.recovery = Recovery::new();
-        self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
-        (self.came, self.newest) = (Ranges::default(), 0);
-        (self.marked, self.their_marked) = (0, 0);
-        self.due.clear();
-        self.probes.clear();
-        for (stream, out) in &mut self.outbound {
-            out.reset(hello.unsolicited.into());
-            self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
-        }
+        self.outgoing.begin_anew(hello.unsolicited.into());
+        (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
     }
 
     /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
@@ -402,21 +300,17 @@ impl<F: Copy, R> Session<F, R> {
 
     /// Forgets frames whose senders take them back, and which nobody needs any more. Their places in their streams are told of,
     /// without them.
-    pub fn withdraw(&mut self, mut is_gone: impl FnMut(F) -> bool) {
-        self.outbound.values_mut().for_each(|out| out.withdraw(&mut is_gone));
+    pub fn withdraw(&mut self, is_gone: impl FnMut(F) -> bool) {
+        self.outgoing.withdraw(None, is_gone);
     }
 
     /// Gives frames up that are not known to be taken, of one stream or of all: `given_up` has each. Whether the far receiver has
     /// them cannot be known. Their places in their streams are told of, without them, once the far end is heard again.
     pub fn abandon(&mut self, stream: Option<Stream>, mut given_up: impl FnMut(F)) {
-        for (_, out) in
-            self.outbound.iter_mut().filter(|(its, _)| stream.is_none_or(|stream| stream == **its))
-        {
-            out.withdraw(|frame| {
-                given_up(frame);
-                true
-            });
-        }
+        self.outgoing.withdraw(stream, |frame| {
+            given_up(frame);
+            true
+        });
     }
 
     /// Since when nothing at all is heard of the far end although it owes an answer: frames are not known to be taken, or streams
@@ -427,25 +321,11 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// The far end reports. `completed` has each frame that its receiver has taken.
-    pub fn handle_report(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) {
+    pub fn handle_report(&mut self, now: Instant, report: &Report, completed: impl FnMut(F)) {
         if !self.is_current(now, report.ends) {
             return;
         }
-        self.acknowledge(now, report);
-        for Room { stream, taken, limit } in &report.rooms {
-            let Some(out) = self.outbound.get_mut(stream) else { continue };
-            let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
-            let before = out.len();
-            let limit_before = out.limit();
-            if out.granted(taken, limit, &mut completed) {
-                self.asking.hurry();
-            }
-            self.due.extend(out.due_above(limit_before).map(|offset| (*stream, offset)));
-            self.kept -= before - out.len();
-            if !out.asks() {
-                self.asking.end(*stream);
-            }
-        }
+        self.counters.lost += self.outgoing.reported(now, report, completed);
         let repairs = self.peer.is_none_or(|peer| peer.repairs);
         for ask in &report.asks {
             let is_known = self.incoming.asked(now, ask, repairs);
@@ -455,103 +335,29 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    fn acknowledge(&mut self, now: Instant, report: &Report) {
-        let Self { recovery, outbound, window, .. } = self;
-        let next = recovery.next();
-        let in_flight = recovery.in_flight();
-        let ranges = report.came.iter().map(|[first, last]| {
-            let last = expand(*last, next);
-            last.saturating_sub(u64::from((last as u32).wrapping_sub(*first)))..=last
-        });
-        let (mut packets, mut bytes, mut largest) = (0, 0, 0);
-        let newest = recovery.acknowledged(now, ranges, |number, packet| {
-            packets += 1;
-            bytes += u64::from(packet.len);
-            largest = largest.max(number);
-            if let Some(out) = outbound.get_mut(&packet.stream) {
-                out.there(packet.offset);
-            }
-        });
-        let Some(newest) = newest else { return };
-        // An older report, which tells of fewer, may come later.
-        let more = report.marked.wrapping_sub(self.their_marked).cast_signed().max(0).cast_unsigned();
-        self.their_marked = self.their_marked.wrapping_add(more);
-        let marked = u64::from(more).min(packets);
-        window.acknowledged(
-            now,
-            Acknowledged {
-                packets,
-                marked,
-                bytes,
-                in_flight,
-                largest,
-                largest_sent_at: newest.sent_at,
-                next,
-            },
-        );
-        self.find_lost(now);
-    }
-
-    fn find_lost(&mut self, now: Instant) {
-        let Self { recovery, outbound, window, due, counters, .. } = self;
-        recovery.find_lost(now, |number, Packet { sent_at, stream, offset, .. }| {
-            counters.lost += 1;
-            window.lost(now, sent_at);
-            if outbound.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
-                due.insert((stream, offset));
-            }
-        });
-    }
-
     /// Does what time asks for. `arrived` is told what to do with frames that have waited long enough for others.
     pub fn handle_deadline(&mut self, now: Instant, arrived: impl FnMut(Arrival<R>)) {
         if let Some(Peer { life, .. }) = self.peer {
             self.incoming.give_up(now, life, arrived);
         }
-        if self.recovery.deadline().is_none_or(|at| at > now) {
-            return;
-        }
-        if self.recovery.is_overtaken() {
-            return self.find_lost(now);
-        }
-        let Self { recovery, outbound, probes, window, .. } = self;
-        recovery.probe(now, |number, Packet { stream, offset, .. }| {
-            let is_wanted = outbound.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
-            if is_wanted {
-                probes.push_back((stream, offset));
-            }
-            is_wanted
-        });
-        if recovery.probes() == PERSISTENT {
-            window.collapse(now);
-        }
+        self.counters.lost += self.outgoing.handle_deadline(now);
     }
 
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
-        let all = [
-            self.recovery.deadline(),
-            self.incoming.deadline(),
-            self.greeting.deadline(),
-            self.asking.deadline(),
-        ];
+        let all = [self.outgoing.deadline(), self.incoming.deadline(), self.greeting.deadline()];
         all.into_iter().flatten().min()
     }
 
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
-        let is_owed = self.kept > 0 || !self.asking.is_empty();
-        self.silent_since = is_owed.then(|| self.silent_since.unwrap_or(now));
+        self.silent_since = self.outgoing.is_owed().then(|| self.silent_since.unwrap_or(now));
         if self.greeting.is_due(now, self.ends().is_some()) {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
         let rooms = self.incoming.rooms();
-        let outbound = &mut self.outbound;
-        let asks = self.asking.due(now, |stream| {
-            let out = outbound.get_mut(&stream)?;
-            (!out.was_heard()).then_some(out.sent())
-        });
+        let asks = self.outgoing.asks(now);
         if !self.owes_report && rooms.is_empty() && asks.is_empty() {
             return None;
         }
@@ -581,6 +387,6 @@ impl<F: Copy, R> Session<F, R> {
 
     /// Frames that are kept and not known to be taken, of all streams.
     pub fn kept(&self) -> usize {
-        self.kept
+        self.outgoing.kept()
     }
 }

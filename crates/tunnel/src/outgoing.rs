@@ -1,0 +1,276 @@
+//! All streams as they go out, and what bounds them together: the window, and how many frames are kept.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::num::NonZeroU16;
+
+use units::{Instant, Span};
+
+use crate::asking::Asking;
+use crate::message::{Ask, Ends, Report, Room};
+use crate::number::expand;
+use crate::outbound::Outbound;
+use crate::recovery::{Packet, Recovery};
+use crate::window::{Acknowledged, Window};
+use crate::{Admission, Config, Data, Stream};
+
+/// So many frames of each stream are kept, however many others stand still.
+const LEAST: usize = 4;
+
+/// After so many probes without an answer the window collapses (RFC 9002 §7.6.1).
+const PERSISTENT: u32 = 3;
+
+/// What goes to one life of the far end: each frame has a handle `F` of our owner's.
+#[derive(Clone, Debug)]
+pub struct Outgoing<F> {
+    config: Config,
+    streams: BTreeMap<Stream, Outbound<F>>,
+    /// Bytes of each stream that the far end takes unasked.
+    unsolicited: u64,
+    recovery: Recovery,
+    window: Window,
+    /// Frames that are kept until they are taken.
+    kept: usize,
+    /// To be sent again, as the window allows: what has credit.
+    due: BTreeSet<(Stream, u64)>,
+    /// To be sent again now.
+    probes: VecDeque<(Stream, u64)>,
+    asking: Asking,
+    /// Marks that the far end has seen.
+    marked: u32,
+}
+
+impl<F: Copy> Outgoing<F> {
+    /// Nothing was sent.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            streams: BTreeMap::new(),
+            unsolicited: 0,
+            recovery: Recovery::new(),
+            window: Window::new(config.datagram, config.most_in_flight.into()),
+            kept: 0,
+            due: BTreeSet::new(),
+            probes: VecDeque::new(),
+            asking: Asking::new(),
+            marked: 0,
+        }
+    }
+
+    /// The far end begins, and takes so many bytes of each stream unasked. What an earlier life of it had not taken is to be sent
+    /// from the beginning.
+    pub fn begin_anew(&mut self, unsolicited: u64) {
+        self.unsolicited = unsolicited;
+        self.recovery = Recovery::new();
+        self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
+        self.marked = 0;
+        self.due.clear();
+        self.probes.clear();
+        self.asking.hurry();
+        for (stream, out) in &mut self.streams {
+            out.reset(unsolicited);
+            self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
+        }
+    }
+
+    /// The smoothed round trip, bytes in the fabric, and the most that may be there.
+    pub fn path(&self) -> (Span, u64, u64) {
+        (self.recovery.round_trip(), self.recovery.in_flight(), self.window.bytes())
+    }
+
+    /// Frames that are kept and not known to be taken, of all streams.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Whether the far end owes an answer: something is not known to be taken, or waits for credit.
+    pub fn is_owed(&self) -> bool {
+        self.kept > 0 || !self.asking.is_empty()
+    }
+
+    /// Whether a frame of so many bytes may be sent on a stream.
+    pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
+        let out = self.streams.entry(stream).or_insert_with(|| Outbound::new(self.unsolicited));
+        if !out.has_credit(len) {
+            self.asking.begin(stream);
+            return Admission::NoCredit;
+        }
+        if !self.config.repairs {
+            return Admission::Go;
+        }
+        // A stream that stands still does not stop others, nor do many.
+        if out.len() >= self.config.most_frames.saturating_sub(self.kept).max(LEAST) {
+            return Admission::NoCredit;
+        }
+        if !self.due.is_empty() || !self.has_window(len.get()) {
+            return Admission::NoWindow;
+        }
+        Admission::Go
+    }
+
+    /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
+    ///
+    /// # Panics
+    ///
+    /// If it was not admitted.
+    pub fn send(&mut self, now: Instant, ends: Ends, stream: Stream, len: NonZeroU16, frame: F) -> Data {
+        let out = self.streams.get_mut(&stream).expect("a frame is sent after it was admitted");
+        if !self.config.repairs {
+            let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
+            return Data { ends, number, stream, offset, len };
+        }
+        let offset = out.send(self.recovery.next(), len, frame);
+        self.kept += 1;
+        self.asking.begin(stream);
+        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
+        Data { ends, number: number as u32, stream, offset: offset as u32, len }
+    }
+
+    /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
+    /// is told of.
+    pub fn resend(&mut self, now: Instant, ends: Ends) -> Option<(Option<F>, Data)> {
+        while let Some((stream, offset)) = self.probes.pop_front() {
+            self.due.remove(&(stream, offset));
+            if let Some(again) = self.resend_one(now, ends, stream, offset) {
+                return Some(again);
+            }
+        }
+        while let Some((stream, offset)) = self.due.first().copied() {
+            let len =
+                self.streams.get_mut(&stream).and_then(|out| out.due(offset)).map_or(0, |(_, len)| len.get());
+            if !self.has_window(len) {
+                return None;
+            }
+            self.due.remove(&(stream, offset));
+            if let Some(again) = self.resend_one(now, ends, stream, offset) {
+                return Some(again);
+            }
+        }
+        None
+    }
+
+    /// Whether so many bytes more may be in the fabric. One frame always may.
+    fn has_window(&self, len: u16) -> bool {
+        let in_flight = self.recovery.in_flight();
+        in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
+    }
+
+    fn resend_one(
+        &mut self,
+        now: Instant,
+        ends: Ends,
+        stream: Stream,
+        offset: u64,
+    ) -> Option<(Option<F>, Data)> {
+        let out = self.streams.get_mut(&stream)?;
+        let (frame, len) = out.due(offset)?;
+        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
+        out.resent(offset, number);
+        Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32, len }))
+    }
+
+    /// Forgets frames that are gone, of one stream or of all. Their places remain.
+    pub fn withdraw(&mut self, only: Option<Stream>, mut is_gone: impl FnMut(F) -> bool) {
+        let streams = self.streams.iter_mut().filter(|(stream, _)| only.is_none_or(|only| only == **stream));
+        streams.for_each(|(_, out)| out.withdraw(&mut is_gone));
+    }
+
+    /// The far end reports. `completed` has each frame that its receiver has taken. How many packets are found lost.
+    pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
+        let lost = self.acknowledge(now, report);
+        for Room { stream, taken, limit } in &report.rooms {
+            let Some(out) = self.streams.get_mut(stream) else { continue };
+            let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
+            let before = out.len();
+            let limit_before = out.limit();
+            if out.granted(taken, limit, &mut completed) {
+                self.asking.hurry();
+            }
+            self.due.extend(out.due_above(limit_before).map(|offset| (*stream, offset)));
+            self.kept -= before - out.len();
+            if !out.asks() {
+                self.asking.end(*stream);
+            }
+        }
+        lost
+    }
+
+    fn acknowledge(&mut self, now: Instant, report: &Report) -> u64 {
+        let Self { recovery, streams, window, .. } = self;
+        let next = recovery.next();
+        let in_flight = recovery.in_flight();
+        let ranges = report.came.iter().map(|[first, last]| {
+            let last = expand(*last, next);
+            last.saturating_sub(u64::from((last as u32).wrapping_sub(*first)))..=last
+        });
+        let (mut packets, mut bytes, mut largest) = (0, 0, 0);
+        let newest = recovery.acknowledged(now, ranges, |number, packet| {
+            packets += 1;
+            bytes += u64::from(packet.len);
+            largest = largest.max(number);
+            if let Some(out) = streams.get_mut(&packet.stream) {
+                out.there(packet.offset);
+            }
+        });
+        let Some(newest) = newest else { return 0 };
+        // An older report, which tells of fewer, may come later.
+        let more = report.marked.wrapping_sub(self.marked).cast_signed().max(0).cast_unsigned();
+        self.marked = self.marked.wrapping_add(more);
+        let marked = u64::from(more).min(packets);
+        let largest_sent_at = newest.sent_at;
+        window.acknowledged(
+            now,
+            Acknowledged { packets, marked, bytes, in_flight, largest, largest_sent_at, next },
+        );
+        self.find_lost(now)
+    }
+
+    fn find_lost(&mut self, now: Instant) -> u64 {
+        let Self { recovery, streams, window, due, .. } = self;
+        let mut count = 0;
+        recovery.find_lost(now, |number, Packet { sent_at, stream, offset, .. }| {
+            count += 1;
+            window.lost(now, sent_at);
+            if streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
+                due.insert((stream, offset));
+            }
+        });
+        count
+    }
+
+    /// When a packet counts as lost, or nothing was heard for so long that a frame is sent again, or streams are asked after.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.recovery.deadline(), self.asking.deadline()].into_iter().flatten().min()
+    }
+
+    /// Does what time asks for. How many packets are found lost.
+    pub fn handle_deadline(&mut self, now: Instant) -> u64 {
+        if self.recovery.deadline().is_none_or(|at| at > now) {
+            return 0;
+        }
+        if self.recovery.is_overtaken() {
+            return self.find_lost(now);
+        }
+        let Self { recovery, streams, probes, window, .. } = self;
+        recovery.probe(now, |number, Packet { stream, offset, .. }| {
+            let is_wanted = streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
+            if is_wanted {
+                probes.push_back((stream, offset));
+            }
+            is_wanted
+        });
+        if recovery.probes() == PERSISTENT {
+            window.collapse(now);
+        }
+        0
+    }
+
+    /// What is to be asked now.
+    pub fn asks(&mut self, now: Instant) -> Vec<Ask> {
+        let Self { asking, streams, .. } = self;
+        asking.due(now, |stream| {
+            let out = streams.get_mut(&stream)?;
+            (!out.was_heard()).then_some(out.sent())
+        })
+    }
+}
