@@ -116,7 +116,7 @@ pub struct Session<F, R> {
     outgoing: Outgoing<F>,
     incoming: Incoming<R>,
     came: Ranges,
-    /// The highest number of a packet with a frame that has come.
+    /// The highest number of a packet with a frame that has come, but for leaps.
     newest: u64,
     owes_report: bool,
     /// Marks that we have seen.
@@ -273,7 +273,8 @@ impl<F: Copy, R> Session<F, R> {
         if !is_current || is_late {
             return frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
         }
-        self.newest = self.newest.max(number);
+        // Should one number be garbled, the right ones that follow are still within reach.
+        self.newest = self.newest.max(number.min(self.newest + REACH / 2));
         let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
         let fate = self.incoming.arrived(now, data, repairs, frame, arrived);
         match fate {
@@ -282,7 +283,7 @@ impl<F: Copy, R> Session<F, R> {
             Fate::Beyond => self.counters.beyond += 1,
             Fate::Refused => self.counters.refused += 1,
         }
-        if repairs && matches!(fate, Fate::Fresh | Fate::Repeated) {
+        if repairs && number <= self.newest && matches!(fate, Fate::Fresh | Fate::Repeated) {
             self.came.insert(number);
             self.owes_report = true;
             self.marked = self.marked.wrapping_add(is_marked.into());

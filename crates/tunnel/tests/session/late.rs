@@ -32,3 +32,36 @@ fn a_copy_that_is_late_by_all_that_an_offset_can_tell_is_none_of_a_new_frame() {
     come_again(true);
     come_again(false);
 }
+
+/// A far end's numbers are what packets say of themselves, and a fabric may garble one.
+fn garble(repairs: bool, ahead: u32) {
+    let mut ends = pair(ms(1), Config { repairs, ..config() });
+    let mut handed = 0;
+    for place in 0..100 {
+        let now = ms(10 + place);
+        assert_eq!(ends[0].admit(stream(1), bytes(1000)), Admission::Go, "after {place} frames");
+        let mut data = ends[0].send(now, stream(1), bytes(1000), 0);
+        if place == 50 {
+            data.number = data.number.wrapping_add(ahead);
+        }
+        let mut underway = vec![data];
+        while let Some(data) = underway.pop() {
+            for (stream, life, offset) in arrive(now, &mut ends[1], &data) {
+                ends[1].took(stream, life, offset);
+                handed += 1;
+            }
+            talk(now, &mut ends);
+            ends[0].handle_deadline(now, |_| panic!());
+            underway.extend(ends[0].resend(now).map(|(_, data)| data));
+        }
+    }
+    assert_eq!((handed, ends[0].kept(), ends[0].path().1), (100, 0, 0));
+}
+
+#[test]
+fn a_garbled_number_holds_nobody_up() {
+    for ahead in [1 << 14, 1 << 16, 1 << 30, 1 << 31] {
+        garble(true, ahead);
+        garble(false, ahead);
+    }
+}
