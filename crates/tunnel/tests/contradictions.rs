@@ -1,6 +1,6 @@
 //! A far end that says anything at all, in the right lives: what is kept for it is bounded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::collection::vec;
@@ -32,10 +32,33 @@ const ME: Life = Life(NonZeroU32::MIN);
 
 #[derive(Clone, Debug)]
 enum Event {
-    Data { number: u32, stream: Stream, offset: u32, len: NonZeroU16, marked: bool },
-    Report { marked: u32, came: Vec<[u32; 2]>, rooms: Vec<Room>, asks: Vec<Ask> },
-    Hello { again: bool, repairs: bool, unsolicited: u32 },
-    Send { stream: Stream, len: NonZeroU16 },
+    Data {
+        number: u32,
+        stream: Stream,
+        offset: u32,
+        len: NonZeroU16,
+        marked: bool,
+    },
+    Report {
+        marked: u32,
+        came: Vec<[u32; 2]>,
+        rooms: Vec<Room>,
+        asks: Vec<Ask>,
+    },
+    Hello {
+        again: bool,
+        repairs: bool,
+        unsolicited: u32,
+    },
+    /// A hello that does not name us.
+    Stray {
+        from: u32,
+        to: Option<u32>,
+    },
+    Send {
+        stream: Stream,
+        len: NonZeroU16,
+    },
     Take,
     Wait(Span),
 }
@@ -67,21 +90,29 @@ fn events() -> impl Strategy<Value = Event> {
         .prop_map(|(marked, came, rooms, asks)| Event::Report { marked, came, rooms, asks });
     let hello = (prop::bool::weighted(0.8), any::<bool>(), numbers())
         .prop_map(|(again, repairs, unsolicited)| Event::Hello { again, repairs, unsolicited });
+    let stray =
+        (any::<u32>(), prop::option::of(2..=u32::MAX)).prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
     let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
-    prop_oneof![20 => data, 4 => report, 1 => hello, 8 => send, 1 => Just(Event::Take), 2 => wait]
+    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 2 => wait]
 }
+
+/// A frame that has come, and its length.
+type Came = (u32, NonZeroU16);
+
+/// A frame that was handed on: its stream, of which life, where it begins and its length.
+type Handed = (Stream, Life, u64, NonZeroU16);
 
 /// One end, and what its owner has lent it.
 struct Owner {
-    session: Session<u32, u32>,
+    session: Session<u32, Came>,
     now: Instant,
     peer: Life,
     count: u32,
     /// Frames that came and that the session keeps.
     held: BTreeSet<u32>,
     /// Frames that were handed on and are not taken.
-    handed: Vec<(Stream, Life, u64)>,
+    handed: Vec<Handed>,
     /// Frames that were sent and are not known to be taken.
     sent: BTreeSet<u32>,
     /// Streams of which the far end was told, in its life.
@@ -113,7 +144,7 @@ impl Owner {
                 self.count += 1;
                 held.insert(self.count);
                 let data = Data { ends, number, stream, offset, len };
-                session.handle_data(*now, &data, marked, Some(self.count), |arrival| {
+                session.handle_data(*now, &data, marked, Some((self.count, len)), |arrival| {
                     note(arrival, held, handed);
                 });
             }
@@ -129,9 +160,16 @@ impl Owner {
                     self.told.clear();
                 }
                 let hello = Hello { from: self.peer, to: Some(ME), versions: [1; 2], repairs, unsolicited };
-                session.handle_hello(*now, &hello, |frame| {
+                session.handle_hello(*now, &hello, |(frame, _)| {
                     assert!(held.remove(&frame), "a frame comes back once");
                 });
+            }
+            Event::Stray { from, to } => {
+                let life = |number| NonZeroU32::new(number).map(Life);
+                let from = life(from).filter(|from| *from != self.peer).unwrap_or(ME);
+                let to = to.and_then(life);
+                let hello = Hello { from, to, versions: [1; 2], repairs: true, unsolicited: 0 };
+                session.handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {
                 if session.admit(stream, len) == Admission::Go {
@@ -141,11 +179,20 @@ impl Owner {
                 }
             }
             Event::Take => {
-                handed.drain(..).for_each(|(stream, from, offset)| session.took(stream, from, offset));
+                handed.drain(..).for_each(|(stream, from, offset, _)| session.took(stream, from, offset));
             }
             Event::Wait(span) => *now += span,
         }
         self.act();
+    }
+
+    /// Bytes that wait for the receiver of a stream for which the most do.
+    fn waiting(&self) -> u32 {
+        let mut waiting = BTreeMap::new();
+        for (stream, .., len) in &self.handed {
+            *waiting.entry(stream).or_default() += u32::from(len.get());
+        }
+        waiting.into_values().max().unwrap_or(0)
     }
 
     /// Does what the session wants, of which there is an end.
@@ -166,11 +213,11 @@ impl Owner {
 }
 
 /// A frame comes back from the session.
-fn note(arrival: Arrival<u32>, held: &mut BTreeSet<u32>, handed: &mut Vec<(Stream, Life, u64)>) {
+fn note(arrival: Arrival<Came>, held: &mut BTreeSet<u32>, handed: &mut Vec<Handed>) {
     let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival;
-    assert!(held.remove(&frame), "a frame comes back once");
-    if let Arrival::Deliver { stream, from, offset, .. } = arrival {
-        handed.push((stream, from, offset));
+    assert!(held.remove(&frame.0), "a frame comes back once");
+    if let Arrival::Deliver { stream, from, offset, frame: (_, len) } = arrival {
+        handed.push((stream, from, offset, len));
     }
 }
 
@@ -184,6 +231,7 @@ proptest! {
             owner.handle(event);
             prop_assert!(owner.told.len() <= CONFIG.most_streams, "{:?}", owner.told);
             prop_assert!(owner.held.len() <= MOST_HELD, "{} frames are held", owner.held.len());
+            prop_assert!(owner.waiting() <= CONFIG.stream_window, "{} bytes wait", owner.waiting());
             prop_assert_eq!(owner.session.kept(), owner.sent.len());
             prop_assert!(owner.sent.len() <= MOST_KEPT);
         }
