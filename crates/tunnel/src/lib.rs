@@ -31,8 +31,9 @@
 //! Beside it, [`outer`] is what goes around a frame on its way, and [`bfd`] tells whether that way works at all.
 //!
 //! Whatever the fabric does, delaying, losing, repeating or reordering, every frame that was sent is delivered once and in
-//! its stream's order, or still held by its sender. If one end begins anew with nothing remembered, what had been delivered
-//! and not been told of is delivered again.
+//! its stream's order, or still held by its sender; where lost packets are not sent again, every frame that the fabric
+//! brings in time is. If one end begins anew with nothing remembered, what had been delivered and not been told of is
+//! delivered again. A life of the far end is believed once it has named ours, so that nothing stray ends a session.
 
 #![no_std]
 #![forbid(unsafe_code)]
