@@ -1,7 +1,5 @@
 //! `zovn fabric`: a physical switch between two hosts, which are namespaces with a kernel each.
 
-mod common;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -21,8 +19,6 @@ use units::{Bytes, Mac, Rate, Span};
 use wire::pause;
 use zerocopy::IntoBytes;
 
-use common::until;
-
 /// Two hosts and the switch between them. All of it goes with the test.
 struct World {
     prefix: String,
@@ -33,6 +29,9 @@ struct World {
 }
 
 const LINK: u64 = 100_000_000;
+
+/// No test waits so long, unless something never comes.
+const LONG: Duration = Duration::from_secs(60);
 
 impl World {
     /// Links of 100 Mb/s. The second host's is a tenth as fast.
@@ -92,6 +91,19 @@ impl World {
         self.next_report()
     }
 
+    /// What was counted once that is enough.
+    fn report_when(&mut self, is_enough: impl Fn(&FabricReport) -> bool) -> FabricReport {
+        let begun = Instant::now();
+        loop {
+            let report = self.report();
+            if is_enough(&report) {
+                return report;
+            }
+            assert!(begun.elapsed() < LONG, "{report:?}");
+            thread::yield_now();
+        }
+    }
+
     fn next_report(&mut self) -> FabricReport {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
@@ -103,9 +115,7 @@ impl World {
         for _ in 0..count {
             from.send_to(&vec![7; size], address).unwrap();
         }
-        let mut report = self.report();
-        until(|| {
-            report = self.report();
+        let report = self.report_when(|report| {
             let first = report.port("h0");
             first.received.frames == count && first.held.frames == 0
         });
@@ -236,8 +246,8 @@ fn delays_add_up_and_pauses_of_hosts_are_obeyed() {
     let (one, other) = (world.udp(0), world.udp(1));
     let begun = Instant::now();
     one.send_to(b"there", other.local_addr().unwrap()).unwrap();
-    other.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    one.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    other.set_read_timeout(Some(LONG)).unwrap();
+    one.set_read_timeout(Some(LONG)).unwrap();
     other.recv(&mut [0; 8]).unwrap();
     other.send_to(b"back", one.local_addr().unwrap()).unwrap();
     one.recv(&mut [0; 8]).unwrap();
@@ -246,7 +256,8 @@ fn delays_add_up_and_pauses_of_hosts_are_obeyed() {
     let link = Netlink::open_in(&world.hosts[1]).unwrap().index("eth0").unwrap();
     let socket = world.hosts[1].run(|| packet::socket(link, 0)).unwrap().unwrap();
     rustix::net::send(&socket, pause::Frame::new(mac(1), u16::MAX).as_bytes(), SendFlags::empty()).unwrap();
-    until(|| world.report().port("h1").pauses_obeyed == 8);
+    // One for each class.
+    world.report_when(|report| report.port("h1").pauses_obeyed == 8);
     world.signal(Signal::USR1);
     assert_eq!(world.next_report().port("h1").received.frames, 1, "a pause is for the switch");
 }

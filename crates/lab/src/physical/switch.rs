@@ -43,6 +43,8 @@ struct Host {
     device: TapPort,
     /// It may have something to send; otherwise its next event is worth waiting for.
     wet: bool,
+    /// It was seen empty when it was looked at last.
+    emptied: bool,
     /// Since when what it sends next may have been waiting for the link.
     ready_at: Instant,
     /// There was no room for what it sends next.
@@ -85,7 +87,14 @@ impl PhysicalSwitch {
         let ready_at = self.now();
         let data = EventData::new_u64(port as u64);
         let added = epoll::add(&self.epoll, &device, data, EventFlags::IN | EventFlags::ET);
-        self.hosts.push(Host { device, wet: true, ready_at, blocked: false, unfinished: false });
+        self.hosts.push(Host {
+            device,
+            wet: true,
+            emptied: false,
+            ready_at,
+            blocked: false,
+            unfinished: false,
+        });
         added.map_err(|error| LabError::kernel("wait for frames")(error.into()))
     }
 
@@ -181,7 +190,7 @@ impl PhysicalSwitch {
         for event in &events[..count] {
             let host = &mut self.hosts[event.data.u64() as usize];
             if !host.wet {
-                (host.wet, host.ready_at) = (true, now);
+                (host.wet, host.emptied, host.ready_at) = (true, false, now);
             }
         }
         Ok(())
@@ -208,8 +217,14 @@ impl PhysicalSwitch {
                 fabric.send(at, port, sent);
             })?;
             match left {
-                Left::More => {}
-                Left::Nothing | Left::Silence => host.wet = false,
+                Left::More => host.emptied = false,
+                // It is looked at once more after its flush: what a new credit lets out had been waiting for the link all the
+                // time.
+                Left::Nothing | Left::Silence => {
+                    host.wet = !host.emptied;
+                    host.emptied = true;
+                    break;
+                }
                 // Its memory is full of what is underway: we are later than it was made for.
                 Left::Full => break,
             }
