@@ -71,32 +71,31 @@ pub enum InvalidConfig {
     /// No probability.
     #[error("`loss` is {0}: make it a probability, from 0 to 1")]
     Loss(f64),
-    /// A buffer that takes no frame.
-    #[error("port {port}: its longest frame is {longest} bytes and its buffer is smaller: raise `buffer`")]
-    Buffer {
-        /// The port's number.
+    /// A port that cannot be.
+    #[error("port {port}: {fault}")]
+    Port {
+        /// Its number.
         port: usize,
-        /// In bytes.
-        longest: u32,
+        /// Why not.
+        fault: PortFault,
     },
-    /// No thresholds fit into a buffer.
+}
+
+/// Why a port cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum PortFault {
+    /// Its buffer takes no frame of so many bytes.
+    #[error("its longest frame is {0} bytes and its buffer is smaller: raise `buffer`")]
+    Buffer(u32),
+    /// No thresholds fit into its buffer, which has to have so many bytes.
     #[error(
-        "port {port}: a lossless class needs {needed} bytes of buffer, which are headroom and two longest frames: raise \
-         `buffer.bytes`, or lower the link's `delay` or what is given in `pfc`"
+        "a lossless class needs {0} bytes of buffer, which are headroom and two longest frames: raise `buffer.bytes`, or lower \
+         the link's `delay` or what is given in `pfc`"
     )]
-    Headroom {
-        /// The port's number.
-        port: usize,
-        /// In bytes.
-        needed: u64,
-    },
+    Headroom(u64),
     /// A pause would end before it can be renewed.
-    #[error(
-        "port {port}: a pause of {expiry} is over before it can be renewed: raise `pfc.expiry` above {least}"
-    )]
+    #[error("a pause of {expiry} is over before it can be renewed: raise `pfc.expiry` above {least}")]
     Expiry {
-        /// The port's number.
-        port: usize,
         /// How long pauses last.
         expiry: Span,
         /// How long they have to.
@@ -117,27 +116,29 @@ impl Config {
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(InvalidConfig::Loss(self.loss));
         }
-        let any_lossless = Class::all().any(|class| self.classes.lossy(class).is_none());
-        for (port, it) in self.ports.iter().enumerate() {
-            let PortConfig { link, buffer, longest, .. } = *it;
-            if buffer.bytes.0 < longest.into() || buffer.frames == 0 {
-                return Err(InvalidConfig::Buffer { port, longest });
-            }
-            if !any_lossless {
-                continue;
-            }
-            if self.thresholds(port).is_none() {
-                let frame = it.longest_on_link();
-                let needed = self.pfc.headroom(link, frame).saturating_add(2 * frame);
-                return Err(InvalidConfig::Headroom { port, needed });
-            }
-            // It is renewed after half of its time, behind the longest frame.
-            let expiry = self.pfc.expiry(link);
-            let least =
-                link.rate.time_for(2 * (it.longest_on_link() + 2 * (SHORTEST + FCS + link.overhead.0)));
-            if expiry <= least {
-                return Err(InvalidConfig::Expiry { port, expiry, least });
-            }
+        for port in 0..self.ports.len() {
+            self.check_port(port).map_err(|fault| InvalidConfig::Port { port, fault })?;
+        }
+        Ok(())
+    }
+
+    fn check_port(&self, port: usize) -> Result<(), PortFault> {
+        let PortConfig { link, buffer, longest, .. } = self.ports[port];
+        if buffer.bytes.0 < longest.into() || buffer.frames == 0 {
+            return Err(PortFault::Buffer(longest));
+        }
+        if Class::all().all(|class| self.classes.lossy(class).is_some()) {
+            return Ok(());
+        }
+        let frame = self.ports[port].longest_on_link();
+        if self.thresholds(port).is_none() {
+            return Err(PortFault::Headroom(self.pfc.headroom(link, frame).saturating_add(2 * frame)));
+        }
+        // It is renewed after half of its time, behind the longest frame.
+        let expiry = self.pfc.expiry(link);
+        let least = link.rate.time_for(2 * (frame + 2 * (SHORTEST + FCS + link.overhead.0)));
+        if expiry <= least {
+            return Err(PortFault::Expiry { expiry, least });
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ mod pauses;
 mod pfc;
 mod transmitter;
 
-pub use config::{Buffer, Config, InvalidConfig, PortConfig};
+pub use config::{Buffer, Config, InvalidConfig, PortConfig, PortFault};
 pub use counters::{Counters, DropReason, Tally};
 pub use fabric::{Delivery, Fabric, Released, Sent};
 pub use mark::mark;

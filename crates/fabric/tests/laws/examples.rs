@@ -1,6 +1,6 @@
 //! The fabric's promises, one by one, where what must come out is plain to see.
 
-use fabric::{DropReason, InvalidConfig, Sent, mark};
+use fabric::{DropReason, InvalidConfig, PortFault, Sent, mark};
 use lossless::Reason;
 use wire::ecn::Ecn;
 use wire::ethernet::{self, ethertype};
@@ -245,13 +245,15 @@ fn what_cannot_be_is_named() {
     };
     assert_eq!(fault(|it| it.loss = f64::NAN).to_string().split(':').next(), Some("`loss` is NaN"));
     assert_eq!(fault(|it| it.ports = vec![it.ports[0]; 1025]), InvalidConfig::TooManyPorts(1025));
-    assert!(matches!(fault(|it| it.ports[1].buffer.bytes.0 = 1000), InvalidConfig::Buffer { port: 1, .. }));
+    let of_second = |fault| InvalidConfig::Port { port: 1, fault };
+    assert_eq!(fault(|it| it.ports[1].buffer.bytes.0 = 1000), of_second(PortFault::Buffer(LONGEST)));
     let far = fault(|it| it.ports[1].link.delay = Span::from_millis(1));
-    let InvalidConfig::Headroom { port: 1, needed } = far else { panic!("{far}") };
+    let InvalidConfig::Port { port: 1, fault: PortFault::Headroom(needed) } = far else { panic!("{far}") };
     let mut config = config(2, ClassKind::Lossless);
     config.ports[1].link.delay = Span::from_millis(1);
     config.ports[1].buffer.bytes = Bytes(needed);
     assert_eq!(config.check(), Ok(()));
-    let short = fault(|it| it.pfc.expiry = Some(Span::from_micros(1)));
-    assert!(matches!(short, InvalidConfig::Expiry { port: 0, .. }), "{short}");
+    config.pfc.expiry = Some(Span::from_micros(1));
+    let short = config.check().unwrap_err();
+    assert!(matches!(short, InvalidConfig::Port { port: 0, fault: PortFault::Expiry { .. } }), "{short}");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ::fabric::{Buffer, Config, Link, Pfc, PortConfig};
+use ::fabric::{Buffer, Config, InvalidConfig, Link, Pfc, PortConfig};
 use lossless::Classes;
 use model::{ClassKind, Scheduling};
 use ports::tap::{self, TapConfig};
@@ -154,8 +154,12 @@ impl FabricSpec {
             seed: self.seed,
             stall_after: self.stall_after,
         };
-        if let Err(error) = config.check() {
-            return wrong(format!("{error} (ports are numbered from 0)"));
+        match config.check() {
+            Ok(()) => {}
+            Err(InvalidConfig::Port { port, fault }) => {
+                return wrong(format!("port `{}`: {fault}", self.ports[port].name));
+            }
+            Err(error) => return wrong(error.to_string()),
         }
         for (number, port) in self.ports.iter().enumerate() {
             let frames = config.most_held(number).frames;
@@ -256,7 +260,7 @@ mod tests {
             (TWO.replace("02:00:00:00:00:02", "01:00:00:00:00:02"), "group address"),
             (TWO.replace("5us", "10s"), "lower `delay`"),
             (format!("loss = 2.0\n{TWO}"), "make it a probability"),
-            (format!("{lossless}{}", TWO.replace("5us", "1ms")), "raise `buffer.bytes`"),
+            (format!("{lossless}{}", TWO.replace("5us", "1ms")), "port `a`: a lossless class needs"),
             (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),
         ] {
             let error = parse(&text).config().unwrap_err().to_string();
