@@ -68,7 +68,7 @@ fn verify(network: &Network, mtu: u16, frame: &[u8], offload: &Offload) {
     let mut again = [0; LONGEST_ANSWER];
     let again = answer(network, mtu, reply, &Offload::NONE, &mut again);
     assert_eq!(again, Answer::Pass, "an answer to an answer");
-    let from = ethernet::peek(reply).expect("a reply is a frame").source;
+    let from = ethernet::peek(reply).expect("a reply is a frame").source();
     if let Some(packet) = arp::Packet::parse(reply) {
         let owner = network.owner(Ipv4Addr::from(packet.sender_protocol).into());
         assert_eq!((owner, packet.sender), (Some(from), from.0));

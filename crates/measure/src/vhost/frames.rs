@@ -195,7 +195,7 @@ mod tests {
             assert_eq!(frame.len(), size as usize);
             let datagram = udp::Packet::parse(&frame, Kind::of(size).offload());
             assert!(datagram.is_some(), "{frame:?}");
-            assert_eq!(ethernet::peek(&frame).unwrap().source, FLOW.from);
+            assert_eq!(ethernet::peek(&frame).unwrap().source(), FLOW.from);
         }
     }
 
