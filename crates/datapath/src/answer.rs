@@ -233,7 +233,7 @@ mod tests {
             Version::V4 => FragmentationNeeded::parse(icmp)?.0.mtu.get().into(),
             Version::V6 => PacketTooBig::parse(icmp)?.0.mtu.get(),
         };
-        assert_eq!(ethernet::peek(frame).map(|peek| peek.destination), Some(MACS[0]));
+        assert_eq!(ethernet::peek(frame).map(|peek| peek.destination()), Some(MACS[0]));
         Some((mtu, layout.addresses(frame).0))
     }
 
