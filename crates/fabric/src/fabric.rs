@@ -1,18 +1,17 @@
 //! The switch and its links as they move on in time.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use lossless::{Arrival, Limits, Network, PortId, Reason, Settings, Switch};
-use units::{Class, ClassMap, Instant, Mac, Rng, Span};
-use wire::{ethernet, pause, pfc};
+use lossless::{Arrival, Limits, Network, Reason, Settings, Switch};
+use units::{Class, Instant, Span};
+use wire::{ethernet, pfc};
 
 use crate::frames::{Frame, Frames, Number};
 use crate::input::Input;
 use crate::mark::is_ecn_capable;
-use crate::pauses::Pauses;
-use crate::transmitter::{SHORTEST, Transmitter};
-use crate::{Config, Counters, DropReason, InvalidConfig, Link, PortConfig};
+use crate::port::{Inbound, Outbound, Port, address, told};
+use crate::transmitter::SHORTEST;
+use crate::{Config, Counters, DropReason, InvalidConfig};
 
 /// How often stalled hosts and old addresses are looked for.
 const TICK: Span = Span::from_millis(100);
@@ -40,39 +39,6 @@ struct Rules {
     shared: u64,
     mark_at: Option<u64>,
     loss: f64,
-}
-
-#[derive(Debug)]
-struct Port {
-    id: PortId,
-    link: Link,
-    /// The class of frames without a tag.
-    class: Class,
-    /// For how many quanta its host is paused, and after what time it is told again.
-    quanta: u16,
-    renewal: Span,
-    /// The host's end of the link.
-    host: Transmitter<Inbound>,
-    rng: Rng,
-    inputs: Box<ClassMap<Input>>,
-    /// Ours.
-    output: Transmitter<Outbound>,
-    pauses: Pauses,
-    counters: Box<ClassMap<Counters>>,
-}
-
-/// What is on its way to the switch.
-#[derive(Clone, Copy, Debug)]
-enum Inbound {
-    Frame(Number),
-    Pause(ClassMap<Option<u16>>),
-}
-
-/// What is on its way to a host.
-#[derive(Clone, Copy, Debug)]
-enum Outbound {
-    Frame { number: Number, mark: bool },
-    Pause(ClassMap<Option<u16>>),
 }
 
 /// A frame that a host sends.
@@ -135,37 +101,16 @@ impl<F: Copy> Fabric<F> {
         let boundless = Limits { frames: u32::MAX, bytes: u64::MAX };
         let mut ports = Vec::with_capacity(config.ports.len());
         for (number, it) in config.ports.iter().enumerate() {
-            let PortConfig { link, buffer, longest, class } = *it;
             let attached = lossless::PortConfig {
                 ingress: boundless,
                 egress: boundless,
                 scheduling: config.scheduling,
-                class,
+                class: it.class,
                 ..lossless::PortConfig::default()
             };
             let too_many = |_| InvalidConfig::TooManyPorts(config.ports.len());
             let id = switch.attach(Instant::ZERO, attached).map_err(too_many)?;
-            let thresholds = config.thresholds(number);
-            let input = |class| match (config.classes.lossy(class), thresholds) {
-                (None, Some(thresholds)) => Input::lossless(thresholds, longest),
-                _ => Input::lossy(buffer),
-            };
-            let expiry = config.pfc.expiry(link);
-            let quanta = link.rate.bytes_in(expiry).div_ceil(64);
-            ports.push(Port {
-                id,
-                link,
-                class,
-                quanta: u16::try_from(quanta).unwrap_or(u16::MAX),
-                // Twice as often as it must be: it may have to wait for a frame.
-                renewal: Span::from_nanos(expiry.as_nanos() / 2),
-                host: Transmitter::new(link),
-                rng: Rng::new(config.seed ^ (number as u64) << 32),
-                inputs: Box::new(ClassMap::from_fn(input)),
-                output: Transmitter::new(link),
-                pauses: Pauses::default(),
-                counters: Box::default(),
-            });
+            ports.push(Port::new(config, number, id));
         }
         Ok(Self {
             switch,
@@ -300,12 +245,7 @@ impl<F: Copy> Fabric<F> {
         while let Some(what) = self.ports[port].host.arrived(now) {
             match what {
                 Inbound::Frame(number) => self.arrive(port, number),
-                Inbound::Pause(told) => {
-                    let it = &mut self.ports[port];
-                    it.pauses.obey(now, it.link, &told);
-                    let obeyed = told.iter().filter(|(_, quanta)| quanta.is_some_and(|quanta| quanta > 0));
-                    obeyed.for_each(|(class, _)| it.counters[class].pauses_obeyed += 1);
-                }
+                Inbound::Pause(told) => self.ports[port].obey(now, &told),
             }
         }
         self.ports[port].inputs.0.iter_mut().for_each(|input| input.renew(now));
@@ -354,11 +294,8 @@ impl<F: Copy> Fabric<F> {
     fn transmit(&mut self, port: usize) {
         let now = self.now;
         let it = &mut self.ports[port];
-        if it.inputs.0.iter().any(|input| input.news) {
-            let told = ClassMap(it.inputs.0.each_mut().map(|input| input.tell(it.quanta, now + it.renewal)));
-            let paused = told.iter().filter(|(_, quanta)| quanta.is_some_and(|quanta| quanta > 0));
-            paused.for_each(|(class, _)| it.counters[class].pauses_sent += 1);
-            it.output.send(now, 1, SHORTEST as u32, Outbound::Pause(told));
+        if it.has_news() {
+            it.tell(now);
             return;
         }
         self.switch.pause_classes(it.id, it.pauses.paused(now));
@@ -427,7 +364,7 @@ impl<F: Copy> Fabric<F> {
     fn sends_at(&self, port: usize) -> Option<Instant> {
         let it = &self.ports[port];
         let free_at = it.output.free_at();
-        if it.inputs.0.iter().any(|input| input.news) {
+        if it.has_news() {
             return Some(free_at);
         }
         let waits = |class: &Class| self.switch.egress_load(it.id, *class).frames > 0;
@@ -442,16 +379,4 @@ impl<F: Copy> Fabric<F> {
         let all = [it.host.arrives_at(), renewals, self.sends_at(port)];
         self.due[port] = all.into_iter().flatten().min();
     }
-}
-
-/// What a frame says of pauses, if it is one of them.
-fn told(head: &[u8]) -> Option<ClassMap<Option<u16>>> {
-    let of_classes = pfc::Frame::parse(head).map(pfc::Frame::told);
-    of_classes.or_else(|| pause::Frame::parse(head).map(|frame| ClassMap([Some(frame.quanta.get()); 8])))
-}
-
-/// From whom a port's pauses come: `02:fa:b0:00:…`, which no host of a lab has.
-const fn address(port: usize) -> Mac {
-    let [.., high, low] = port.to_be_bytes();
-    Mac([0x02, 0xfa, 0xb0, 0x00, high, low])
 }

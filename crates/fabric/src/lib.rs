@@ -29,6 +29,7 @@ mod input;
 mod mark;
 mod pauses;
 mod pfc;
+mod port;
 mod transmitter;
 
 pub use config::{Buffer, Config, InvalidConfig, PortConfig, PortFault};

@@ -251,6 +251,17 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_page_says_every_key_and_can_be() {
+        let page = include_str!("../../../../docs/lab.md");
+        let example = page.split("```toml\n").find(|block| block.contains("[pfc]")).unwrap();
+        let spec = parse(example.split("```").next().unwrap());
+        spec.config().unwrap();
+        let keys = toml::to_string(&spec).unwrap();
+        let keys = keys.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key);
+        assert_eq!(keys.filter(|key| !example.contains(key)).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
     fn what_cannot_be_is_named() {
         let lossless = "classes = [\"lossless\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\"]\n";
         for (text, word) in [
