@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::InvalidConfig;
 use crate::address::is_host;
@@ -37,6 +37,10 @@ pub struct Uplink {
     /// How much of each stream is taken before it was granted.
     #[serde(default = "default_unsolicited")]
     pub unsolicited: Bytes,
+    /// The rate of the interface's link, if it speaks PFC (802.1Qbb) or PAUSE (802.3x): then pauses are obeyed, for as long as
+    /// they last at this rate, and sent when memory for what comes runs low. Absent: neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc: Option<Rate>,
     /// The most that may be under way to one peer.
     #[serde(default = "default_in_flight")]
     pub in_flight: Bytes,
@@ -63,6 +67,7 @@ impl Uplink {
             credit: true,
             ttl: default_ttl(),
             mtu: None,
+            pfc: None,
             window: default_window(),
             unsolicited: default_unsolicited(),
             in_flight: default_in_flight(),

@@ -4,6 +4,7 @@ mod answers;
 mod device;
 mod gate;
 mod overlay;
+mod pauses;
 mod plane;
 mod report;
 mod trunk;
@@ -53,6 +54,9 @@ const BELL: u64 = u64::MAX;
 
 /// The event that says that datagrams have come from other hosts.
 const UPLINK: u64 = u64::MAX - 1;
+
+/// The event that says that the link below is to be silent, or may go on.
+const PAUSES: u64 = u64::MAX - 2;
 
 /// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
 /// [events](Pump::events) when a turn moves nothing.
@@ -113,6 +117,11 @@ pub enum UplinkError {
     /// The tunnels' sockets cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// Its link's pauses cannot be heard.
+    #[error(
+        "cannot hear pauses (`pfc`) of the link with this host's tunnel address: {0}; run as root, or leave out `pfc`"
+    )]
+    Pauses(#[source] io::Error),
     /// Their events cannot be waited for.
     #[error("cannot wait for other hosts' datagrams: {0}; raise the limit on open files")]
     Events(#[source] io::Error),
@@ -230,6 +239,11 @@ impl Pump {
         overlay
             .with_events(|events| epoll::add(&self.epoll, events, data, flags))
             .map_err(|error| UplinkError::Events(error.into()))?;
+        if let Some(pauses) = overlay.pauses() {
+            let data = epoll::EventData::new_u64(PAUSES);
+            epoll::add(&self.epoll, pauses, data, flags)
+                .map_err(|error| UplinkError::Events(error.into()))?;
+        }
         self.overlay = Some(overlay);
         Ok(())
     }
@@ -449,7 +463,8 @@ impl Pump {
         if received | moved {
             return true;
         }
-        self.trunk_due = self.plane.trunk_deadline();
+        let pauses_due = self.overlay.as_ref().and_then(|overlay| overlay.deadline(now));
+        self.trunk_due = self.plane.trunk_deadline().into_iter().chain(pauses_due).min();
         self.retry_at = (self.plane.is_any_busy() || !self.all_sent).then(|| now + RETRY);
         self.gate_due = self.plane.gate_mut().arm(now);
         self.gate_due.is_some_and(|due| due <= now)
@@ -459,6 +474,7 @@ impl Pump {
     fn receive(&mut self, now: Instant) -> bool {
         let Self { overlay: Some(overlay), plane, .. } = self else { return false };
         plane.stir_trunks(now);
+        overlay.pause(now, plane);
         match overlay.receive(now, plane) {
             Ok(received) => received,
             Err(error) => {
@@ -509,6 +525,7 @@ impl Pump {
             match event.data.u64() {
                 BELL => self.plane.gate_mut().silence(),
                 UPLINK => self.overlay.iter_mut().for_each(Overlay::stir),
+                PAUSES => self.overlay.iter_mut().for_each(Overlay::stir_pauses),
                 port => {
                     if let Some(device) = self.plane.stir(port as usize) {
                         device.wake();

@@ -13,15 +13,17 @@ use std::rc::Rc;
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
 use model::{NetworkName, Uplink};
-use ports::underlay::{OpenError, Underlay};
+use ports::underlay::Underlay;
 use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
 use tunnel::{Config, Life};
 use units::Instant;
 use wire::ip::Version;
 use wire::{geneve, udp, vxlan};
 
+use super::UplinkError;
 use super::device::Device;
 use super::gate::HostGate;
+use super::pauses::Pauses;
 use super::plane::Plane;
 use super::trunk::{self, Networks, Trunk, TrunkConfig};
 
@@ -63,6 +65,11 @@ pub(super) struct Overlay {
     trunks: BTreeMap<IpAddr, PortId>,
     /// The longest packet that fits into every tunnel, in bytes.
     inner_mtu: u16,
+    pauses: Option<Pauses>,
+    /// The classes that are silent, a bit each.
+    is_paused: u8,
+    /// When pauses are to be looked at again, although none has come.
+    pauses_due: Option<Instant>,
     /// Something may have come.
     is_wet: bool,
     /// Packets from nobody who is known.
@@ -76,13 +83,17 @@ impl Overlay {
     ///
     /// # Errors
     ///
-    /// [`OpenError`]
-    pub(super) fn new(uplink: &Uplink, life: Life) -> Result<Self, OpenError> {
+    /// [`UplinkError`]
+    pub(super) fn new(uplink: &Uplink, life: Life) -> Result<Self, UplinkError> {
         let (encapsulation, port) = match uplink.encapsulation {
             model::Encapsulation::Geneve => (Encapsulation::Geneve, geneve::PORT),
             model::Encapsulation::Vxlan => (Encapsulation::Vxlan, vxlan::PORT),
         };
+        let pauses = uplink.pfc.map(|rate| Pauses::open(uplink.vtep, rate)).transpose();
         Ok(Self {
+            pauses: pauses.map_err(UplinkError::Pauses)?,
+            is_paused: 0,
+            pauses_due: None,
             uplink: uplink.clone(),
             encapsulation,
             life,
@@ -168,6 +179,7 @@ impl Overlay {
         let trunk = Trunk::new(now, config, self.underlay.clone());
         let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
         let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;
+        plane.pause(id, self.is_paused);
         self.trunks.insert(far, id);
         Ok(())
     }
@@ -194,6 +206,36 @@ impl Overlay {
             let labels = labels.remove(vtep).unwrap_or_default();
             plane.trunk_mut(*id).know(self.networks.clone(), labels);
         }
+    }
+
+    /// What becomes readable when the link below is to be silent, if it speaks of such.
+    pub(super) fn pauses(&self) -> Option<&Pauses> {
+        self.pauses.as_ref()
+    }
+
+    /// A pause may have come.
+    pub(super) fn stir_pauses(&mut self) {
+        self.pauses_due = Some(Instant::ZERO);
+    }
+
+    /// Obeys the link's pauses, and asks for one while memory for what comes runs low.
+    pub(super) fn pause(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) {
+        let Self { pauses: Some(pauses), trunks, is_paused, pauses_due, .. } = self else { return };
+        let is_short = trunks.values().any(|id| plane.is_short(*id));
+        pauses.ask(now, is_short, &plane.switch().settings().classes);
+        if pauses_due.is_none_or(|at| at > now) {
+            return;
+        }
+        let silent = pauses.obey(now);
+        *pauses_due = pauses.deadline(now);
+        if silent != std::mem::replace(is_paused, silent) {
+            trunks.values().for_each(|id| plane.pause(*id, silent));
+        }
+    }
+
+    /// When pauses are to be looked at again, although none comes.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+        self.pauses.as_ref().and_then(|pauses| pauses.deadline(now))
     }
 
     /// Datagrams may have come.

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use model::{HostConfig, Member, NetworkName, NetworkSpec, PortSpec, Uplink};
+use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, Uplink};
 use units::{Mac, Prefix};
 
 use self::spec::vtep;
@@ -107,6 +107,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
             encapsulation: hosts.encapsulation,
             retransmit: hosts.retransmit,
             credit: hosts.credit,
+            pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
             ..Uplink::new(vtep(host).into())
         }),
         networks: vec![network],

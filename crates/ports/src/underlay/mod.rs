@@ -14,6 +14,7 @@
 
 mod batch;
 mod options;
+pub mod pauses;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -33,6 +33,17 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         self.switch.join(id, network);
     }
 
+    /// Of these classes, a bit each, nothing is sent by a trunk until this is called again.
+    pub fn pause(&mut self, id: PortId, classes: u8) {
+        self.switch.pause_classes(id, classes);
+        self.trunk_mut(id).pause(classes);
+    }
+
+    /// Whether memory for what comes by a trunk runs low.
+    pub fn is_short(&mut self, id: PortId) -> bool {
+        self.device_mut(id).trunk().is_some_and(|trunk| trunk.is_short())
+    }
+
     /// The trunk at a port, which has something to say or to be asked from now on.
     ///
     /// # Panics
@@ -95,6 +106,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     ) -> bool {
         let Self { switch, lines, dirty, busy, .. } = self;
         let trunk = line.device.trunk().expect("the port is a trunk");
+        if parked.is_some_and(|flow| trunk.is_paused(flow)) {
+            return false;
+        }
         let mut visit = switch.departures(now, id);
         let mut sent = 0;
         while sent < BURST {

@@ -54,6 +54,11 @@ impl Frames {
         Self { small: Pool::new(small, SMALL), large: Pool::new(large, LARGE), come, joined }
     }
 
+    /// Whether less than a quarter of the small slots is free.
+    pub fn is_short(&self) -> bool {
+        self.small.free() < self.small.slots() / 4
+    }
+
     /// Copies a frame to a free slot; `None` if there is none.
     pub fn keep(&mut self, frame: &[u8], network: Network, class: Option<Class>) -> Option<Slot> {
         let (slot, bytes) = if frame.len() <= SMALL {

@@ -125,6 +125,8 @@ pub struct Trunk {
     begun: BTreeMap<Flow, (PortId, Slot, usize)>,
     /// Where frames are put together that do not lie in one piece.
     scratch: Vec<u8>,
+    /// The classes of which nothing is sent, a bit each.
+    paused: u8,
     refused: Refused,
 }
 
@@ -155,6 +157,7 @@ impl Trunk {
             completed: VecDeque::new(),
             begun: BTreeMap::new(),
             scratch: Vec::new(),
+            paused: 0,
             refused: Refused::default(),
         }
     }
@@ -163,6 +166,21 @@ impl Trunk {
     pub fn know(&mut self, networks: Rc<Networks>, labels: HashMap<(Network, Mac), u32>) {
         self.networks = networks;
         self.labels = labels;
+    }
+
+    /// Of these classes, a bit each, nothing is sent until this is called again.
+    pub fn pause(&mut self, classes: u8) {
+        self.paused = classes;
+    }
+
+    /// Whether nothing of a flow's class is sent.
+    pub fn is_paused(&self, flow: Flow) -> bool {
+        self.paused & 1 << stream_of(flow).class.pcp() != 0
+    }
+
+    /// Whether memory for frames from the far host runs low.
+    pub fn is_short(&self) -> bool {
+        self.frames.is_short()
     }
 
     /// The networks of the far host's machines.
@@ -265,9 +283,13 @@ impl Trunk {
         network_of: impl Fn(PortId) -> Network,
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, .. } = self else {
+        let Self { config, underlay, networks, session: Some(session), scratch, paused, .. } = self else {
             return false;
         };
+        // What is lost in one class waits for all of them: links that pause lose little.
+        if *paused != 0 {
+            return false;
+        }
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
         while underlay.has_room(way_to(config.far))

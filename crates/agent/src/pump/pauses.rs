@@ -1,0 +1,91 @@
+//! Pauses of the uplink's link (802.1Qbb): those that its far end asks for, and ours when memory for what comes runs low.
+//!
+//! Credit keeps what other hosts send below what there is memory for. This is for those that have none, and for the fabric, whose
+//! switches pause us as they would any host.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use lossless::Classes;
+use ports::underlay::pauses::PauseSocket;
+use units::{Class, ClassMap, Instant, Rate};
+
+/// The longest pause that can be asked for, in quanta of 512 bit times.
+const LONGEST: u16 = u16::MAX;
+
+/// A quantum in bytes.
+const QUANTUM: u64 = 64;
+
+/// One link's pauses.
+pub(super) struct Pauses {
+    socket: PauseSocket,
+    rate: Rate,
+    /// Until when each class is silent.
+    until: ClassMap<Instant>,
+    /// When ours has to be said again; none if the far end may send.
+    renew_at: Option<Instant>,
+    received: u64,
+    sent: u64,
+}
+
+impl Pauses {
+    /// Listens at the interface with this address, whose link has this rate.
+    pub(super) fn open(address: IpAddr, rate: Rate) -> io::Result<Self> {
+        let (until, renew_at) = (ClassMap([Instant::ZERO; Class::COUNT]), None);
+        Ok(Self { socket: PauseSocket::open(address)?, rate, until, renew_at, received: 0, sent: 0 })
+    }
+
+    /// Hears what has come. Returns the classes that are to be silent now, a bit each.
+    pub(super) fn obey(&mut self, now: Instant) -> u8 {
+        let Self { socket, rate, until, received, .. } = self;
+        socket.receive(|told| {
+            *received += 1;
+            for (class, quanta) in told.iter() {
+                if let Some(quanta) = quanta {
+                    until[class] = now + rate.time_for(u64::from(*quanta) * QUANTUM);
+                }
+            }
+        });
+        let silent = Class::all().filter(|class| until[*class] > now);
+        silent.fold(0, |bits, class| bits | 1 << class.pcp())
+    }
+
+    /// When a class that is silent may go on, or ours has to be said again.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let ends = self.until.0.iter().copied().filter(|at| *at > now);
+        ends.chain(self.renew_at).min()
+    }
+
+    /// Has the far end be silent in all lossless classes while memory is `short`.
+    pub(super) fn ask(&mut self, now: Instant, short: bool, classes: &Classes) {
+        let lossless = |quanta| ClassMap::from_fn(|class| classes.lossy(class).is_none().then_some(quanta));
+        match (short, self.renew_at) {
+            (true, at) if at.is_none_or(|at| at <= now) => {
+                if self.socket.send(&lossless(LONGEST)) {
+                    self.sent += 1;
+                }
+                // Long before it is over.
+                self.renew_at = Some(now + self.rate.time_for(u64::from(LONGEST) * QUANTUM / 2));
+            }
+            (false, Some(_)) => {
+                self.sent += u64::from(self.socket.send(&lossless(0)));
+                self.renew_at = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// How many pauses came, and how many we sent.
+    #[expect(dead_code, reason = "told in status")]
+    pub(super) fn counts(&self) -> [u64; 2] {
+        [self.received, self.sent]
+    }
+}
+
+/// Readable when a pause has come.
+impl AsFd for Pauses {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
