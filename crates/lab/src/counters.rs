@@ -104,8 +104,8 @@ impl Lab {
         }
         match self.spec().switch {
             SwitchKind::Bridge | SwitchKind::Ovs => {
-                let mut netlink = Netlink::open_in(&self.switch_namespace()?)?;
                 for endpoint in self.endpoints() {
+                    let mut netlink = Netlink::open_in(&self.switch_of(endpoint)?)?;
                     let (device, queue) = device(&mut netlink, &endpoint.name)?;
                     counters.ports.insert(endpoint.name.clone(), PortCounters { device, queue });
                 }

@@ -186,8 +186,12 @@ impl Lab {
         }
     }
 
-    pub(crate) fn switch_namespace(&self) -> Result<Namespace, LabError> {
-        open(&self.home.switch_netns(self.id()))
+    /// The namespace of the switch that an endpoint is at.
+    pub(crate) fn switch_of(&self, endpoint: &Endpoint) -> Result<Namespace, LabError> {
+        open(&match endpoint.host {
+            None => self.home.switch_netns(self.id()),
+            Some(host) => self.home.host_netns(self.id(), host),
+        })
     }
 
     fn build(&self, interrupted: &AtomicBool) -> Result<(), LabError> {

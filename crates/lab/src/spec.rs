@@ -194,10 +194,16 @@ impl LabSpec {
     /// Puts endpoints on hosts.
     fn place(&self, endpoints: &mut [Endpoint]) -> Result<(), LabError> {
         let Some(hosts) = &self.hosts else { return Ok(()) };
-        if !matches!(self.switch, SwitchKind::Zovn | SwitchKind::ZovnLossy) {
+        let has_tunnels = match self.switch {
+            SwitchKind::Zovn | SwitchKind::ZovnLossy => true,
+            // The kernel's own, from one to one.
+            SwitchKind::Bridge => hosts.count == 2,
+            _ => false,
+        };
+        if !has_tunnels {
             return Err(self.wrong(format!(
-                "`{}` has no tunnels: with [hosts], make `switch` zovn or zovn-lossy",
-                self.switch
+                "`{}` has no tunnels between {} hosts: with [hosts], make `switch` zovn or zovn-lossy, or bridge between two",
+                self.switch, hosts.count
             )));
         }
         let count = endpoints.len();

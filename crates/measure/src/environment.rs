@@ -7,6 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::MeasureError;
+
 /// The machine and its software.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
@@ -106,6 +108,26 @@ fn date(unix: u64) -> String {
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// How long all processors of this machine have been busy since it began, in nanoseconds: all of /proc/stat's first line but idle
+/// time and waits for disks (proc(5)), in steps of a clock tick each.
+pub(crate) fn busy_ns() -> Result<u64, MeasureError> {
+    let failed =
+        |why: &str| MeasureError::Config(format!("cannot tell how busy the machine is by /proc/stat: {why}"));
+    let text = fs::read_to_string("/proc/stat").map_err(|error| failed(&error.to_string()))?;
+    let times = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("cpu "))
+        .ok_or_else(|| failed("it has no `cpu`"))?;
+    let ticks: u64 = times
+        .split_whitespace()
+        .enumerate()
+        .filter(|(place, _)| !matches!(place, 3 | 4 | 8 | 9))
+        .filter_map(|(_, ticks)| ticks.parse::<u64>().ok())
+        .sum();
+    Ok(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
 #[cfg(test)]

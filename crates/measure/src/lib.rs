@@ -27,6 +27,7 @@ pub mod readable;
 mod site;
 mod stats;
 pub mod throughput;
+pub mod tunnel;
 pub mod vhost;
 
 use std::path::PathBuf;

@@ -8,6 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use measure::pa::{BackgroundFlows, Era};
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
+use measure::tunnel::{self, Tunnel};
 use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, pa, ramp, throughput, vhost};
 use serde::Serialize;
 use traffic::{Cdf, Known};
@@ -40,6 +41,10 @@ enum Experiment {
     /// could take twenty: --senders 2 --slow-receiver 20 --frames 100000000. Large segments: --sizes 65226. One receiver that
     /// takes nothing, beside another: --stalled.
     Throughput(ThroughputArgs),
+    /// What tunnels between two hosts cost: TCP throughput, and processors' time for it.
+    ///
+    /// Example: zovn measure tunnel --tunnels kernel-vxlan,geneve,vxlan --streams 1,4
+    Tunnel(TunnelArgs),
     /// See what it costs to watch the ways to many hosts by BFD, and how soon a cut is noticed.
     ///
     /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both ends are the agent's own, in
@@ -206,6 +211,27 @@ struct ThroughputArgs {
 }
 
 #[derive(clap::Args)]
+struct TunnelArgs {
+    #[command(flatten)]
+    output: Output,
+    /// What to compare, in this order: none, geneve, geneve-plain, vxlan, kernel-vxlan.
+    #[arg(long, value_delimiter = ',', default_values_t = Tunnel::ALL)]
+    tunnels: Vec<Tunnel>,
+    /// How many streams; several numbers are compared.
+    #[arg(long, value_delimiter = ',', default_value = "1,4")]
+    streams: Vec<u32>,
+    /// How long each run lasts.
+    #[arg(long, default_value = "3s")]
+    duration: Span,
+    /// TCP's congestion control: cubic, reno, bbr.
+    #[arg(long, default_value = "cubic")]
+    tcp: String,
+    /// How often each tunnel has its turn.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+}
+
+#[derive(clap::Args)]
 struct BfdArgs {
     #[command(flatten)]
     output: Output,
@@ -291,6 +317,11 @@ pub fn run(args: Args) -> Outcome {
                 args.common.output.make(|bench| throughput::run(bench, config?))
             }
         },
+        Experiment::Tunnel(args) => {
+            let TunnelArgs { output, tunnels, streams, duration, tcp, rounds } = args;
+            let config = tunnel::Config { tunnels, streams, duration, tcp, rounds };
+            output.make(|bench| tunnel::run(bench, config))
+        }
         Experiment::Bfd(args) => {
             let BfdArgs { output, sessions, interval, duration, rounds } = args;
             let config = bfd::Config { sessions, interval, duration, rounds };

@@ -8,6 +8,8 @@
 //!  endpoint 1    endpoint 2                                 endpoint 3    endpoint 4
 //! ```
 
+mod cable;
+mod kernel;
 mod spec;
 
 use std::fs;
@@ -22,10 +24,13 @@ pub use self::spec::{HostsSpec, PhysicalSpec};
 use crate::lab::Site;
 use crate::physical::{FabricPort, FabricSpec};
 use crate::program::Program;
-use crate::{Endpoint, INTERFACE, LabError, agent, endpoint};
+use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 
 /// The virtual network that all endpoints are in.
 const NETWORK: &str = "lab";
+
+/// Its number in tunnels.
+const NETWORK_NUMBER: u32 = 1;
 
 /// Of hosts' interfaces, so that none is an endpoint's.
 const FIRST_MAC: u32 = 0x00f0_0000;
@@ -40,7 +45,13 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
         Ok(site.ground.of_host(directory, switch))
     });
     let grounds = grounds.collect::<Result<Vec<_>, LabError>>()?;
-    join(site, hosts, netns)?;
+    match (hosts.physical.cable, &grounds[..]) {
+        (true, [one, other]) => cable::lay([one, other], hosts.physical.mtu)?,
+        _ => join(site, hosts, netns)?,
+    }
+    if site.spec.switch == SwitchKind::Bridge {
+        return kernel::up(site, grounds);
+    }
     for (host, ground) in (0..).zip(&grounds) {
         agent::start(ground, &config(site, hosts, host, &ground.directory), None)?;
     }
@@ -54,7 +65,7 @@ pub(crate) fn directory(lab: &Path, host: u32) -> PathBuf {
 
 /// Starts the physical switch, which makes the hosts' interfaces.
 fn join(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
-    let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload } = hosts.physical;
+    let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } = hosts.physical;
     let port = |host| FabricPort {
         name: format!("host{}", host + 1),
         netns: netns(host),
@@ -101,7 +112,8 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
         *network = Some(name());
         *label = labelled().find(|(_, endpoint)| endpoint.name == port.0).map(|(label, _)| label);
     }
-    let network = NetworkSpec { name: name(), vni: 1, members: labelled().map(member).collect() };
+    let network =
+        NetworkSpec { name: name(), vni: NETWORK_NUMBER, members: labelled().map(member).collect() };
     HostConfig {
         uplink: Some(Uplink {
             encapsulation: hosts.encapsulation,

@@ -50,6 +50,8 @@ pub struct PhysicalSpec {
     pub seed: u64,
     /// Let hosts hand over large segments, which a real network card would cut.
     pub offload: bool,
+    /// A cable between two hosts instead of a switch: as fast as they are, with all offloads, and nothing else of this.
+    pub cable: bool,
 }
 
 impl Default for PhysicalSpec {
@@ -64,6 +66,7 @@ impl Default for PhysicalSpec {
             loss: 0.0,
             seed: 1,
             offload: false,
+            cable: false,
         }
     }
 }
@@ -90,6 +93,9 @@ impl HostsSpec {
         }
         if self.encapsulation == Encapsulation::Vxlan && (self.retransmit || self.credit) {
             return Some("`vxlan` has no place for `retransmit` and `credit`: set both to false".into());
+        }
+        if self.physical.cable && self.count != 2 {
+            return Some(format!("a `cable` has two ends, and there are {} hosts", self.count));
         }
         // Ethernet, Geneve with our option, UDP and IPv4.
         let around = 14 + 36 + 8 + 20;

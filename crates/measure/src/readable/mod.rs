@@ -5,6 +5,7 @@ mod loss;
 mod pa;
 mod ramp;
 mod throughput;
+mod tunnel;
 mod vhost;
 
 use comfy_table::{CellAlignment, Table as Text, presets};

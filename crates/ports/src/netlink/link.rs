@@ -1,11 +1,13 @@
 //! Links: devices, their settings and counters.
 
+use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoBridge, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Stats64,
+    InfoBridge, InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    Stats64,
 };
 use units::Mac;
 
@@ -71,7 +73,42 @@ pub struct LinkChange<'a> {
     pub namespace: Option<&'a Namespace>,
 }
 
+/// The kernel's end of a VXLAN tunnel from one host to one other (RFC 7348), at the usual port.
+#[derive(Clone, Copy, Debug)]
+pub struct Vxlan {
+    /// The network's number, of 24 bits.
+    pub vni: u32,
+    /// Our address.
+    pub local: Ipv4Addr,
+    /// The far end's.
+    pub remote: Ipv4Addr,
+}
+
 impl Netlink {
+    /// Adds a VXLAN device.
+    ///
+    /// # Errors
+    ///
+    /// [`NetlinkError`], among others if the name is taken.
+    pub fn add_vxlan(&mut self, name: &str, vxlan: Vxlan) -> Result<(), NetlinkError> {
+        let Vxlan { vni, local, remote } = vxlan;
+        let data = vec![
+            InfoVxlan::Id(vni),
+            InfoVxlan::Local(local),
+            InfoVxlan::Group(remote),
+            InfoVxlan::Port(wire::vxlan::PORT),
+        ];
+        let mut message = LinkMessage::default();
+        message.attributes = vec![
+            LinkAttribute::IfName(name.into()),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Vxlan),
+                LinkInfo::Data(InfoData::Vxlan(data)),
+            ]),
+        ];
+        self.create("add VXLAN device", name, message)
+    }
+
     /// Adds a pair of connected devices, each with `queues` queues to send and as many to receive.
     ///
     /// # Errors

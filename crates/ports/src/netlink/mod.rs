@@ -28,7 +28,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use crate::netns::{Namespace, NamespaceError};
 
 pub use address::Route;
-pub use link::{Link, LinkChange, LinkCounters};
+pub use link::{Link, LinkChange, LinkCounters, Vxlan};
 pub(crate) use qdisc::set_request;
 pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
 pub use units::Prefix;

@@ -1,0 +1,31 @@
+//! The kernel's own overlay: on each of two hosts a bridge for its endpoints, with a VXLAN device to the other host.
+
+use ports::netlink::{LinkChange, Netlink, Vxlan};
+
+use super::NETWORK_NUMBER;
+use super::spec::vtep;
+use crate::lab::{Ground, Site};
+use crate::{LabError, bridge};
+
+/// What the device is called.
+const TUNNEL: &str = "vxlan0";
+
+/// Makes both hosts' bridges and the tunnel between them.
+pub(super) fn up(site: &Site<'_>, grounds: Vec<Ground<'_>>) -> Result<(), LabError> {
+    for (host, ground) in (0..).zip(grounds) {
+        let here = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));
+        let here = here.map(|(endpoint, namespace)| {
+            Ok((*endpoint, crate::lab::open(&namespace.path().to_string_lossy())?))
+        });
+        let site = Site { ground, spec: site.spec, endpoints: here.collect::<Result<_, LabError>>()? };
+        bridge::up(&site)?;
+        let mut netlink = Netlink::open_in(&site.ground.switch)?;
+        let (local, remote) = (vtep(host), vtep(1 - host));
+        netlink.add_vxlan(TUNNEL, Vxlan { vni: NETWORK_NUMBER, local, remote })?;
+        let master = Some(netlink.index(bridge::SWITCH)?);
+        netlink
+            .change_link(TUNNEL, LinkChange { mtu: Some(site.spec.mtu), master, ..LinkChange::default() })?;
+        netlink.change_link(TUNNEL, LinkChange { up: Some(true), ..LinkChange::default() })?;
+    }
+    Ok(())
+}

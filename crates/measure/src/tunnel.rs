@@ -1,0 +1,273 @@
+//! What a tunnel costs (Koponen et al., NSDI 2014, table 1): TCP between two hosts, and the processors' time for it.
+//!
+//! The hosts are joined by a cable that takes large packets whole, as network cards with all their offloads do. What is compared
+//! is what hosts do to put frames into tunnels and take them out again.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use lab::hosts::{HostsSpec, PhysicalSpec};
+use lab::{LabSpec, SwitchKind};
+use model::Encapsulation;
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+use crate::endpoint::{Order, Repairs, Role, TcpReceive, TcpReceived, TcpSend, TcpSent};
+use crate::environment::busy_ns;
+use crate::fleet::Program;
+use crate::losses::{Losses, settled};
+use crate::site::{address, quiet_endpoint, raise};
+use crate::{Bench, Environment, MeasureError, Measurement, check_congestion};
+
+const PORT: u16 = 5005;
+
+/// How long a program may take to report after its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const SENDER: &str = "tx";
+const RECEIVER: &str = "rx";
+
+/// How the experiment is made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// What to compare.
+    pub tunnels: Vec<Tunnel>,
+    /// Numbers of streams, one after the other.
+    pub streams: Vec<u32>,
+    /// How long each run lasts, in each round.
+    pub duration: Span,
+    /// TCP's congestion control.
+    pub tcp: String,
+    /// How often each tunnel has its turn.
+    pub rounds: u32,
+}
+
+/// How frames get from one host to the other.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tunnel {
+    /// zovn, and both endpoints at one switch: no tunnel at all.
+    None,
+    /// zovn by Geneve, with credit and repair: nothing is lost.
+    Geneve,
+    /// zovn by Geneve, without either: as plain as the others.
+    GenevePlain,
+    /// zovn by VXLAN.
+    Vxlan,
+    /// The kernel's bridge and VXLAN device.
+    KernelVxlan,
+}
+
+impl Tunnel {
+    /// All there are, in the order in which tables show them.
+    pub const ALL: [Self; 5] = [Self::None, Self::Geneve, Self::GenevePlain, Self::Vxlan, Self::KernelVxlan];
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Geneve => "geneve",
+            Self::GenevePlain => "geneve-plain",
+            Self::Vxlan => "vxlan",
+            Self::KernelVxlan => "kernel-vxlan",
+        }
+    }
+
+    /// Whether nothing may be lost.
+    pub const fn is_lossless(self) -> bool {
+        matches!(self, Self::None | Self::Geneve)
+    }
+
+    fn lab(self) -> Result<LabSpec, MeasureError> {
+        let switch = if self == Self::KernelVxlan { SwitchKind::Bridge } else { SwitchKind::Zovn };
+        let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), switch);
+        for (number, name) in (1..).zip([SENDER, RECEIVER]) {
+            spec.endpoints.push(quiet_endpoint(name.into(), number)?);
+        }
+        let is_session = self == Self::Geneve;
+        let is_vxlan = matches!(self, Self::Vxlan | Self::KernelVxlan);
+        spec.hosts = (self != Self::None).then(|| HostsSpec {
+            encapsulation: if is_vxlan { Encapsulation::Vxlan } else { Encapsulation::Geneve },
+            retransmit: is_session,
+            credit: is_session,
+            physical: PhysicalSpec { cable: true, ..PhysicalSpec::default() },
+            ..HostsSpec::new(2)
+        });
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+impl FromStr for Tunnel {
+    type Err = MeasureError;
+
+    fn from_str(text: &str) -> Result<Self, MeasureError> {
+        Self::ALL.into_iter().find(|tunnel| tunnel.word() == text).ok_or_else(|| {
+            let words = Self::ALL.map(Self::word).join(", ");
+            MeasureError::Config(format!("`{text}` is no tunnel: write one of {words}"))
+        })
+    }
+}
+
+/// What a tunnel carried and cost, over all rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The tunnel.
+    pub tunnel: Tunnel,
+    /// How many streams.
+    pub streams: u32,
+    /// Payload that arrived, in 10⁹ bits a second; none if nothing did.
+    pub gbps: Option<f64>,
+    /// Time that all processors were busy, for everything on both hosts and in both endpoints, in seconds for 10⁹ bytes.
+    pub cpu_s_per_gb: Option<f64>,
+    /// The same turned round: payload for a second of a processor's time, in 10⁹ bits.
+    pub gbit_per_cpu_s: Option<f64>,
+    /// How much of that the first tunnel of the table has, for as many streams.
+    pub of_first: Option<f64>,
+    /// Segments that were sent again.
+    pub retransmits: u64,
+    /// Frames that the switches lost.
+    pub lost: u64,
+    /// Whether the switches' own accounts held; none where they keep none.
+    pub balanced: Option<bool>,
+}
+
+/// The whole experiment.
+pub type Report = Measurement<Config, Cost>;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Carried {
+    bytes: u64,
+    elapsed_ns: u64,
+    busy_ns: u64,
+    retransmits: u64,
+    losses: Losses,
+}
+
+/// Makes the experiment.
+///
+/// # Errors
+///
+/// [`MeasureError`]
+pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
+    check(&config)?;
+    let environment = Environment::look();
+    let runs: Vec<_> = config
+        .streams
+        .iter()
+        .flat_map(|streams| config.tunnels.iter().map(move |tunnel| (*tunnel, *streams)))
+        .collect();
+    let mut sums = vec![Carried::default(); runs.len()];
+    bench.progress.begin(runs.len() * config.rounds as usize);
+    for _ in 0..config.rounds {
+        for ((tunnel, streams), sum) in runs.iter().zip(&mut sums) {
+            bench.step(&format!("{tunnel}, {streams} streams"))?;
+            let carried = carry(bench, *tunnel, *streams, &config)?;
+            sum.bytes += carried.bytes;
+            sum.elapsed_ns += carried.elapsed_ns;
+            sum.busy_ns += carried.busy_ns;
+            sum.retransmits += carried.retransmits;
+            sum.losses += carried.losses;
+        }
+    }
+    let results = conclude(runs.into_iter().zip(sums));
+    Ok(Measurement::new("tunnel", environment, config, results))
+}
+
+fn check(config: &Config) -> Result<(), MeasureError> {
+    let wrong = |what: &str| Err(MeasureError::Config(what.into()));
+    if config.tunnels.is_empty()
+        || config.streams.is_empty()
+        || config.rounds == 0
+        || config.duration == Span::ZERO
+    {
+        return wrong("a measurement of tunnels needs a tunnel, a number of streams, a round and some time");
+    }
+    if config.streams.contains(&0) {
+        return wrong("no streams carry nothing: ask for 1 or more");
+    }
+    check_congestion(&config.tcp)
+}
+
+fn carry(bench: &Bench<'_>, tunnel: Tunnel, streams: u32, config: &Config) -> Result<Carried, MeasureError> {
+    let lab = raise(bench, &tunnel.lab()?)?;
+    let before = settled(&lab)?;
+    let congestion = config.tcp.clone();
+    let role = TcpReceive { port: PORT, flows: streams, congestion: congestion.clone() };
+    let mut receiver = Program::start(bench, &lab, RECEIVER, &Role::TcpReceive(role))?;
+    receiver.ready(bench)?;
+    let to = address(&lab, RECEIVER, PORT)?;
+    let role = Role::TcpSend(TcpSend { to, congestion, duration: config.duration });
+    let senders = (0..streams).map(|_| Program::start(bench, &lab, SENDER, &role));
+    let mut senders = senders.collect::<Result<Vec<_>, _>>()?;
+    senders.iter_mut().try_for_each(|program| program.ready(bench))?;
+    let busy = busy_ns()?;
+    senders.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
+    let mut repairs = Repairs::default();
+    for program in &mut senders {
+        let sent: TcpSent = program.report(bench, PATIENCE + config.duration.into())?;
+        repairs += sent.repairs;
+    }
+    let received: TcpReceived = receiver.report(bench, PATIENCE)?;
+    let busy_ns = busy_ns()?.saturating_sub(busy);
+    let losses = Losses::between(&before, &settled(&lab)?);
+    let (bytes, elapsed_ns, retransmits) = (received.bytes, received.elapsed_ns, repairs.retransmits);
+    Ok(Carried { bytes, elapsed_ns, busy_ns, retransmits, losses })
+}
+
+fn conclude(runs: impl Iterator<Item = ((Tunnel, u32), Carried)>) -> Vec<Cost> {
+    let mut results: Vec<Cost> = Vec::new();
+    for ((tunnel, streams), carried) in runs {
+        let Carried { bytes, elapsed_ns, busy_ns, retransmits, losses } = carried;
+        let over = |one: u64, other: u64| (one > 0 && other > 0).then(|| one as f64 / other as f64);
+        let gbit_per_cpu_s = over(bytes, busy_ns).map(|bytes| bytes * 8.0);
+        let first = results.iter().find(|one| one.streams == streams).and_then(|one| one.gbit_per_cpu_s);
+        results.push(Cost {
+            tunnel,
+            streams,
+            gbps: over(bytes, elapsed_ns).map(|bytes| bytes * 8.0),
+            cpu_s_per_gb: over(busy_ns, bytes),
+            gbit_per_cpu_s,
+            of_first: gbit_per_cpu_s.zip(first).map(|(one, first)| one / first),
+            retransmits,
+            lost: losses.lost,
+            balanced: losses.balanced,
+        });
+    }
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tunnel_has_its_word_and_its_lab() {
+        for tunnel in Tunnel::ALL {
+            assert_eq!(tunnel.to_string().parse::<Tunnel>().unwrap(), tunnel);
+            let lab = tunnel.lab().unwrap();
+            assert_eq!(lab.hosts.is_some(), tunnel != Tunnel::None);
+        }
+        assert!("carrier-pigeon".parse::<Tunnel>().unwrap_err().to_string().contains("kernel-vxlan"));
+    }
+
+    #[test]
+    fn a_cost_is_busy_time_over_what_arrived() {
+        let carried =
+            |bytes, busy_ns| Carried { bytes, elapsed_ns: 1_000_000_000, busy_ns, ..Carried::default() };
+        let runs = [
+            ((Tunnel::None, 1), carried(2_000_000_000, 1_000_000_000)),
+            ((Tunnel::Geneve, 1), carried(1_000_000_000, 1_000_000_000)),
+            ((Tunnel::Vxlan, 1), Carried::default()),
+        ];
+        let [none, geneve, nothing] = &conclude(runs.into_iter())[..] else { panic!("a result for each") };
+        assert_eq!((none.gbps, none.cpu_s_per_gb, none.of_first), (Some(16.0), Some(0.5), None));
+        assert_eq!((geneve.gbit_per_cpu_s, geneve.of_first), (Some(8.0), Some(0.5)));
+        assert_eq!((nothing.gbps, nothing.cpu_s_per_gb, nothing.of_first), (None, None, None));
+    }
+}
