@@ -6,8 +6,8 @@ use units::Mac;
 
 use super::FIRST_MAC;
 use super::spec::vtep;
-use crate::lab::Ground;
 use crate::LabError;
+use crate::lab::Ground;
 
 /// What both ends are called. Endpoints' interfaces are made beside them.
 const UPLINK: &str = "uplink";

@@ -165,8 +165,13 @@ impl<'a> Received<'a> {
         if !shim.is_control && shim.frame.len() < ethernet::Header::LEN {
             return Err(Refusal::Runt);
         }
-        let (remark, alarm) =
-            if shim.is_control { (None, None) } else { mark(shim.frame, Ecn::of(traffic_class))? };
+        // A session reacts to marks itself, whatever the transport in it understands.
+        let is_sessions = || shim.options.clone().any(|option| option.class == OPTION_CLASS);
+        let (remark, alarm) = match mark(shim.frame, Ecn::of(traffic_class)) {
+            _ if shim.is_control => (None, None),
+            Err(Refusal::Congested) if is_sessions() => (None, None),
+            marked => marked?,
+        };
         let Shim { encapsulation, options, is_control, tag, offload, .. } = shim;
         let frame = end - shim.frame.len()..end;
         Ok(Self {

@@ -239,6 +239,15 @@ fn marks_come_back_into_the_packet() {
             assert_eq!(received.remark, (ecn != inside).then_some(ecn.within(DSCP)));
             assert_eq!((received.alarm, received.traffic_class), (expected.alarm, outside.within(DSCP)));
         }
+        // A session's marks are its own where the packet in it does not react to them.
+        if tunnel.encapsulation == Encapsulation::Geneve {
+            let frame = frame(DSCP, b"ping");
+            let mut draft = tunnel.geneve();
+            assert!(draft.add(TunnelOption { class: OPTION_CLASS, kind: 0x82, data: &[0; 24] }));
+            let mut bytes = carry(&tunnel, &Inner { geneve: Some(&draft), ..inner(&frame) }, &frame);
+            Layout::of(&bytes).unwrap().set_traffic_class(&mut bytes, Ecn::Ce.within(DSCP)).unwrap();
+            assert_eq!(parse(&bytes).map(|received| received.remark), Ok(None));
+        }
         // What is no packet cannot say it, and needs not.
         let arp = [&[2; 12], &[8, 6][..], &[0; 28]].concat();
         let bytes = carry(&tunnel, &Inner { traffic_class: 3, ..inner(&arp) }, &arp);

@@ -470,6 +470,10 @@ struct Out<'a> {
 impl Out<'_> {
     /// Sends a frame that belongs to a session, or tells of its place alone.
     fn put(&mut self, data: &Data, piece: Option<&wire::Piece<'_>>) {
+        // The session reacts to marks, whatever the transport in it understands.
+        if Ecn::of(self.class) == Ecn::NotEct {
+            self.class = Ecn::Ect0.within(self.class);
+        }
         let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
         let mut draft = if piece.is_none() { draft.for_control(0) } else { draft };
         let has_room = data.write(&mut draft);
