@@ -55,13 +55,16 @@ pub enum Tunnel {
     GenevePlain,
     /// zovn by VXLAN.
     Vxlan,
+    /// zovn by NVGRE.
+    Nvgre,
     /// The kernel's bridge and VXLAN device.
     KernelVxlan,
 }
 
 impl Tunnel {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 5] = [Self::None, Self::Geneve, Self::GenevePlain, Self::Vxlan, Self::KernelVxlan];
+    pub const ALL: [Self; 6] =
+        [Self::None, Self::Geneve, Self::GenevePlain, Self::Vxlan, Self::Nvgre, Self::KernelVxlan];
 
     const fn word(self) -> &'static str {
         match self {
@@ -69,6 +72,7 @@ impl Tunnel {
             Self::Geneve => "geneve",
             Self::GenevePlain => "geneve-plain",
             Self::Vxlan => "vxlan",
+            Self::Nvgre => "nvgre",
             Self::KernelVxlan => "kernel-vxlan",
         }
     }
@@ -85,9 +89,12 @@ impl Tunnel {
             spec.endpoints.push(quiet_endpoint(name.into(), number)?);
         }
         let is_session = self == Self::Geneve;
-        let is_vxlan = matches!(self, Self::Vxlan | Self::KernelVxlan);
         spec.hosts = (self != Self::None).then(|| HostsSpec {
-            encapsulation: if is_vxlan { Encapsulation::Vxlan } else { Encapsulation::Geneve },
+            encapsulation: match self {
+                Self::Vxlan | Self::KernelVxlan => Encapsulation::Vxlan,
+                Self::Nvgre => Encapsulation::Nvgre,
+                Self::None | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
+            },
             retransmit: is_session,
             credit: is_session,
             physical: PhysicalSpec { cable: true, ..PhysicalSpec::default() },

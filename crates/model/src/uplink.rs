@@ -55,6 +55,15 @@ pub enum Encapsulation {
     Geneve,
     /// RFC 7348, for switches that speak nothing else: it has neither credit nor repair.
     Vxlan,
+    /// RFC 7637, over GRE: the same, with a header that is 8 bytes shorter. Numbers of networks below 4096 are reserved there.
+    Nvgre,
+}
+
+impl Encapsulation {
+    /// Whether it has a place for credit, and for the numbers by which losses are found.
+    pub const fn has_sessions(self) -> bool {
+        matches!(self, Self::Geneve)
+    }
 }
 
 impl Uplink {
@@ -84,9 +93,9 @@ impl Uplink {
         if !is_host(self.vtep) {
             return wrong("`vtep` is no machine's address: write the one that this host has in the underlay");
         }
-        if self.encapsulation == Encapsulation::Vxlan && (self.retransmit || self.credit) {
+        if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
             return wrong(
-                "`vxlan` has no place for `retransmit` and `credit`: set both to false, or take `geneve`",
+                "`vxlan` and `nvgre` have no place for `retransmit` and `credit`: set both to false, or take `geneve`",
             );
         }
         if self.ttl == 0 {

@@ -13,11 +13,11 @@ use std::rc::Rc;
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
 use model::{NetworkName, Uplink};
-use ports::underlay::Underlay;
+use ports::underlay::{Transport, Underlay};
 use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
 use tunnel::{Config, Life};
 use units::Instant;
-use wire::ip::Version;
+use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
 use super::UplinkError;
@@ -85,9 +85,10 @@ impl Overlay {
     ///
     /// [`UplinkError`]
     pub(super) fn new(uplink: &Uplink, life: Life) -> Result<Self, UplinkError> {
-        let (encapsulation, port) = match uplink.encapsulation {
-            model::Encapsulation::Geneve => (Encapsulation::Geneve, geneve::PORT),
-            model::Encapsulation::Vxlan => (Encapsulation::Vxlan, vxlan::PORT),
+        let (encapsulation, transport) = match uplink.encapsulation {
+            model::Encapsulation::Geneve => (Encapsulation::Geneve, Transport::Udp(geneve::PORT)),
+            model::Encapsulation::Vxlan => (Encapsulation::Vxlan, Transport::Udp(vxlan::PORT)),
+            model::Encapsulation::Nvgre => (Encapsulation::Nvgre, Transport::Ip(protocol::GRE)),
         };
         let pauses = uplink.pfc.map(|rate| Pauses::open(uplink.vtep, rate)).transpose();
         Ok(Self {
@@ -97,7 +98,7 @@ impl Overlay {
             uplink: uplink.clone(),
             encapsulation,
             life,
-            underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, port, uplink.ttl)?)),
+            underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, transport, uplink.ttl)?)),
             networks: Rc::default(),
             trunks: BTreeMap::new(),
             inner_mtu: u16::MAX,
@@ -161,7 +162,8 @@ impl Overlay {
         let bound = |bytes: units::Bytes| if credit { bytes.0 as u32 } else { NO_BOUND };
         let mtu = self.uplink.mtu.unwrap_or_else(|| self.underlay.borrow().mtu_to(far));
         let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
-        let most = usize::from(mtu).saturating_sub(ip + udp::Header::LEN).min(ports::underlay::LONGEST);
+        let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
+        let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
         let options = if retransmit || credit { trunk::OPTIONS_LEN } else { 0 };
         let inner = self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0);
         self.inner_mtu = self.inner_mtu.min(inner);

@@ -29,8 +29,8 @@ use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 /// The virtual network that all endpoints are in.
 const NETWORK: &str = "lab";
 
-/// Its number in tunnels.
-const NETWORK_NUMBER: u32 = 1;
+/// Its number in tunnels, of which NVGRE reserves the first 4096.
+const NETWORK_NUMBER: u32 = 5000;
 
 /// Of hosts' interfaces, so that none is an endpoint's.
 const FIRST_MAC: u32 = 0x00f0_0000;

@@ -91,8 +91,10 @@ impl HostsSpec {
                 self.count
             ));
         }
-        if self.encapsulation == Encapsulation::Vxlan && (self.retransmit || self.credit) {
-            return Some("`vxlan` has no place for `retransmit` and `credit`: set both to false".into());
+        if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
+            return Some(
+                "`vxlan` and `nvgre` have no place for `retransmit` and `credit`: set both to false".into(),
+            );
         }
         if self.physical.cable && self.count != 2 {
             return Some(format!("a `cable` has two ends, and there are {} hosts", self.count));

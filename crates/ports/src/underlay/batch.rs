@@ -10,8 +10,10 @@ pub const LONGEST: usize = 65_507;
 const MOST_DATAGRAMS: usize = 64;
 
 /// What one socket has to send, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Queue {
+    /// The kernel cuts one packet into several datagrams.
+    joins: bool,
     batches: VecDeque<Batch>,
     /// Buffers of batches that are gone.
     spare: Vec<Vec<u8>>,
@@ -30,6 +32,11 @@ pub struct Batch {
 }
 
 impl Queue {
+    /// Nothing, of a socket whose kernel cuts one packet into several datagrams, or does not.
+    pub fn new(joins: bool) -> Self {
+        Self { joins, batches: VecDeque::new(), spare: Vec::new(), len: 0 }
+    }
+
     /// How many bytes wait.
     pub fn len(&self) -> usize {
         self.len
@@ -43,7 +50,7 @@ impl Queue {
     pub fn push(&mut self, to: IpAddr, traffic_class: u8, len: usize, write: impl FnOnce(&mut [u8])) {
         assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
         let batch = match self.batches.back_mut() {
-            Some(last) if last.takes(to, traffic_class, len) => last,
+            Some(last) if self.joins && last.takes(to, traffic_class, len) => last,
             _ => {
                 let bytes = self.spare.pop().unwrap_or_default();
                 self.batches.push_back(Batch { to, traffic_class, segment: len, bytes });
@@ -107,9 +114,10 @@ mod tests {
         fn datagrams_leave_as_they_came(
             sent in prop::collection::vec((0..3_u8, 0..2_u8, prop_oneof![Just(1400), 1..1500_usize, Just(40_000)]), 0..300),
             stops in 0..5_usize,
+            joins: bool,
         ) {
             let host = |number| IpAddr::V4(Ipv4Addr::new(10, 0, 0, number));
-            let mut queue = Queue::default();
+            let mut queue = Queue::new(joins);
             for (number, (to, class, len)) in sent.iter().enumerate() {
                 queue.push(host(*to), *class, *len, |bytes| bytes[0] = number as u8);
             }

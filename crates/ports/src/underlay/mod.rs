@@ -17,8 +17,8 @@ mod options;
 pub mod pauses;
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::cmsg_space;
 use nix::sys::socket::{
@@ -56,18 +56,28 @@ pub struct OpenError {
     hint: &'static str,
 }
 
+/// What packets between hosts are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transport {
+    /// UDP, to this port.
+    Udp(u16),
+    /// A protocol of its own over IP, by its number, of which every packet is a datagram here.
+    Ip(u8),
+}
+
 /// Sockets for the tunnels of one host.
 pub struct Underlay {
-    listener: UdpSocket,
+    listener: OwnedFd,
+    address: IpAddr,
     senders: Vec<Sender>,
-    port: u16,
+    transport: Transport,
     /// Where packets are received.
     staging: Box<[u8]>,
     counters: Counters,
 }
 
 struct Sender {
-    socket: UdpSocket,
+    socket: OwnedFd,
     queue: Queue,
 }
 
@@ -101,33 +111,45 @@ struct Joined {
 }
 
 impl Underlay {
-    /// Takes the tunnel's port, one of UDP, at an address of this host. What is sent may pass so many hops.
+    /// Takes the tunnels' port or protocol at an address of this host. What is sent may pass so many hops.
     ///
     /// # Errors
     ///
     /// [`OpenError`], as a rule because the address is none of this host's, or another process has the port.
-    pub fn open(address: IpAddr, port: u16, ttl: u8) -> Result<Self, OpenError> {
+    pub fn open(address: IpAddr, transport: Transport, ttl: u8) -> Result<Self, OpenError> {
         let because = |operation, address: SocketAddr| {
             move |source: io::Error| OpenError { operation, address, hint: hint_for(&source), source }
         };
-        let bind = |address: SocketAddr| {
-            let socket = UdpSocket::bind(address).map_err(because("bind to", address))?;
-            options::set(&socket, address.is_ipv6(), ttl).map_err(because("set up a socket at", address))?;
+        let bind = |port| {
+            let at = SocketAddr::new(address, port);
+            let socket = options::bind(at, transport).map_err(because("bind to", at))?;
+            options::set(&socket, address.is_ipv6(), ttl).map_err(because("set up a socket at", at))?;
             Ok(socket)
         };
-        let listener = bind(SocketAddr::new(address, port))?;
+        let (port, senders) = match transport {
+            Transport::Udp(port) => (port, SENDERS),
+            // It has no ports by which flows could be told apart.
+            Transport::Ip(_) => (0, 1),
+        };
         let at = SocketAddr::new(address, port);
-        options::set_receiving(&listener, address.is_ipv6(), RECEIVE_BUFFER)
+        let listener = bind(port)?;
+        options::set_receiving(&listener, address.is_ipv6(), transport, RECEIVE_BUFFER)
             .map_err(because("receive at", at))?;
-        let senders = (0..SENDERS).map(|_| {
-            let socket = bind(SocketAddr::new(address, 0))?;
+        let senders = (0..senders).map(|_| {
+            let socket = match transport {
+                Transport::Udp(_) => bind(0)?,
+                // Another one would have a copy of every packet that comes.
+                Transport::Ip(_) => listener.try_clone().map_err(because("send from", at))?,
+            };
             options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
-            Ok(Sender { socket, queue: Queue::default() })
+            Ok(Sender { socket, queue: Queue::new(matches!(transport, Transport::Udp(_))) })
         });
+        let senders = senders.collect::<Result<_, _>>()?;
         Ok(Self {
             listener,
-            senders: senders.collect::<Result<_, _>>()?,
-            port,
+            address,
+            senders,
+            transport,
             staging: vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice(),
             counters: Counters::default(),
         })
@@ -135,8 +157,7 @@ impl Underlay {
 
     /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
     pub fn mtu_to(&self, far: IpAddr) -> u16 {
-        let asked =
-            self.listener.local_addr().and_then(|own| options::mtu(SocketAddr::new(own.ip(), 0), far));
+        let asked = options::mtu(SocketAddr::new(self.address, 0), far);
         // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
         asked.unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
     }
@@ -153,7 +174,7 @@ impl Underlay {
 
     /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it.
     pub fn has_room(&self, flow: u32) -> bool {
-        self.senders[wire::flow::place(flow, SENDERS)].queue.len() < MOST_QUEUED
+        self.senders[wire::flow::place(flow, self.senders.len())].queue.len() < MOST_QUEUED
     }
 
     /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next [`flush`](Self::flush), after those of its
@@ -170,16 +191,20 @@ impl Underlay {
         len: usize,
         write: impl FnOnce(&mut [u8]),
     ) {
-        let sender = &mut self.senders[wire::flow::place(flow, SENDERS)];
-        sender.queue.push(to, traffic_class, len, write);
+        let place = wire::flow::place(flow, self.senders.len());
+        self.senders[place].queue.push(to, traffic_class, len, write);
     }
 
     /// Hands over what was taken, as far as the kernel has room. Whether that was all.
     pub fn flush(&mut self) -> bool {
-        let Self { senders, port, counters, .. } = self;
+        let Self { senders, transport, counters, .. } = self;
+        let port = match *transport {
+            Transport::Udp(port) => port,
+            Transport::Ip(_) => 0,
+        };
         let mut all = true;
         for Sender { socket, queue } in senders {
-            all &= queue.drain(|batch| match send(socket, *port, batch) {
+            all &= queue.drain(|batch| match send(socket, port, batch) {
                 Ok(()) => true,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
                 Err(error) => {
@@ -198,12 +223,20 @@ impl Underlay {
     ///
     /// What the kernel says; there is no cause that we know of.
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
-        let Self { listener, staging, .. } = self;
+        let Self { listener, staging, transport, address, .. } = self;
+        // Of IPv4's own packets the kernel hands over the header as well (raw(7)).
+        let has_header = matches!(transport, Transport::Ip(_)) && address.is_ipv4();
         let joined = receive(listener, staging)?;
         for (Joined { from, traffic_class, len, stride }, bytes) in joined.iter().zip(staging.chunks(JOINED))
         {
             let Some(from) = *from else { continue };
             for payload in bytes[..*len].chunks(*stride) {
+                let header_len = if has_header {
+                    payload.first().map_or(0, |first| 4 * usize::from(first & 0xf))
+                } else {
+                    0
+                };
+                let Some(payload) = payload.get(header_len..) else { continue };
                 arrived(Received { from, traffic_class: *traffic_class, payload });
             }
         }
@@ -218,7 +251,7 @@ impl AsFd for Underlay {
     }
 }
 
-fn send(socket: &UdpSocket, port: u16, batch: &Batch) -> io::Result<()> {
+fn send(socket: &OwnedFd, port: u16, batch: &Batch) -> io::Result<()> {
     let tos = batch.traffic_class;
     let class = i32::from(tos);
     let kind = match batch.to {
@@ -234,7 +267,7 @@ fn send(socket: &UdpSocket, port: u16, batch: &Batch) -> io::Result<()> {
     Ok(())
 }
 
-fn receive(socket: &UdpSocket, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
+fn receive(socket: &OwnedFd, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
     // Anew each time: the kernel leaves in them how much it has used, and no more than that is used the next time.
     let mut headers =
         MultiHeaders::<SockaddrStorage>::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32)));
@@ -286,8 +319,8 @@ mod tests {
         // Loopback has one address of IPv6: there, each talks to itself.
         for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
             let port = 20_000 + std::process::id() as u16 % 10_000;
-            let mut far = Underlay::open(to, port, 64).unwrap();
-            let mut own = (from != to).then(|| Underlay::open(from, port, 64).unwrap());
+            let mut far = Underlay::open(to, Transport::Udp(port), 64).unwrap();
+            let mut own = (from != to).then(|| Underlay::open(from, Transport::Udp(port), 64).unwrap());
             let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
             // What one system call leaves is no matter to the next.
             let sender = own.as_mut().unwrap_or(&mut far);
@@ -320,10 +353,36 @@ mod tests {
     }
 
     #[test]
+    fn a_protocol_of_its_own_comes_without_the_header_around_it() {
+        let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+        for [from, to] in [[v4(4), v4(5)], [Ipv6Addr::LOCALHOST.into(); 2]] {
+            // For experiments (RFC 3692).
+            let open = |address| Underlay::open(address, Transport::Ip(253), 64).unwrap();
+            let mut far = open(to);
+            let mut own = (from != to).then(|| open(from));
+            let sender = own.as_mut().unwrap_or(&mut far);
+            for number in 0..3 {
+                sender.send(to, 7, 0b1010_0010, 100, |bytes| bytes.fill(number));
+            }
+            assert!(sender.flush());
+            let mut came = Vec::new();
+            while came.len() < 3 {
+                far.receive(|received| {
+                    assert_eq!((received.from, received.traffic_class), (from, 0b1010_0010));
+                    assert_eq!(received.payload.len(), 100);
+                    came.push(received.payload[99]);
+                })
+                .unwrap();
+            }
+            assert_eq!(came, [0, 1, 2]);
+        }
+    }
+
+    #[test]
     fn what_does_not_fit_is_counted_and_holds_up_nothing() {
         let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
         let port = 30_000 + std::process::id() as u16 % 10_000;
-        let mut underlay = Underlay::open(local, port, 64).unwrap();
+        let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
         // No route leads there.
         underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, 100, |bytes| bytes.fill(1));
         underlay.send(local, 0, 0, 100, |bytes| bytes.fill(2));
@@ -333,7 +392,7 @@ mod tests {
         while came == 0 {
             underlay.receive(|received| came += usize::from(received.payload == [2; 100])).unwrap();
         }
-        let error = Underlay::open(local, port, 64).err().unwrap().to_string();
+        let error = Underlay::open(local, Transport::Udp(port), 64).err().unwrap().to_string();
         assert!(error.contains("end it, or use another address"), "{error}");
         assert_eq!(underlay.mtu_to(local), u16::MAX, "loopback's is 65,536");
     }

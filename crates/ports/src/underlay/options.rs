@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use rustix::net::sockopt::{
@@ -10,10 +10,23 @@ use rustix::net::sockopt::{
     set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops, set_socket_recv_buffer_size_force,
     set_socket_send_buffer_size_force,
 };
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, socket_with};
+
+use super::Transport;
+
+/// A socket of this kind at an address.
+pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
+    let Transport::Ip(protocol) = transport else { return Ok(UdpSocket::bind(address)?.into()) };
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let protocol = RawProtocol::new(protocol.into()).map(Protocol::from_raw);
+    let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
 
 /// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an error.
-pub fn set(socket: &UdpSocket, is_v6: bool, ttl: u8) -> io::Result<()> {
-    socket.set_nonblocking(true)?;
+pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)?;
     match is_v6 {
         false => {
             set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
@@ -28,8 +41,10 @@ pub fn set(socket: &UdpSocket, is_v6: bool, ttl: u8) -> io::Result<()> {
 }
 
 /// Datagrams of a flow come joined, and with their traffic class; as many bytes may wait, however few others may have.
-pub fn set_receiving(socket: &UdpSocket, is_v6: bool, buffer: usize) -> io::Result<()> {
-    setsockopt(socket, sockopt::UdpGroSegment, &true)?;
+pub fn set_receiving(socket: &OwnedFd, is_v6: bool, transport: Transport, buffer: usize) -> io::Result<()> {
+    if let Transport::Udp(_) = transport {
+        setsockopt(socket, sockopt::UdpGroSegment, &true)?;
+    }
     set_socket_recv_buffer_size_force(socket, buffer)?;
     match is_v6 {
         false => set_ip_recvtos(socket, true)?,
@@ -39,7 +54,7 @@ pub fn set_receiving(socket: &UdpSocket, is_v6: bool, buffer: usize) -> io::Resu
 }
 
 /// So many bytes may be underway, however few others may have.
-pub fn set_sending(socket: &UdpSocket, buffer: usize) -> io::Result<()> {
+pub fn set_sending(socket: &OwnedFd, buffer: usize) -> io::Result<()> {
     Ok(set_socket_send_buffer_size_force(socket, buffer)?)
 }
 

@@ -139,7 +139,7 @@ impl<'a> Received<'a> {
         Self::of(shim, vteps(&layout, bytes), traffic_class, end)
     }
 
-    /// Reads what a datagram to the port of Geneve or VXLAN carries, of a packet with this traffic class between these two. The
+    /// Reads what a datagram to the port of Geneve or VXLAN carries, or what is in GRE's packet behind IP's header, of a packet with this traffic class between these two. The
     /// frame's place is counted from the payload's first byte.
     ///
     /// # Errors
@@ -154,7 +154,8 @@ impl<'a> Received<'a> {
         let shim = match encapsulation {
             Encapsulation::Geneve => geneve(payload)?,
             Encapsulation::Vxlan => vxlan(payload)?,
-            Encapsulation::Stt | Encapsulation::Nvgre => return Err(Refusal::NoTunnel),
+            Encapsulation::Nvgre => nvgre(payload)?,
+            Encapsulation::Stt => return Err(Refusal::NoTunnel),
         };
         Self::of(shim, vteps, traffic_class, payload.len())
     }

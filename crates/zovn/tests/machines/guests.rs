@@ -12,7 +12,7 @@ use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState
 use ports::netns::Namespace;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use units::Mac;
+use units::{Mac, Span};
 
 use crate::common::until;
 use crate::host::Host;
@@ -145,7 +145,9 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
     };
     let mut ports = machines(&host);
     ports.push(PortSpec::new(PortName("store".into()), attach));
-    let client = host.start(AgentSettings::default(), ports);
+    // A busy machine may take longer to boot a guest than a receiver is waited for otherwise.
+    let agent = AgentSettings { stall_after: Span::from_secs(600), ..AgentSettings::default() };
+    let client = host.start(agent, ports);
     let [a, b] = boot(&host, image());
 
     let report = said(&a, &["ping", "-c", "3", "-i", "0.1", "10.8.0.2"]);

@@ -28,7 +28,7 @@ use tunnel::{Admission, Arrival, Config, Counters, Data, Life, Session, Stream};
 use units::{Class, Instant, Mac, Span};
 use wire::ecn::Ecn;
 use wire::geneve::{self, Draft};
-use wire::{Layout, vxlan};
+use wire::{Layout, gre, vxlan};
 
 pub use self::frames::Come;
 use self::frames::Frames;
@@ -503,10 +503,16 @@ impl Out<'_> {
 
         let Self { config, underlay, vni, class } = self;
         let (geneve, vxlan);
+        let mut nvgre = [0; 8];
         let header = match config.encapsulation {
             Encapsulation::Vxlan => {
                 vxlan = vxlan::Header::new(*vni).expect("a network's number has 24 bits");
                 vxlan.as_bytes()
+            }
+            Encapsulation::Nvgre => {
+                let subnet = gre::VirtualSubnet::new(*vni, (way >> 24) as u8);
+                let header = subnet.expect("a network's number has 24 bits").header();
+                header.write(&mut nvgre).expect("a key is all it has")
             }
             _ => {
                 geneve = Draft::new(*vni).expect("a network's number has 24 bits");
