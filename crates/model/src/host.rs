@@ -263,23 +263,38 @@ mod tests {
         ));
     }
 
+    /// Has a second machine, with the first one's Ethernet address, in another network.
+    fn add_twin(host: &mut HostConfig) {
+        let mut port = host.ports[0].clone();
+        port.name.0.push('2');
+        if let Attachment::VhostUser { socket, .. } = &mut port.attach {
+            socket.push('2');
+        }
+        (port.network, port.label) = (Some(NetworkName("red".into())), Some(8));
+        let mut red = host.networks[0].clone();
+        (red.name, red.vni, red.members[0].label) = (NetworkName("red".into()), 2, 8);
+        host.networks.push(red);
+        host.ports.push(port);
+    }
+
     #[test]
     fn of_two_ports_with_one_label_the_later_is_blamed() {
         let error = complaint(|host| {
-            let Attachment::VhostUser { socket, .. } = &mut host.ports[0].attach else { unreachable!() };
-            let first = socket.clone();
-            socket.push('2');
-            let mut other = host.ports[0].clone();
-            other.name.0.push('2');
-            other.attach = Attachment::VhostUser {
-                socket: first,
-                mode: SocketMode::Connect,
-                mac: None,
-                queues: 1,
-                mtu: 1500,
-            };
-            host.ports.push(other);
+            add_twin(host);
+            host.networks.pop();
+            host.ports[1].network = host.ports[0].network.clone();
+            host.ports[1].label = Some(7);
         });
         assert_eq!(error.to_string(), "port `vm2`: `label` 7 is port `vm`'s already: each port has its own");
+    }
+
+    #[test]
+    fn an_ethernet_address_is_one_ports_in_its_network_alone() {
+        let mut host = host(Some(Mac::local(1)));
+        add_twin(&mut host);
+        assert_eq!(host.check(), Ok(()));
+        host.ports[1].network = host.ports[0].network.clone();
+        let error = host.ports[1].check_beside(&host.ports[0]).unwrap_err().to_string();
+        assert!(error.contains("02:00:00:00:00:01 is port `vm`'s already"), "{error}");
     }
 }

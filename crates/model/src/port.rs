@@ -359,7 +359,8 @@ impl PortSpec {
         Ok(())
     }
 
-    /// Whether the declaration can stand beside an earlier one.
+    /// Whether the declaration can stand beside an earlier one: a name, a socket and a label are one port's on the whole host, an
+    /// Ethernet address in its network.
     ///
     /// # Errors
     ///
@@ -380,7 +381,10 @@ impl PortSpec {
         {
             return Err(InvalidConfig::DuplicateLabel { port, label, owner: earlier.name.clone() });
         }
-        match self.addresses().find(|address| earlier.addresses().any(|other| other == *address)) {
+        let is_taken = |address: &(Mac, u16)| {
+            self.network == earlier.network && earlier.addresses().any(|other| other == *address)
+        };
+        match self.addresses().find(is_taken) {
             Some((mac, _)) => Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() }),
             None => Ok(()),
         }

@@ -1,0 +1,85 @@
+//! Linux at the other end of a tunnel, and a capture of what is on the wire.
+
+#[path = "../../../wire/tests/tshark/mod.rs"]
+mod tshark;
+
+use model::{Encapsulation, Uplink};
+use ports::netlink::Netlink;
+use ports::packet;
+use rustix::net::{RecvFlags, sockopt};
+
+use crate::numbered::exchange;
+use crate::world::{Machine, Plan, World, connect, run, vtep_v4};
+
+const OURS: Machine = Machine::new(0, "blue", 1);
+const THEIRS: Machine = Machine::new(1, "blue", 2);
+
+#[test]
+fn linux_speaks_vxlan_with_us() {
+    let mut plan = Plan::new(&[OURS, THEIRS]);
+    plan.foreign = vec![1];
+    plan.uplink = Uplink {
+        encapsulation: Encapsulation::Vxlan,
+        retransmit: false,
+        credit: false,
+        ..Uplink::new(vtep_v4(0))
+    };
+    let world = World::new(plan);
+    let (far, mac) = (&world.hosts[1], THEIRS.mac().to_string());
+    let [local, remote] = [1, 0].map(|host| world.vtep(host).to_string());
+    let address = format!("{}/24", THEIRS.v4());
+    for words in [
+        &format!("link add vxlan0 address {mac} type vxlan id 7 dstport 4789 local {local} nolearning"),
+        &format!("link set vxlan0 mtu 1500 up"),
+        &format!("address add {address} dev vxlan0"),
+        &format!("address add {}/64 dev vxlan0 nodad", THEIRS.v6()),
+        &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v4(), OURS.mac()),
+        &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v6(), OURS.mac()),
+    ] {
+        let words: Vec<_> = ["ip"].into_iter().chain(words.split(' ')).collect();
+        let output = run(far, &words);
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+    let output = run(far, &["bridge", "fdb", "add", &OURS.mac().to_string(), "dev", "vxlan0", "dst", &remote]);
+    assert!(output.status.success(), "{output:?}");
+
+    world.ping(OURS, THEIRS.v4());
+    world.ping(OURS, THEIRS.v6());
+    let output = run(far, &["ping", "-n", "-c", "1", "-W", "20", &OURS.v4().to_string()]);
+    assert!(output.status.success(), "{output:?}");
+    exchange(&connect([world.netns(OURS), far], THEIRS.at(7)), 2_000_000);
+    exchange(&connect([far, world.netns(OURS)], OURS.at(7)), 2_000_000);
+    world.assert_balanced();
+}
+
+#[test]
+fn a_capture_of_the_underlay_is_dissected() {
+    for v6 in [false, true] {
+        let plan = Plan::new(&[OURS, THEIRS]);
+        let mut plan = if v6 { plan.over_v6() } else { plan };
+        // Some of it is sent again, and told of in ranges.
+        plan.fabric.loss = 0.02;
+        let mut world = World::new(plan);
+        let link = Netlink::open_in(&world.hosts[0]).unwrap().index("eth0").unwrap();
+        // ETH_P_ALL: what leaves, too.
+        let capture = world.hosts[0].run(|| packet::socket(link, 3)).unwrap().unwrap();
+        sockopt::set_socket_recv_buffer_size_force(&capture, 64 << 20).unwrap();
+        world.start(1);
+        world.ping(OURS, THEIRS.v4());
+        world.ping(THEIRS, OURS.v6());
+        exchange(&world.connect(OURS, THEIRS, 7), 500_000);
+        let mut kinds = Vec::new();
+        let mut frame = [0; 2000];
+        while let Ok((len, _)) = rustix::net::recv(&capture, &mut frame, RecvFlags::DONTWAIT) {
+            kinds.push(tshark::kind(&frame[..len], &[]));
+        }
+        assert!(kinds.len() > 500, "{}", kinds.len());
+        tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"]);
+        let fields = ["geneve.option.type", "geneve.vni", "tcp.len"];
+        if let Some(lines) = tshark::run(&kinds, &[], &fields) {
+            let has = |word: &str| lines.iter().any(|line| line[0].split(',').any(|kind| kind == word));
+            // Hellos, data, reports, rooms and asks (docs/protocol.md).
+            assert!(["0x81", "0x82", "0x83", "0x84", "0x85"].into_iter().all(has), "{lines:?}");
+        }
+    }
+}

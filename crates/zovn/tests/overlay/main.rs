@@ -1,0 +1,13 @@
+//! Virtual networks across hosts as a whole: an agent on each, tunnels between them, and a physical switch (`zovn fabric`).
+
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "../common/mod.rs"]
+mod common;
+mod held;
+mod linux;
+mod lives;
+mod mtu;
+mod numbered;
+mod reach;
+mod silence;
+mod world;
