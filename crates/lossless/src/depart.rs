@@ -97,7 +97,7 @@ impl Egress {
     #[inline]
     pub(crate) fn is_free(&self, now: Instant, class: Class) -> bool {
         let nobody = self.is_idle() && self.classes[class].waiting == NOBODY;
-        nobody && !self.stalled && !self.closed && !self.pauses(class) && !self.must_wait(now)
+        nobody && !self.refuses() && !self.closed && !self.pauses(class) && !self.must_wait(now)
     }
 
     /// The receiver took so many bytes.
@@ -364,8 +364,8 @@ impl<F: Copy> Head<'_, '_, F> {
     }
 
     /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's share, until it is known to have
-    /// [arrived](Switch::arrived). Those of one flow arrive in the order in which they leave. No verdict is passed on them: whether the far
-    /// receiver is stalled is for its owner to say.
+    /// [arrived](Switch::arrived). Those of one flow arrive in the order in which they leave. No verdict is passed on them: whether
+    /// the far receiver is there is for its owner to [say](Switch::abandon).
     pub fn depart(self, flow: Flow) {
         let bytes = self.bytes();
         let Self { visit, seen: Seen { node, .. } } = self;

@@ -193,7 +193,7 @@ impl<F: Copy> Switch<F> {
     /// permit. If not, it waits behind its ingress's others, unless its class is lossy.
     fn way(&self, to: PortId, class: Class, load: Load) -> Way {
         let port = self.port(to);
-        if port.egress.stalled {
+        if port.egress.refuses() {
             Way::Refused(Refusal::STALLED)
         } else if port.egress.classes[class].waiting == NOBODY && port.permits(class, load) {
             Way::Switched

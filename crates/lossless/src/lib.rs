@@ -34,6 +34,7 @@ mod account;
 mod cells;
 mod config;
 mod depart;
+mod far;
 mod forward;
 mod heading;
 mod network;

@@ -139,6 +139,8 @@ pub(crate) struct Egress {
     /// When the receiver last took a frame, or had none to take.
     pub progress: Instant,
     pub stalled: bool,
+    /// It is far away and not heard: nothing is held for it.
+    pub abandoned: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
     /// The classes that have a frame switched and not parked, one bit each.
@@ -211,12 +213,19 @@ impl Egress {
             away: BTreeMap::new(),
             progress: now,
             stalled: false,
+            abandoned: false,
             closed: false,
         }
     }
 
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &Account> {
         self.classes.0.iter().map(|class| &class.account)
+    }
+
+    /// Whether what is for the receiver is refused, because it takes nothing.
+    #[inline]
+    pub(crate) fn refuses(&self) -> bool {
+        self.stalled | self.abandoned
     }
 
     /// Whether nothing is switched and nothing set aside. Nothing waits for room then either.

@@ -165,7 +165,7 @@ impl<F: Copy> Switch<F> {
     /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Close it
     /// first, and wait until it holds nothing ([`Switch::holds`]), where nothing is to be refused.
     pub fn detach(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
-        self.empty_egress(now, port, &mut released);
+        self.empty_egress(now, port, Refusal::DETACHED, &mut released);
         for egress in self.attached() {
             self.withdraw(now, port, egress, &mut released);
         }
@@ -232,9 +232,9 @@ impl<F: Copy> Switch<F> {
         self.port(port).ingress.at_quota > 0
     }
 
-    /// Whether a port's receiver is stalled.
+    /// Whether a port's receiver is stalled, or was [abandoned](Self::abandon).
     pub fn stalled(&self, port: PortId) -> bool {
-        self.port(port).egress.stalled
+        self.port(port).egress.refuses()
     }
 
     /// Whether anything from this port or for it is held.
@@ -288,19 +288,6 @@ impl<F: Copy> Switch<F> {
     /// The table of addresses, sorted by network, address and VLAN.
     pub fn addresses(&self) -> Vec<MacEntry> {
         self.table.entries()
-    }
-
-    /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
-    /// comes back if no other egress still wants the frame. Those whose senders were detached are underway no more.
-    pub fn arrived(&mut self, now: Instant, port: PortId, flow: Flow) -> Option<Released<F>> {
-        let Self { ports, cells, .. } = self;
-        let away = &mut attached(ports, port).egress.away;
-        let queue = away.get_mut(&flow)?;
-        let node = cells.pop(queue)?;
-        if queue.is_empty() {
-            away.remove(&flow);
-        }
-        self.finish(now, port, node, End::Delivered)
     }
 
     /// The ports whose receivers may have something to take; the others have nothing, and need no visit.
@@ -447,17 +434,24 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Refuses everything for `egress`.
-    fn empty_egress(&mut self, now: Instant, egress: PortId, released: &mut impl FnMut(Released<F>)) {
-        self.refuse_waiting(now, egress, Refusal::DETACHED, released);
+    pub(crate) fn empty_egress(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        self.refuse_waiting(now, egress, refusal, released);
         let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
         queues.extend(self.port(egress).egress.parked.values().flat_map(Parked::queues));
         queues.extend(self.port(egress).egress.away.values());
         for mut queue in queues {
-            self.refuse_queue(now, egress, &mut queue, Refusal::DETACHED, released);
+            self.refuse_queue(now, egress, &mut queue, refusal, released);
         }
-        let port = self.port_mut(egress);
-        let accounts = port.egress.classes.0.map(|class| class.account);
-        port.egress = Egress::new(&port.config, now, ClassMap(accounts));
+        let Port { config, egress, .. } = self.port_mut(egress);
+        let accounts = egress.classes.0.map(|class| class.account);
+        let (closed, paused) = (egress.closed, egress.paused);
+        *egress = Egress { closed, paused, ..Egress::new(config, now, ClassMap(accounts)) };
     }
 
     /// Refuses everything from `ingress` that is held for `egress`.

@@ -107,6 +107,39 @@ fn what_is_underway_ends_with_its_sender_and_with_its_receiver() {
 }
 
 #[test]
+fn what_is_for_a_far_receiver_of_which_nothing_is_heard_is_refused_until_it_is() {
+    // One leaves, one is set aside, one is switched, and one waits for room; a fifth is for another, too.
+    let (mut switch, ids) = switch(Settings::default(), &[small(8, 1); 3]);
+    let stalled = |switch: &Switch<Frame>| switch.total().refused[Reason::StalledReceiver as usize];
+    offer(&mut switch, &ids, 0, 0, None, 0);
+    take(&mut switch, ids[2]);
+    (1..5).for_each(|number| assert!(offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    let mut visit = switch.departures(NOW, ids[1]);
+    visit.head().unwrap().depart(Flow(7));
+    visit.head().unwrap().depart(Flow(7));
+    visit.head().unwrap().park(Flow(8));
+    drop(visit);
+    let mut released = Vec::new();
+    switch.abandon(NOW, ids[1], |frame| released.push(frame.frame.number));
+    released.sort_unstable();
+    assert_eq!(released, [0, 1, 2, 3, 4]);
+    let total = switch.total();
+    assert_eq!((total.held, total.delivered, stalled(&switch)), (0, 1, 4), "one copy was taken");
+    assert!(switch.stalled(ids[1]) && switch.pending().is_empty());
+    switch.audit().unwrap();
+
+    assert_eq!(switch.arrived(NOW, ids[1], Flow(7)), None, "nothing is underway");
+    assert!(offer(&mut switch, &ids, 5, 0, Some(1), 0));
+    assert_eq!((switch.total().held, stalled(&switch)), (0, 5), "refused at once");
+    tick(&mut switch, NOW + PATIENCE);
+    assert!(switch.stalled(ids[1]), "time tells nothing of it");
+    switch.heard(ids[1]);
+    offer(&mut switch, &ids, 6, 0, Some(1), 0);
+    assert_eq!(take(&mut switch, ids[1]), Some(6));
+    switch.audit().unwrap();
+}
+
+#[test]
 fn an_incast_is_served_in_equal_shares() {
     let (mut switch, ids) = switch(Settings::default(), &[small(64, 4); 9]);
     let mut served = [0u32; 8];

@@ -457,8 +457,8 @@ proptest! {
     }
 }
 
-/// Ten million visits of one seed: offers, floods, departures, parking, ports that come and go, limits that
-/// change, time that passes. The books are checked as they run, and proven from the queues now and then.
+/// Ten million visits of one seed: offers, floods, departures, parking, receivers far away, ports that come and go, limits
+/// that change, time that passes. The books are checked as they run, and proven from the queues now and then.
 #[test]
 fn ten_million_visits_keep_the_law() {
     const VISITS: u64 = 10_000_000;
@@ -507,6 +507,7 @@ fn ten_million_visits_keep_the_law() {
                     match rng.below(100) {
                         0 | 1 => head.park(Flow(rng.below(3))),
                         2 => released += u64::from(head.refuse(Refusal::UNFIT).is_some()),
+                        3..=9 => head.depart(Flow(rng.below(3))),
                         _ => released += u64::from(head.delivered().is_some()),
                     }
                 }
@@ -518,7 +519,14 @@ fn ten_million_visits_keep_the_law() {
                     released += u64::from(head.delivered().is_some());
                 }
             }
-            995..=997 => switch.tick(now, |_| released += 1),
+            995 => switch.tick(now, |_| released += 1),
+            996 => {
+                for flow in (0..30).map(|turn| Flow(turn % 3)) {
+                    released += u64::from(switch.arrived(now, ids[from], flow).is_some());
+                }
+            }
+            997 if rng.below(4) == 0 => switch.abandon(now, ids[from], |_| released += 1),
+            997 => switch.heard(ids[from]),
             998 => {
                 let config = config(&mut rng);
                 switch.configure(now, ids[from], config);

@@ -1,0 +1,35 @@
+//! Receivers far away: what [departed](crate::Head::depart) and has not arrived, and whether anybody is there.
+
+use units::Instant;
+
+use crate::switch::{End, Released, attached};
+use crate::{Flow, PortId, Refusal, Switch};
+
+impl<F: Copy> Switch<F> {
+    /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
+    /// comes back if no other egress still wants the frame. Those whose senders were detached are underway no more.
+    pub fn arrived(&mut self, now: Instant, port: PortId, flow: Flow) -> Option<Released<F>> {
+        let Self { ports, cells, .. } = self;
+        let away = &mut attached(ports, port).egress.away;
+        let queue = away.get_mut(&flow)?;
+        let node = cells.pop(queue)?;
+        if queue.is_empty() {
+            away.remove(&flow);
+        }
+        self.finish(now, port, node, End::Delivered)
+    }
+
+    /// Nothing is heard of a port's receiver far away: what is held for it is refused as for a stalled one, underway or not, and so
+    /// is what comes, until the receiver is [heard](Self::heard) again. What is underway is to be called back before: it is its
+    /// senders' again.
+    pub fn abandon(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
+        self.empty_egress(now, port, Refusal::STALLED, &mut released);
+        self.port_mut(port).egress.abandoned = true;
+        self.rest(port);
+    }
+
+    /// A port's receiver far away is there: frames may go to it again.
+    pub fn heard(&mut self, port: PortId) {
+        self.port_mut(port).egress.abandoned = false;
+    }
+}
