@@ -22,7 +22,8 @@ use serde::Serialize;
 
 use crate::endpoint::INTERFACE;
 use crate::lab::{Lab, open};
-use crate::{LabError, SwitchKind, ovs};
+use crate::physical::FabricReport;
+use crate::{LabError, SwitchKind, hosts, ovs};
 
 /// Everything that a lab counts, at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -36,6 +37,8 @@ pub struct Counters {
     pub handled: Option<u64>,
     /// What agents say, where the switch is one: one for all endpoints, or one on each host.
     pub agents: Vec<AgentStatus>,
+    /// What the physical switch says, where there are several hosts. What it dropped may have been sent again.
+    pub fabric: Option<FabricReport>,
 }
 
 /// One endpoint.
@@ -119,6 +122,9 @@ impl Lab {
                 counters.agents = statuses.collect::<Result<_, LabError>>()?;
                 let ports = || counters.agents.iter().flat_map(|status| &status.ports);
                 counters.ports = ports().map(|port| (port.name.0.clone(), port.into())).collect();
+                if self.spec().hosts.is_some() {
+                    counters.fabric = Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
+                }
                 counters.handled = Some(ports().map(|port| port.ingress.total.accepted).sum());
             }
         }

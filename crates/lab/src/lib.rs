@@ -27,7 +27,7 @@ mod endpoint;
 mod error;
 pub mod guest;
 mod home;
-pub mod hosts;
+mod hosts;
 mod hugepages;
 mod lab;
 mod ovs;
@@ -41,6 +41,7 @@ pub use counters::{Counters, DeviceCounters, EndpointCounters, PortCounters, Que
 pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
+pub use hosts::{HostsSpec, PhysicalSpec};
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;

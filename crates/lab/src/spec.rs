@@ -25,6 +25,12 @@ use crate::{LabError, ovs};
 /// Names that the switch's namespace gives to something else.
 const RESERVED: [&str; 6] = ["switch", "ovs-netdev", "eth0", "lo", "all", "default"];
 
+/// Labs that come with the program.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("testbed1", include_str!("../../../examples/lab/testbed1.toml")),
+    ("testbed2", include_str!("../../../examples/lab/testbed2.toml")),
+];
+
 /// A lab: one switch under test and the endpoints around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -154,8 +160,24 @@ impl LabSpec {
         Ok(spec)
     }
 
+    /// A lab that comes with the program, `testbed1` or `testbed2` of the zOVN paper (figure 9), or else the one of a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read) has them.
+    pub fn find(word: &str) -> Result<Self, LabError> {
+        match BUILT_IN.iter().find(|(name, _)| *name == word) {
+            Some((_, text)) => Ok(toml::from_str(text).expect("a test reads what comes with the program")),
+            None => Self::read(Path::new(word)),
+        }
+    }
+
     /// The endpoints of a lab with this id, all defaults filled in.
-    pub(crate) fn resolve(&self, prefix: &str) -> Result<Vec<Endpoint>, LabError> {
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Spec`]
+    pub fn resolve(&self, prefix: &str) -> Result<Vec<Endpoint>, LabError> {
         if !SwitchKind::OF_CONTAINERS.contains(&self.switch) {
             return Err(self.wrong(format!(
                 "`{}` serves virtual machines, and a lab's endpoints are containers: make it bridge, ovs, zovn-lossy or \
@@ -455,6 +477,16 @@ mod tests {
             ..EndpointSpec::new("rx")
         });
         assert_eq!(parse(&toml::to_string(&spec).unwrap()), spec);
+    }
+
+    #[test]
+    fn labs_that_come_with_the_program_are_found_by_name() {
+        for (name, _) in BUILT_IN {
+            let spec = LabSpec::find(name).unwrap();
+            assert_eq!(spec.name, name);
+            assert!(spec.hosts.is_some() && spec.resolve("zovn-7").is_ok());
+        }
+        assert!(LabSpec::find("testbed3").unwrap_err().to_string().contains("testbed3"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ops::AddAssign;
 
+use lab::physical::FabricReport;
 use lab::{Counters, Lab, LabError};
 use model::{AgentStatus, LedgerStatus};
 
@@ -12,6 +13,8 @@ pub struct Losses {
     pub lost: u64,
     /// Whether the switch's own account holds; none where it keeps none.
     pub balanced: Option<bool>,
+    /// Frames that the switch between hosts dropped; none where there is none. What hosts sent again was not lost.
+    pub dropped_between_hosts: Option<u64>,
 }
 
 impl Losses {
@@ -21,6 +24,7 @@ impl Losses {
         Self {
             lost: lost(before, after),
             balanced: after.agents.iter().map(balanced).reduce(|one, other| one && other),
+            dropped_between_hosts: dropped(after).map(|count| count - dropped(before).unwrap_or(0)),
         }
     }
 }
@@ -29,6 +33,8 @@ impl AddAssign for Losses {
     fn add_assign(&mut self, other: Self) {
         self.lost += other.lost;
         self.balanced = both_hold(self.balanced, other.balanced);
+        let dropped = [self.dropped_between_hosts, other.dropped_between_hosts];
+        self.dropped_between_hosts = dropped.into_iter().flatten().reduce(|one, other| one + other);
     }
 }
 
@@ -77,6 +83,10 @@ fn lost(before: &Counters, after: &Counters) -> u64 {
     at_endpoints + grown(unaccounted).max(grown(taken).saturating_sub(received))
 }
 
+fn dropped(counters: &Counters) -> Option<u64> {
+    counters.fabric.as_ref().map(FabricReport::dropped)
+}
+
 /// What by the switches' own books came in and neither went out nor waits.
 fn unaccounted(counters: &Counters) -> u64 {
     if counters.agents.is_empty() {
@@ -101,6 +111,7 @@ fn taken(counters: &Counters) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use lab::physical::{ClassReport, Tally};
     use model::GateStatus;
 
     use super::*;
@@ -110,7 +121,7 @@ mod tests {
     fn what_was_counted_before_does_not_count() {
         let before = counters(10, 10, 10, 10, None);
         let losses = Losses::between(&before, &counters(50, 50, 45, 45, None));
-        assert_eq!(losses, Losses { lost: 5, balanced: None });
+        assert_eq!(losses, Losses { lost: 5, ..Losses::default() });
     }
 
     #[test]
@@ -119,6 +130,20 @@ mod tests {
         let port = after.ports.get_mut("rx").unwrap();
         (port.device.tx_dropped, port.queue.dropped) = (3, 4);
         assert_eq!(Losses::between(&Counters::default(), &after).lost, 7);
+    }
+
+    #[test]
+    fn what_is_dropped_between_hosts_is_counted_from_before() {
+        let counters = |frames| {
+            let dropped = [("full".to_owned(), Tally { frames, bytes: frames * 1514 })].into();
+            let classes = [(0, ClassReport { dropped, ..ClassReport::default() })].into();
+            let fabric = FabricReport { balanced: true, ports: [("host1".to_owned(), classes)].into() };
+            Counters { fabric: Some(fabric), ..Counters::default() }
+        };
+        let mut losses = Losses::between(&counters(3), &counters(10));
+        assert_eq!((losses.lost, losses.dropped_between_hosts), (0, Some(7)));
+        losses += Losses::between(&counters(10), &counters(11));
+        assert_eq!(losses.dropped_between_hosts, Some(8));
     }
 
     fn agent(ledger: LedgerStatus, balanced: bool) -> AgentStatus {
@@ -149,8 +174,8 @@ mod tests {
     fn books_that_once_did_not_hold_do_not_hold() {
         let mut sum = Losses::default();
         for balanced in [None, Some(true), Some(false), Some(true)] {
-            sum += Losses { lost: 1, balanced };
+            sum += Losses { lost: 1, balanced, ..Losses::default() };
         }
-        assert_eq!(sum, Losses { lost: 4, balanced: Some(false) });
+        assert_eq!((sum.lost, sum.balanced, sum.dropped_between_hosts), (4, Some(false), None));
     }
 }

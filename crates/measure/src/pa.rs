@@ -1,11 +1,17 @@
 //! Partition-Aggregate, two-tier (zOVN §5.1 and §5.2, figures 7 and 10): an aggregator asks all workers at once, all
 //! answer at once into its one port, and the query is complete with the last byte.
+//!
+//! Either all of them are around one switch, and switches are compared; or they are on the hosts of a [`Testbed`] (zOVN §5.3,
+//! figures 10 and 11), and it is compared where [flow control](FlowControl) is on.
+
+mod flow_control;
+mod testbed;
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use lab::{Lab, LabSpec, SwitchKind};
+use lab::{EndpointSpec, Lab, LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
 use traffic::{QueryPlan, Samples, TimesUs};
 use units::{Rate, Span};
@@ -16,7 +22,10 @@ use crate::endpoint::{
 use crate::fleet::{Program, finish_all, start_all};
 use crate::losses::{Losses, settled};
 use crate::site::{address, quiet_endpoint, raise};
-use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches};
+use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless};
+
+pub use flow_control::FlowControl;
+pub use testbed::Testbed;
 
 /// The payload of a full segment: 1500 bytes less IPv4's header, TCP's and its timestamps. Responses count in these.
 pub const SEGMENT: u64 = 1500 - 20 - 20 - 12;
@@ -64,6 +73,18 @@ pub struct Config {
     pub baseline: SwitchKind,
     /// How often each switch has its turn.
     pub rounds: u32,
+    /// The hosts that all are on, with their rates and buffers; all are around one switch if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub testbed: Option<Testbed>,
+}
+
+/// What is compared: a switch or, on a testbed, where flow control is on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The switch.
+    pub switch: SwitchKind,
+    /// Where flow control is on; none where there is but one switch.
+    pub flow_control: Option<FlowControl>,
 }
 
 /// Flows beside the queries.
@@ -89,11 +110,12 @@ pub enum Era {
     Today,
 }
 
-/// One switch, one congestion control, one era, one size.
+/// One subject, one congestion control, one era, one size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
-    /// The switch.
-    pub switch: SwitchKind,
+    /// What was measured.
+    #[serde(flatten)]
+    pub subject: Subject,
     /// TCP's congestion control.
     pub tcp: String,
     /// How TCP repairs losses.
@@ -112,8 +134,10 @@ pub struct Completion {
     pub retransmits: u64,
     /// Retransmission timers that fired there; none if the kernel does not tell (Linux does since 6.7).
     pub timeouts: Option<u64>,
-    /// Frames that the switch lost.
+    /// Frames that left an endpoint and reached none.
     pub lost: u64,
+    /// Frames that the switch between hosts dropped, which hosts may have sent again; none where there is no such switch.
+    pub dropped_between_hosts: Option<u64>,
     /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
     pub balanced: Option<bool>,
     /// How many times sooner than with the baseline.
@@ -128,7 +152,8 @@ pub struct Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gain {
     /// The baseline.
-    pub switch: SwitchKind,
+    #[serde(flatten)]
+    pub over: Subject,
     /// Of the means.
     pub mean: f64,
     /// Of the medians.
@@ -142,7 +167,7 @@ pub type Report = Measurement<Config, Completion>;
 
 /// What was found under one set of conditions, while it is being gathered.
 struct Run {
-    switch: SwitchKind,
+    subject: Subject,
     tcp: String,
     era: Era,
     segments: u64,
@@ -152,32 +177,43 @@ struct Run {
     background_flows: u64,
 }
 
+/// Endpoints by what they do.
+struct Cast {
+    /// Ask.
+    aggregators: Vec<String>,
+    /// Answer.
+    workers: Vec<String>,
+    /// Send to each other beside that, if any do.
+    background: Vec<String>,
+}
+
 /// Makes the experiment.
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     check(&config)?;
     let environment = Environment::look();
     let mut runs = Vec::new();
-    for (switch, era) in config.labs() {
+    for (subject, era) in config.labs() {
         for tcp in &config.tcp {
             for segments in &config.sizes {
-                runs.push(Run::new(switch, tcp, era, *segments));
+                runs.push(Run::new(subject, tcp, era, *segments));
             }
         }
     }
+    let cast = config.cast()?;
     let rounds = u64::from(config.rounds).min(config.queries);
     bench.progress.begin(runs.len() * rounds as usize);
     for round in 0..rounds {
         // The rounds' queries add up to those that were asked for.
         let queries = config.queries / rounds + u64::from(round < config.queries % rounds);
-        for (switch, era) in config.labs() {
+        for (subject, era) in config.labs() {
             bench.go_on()?;
-            let lab = config.lab(bench, switch, era)?;
-            for run in runs.iter_mut().filter(|run| (run.switch, run.era) == (switch, era)) {
+            let lab = config.lab(bench, subject, era)?;
+            for run in runs.iter_mut().filter(|run| (run.subject, run.era) == (subject, era)) {
                 bench.step(&format!(
-                    "{switch}: {} × {} segments, {}, {era}",
+                    "{subject}: {} × {} segments, {}, {era}",
                     config.workers, run.segments, run.tcp
                 ))?;
-                run.round(bench, &lab, &config, queries)?;
+                run.round(bench, &lab, &config, &cast, queries)?;
             }
         }
     }
@@ -201,39 +237,64 @@ fn check(config: &Config) -> Result<(), MeasureError> {
     if config.frames(most).checked_mul(FRAME).is_none() {
         return wrong("so many segments are more than anybody can send: ask for fewer");
     }
+    if let Some(testbed) = &config.testbed {
+        testbed.check(config.aggregators, config.workers)?;
+    }
     config.tcp.iter().try_for_each(|name| check_congestion(name))?;
     config.plan(most, 1).check().map_err(|error| MeasureError::Config(error.to_string()))
 }
 
 impl Config {
-    /// What makes labs differ, in the order of the rounds.
-    fn labs(&self) -> Vec<(SwitchKind, Era)> {
-        let eras = |switch: &SwitchKind| {
-            let switch = *switch;
-            self.eras.iter().map(move |era| (switch, *era))
-        };
-        self.switches.iter().flat_map(eras).collect()
+    /// What is compared.
+    fn subjects(&self) -> Vec<Subject> {
+        match &self.testbed {
+            None => self.switches.iter().map(|switch| (*switch).into()).collect(),
+            Some(testbed) => testbed.flow_controls.iter().map(|it| (*it).into()).collect(),
+        }
     }
 
-    fn lab(&self, bench: &Bench<'_>, switch: SwitchKind, era: Era) -> Result<Lab, MeasureError> {
-        let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), switch);
-        spec.offload = self.offload;
-        for (number, name) in (1..).zip(self.names(AGGREGATOR, self.aggregators).chain(self.workers())) {
-            let mut endpoint = quiet_endpoint(name, number)?;
-            endpoint.rate = self.rate;
-            endpoint.buffer = self.buffer;
-            era.apply(&mut endpoint);
-            spec.endpoints.push(endpoint);
+    /// What the others are compared with.
+    pub fn baseline(&self) -> Subject {
+        self.testbed.as_ref().map_or(self.baseline.into(), |testbed| testbed.baseline.into())
+    }
+
+    /// What makes labs differ, in the order of the rounds.
+    fn labs(&self) -> Vec<(Subject, Era)> {
+        let eras = |subject| self.eras.iter().map(move |era| (subject, *era));
+        self.subjects().into_iter().flat_map(eras).collect()
+    }
+
+    fn cast(&self) -> Result<Cast, MeasureError> {
+        if let Some(testbed) = &self.testbed {
+            return testbed.cast(self.aggregators, self.workers);
         }
+        let names = |stem, count| (1..=count).map(move |number| format!("{stem}{number}"));
+        let aggregators: Vec<String> = names(AGGREGATOR, self.aggregators).collect();
+        let workers: Vec<String> = names(WORKER, self.workers).collect();
+        let background = aggregators.iter().chain(&workers).cloned().collect();
+        Ok(Cast { aggregators, workers, background })
+    }
+
+    fn lab(&self, bench: &Bench<'_>, subject: Subject, era: Era) -> Result<Lab, MeasureError> {
+        let mut spec = match (&self.testbed, subject.flow_control) {
+            (Some(testbed), Some(flow_control)) => testbed.lab(flow_control)?,
+            _ => self.around(subject.switch)?,
+        };
+        spec.name = format!("measure-{}", std::process::id());
+        spec.offload = self.offload;
+        spec.endpoints.iter_mut().for_each(|endpoint| era.apply(endpoint));
         raise(bench, &spec)
     }
 
-    fn names(&self, stem: &'static str, count: u32) -> impl Iterator<Item = String> + use<> {
-        (1..=count).map(move |number| format!("{stem}{number}"))
-    }
-
-    fn workers(&self) -> impl Iterator<Item = String> + use<> {
-        self.names(WORKER, self.workers)
+    /// All endpoints around one switch.
+    fn around(&self, switch: SwitchKind) -> Result<LabSpec, MeasureError> {
+        let Cast { aggregators, workers, .. } = self.cast()?;
+        let mut spec = LabSpec::new("measure", switch);
+        for (number, name) in (1..).zip(aggregators.into_iter().chain(workers)) {
+            let (rate, buffer) = (self.rate, self.buffer);
+            spec.endpoints.push(EndpointSpec { rate, buffer, ..quiet_endpoint(name, number)? });
+        }
+        Ok(spec)
     }
 
     /// How many frames all responses to a query are.
@@ -255,8 +316,36 @@ impl Config {
 const AGGREGATOR: &str = "agg";
 const WORKER: &str = "wk";
 
+impl Subject {
+    /// Whether it promises to lose nothing.
+    pub fn is_lossless(&self) -> bool {
+        self.flow_control.map_or(is_lossless(self.switch), FlowControl::is_lossless)
+    }
+}
+
+impl From<SwitchKind> for Subject {
+    fn from(switch: SwitchKind) -> Self {
+        Self { switch, flow_control: None }
+    }
+}
+
+impl From<FlowControl> for Subject {
+    fn from(flow_control: FlowControl) -> Self {
+        Self { switch: flow_control.switch(), flow_control: Some(flow_control) }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.flow_control {
+            Some(flow_control) => flow_control.fmt(f),
+            None => self.switch.fmt(f),
+        }
+    }
+}
+
 impl Era {
-    fn apply(self, endpoint: &mut lab::EndpointSpec) {
+    fn apply(self, endpoint: &mut EndpointSpec) {
         let mut set = |name: &str, value: &str| {
             endpoint.sysctls.insert(format!("net.ipv4.{name}"), value.into());
         };
@@ -293,9 +382,9 @@ impl FromStr for Era {
 }
 
 impl Run {
-    fn new(switch: SwitchKind, tcp: &str, era: Era, segments: u64) -> Self {
+    fn new(subject: Subject, tcp: &str, era: Era, segments: u64) -> Self {
         Self {
-            switch,
+            subject,
             tcp: tcp.to_owned(),
             era,
             segments,
@@ -312,25 +401,22 @@ impl Run {
         bench: &Bench<'_>,
         lab: &Lab,
         config: &Config,
+        cast: &Cast,
         queries: u64,
     ) -> Result<(), MeasureError> {
-        let aggregators: Vec<String> = config.names(AGGREGATOR, config.aggregators).collect();
-        let names: Vec<String> = config.workers().collect();
+        let Cast { aggregators, workers: names, background: senders } = cast;
         let before = settled(lab)?;
         let role = Role::PaWorker(Worker { port: WORKER_PORT, congestion: self.tcp.clone() });
-        let mut workers = start(bench, lab, &names, |_| Ok(role.clone()))?;
+        let mut workers = start(bench, lab, names, |_| Ok(role.clone()))?;
         start_all(bench, &mut workers)?;
         let mut background = match &config.background {
             None => Vec::new(),
-            Some(flows) => {
-                let everyone: Vec<String> = aggregators.iter().chain(&names).cloned().collect();
-                start(bench, lab, &everyone, |number| self.background(lab, &everyone, number, flows))?
-            }
+            Some(flows) => start(bench, lab, senders, |number| self.background(lab, senders, number, flows))?,
         };
         start_all(bench, &mut background)?;
         let addresses =
             names.iter().map(|name| address(lab, name, WORKER_PORT)).collect::<Result<Vec<_>, _>>()?;
-        let mut asking = start(bench, lab, &aggregators, |number| {
+        let mut asking = start(bench, lab, aggregators, |number| {
             Ok(Role::PaAggregator(Aggregator {
                 workers: addresses.clone(),
                 plan: config.plan(self.segments, queries),
@@ -380,7 +466,7 @@ impl Run {
     fn conclude(mut self, config: &Config) -> Completion {
         let frames = config.frames(self.segments);
         Completion {
-            switch: self.switch,
+            subject: self.subject,
             tcp: self.tcp,
             era: self.era,
             response_segments: self.segments,
@@ -391,6 +477,7 @@ impl Run {
             retransmits: self.repairs.retransmits,
             timeouts: self.repairs.timeouts,
             lost: self.losses.lost,
+            dropped_between_hosts: self.losses.dropped_between_hosts,
             balanced: self.losses.balanced,
             gain_over: None,
             background_flows: self.background_flows,
@@ -414,105 +501,24 @@ fn start(
 
 /// Each run's figures, compared with the baseline's under the same conditions.
 fn conclude(runs: Vec<Run>, config: &Config) -> Vec<Completion> {
+    let baseline = config.baseline();
     let mut results: Vec<Completion> = runs.into_iter().map(|run| run.conclude(config)).collect();
     let baselines: Vec<Completion> =
-        results.iter().filter(|result| result.switch == config.baseline).cloned().collect();
-    let compared = |result: &&mut Completion| result.switch != config.baseline && result.queries > 0;
+        results.iter().filter(|result| result.subject == baseline).cloned().collect();
+    let compared = |result: &&mut Completion| result.subject != baseline && result.queries > 0;
     for result in results.iter_mut().filter(compared) {
         let same = |other: &&Completion| {
             (&other.tcp, other.era, other.response_bytes) == (&result.tcp, result.era, result.response_bytes)
         };
-        result.gain_over = baselines.iter().find(same).map(|baseline| Gain {
-            switch: config.baseline,
-            mean: baseline.fct_us.mean / result.fct_us.mean,
-            p50: baseline.fct_us.p50 / result.fct_us.p50,
-            p99: baseline.fct_us.p99 / result.fct_us.p99,
+        result.gain_over = baselines.iter().find(same).map(|other| Gain {
+            over: baseline,
+            mean: other.fct_us.mean / result.fct_us.mean,
+            p50: other.fct_us.p50 / result.fct_us.p50,
+            p99: other.fct_us.p99 / result.fct_us.p99,
         });
     }
     results
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Readable;
-
-    pub(crate) fn config() -> Config {
-        Config {
-            switches: vec![SwitchKind::Bridge, SwitchKind::Zovn],
-            workers: 31,
-            aggregators: 1,
-            sizes: vec![4],
-            queries: 10,
-            tcp: vec!["cubic".into()],
-            eras: vec![Era::Today],
-            rate: Some(Rate::from_gbit(1)),
-            buffer: Some(32),
-            offload: false,
-            think: Span::ZERO,
-            background: None,
-            baseline: SwitchKind::Bridge,
-            rounds: 1,
-        }
-    }
-
-    fn run_of(switch: SwitchKind, fct_ms: u64) -> Run {
-        let mut run = Run::new(switch, "cubic", Era::Today, 4);
-        run.fct_ns.extend([fct_ms * 1_000_000; 10]);
-        run
-    }
-
-    #[test]
-    fn the_gain_is_the_baselines_time_over_ours() {
-        let runs = vec![run_of(SwitchKind::Bridge, 30), run_of(SwitchKind::Zovn, 2)];
-        let [bridge, zovn] = &conclude(runs, &config())[..] else { panic!("two results") };
-        assert_eq!(bridge.gain_over, None);
-        let gain = zovn.gain_over.unwrap();
-        assert_eq!((gain.switch, gain.mean, gain.p99), (SwitchKind::Bridge, 15.0, 15.0));
-    }
-
-    #[test]
-    fn a_query_that_was_not_answered_is_told_and_not_compared() {
-        let mut bridge = run_of(SwitchKind::Bridge, 30);
-        bridge.fct_ns = Samples::default();
-        bridge.fct_ns.extend([1; 7]);
-        let runs = vec![bridge, Run::new(SwitchKind::Zovn, "cubic", Era::Today, 4)];
-        let results = conclude(runs, &config());
-        assert_eq!((results[0].queries, results[1].gain_over), (7, None));
-        let report = Measurement::new("pa", Environment::default(), config(), results);
-        let broken = report.broken();
-        assert!(
-            broken[0].contains("bridge") && broken[0].contains("completed 7 of 10 queries"),
-            "{broken:?}"
-        );
-        assert!(broken[1].contains("completed 0 of 10 queries"), "{broken:?}");
-    }
-
-    #[test]
-    fn the_ideal_is_frames_over_rate() {
-        let [zovn] = &conclude(vec![run_of(SwitchKind::Zovn, 2)], &config())[..] else {
-            panic!("one result")
-        };
-        // 31 × 4 frames of 1514 bytes at 8 ns a byte.
-        assert_eq!(zovn.ideal_us, Some(1501.888));
-        assert_eq!(zovn.response_bytes, 5792);
-        assert_eq!(zovn.percentiles_us.len(), 101);
-    }
-
-    #[test]
-    fn what_cannot_be_compared_is_refused() {
-        let wrong = |change: fn(&mut Config)| {
-            let mut config = config();
-            change(&mut config);
-            check(&config).is_err()
-        };
-        assert!(check(&config()).is_ok());
-        assert!(wrong(|config| config.baseline = SwitchKind::Ovs));
-        assert!(wrong(|config| config.workers = 0));
-        assert!(wrong(|config| config.sizes = vec![0]));
-        assert!(wrong(|config| config.sizes = vec![u64::MAX / 1000]));
-        assert!(wrong(|config| config.tcp = vec!["nosuch".into()]));
-        assert!(wrong(|config| config.switches = vec![SwitchKind::Zovn, SwitchKind::Zovn]));
-        assert!(wrong(|config| config.eras = vec![]));
-    }
-}
+mod tests;

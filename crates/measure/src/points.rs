@@ -139,7 +139,7 @@ pub(crate) mod tests {
             ports: [("rx".into(), port(device(0, port_out))), ("tx1".into(), port(device(port_in, 0)))]
                 .into(),
             handled,
-            agents: Vec::new(),
+            ..Counters::default()
         }
     }
 

@@ -107,6 +107,7 @@ impl Story {
             background: None,
             baseline: SwitchKind::Bridge,
             rounds: 1,
+            testbed: None,
         };
         Ok(Self { loss, pa: pa::run(bench, pa)? })
     }
@@ -175,10 +176,10 @@ impl Story {
             for one in results {
                 let gain = one.gain_over.filter(|gain| gain.mean >= 1.05);
                 let gain = gain.map_or_else(String::new, |gain| {
-                    format!("; {} sooner than {}", si(gain.mean, Unit::TIMES), gain.switch)
+                    format!("; {} sooner than {}", si(gain.mean, Unit::TIMES), gain.over)
                 });
                 let what = format!("{:>7}   {} frames lost{gain}", seconds(one.fct_us.mean), count(one.lost));
-                writeln!(text, "{}", paint.line(one.switch, one.fct_us.mean, longest, &what))?;
+                writeln!(text, "{}", paint.line(one.subject.switch, one.fct_us.mean, longest, &what))?;
             }
         }
         writeln!(text)

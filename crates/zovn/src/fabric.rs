@@ -4,18 +4,22 @@
 //!   owner ──"counters"──▶                               (end of file or SIGTERM: it ends)
 //!         ◀──{"ready":true}──  ◀──{"balanced":…,"ports":…}──  and the same once more at the end
 //! ```
+//!
+//! Others ask by its Unix socket, if it is given one: who connects is told the counters.
 
 use std::error::Error;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+use std::{fs, thread};
 
-use lab::physical::{FabricSpec, PhysicalSwitch};
+use lab::physical::{FabricReport, FabricSpec, PhysicalSwitch};
 use rustix::fs::FileType;
 use serde::Serialize;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
 use crate::Outcome;
@@ -26,13 +30,17 @@ pub struct Args {
     /// The switch's file (TOML; docs/lab.md shows every key).
     #[arg(short, long)]
     config: PathBuf,
+    /// Tell the counters to whoever connects to this Unix socket, as one line of JSON.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 /// Serves until it is told to end.
 pub fn run(args: Args) -> Outcome {
     let mut orders = Orders::new()?;
+    let questions = args.socket.as_deref().map(Questions::listen).transpose()?;
     let mut switch = PhysicalSwitch::up(FabricSpec::read(&args.config)?)?;
-    let served = serve(&mut switch, &mut orders);
+    let served = serve(&mut switch, &mut orders, questions.as_ref());
     let report = switch.report();
     switch.down()?;
     served?;
@@ -40,19 +48,22 @@ pub fn run(args: Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(switch: &mut PhysicalSwitch, orders: &mut Orders) -> Result<(), Box<dyn Error + Send + Sync>> {
+fn serve(
+    switch: &mut PhysicalSwitch,
+    orders: &mut Orders,
+    questions: Option<&Questions>,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     tell(&Ready { ready: true })?;
     loop {
         switch.turn()?;
-        let [stop, counters, stdin] =
-            switch.wait([orders.stop.as_fd(), orders.counters.as_fd(), orders.stdin.as_fd()])?;
+        // Without a socket, the one that says when to end is waited for twice.
+        let asked = questions.map_or(orders.stop.as_fd(), |questions| questions.listener.as_fd());
+        let [stop, asked, stdin] = switch.wait([orders.stop.as_fd(), asked, orders.stdin.as_fd()])?;
         if stop {
             return Ok(());
         }
-        if counters {
-            // Several signals that come together are one question.
-            let _ = orders.counters.read(&mut [0; 64])?;
-            tell(&switch.report())?;
+        if let (true, Some(questions)) = (asked, questions) {
+            questions.answer(&switch.report())?;
         }
         if stdin {
             let Some(lines) = orders.lines()? else { return Ok(()) };
@@ -84,8 +95,6 @@ struct Ready {
 struct Orders {
     /// Readable once SIGTERM or its like has come.
     stop: UnixStream,
-    /// Readable when SIGUSR1 has come.
-    counters: UnixStream,
     stdin: OwnedFd,
     /// What stdin has said behind its last whole line.
     rest: Vec<u8>,
@@ -111,15 +120,11 @@ fn told() -> io::Result<OwnedFd> {
 
 impl Orders {
     fn new() -> io::Result<Self> {
-        let on = |signals: &[i32]| {
-            let (read, write) = UnixStream::pair()?;
-            for signal in signals {
-                pipe::register(*signal, write.try_clone()?)?;
-            }
-            io::Result::Ok(read)
-        };
-        let (stop, counters) = (on(&[SIGTERM, SIGINT, SIGHUP])?, on(&[SIGUSR1])?);
-        Ok(Self { stop, counters, stdin: told()?, rest: Vec::new() })
+        let (stop, write) = UnixStream::pair()?;
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            pipe::register(signal, write.try_clone()?)?;
+        }
+        Ok(Self { stop, stdin: told()?, rest: Vec::new() })
     }
 
     /// What stdin, which is readable, has to say; `None` if that is its end.
@@ -137,5 +142,42 @@ impl Orders {
             return Err(io::Error::other("stdin says what is no line"));
         }
         Ok(Some(String::from_utf8_lossy(&lines).lines().map(|line| line.trim().to_owned()).collect()))
+    }
+}
+
+/// A Unix socket at which others ask for the counters. Dropped, its file is gone.
+struct Questions<'a> {
+    listener: UnixListener,
+    path: &'a Path,
+}
+
+/// How long an asker may take to read what it is told.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl<'a> Questions<'a> {
+    fn listen(path: &'a Path) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let listener = UnixListener::bind(path).map_err(|error| {
+            format!("cannot listen at {}: {error}; remove that file, or name another", path.display())
+        })?;
+        listener.set_nonblocking(true)?;
+        Ok(Self { listener, path })
+    }
+
+    /// Tells one asker, by a thread of its own: frames do not wait for a slow reader.
+    fn answer(&self, report: &FabricReport) -> io::Result<()> {
+        // One that has gone again asks nothing.
+        let Ok((mut asker, _)) = self.listener.accept() else { return Ok(()) };
+        asker.set_write_timeout(Some(PATIENCE))?;
+        let mut line = serde_json::to_vec(report)?;
+        line.push(b'\n');
+        thread::Builder::new().name("counters".into()).spawn(move || asker.write_all(&line))?;
+        Ok(())
+    }
+}
+
+impl Drop for Questions<'_> {
+    fn drop(&mut self) {
+        // If it is gone already, so much the better.
+        let _ = fs::remove_file(self.path);
     }
 }

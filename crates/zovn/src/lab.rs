@@ -3,10 +3,11 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use comfy_table::Table;
+use lab::physical::FabricReport;
 use lab::{Counters, Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
 
 use crate::ending::print_json;
@@ -38,8 +39,8 @@ pub struct Args {
 enum Command {
     /// Bring up the lab that a file describes; it stays until it is taken down.
     Up {
-        /// The lab's file (TOML; docs/lab.md shows every key).
-        file: PathBuf,
+        /// The lab's file (TOML; docs/lab.md shows every key), or testbed1 or testbed2: those of the zOVN paper.
+        file: String,
         /// Call it this instead of what the file says.
         #[arg(long)]
         name: Option<String>,
@@ -90,7 +91,7 @@ pub fn run(args: Args) -> Outcome {
     let home = Home::system();
     match args.command {
         Command::Up { file, name, switch, json } => {
-            let mut spec = LabSpec::read(&file)?;
+            let mut spec = LabSpec::find(&file)?;
             spec.name = name.unwrap_or(spec.name);
             spec.switch = switch.unwrap_or(spec.switch);
             up(&spec, &home, json)
@@ -206,7 +207,40 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
         table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }
     writeln!(io::stdout(), "{}", text(table))?;
+    if let Some(fabric) = &counters.fabric {
+        writeln!(io::stdout(), "\n{}", text(between_hosts(fabric)))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the physical switch did with frames, by the host that they are of.
+fn between_hosts(fabric: &FabricReport) -> Table {
+    let mut table = headed([
+        "host",
+        "received",
+        "passed",
+        "dropped",
+        "held",
+        "sent",
+        "marked",
+        "pauses",
+        "pauses obeyed",
+    ]);
+    for name in fabric.ports.keys() {
+        let port = fabric.port(name);
+        let figures = [
+            port.received.frames,
+            port.passed.frames,
+            port.dropped.values().map(|tally| tally.frames).sum(),
+            port.held.frames,
+            port.sent.frames,
+            port.marked,
+            port.pauses_sent,
+            port.pauses_obeyed,
+        ];
+        table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
+    }
+    table
 }
 
 fn down_all(home: &Home) -> Outcome {

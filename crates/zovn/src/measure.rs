@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Subcommand, ValueEnum};
-use measure::pa::{BackgroundFlows, Era};
+use lab::LabSpec;
+use measure::pa::{BackgroundFlows, Era, FlowControl, Testbed};
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
@@ -143,6 +144,20 @@ struct PaArgs {
     /// acknowledgement; an initial window of 3 segments).
     #[arg(long, value_name = "2013|today|both", default_value = "today")]
     tcp_era: Eras,
+    /// Make it between hosts: on testbed1 or testbed2 of the zOVN paper, or on those of a lab's file with [hosts]
+    /// (docs/lab.md). Compared is what flow control does.
+    #[arg(long, value_name = "TESTBED", conflicts_with_all = ["switches", "baseline", "rate", "buffer"])]
+    lab: Option<String>,
+    /// With --lab: where flow control is on, in the virtual network and in the physical one (L: lossy, Z: zero loss); and whether
+    /// hosts send again what the physical one dropped. The others are compared with LL, or with the first.
+    #[arg(
+        long = "flow-control",
+        value_name = "LL|LZ|ZL|ZZ|ZL+retransmit",
+        value_delimiter = ',',
+        default_value = "LL,LZ,ZL,ZZ,ZL+retransmit",
+        requires = "lab"
+    )]
+    flow_controls: Vec<FlowControl>,
     /// Every port's rate towards its endpoint, or none.
     #[arg(long, default_value = "1gbit")]
     rate: Bound<Rate>,
@@ -155,9 +170,9 @@ struct PaArgs {
     /// The pause between a completed query and the next.
     #[arg(long, default_value = "0s")]
     think: Span,
-    /// Flows beside the queries, with sizes of web-search, data-mining, hadoop, storage or a file of `bytes
+    /// Flows beside the queries, with sizes of web-search (if nothing is named), data-mining, hadoop, storage or a file of `bytes
     /// probability` lines.
-    #[arg(long, value_name = "DISTRIBUTION")]
+    #[arg(long, value_name = "DISTRIBUTION", num_args = 0..=1, default_missing_value = "web-search")]
     background: Option<String>,
     /// The mean pause of each endpoint between two such flows.
     #[arg(long, value_name = "SPAN", default_value = "100ms")]
@@ -373,7 +388,18 @@ impl ThroughputArgs {
 
 impl PaArgs {
     fn config(&self) -> Result<pa::Config, MeasureError> {
-        let switches = self.common.switches(&CONTAINERS);
+        let testbed = self.lab.as_ref().map(|word| self.testbed(word)).transpose()?;
+        let mut switches = self.common.switches(&CONTAINERS);
+        let (mut rate, mut buffer, mut offload) = (self.rate.0, self.buffer.0, true);
+        if let Some(testbed) = &testbed {
+            switches = testbed.flow_controls.iter().map(|it| it.switch()).collect();
+            switches.sort();
+            switches.dedup();
+            // What a testbed's machines have is its file's to say; the one that asks stands for all.
+            let asking = testbed.lab.endpoints.first();
+            (rate, buffer) = asking.map_or((None, None), |asking| (asking.rate, asking.buffer));
+            offload = testbed.lab.offload;
+        }
         let background = match &self.background {
             None => None,
             Some(name) => {
@@ -399,15 +425,23 @@ impl PaArgs {
             queries: self.queries,
             tcp: self.tcp.clone(),
             eras: self.tcp_era.0.clone(),
-            rate: self.rate.0,
-            buffer: self.buffer.0,
-            offload: !self.no_offload,
+            rate,
+            buffer,
+            offload: offload && !self.no_offload,
             think: self.think,
             background,
             baseline: self.baseline.unwrap_or(switches[0]),
             switches,
             rounds: self.rounds,
+            testbed,
         })
+    }
+
+    fn testbed(&self, word: &str) -> Result<Testbed, MeasureError> {
+        let flow_controls = self.flow_controls.clone();
+        let none = flow_controls.iter().find(|it| **it == FlowControl::NONE).or(flow_controls.first());
+        let baseline = none.copied().unwrap_or(FlowControl::NONE);
+        Ok(Testbed { lab: LabSpec::find(word)?, flow_controls, baseline })
     }
 }
 

@@ -22,6 +22,7 @@ use zerocopy::IntoBytes;
 /// Two hosts and the switch between them. All of it goes with the test.
 struct World {
     prefix: String,
+    place: tempfile::TempDir,
     hosts: [Namespace; 2],
     switch: Child,
     stdin: Option<ChildStdin>,
@@ -29,6 +30,8 @@ struct World {
 }
 
 const LINK: u64 = 100_000_000;
+
+const SOCKET: &str = "fabric.sock";
 
 /// No test waits so long, unless something never comes.
 const LONG: Duration = Duration::from_secs(60);
@@ -64,7 +67,8 @@ impl World {
         let file = place.path().join("fabric.toml");
         fs::write(&file, toml::to_string(&spec).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.arg("fabric").arg("--config").arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("fabric").arg("--config").arg(&file);
+        command.arg("--socket").arg(place.path().join(SOCKET)).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut switch = command.spawn().unwrap();
         let stdin = switch.stdin.take();
         let mut lines = BufReader::new(switch.stdout.take().unwrap()).lines();
@@ -75,7 +79,7 @@ impl World {
             let other = 1 - at;
             netlink.add_neighbour(link, [10, 8, 0, other as u8 + 1].into(), mac(other)).unwrap();
         }
-        Self { prefix, hosts, switch, stdin, lines }
+        Self { prefix, place, hosts, switch, stdin, lines }
     }
 
     /// A socket of a host whose buffer no test fills.
@@ -137,6 +141,7 @@ impl World {
         let report = self.next_report();
         assert!(self.lines.next().is_none());
         assert!(self.switch.wait().unwrap().success());
+        assert!(!self.place.path().join(SOCKET).exists());
         assert!(!self.has_interface(0) && !self.has_interface(1));
         report
     }
@@ -258,8 +263,8 @@ fn delays_add_up_and_pauses_of_hosts_are_obeyed() {
     rustix::net::send(&socket, pause::Frame::new(mac(1), u16::MAX).as_bytes(), SendFlags::empty()).unwrap();
     // One for each class.
     world.report_when(|report| report.port("h1").pauses_obeyed == 8);
-    world.signal(Signal::USR1);
-    assert_eq!(world.next_report().port("h1").received.frames, 1, "a pause is for the switch");
+    let asked = FabricReport::ask(&world.place.path().join(SOCKET)).unwrap();
+    assert_eq!(asked.port("h1").received.frames, 1, "a pause is for the switch");
 }
 
 #[test]

@@ -63,6 +63,11 @@ pub(crate) fn directory(lab: &Path, host: u32) -> PathBuf {
     lab.join(format!("host{}", host + 1))
 }
 
+/// Where the physical switch tells what it counted.
+pub(crate) fn fabric_socket(lab: &Path) -> PathBuf {
+    lab.join("fabric.sock")
+}
+
 /// Starts the physical switch, which makes the hosts' interfaces.
 fn join(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
     let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } = hosts.physical;
@@ -91,7 +96,7 @@ fn join(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Re
     let text = toml::to_string(&spec).expect("every value of a physical switch can be written as TOML");
     fs::write(&file, text).map_err(LabError::file(&file))?;
     let mut command = Command::new(agent::ourselves()?);
-    command.arg("fabric").arg("-c").arg(&file);
+    command.arg("fabric").arg("-c").arg(&file).arg("--socket").arg(fabric_socket(&site.ground.directory));
     let switch = Program::start(&site.ground, "fabric", command)?;
     switch.wait_until(&site.ground, || Ok(switch.said().contains("\"ready\":true")))
 }

@@ -17,6 +17,7 @@ mod report;
 mod spec;
 mod switch;
 
+pub use ::fabric::Tally;
 pub use report::{ClassReport, FabricReport};
 pub use spec::{FabricPort, FabricSpec};
 pub use switch::PhysicalSwitch;

@@ -1,12 +1,20 @@
 //! What a physical switch has counted.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
 
 use ::fabric::{Counters, DropReason, Fabric, Tally};
 use serde::{Deserialize, Serialize};
 use units::Class;
 
 use super::FabricSpec;
+use crate::LabError;
+
+/// How long a physical switch may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Everything that was counted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +57,28 @@ impl FabricReport {
         };
         let ports = spec.ports.iter().enumerate().map(|(port, it)| (it.name.clone(), classes(port)));
         Self { balanced: fabric.balances(), ports: ports.collect() }
+    }
+
+    /// What the physical switch that listens at `socket` has counted until now.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Kernel`] if nobody listens there or what is told is no report.
+    pub fn ask(socket: &Path) -> Result<Self, LabError> {
+        let ask = || {
+            let mut stream = UnixStream::connect(socket)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            let mut line = String::new();
+            stream.read_to_string(&mut line)?;
+            Ok(serde_json::from_str(&line)?)
+        };
+        ask().map_err(LabError::kernel(format!("ask the physical switch at {}", socket.display())))
+    }
+
+    /// How many frames it has dropped, for whatever reason.
+    pub fn dropped(&self) -> u64 {
+        let classes = self.ports.values().flat_map(BTreeMap::values);
+        classes.flat_map(|class| class.dropped.values()).map(|tally| tally.frames).sum()
     }
 
     /// All classes of a port together, or nothing if there is no such port.

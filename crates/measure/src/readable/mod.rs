@@ -8,6 +8,8 @@ mod throughput;
 mod tunnel;
 mod vhost;
 
+use std::fmt::Display;
+
 use comfy_table::{CellAlignment, Table as Text, presets};
 
 use crate::page::{Chart, Page, Table};
@@ -128,7 +130,7 @@ fn many(count: u64, what: &str) -> String {
 }
 
 /// What is said of a switch whose own account does not hold.
-fn unbalanced(switch: SwitchKind, balanced: Option<bool>) -> Option<String> {
+fn unbalanced(switch: impl Display, balanced: Option<bool>) -> Option<String> {
     (balanced == Some(false)).then(|| format!("the ledger of {switch} does not balance."))
 }
 
