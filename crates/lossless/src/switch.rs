@@ -11,7 +11,7 @@ use crate::parked::Parked;
 use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
-use crate::{Account, Flow, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
+use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
 
 /// A switch over frames that it knows by a handle `F`.
 #[derive(Debug)]

@@ -7,8 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use lab::hosts::{HostsSpec, PhysicalSpec};
-use lab::{LabSpec, SwitchKind};
+use lab::{HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
 use model::Encapsulation;
 use serde::{Deserialize, Serialize};
 use units::Span;

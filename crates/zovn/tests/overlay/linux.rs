@@ -40,7 +40,8 @@ fn linux_speaks_vxlan_with_us() {
         let output = run(far, &words);
         assert!(output.status.success(), "{words:?}: {output:?}");
     }
-    let output = run(far, &["bridge", "fdb", "add", &OURS.mac().to_string(), "dev", "vxlan0", "dst", &remote]);
+    let output =
+        run(far, &["bridge", "fdb", "add", &OURS.mac().to_string(), "dev", "vxlan0", "dst", &remote]);
     assert!(output.status.success(), "{output:?}");
 
     world.ping(OURS, THEIRS.v4());

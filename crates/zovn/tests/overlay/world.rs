@@ -214,11 +214,7 @@ impl World {
             offload: true,
         };
         let spec = PortSpec::new(machine.port(), attach);
-        PortSpec {
-            network: Some(NetworkName(machine.network.into())),
-            label: Some(place as u32 + 1),
-            ..spec
-        }
+        PortSpec { network: Some(NetworkName(machine.network.into())), label: Some(place as u32 + 1), ..spec }
     }
 
     /// Starts a host's agent with all its machines, and waits until it is ready.
