@@ -541,6 +541,9 @@ impl Pump {
         for port in &self.attached {
             self.plane.mute(port.id);
         }
+        for (_, trunk) in self.overlay.iter().flat_map(Overlay::trunks) {
+            self.plane.mute(trunk);
+        }
     }
 
     /// Ends the switch: every port is detached. What virtual machines have sent and is still held is left to the next

@@ -59,6 +59,11 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     pub(super) fn lift(&mut self, now: Instant, id: PortId) -> bool {
         let Self { switch, lines, wet, dirty, refused, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
+        if line.muted {
+            // What is not lifted is not taken: the far host keeps it, and sends it to whoever comes after us.
+            wet.remove(id);
+            return false;
+        }
         let trunk = line.device.trunk().expect("the port is a trunk");
         let most = switch.room(now, id).min(BURST);
         let priorities = switch.settings().priorities;
