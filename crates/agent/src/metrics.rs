@@ -1,8 +1,11 @@
 //! The agent's status as OpenMetrics text, which Prometheus scrapes.
 //!
 //! Everything is read from one [`AgentStatus`], so the figures of one scrape belong to one moment and balance.
-//! Labels are few and bounded: a port's name, a direction, one of eight classes, one of the reasons for a refusal.
+//! Labels are few and bounded: a port's name or a peer's address, a direction, one of eight classes, one of the reasons for a refusal.
 
+mod peers;
+
+use std::collections::BTreeMap;
 use std::fmt;
 
 use lossless::Reason;
@@ -37,7 +40,8 @@ impl Collector for Snapshot {
         let mut page = Page(encoder);
         self.encode_agent(&mut page)?;
         self.encode_ports(&mut page)?;
-        self.encode_frames(&mut page)
+        self.encode_frames(&mut page)?;
+        self.0.uplink.iter().try_for_each(|uplink| peers::encode(uplink, &mut page))
     }
 }
 
@@ -100,14 +104,9 @@ impl Snapshot {
         page.counter("accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
         let help = "Frames handed to a receiver.";
         page.counter("delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
-        // From 0, so that the first refusal is an increase.
-        let refused = self.sides().flat_map(|(labels, side)| {
-            Reason::ALL.map(Reason::name).into_iter().map(move |reason| {
-                let mut labels = labels.clone();
-                labels.push(("reason", reason.to_owned()));
-                (labels, side.total.refused.get(reason).copied().unwrap_or(0))
-            })
-        });
+        let refused = self
+            .sides()
+            .flat_map(|(labels, side)| reasons(labels, Reason::ALL.map(Reason::name), &side.total.refused));
         page.counter("refused_frames", "Frames refused, by reason.", None, refused)?;
         let held =
             self.ledgers().map(|(labels, ledger)| (labels, i64::try_from(ledger.held).unwrap_or(i64::MAX)));
@@ -136,6 +135,19 @@ impl Snapshot {
             })
         })
     }
+}
+
+/// A count for each reason that there may be, from 0, so that the first refusal is an increase.
+fn reasons<const N: usize>(
+    labels: Labels,
+    all: [&'static str; N],
+    counts: &BTreeMap<String, u64>,
+) -> impl Iterator<Item = (Labels, u64)> {
+    all.into_iter().map(move |reason| {
+        let mut labels = labels.clone();
+        labels.push(("reason", reason.to_owned()));
+        (labels, counts.get(reason).copied().unwrap_or(0))
+    })
 }
 
 fn name(port: &PortStatus) -> Labels {

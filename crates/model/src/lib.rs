@@ -20,6 +20,7 @@ extern crate alloc;
 mod address;
 mod host;
 mod network;
+mod overlay;
 mod port;
 mod status;
 mod uplink;
@@ -28,6 +29,7 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
 };
+pub use overlay::{AnswersStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus, WayState, WayStatus};
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
     RateChange, Scheduling, SocketMode,
@@ -36,4 +38,4 @@ pub use status::{
     AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, NetworksReplaced,
     NetworksStatus, PausedBy, PortState, PortStatus,
 };
-pub use uplink::{Encapsulation, Uplink};
+pub use uplink::{Bfd, Encapsulation, Uplink};

@@ -8,7 +8,9 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
 
-use crate::{Attachment, ClassKind, Generation, Limits, NetworkName, NetworkSpec, PortName, Scheduling};
+use crate::{
+    Attachment, ClassKind, Generation, Limits, NetworkName, NetworkSpec, PortName, Scheduling, UplinkStatus,
+};
 
 /// The whole agent at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +26,9 @@ pub struct AgentStatus {
     pub udp_gate: GateStatus,
     /// Every attached port, by name.
     pub ports: Vec<PortStatus>,
+    /// This host's end of its tunnels, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<UplinkStatus>,
     /// The law over the whole switch, detached ports included.
     pub ledger: LedgerStatus,
     /// Whether the law holds, port by port and class by class, and as a whole.

@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Span};
 
 use crate::InvalidConfig;
 use crate::address::is_host;
@@ -44,10 +44,31 @@ pub struct Uplink {
     /// The most that may be under way to one peer.
     #[serde(default = "default_in_flight")]
     pub in_flight: Bytes,
+    /// Whether and how the ways to other hosts are watched; written `"off"` if they are not.
+    #[serde(default = "default_bfd", with = "or_off")]
+    pub bfd: Option<Bfd>,
+}
+
+/// How ways to other hosts are watched: BFD over one hop (RFC 5880, RFC 5881).
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Bfd {
+    /// The time between two packets to each host, and from it.
+    pub interval: Span,
+    /// Once so many packets in a row are missing, the way is down.
+    pub multiplier: u8,
+}
+
+impl Default for Bfd {
+    /// A way that is cut is noticed within 300 ms.
+    fn default() -> Self {
+        Self { interval: Span::from_millis(100), multiplier: 3 }
+    }
 }
 
 /// How frames are carried between hosts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
     /// RFC 8926. Its options carry credit, and the numbers by which losses are found.
@@ -80,6 +101,7 @@ impl Uplink {
             window: default_window(),
             unsolicited: default_unsolicited(),
             in_flight: default_in_flight(),
+            bfd: default_bfd(),
         }
     }
 
@@ -114,6 +136,13 @@ impl Uplink {
         if self.unsolicited > self.window {
             return wrong("`unsolicited` is a part of `window`: lower the one, or raise the other");
         }
+        let Some(Bfd { interval, multiplier }) = self.bfd else { return Ok(()) };
+        if !(Span::from_millis(1)..=Span::from_secs(60)).contains(&interval) {
+            return wrong("`interval` of `bfd` is from 1ms to 60s, or write `bfd = \"off\"`");
+        }
+        if multiplier == 0 {
+            return wrong("every way would be down at once: raise `multiplier` of `bfd` above 0");
+        }
         Ok(())
     }
 }
@@ -136,6 +165,44 @@ fn default_unsolicited() -> Bytes {
 
 fn default_in_flight() -> Bytes {
     Bytes(4 << 20)
+}
+
+fn default_bfd() -> Option<Bfd> {
+    Some(Bfd::default())
+}
+
+/// What may be off, as people write it.
+mod or_off {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Bfd;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "write `{ interval = \"100ms\", multiplier = 3 }`, either of them, or `\"off\"`"
+    )]
+    enum Written {
+        On(Bfd),
+        Off(Off),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Off {
+        Off,
+    }
+
+    pub(super) fn serialize<S: Serializer>(bfd: &Option<Bfd>, serializer: S) -> Result<S::Ok, S::Error> {
+        bfd.map_or(Written::Off(Off::Off), Written::On).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bfd>, D::Error> {
+        Ok(match Written::deserialize(deserializer)? {
+            Written::On(bfd) => Some(bfd),
+            Written::Off(Off::Off) => None,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -178,6 +245,10 @@ mod tests {
         names(complaint(|uplink| uplink.in_flight = Bytes(0)), "`in_flight`");
         names(complaint(|uplink| uplink.in_flight = Bytes(4 << 30)), "4gib");
         names(complaint(|uplink| uplink.unsolicited = Bytes((1 << 20) + 1)), "`unsolicited`");
+        let bfd = |interval, multiplier| complaint(|uplink| uplink.bfd = Some(Bfd { interval, multiplier }));
+        names(bfd(Span::from_micros(999), 3), "`interval`");
+        names(bfd(Span::from_secs(61), 3), "`interval`");
+        names(bfd(Span::from_secs(1), 0), "`multiplier`");
         let v6 = Uplink { mtu: Some(1279), ..Uplink::new("2001:db8::1".parse().unwrap()) };
         names(v6.check().unwrap_err(), "`mtu`");
     }

@@ -57,4 +57,4 @@ mod session;
 mod window;
 
 pub use message::{Data, Hello, Life, Report, Stream};
-pub use session::{Admission, Arrival, Config, Counters, Session};
+pub use session::{Admission, Arrival, Config, Counters, Path, Session};

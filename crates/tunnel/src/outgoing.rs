@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
 
-use units::{Instant, Span};
+use units::Instant;
 
 use crate::asking::Asking;
 use crate::message::{Ask, Ends, Report, Room};
@@ -12,7 +12,7 @@ use crate::number::expand;
 use crate::outbound::Outbound;
 use crate::recovery::{Packet, Recovery};
 use crate::window::{Acknowledged, Window};
-use crate::{Admission, Config, Data, Stream};
+use crate::{Admission, Config, Data, Path, Stream};
 
 /// So many frames of each stream are kept, however many others stand still.
 const LEAST: usize = 4;
@@ -38,6 +38,8 @@ pub struct Outgoing<F> {
     asking: Asking,
     /// Marks that the far end has seen.
     marked: u32,
+    /// The same of all its lives.
+    marks: u64,
 }
 
 impl<F: Copy> Outgoing<F> {
@@ -54,6 +56,7 @@ impl<F: Copy> Outgoing<F> {
             probes: VecDeque::new(),
             asking: Asking::new(),
             marked: 0,
+            marks: 0,
         }
     }
 
@@ -73,9 +76,15 @@ impl<F: Copy> Outgoing<F> {
         }
     }
 
-    /// The smoothed round trip, bytes in the fabric, and the most that may be there.
-    pub fn path(&self) -> (Span, u64, u64) {
-        (self.recovery.round_trip(), self.recovery.in_flight(), self.window.bytes())
+    /// The way through the fabric.
+    pub fn path(&self) -> Path {
+        let Self { recovery, window, .. } = self;
+        Path { round_trip: recovery.round_trip(), in_flight: recovery.in_flight(), window: window.bytes() }
+    }
+
+    /// Packets that were marked, in all lives of the far end.
+    pub fn marks(&self) -> u64 {
+        self.marks
     }
 
     /// Frames that are kept and not known to be taken, of all streams.
@@ -217,6 +226,7 @@ impl<F: Copy> Outgoing<F> {
         let more = report.marked.wrapping_sub(self.marked).cast_signed().max(0).cast_unsigned();
         self.marked = self.marked.wrapping_add(more);
         let marked = u64::from(more).min(packets);
+        self.marks += marked;
         let largest_sent_at = newest.sent_at;
         window.acknowledged(
             now,

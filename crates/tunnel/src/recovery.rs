@@ -91,9 +91,9 @@ impl Recovery {
         self.probes
     }
 
-    /// The smoothed round trip.
-    pub fn round_trip(&self) -> Span {
-        self.rtt.map_or(INITIAL, |rtt| rtt.smoothed)
+    /// The smoothed round trip, once there was one.
+    pub fn round_trip(&self) -> Option<Span> {
+        self.rtt.map(|rtt| rtt.smoothed)
     }
 
     /// A packet is sent. Its number.

@@ -91,8 +91,21 @@ pub struct Counters {
     pub stale: u64,
     /// Bytes that the far end sent and that did not come in time, where it does not repair.
     pub missed: u64,
+    /// Packets of ours that the fabric marked, as the far end tells.
+    pub marked: u64,
     /// The far end began anew.
     pub resets: u64,
+}
+
+/// The way through the fabric, as a session finds it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Path {
+    /// The smoothed round trip, once there was one.
+    pub round_trip: Option<Span>,
+    /// Bytes in the fabric.
+    pub in_flight: u64,
+    /// The most that may be there.
+    pub window: u64,
 }
 
 /// The far end, in a life in which it has named ours.
@@ -148,12 +161,18 @@ impl<F: Copy, R> Session<F, R> {
 
     /// What has gone wrong.
     pub fn counters(&self) -> Counters {
-        Counters { missed: self.counters.missed + self.incoming.missed(), ..self.counters }
+        let missed = self.counters.missed + self.incoming.missed();
+        Counters { missed, marked: self.outgoing.marks(), ..self.counters }
     }
 
-    /// The smoothed round trip, bytes in the fabric, and the most that may be there.
-    pub fn path(&self) -> (Span, u64, u64) {
+    /// The way through the fabric.
+    pub fn path(&self) -> Path {
         self.outgoing.path()
+    }
+
+    /// Whether both ends have heard each other, in these lives of theirs.
+    pub fn is_met(&self) -> bool {
+        self.ends().is_some()
     }
 
     /// Whether a frame of so many bytes may be sent on a stream.
@@ -353,7 +372,7 @@ impl<F: Copy, R> Session<F, R> {
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
         self.silent_since = self.outgoing.is_owed().then(|| self.silent_since.unwrap_or(now));
-        if self.greeting.is_due(now, self.ends().is_some()) {
+        if self.greeting.is_due(now, self.is_met()) {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;

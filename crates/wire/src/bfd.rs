@@ -63,6 +63,22 @@ impl Diagnostic {
     pub const fn number(self) -> u8 {
         self.0
     }
+
+    /// The reason's name in statuses; `unassigned` if nobody knows what the number means.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NONE => "none",
+            Self::DETECTION_TIME_EXPIRED => "detection_time_expired",
+            Self::ECHO_FAILED => "echo_failed",
+            Self::NEIGHBOR_SIGNALED_DOWN => "neighbor_signaled_down",
+            Self::FORWARDING_PLANE_RESET => "forwarding_plane_reset",
+            Self::PATH_DOWN => "path_down",
+            Self::CONCATENATED_PATH_DOWN => "concatenated_path_down",
+            Self::ADMINISTRATIVELY_DOWN => "administratively_down",
+            Self::REVERSE_CONCATENATED_PATH_DOWN => "reverse_concatenated_path_down",
+            _ => "unassigned",
+        }
+    }
 }
 
 /// What a packet says yes to (RFC 5880 §4.1).

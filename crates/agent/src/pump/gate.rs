@@ -64,6 +64,11 @@ impl HostGate {
     }
 
     /// What is answered in other machines' stead.
+    pub(super) fn answers(&self) -> &Answers {
+        &self.answers
+    }
+
+    /// What is answered in other machines' stead.
     pub(super) fn answers_mut(&mut self) -> &mut Answers {
         &mut self.answers
     }
@@ -135,7 +140,8 @@ impl HostGate {
     }
 
     /// Does what time asks for.
-    pub(super) fn tick(&mut self) {
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.answers.tick(now);
         if let Ok(gate) = &mut self.gate {
             gate.tick();
         }

@@ -9,6 +9,7 @@ mod plane;
 mod report;
 mod trunk;
 mod watch;
+mod ways;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,6 +42,7 @@ use device::Device;
 use gate::HostGate;
 use overlay::{Numbers, Overlay};
 pub use plane::{Gate, Open, Plane, Verdict};
+pub(crate) use trunk::REASONS;
 use watch::{Sight, Watcher};
 
 /// How often the switch looks at its clock for verdicts and ageing.
@@ -57,6 +59,9 @@ const UPLINK: u64 = u64::MAX - 1;
 
 /// The event that says that the link below is to be silent, or may go on.
 const PAUSES: u64 = u64::MAX - 2;
+
+/// The event that says that a way to another host works, or does not any more.
+const WAYS: u64 = u64::MAX - 3;
 
 /// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
 /// [events](Pump::events) when a turn moves nothing.
@@ -244,6 +249,10 @@ impl Pump {
             epoll::add(&self.epoll, pauses, data, flags)
                 .map_err(|error| UplinkError::Events(error.into()))?;
         }
+        if let Some(bell) = overlay.bell() {
+            epoll::add(&self.epoll, bell, epoll::EventData::new_u64(WAYS), epoll::EventFlags::IN)
+                .map_err(|error| UplinkError::Events(error.into()))?;
+        }
         self.overlay = Some(overlay);
         Ok(())
     }
@@ -424,7 +433,9 @@ impl Pump {
 
     /// Everything that there is to know now, as far as the pump knows it: version and times are its owner's.
     pub fn status(&self) -> AgentStatus {
-        report::agent(&self.plane, &self.attached, clock::now())
+        let now = clock::now();
+        let uplink = self.overlay.as_ref().map(|it| it.status(&self.plane, &self.numbers, now));
+        AgentStatus { uplink, ..report::agent(&self.plane, &self.attached, now) }
     }
 
     /// One port, if there is one of that name.
@@ -456,7 +467,7 @@ impl Pump {
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.plane.tick(now);
-            self.plane.gate_mut().tick();
+            self.plane.gate_mut().tick(now);
         }
         let moved = self.plane.turn(now);
         self.all_sent = self.overlay.as_mut().is_none_or(Overlay::flush);
@@ -526,6 +537,7 @@ impl Pump {
                 BELL => self.plane.gate_mut().silence(),
                 UPLINK => self.overlay.iter_mut().for_each(Overlay::stir),
                 PAUSES => self.overlay.iter_mut().for_each(Overlay::stir_pauses),
+                WAYS => self.overlay.iter_mut().for_each(|overlay| overlay.look(&mut self.plane)),
                 port => {
                     if let Some(device) = self.plane.stir(port as usize) {
                         device.wake();

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
-use model::{NetworkName, Uplink};
+use model::{NetworkName, Uplink, UplinkStatus};
 use ports::underlay::{Transport, Underlay};
 use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
 use tunnel::{Config, Life};
@@ -25,7 +25,9 @@ use super::device::Device;
 use super::gate::HostGate;
 use super::pauses::Pauses;
 use super::plane::Plane;
+use super::report;
 use super::trunk::{self, Networks, Trunk, TrunkConfig};
+use super::ways::Ways;
 
 /// A credit that is as good as none.
 const NO_BOUND: u32 = 1 << 30;
@@ -53,6 +55,11 @@ impl Numbers {
         let next = Network::new(self.0.len() as u16 + 1);
         *self.0.entry(name.clone()).or_insert_with(|| next.expect("a host has few networks"))
     }
+
+    /// The names of all.
+    fn names(&self) -> HashMap<Network, &NetworkName> {
+        self.0.iter().map(|(name, network)| (*network, name)).collect()
+    }
 }
 
 /// A host's tunnels.
@@ -63,6 +70,7 @@ pub(super) struct Overlay {
     underlay: Rc<RefCell<Underlay>>,
     networks: Rc<Networks>,
     trunks: BTreeMap<IpAddr, PortId>,
+    ways: Ways,
     /// The longest packet that fits into every tunnel, in bytes.
     inner_mtu: u16,
     pauses: Option<Pauses>,
@@ -101,6 +109,7 @@ impl Overlay {
             underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, transport, uplink.ttl)?)),
             networks: Rc::default(),
             trunks: BTreeMap::new(),
+            ways: Ways::new(uplink, life),
             inner_mtu: u16::MAX,
             is_wet: true,
             strangers: 0,
@@ -144,6 +153,7 @@ impl Overlay {
             }
         }
         self.point(plane, &here);
+        self.ways.follow(self.trunks.keys().copied());
         outcome
     }
 
@@ -275,6 +285,16 @@ impl Overlay {
         self.underlay.borrow_mut().flush()
     }
 
+    /// Has frames go, or wait, as the ways are now.
+    pub(super) fn look(&mut self, plane: &mut Plane<Device, HostGate>) {
+        let Self { ways, trunks, .. } = self;
+        ways.look(|far, works| {
+            if let Some(id) = trunks.get(&far) {
+                plane.trunk_mut(*id).found(works);
+            }
+        });
+    }
+
     /// The tunnels' far ends, and the ports that lead there.
     pub(super) fn trunks(&self) -> impl Iterator<Item = (IpAddr, PortId)> {
         self.trunks.iter().map(|(vtep, id)| (*vtep, *id))
@@ -283,5 +303,38 @@ impl Overlay {
     /// What becomes readable when datagrams have come.
     pub(super) fn with_events<T>(&self, wait: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
         wait(self.underlay.borrow().as_fd())
+    }
+
+    /// What becomes readable when a way has changed, if ways are watched.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.ways.bell()
+    }
+
+    /// What there is to know of the tunnels now.
+    pub(super) fn status(
+        &self,
+        plane: &Plane<Device, HostGate>,
+        numbers: &Numbers,
+        now: Instant,
+    ) -> UplinkStatus {
+        let underlay = self.underlay.borrow();
+        let ports::underlay::Counters { unsent, last_error } = underlay.counters().clone();
+        let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
+        let names = numbers.names();
+        let peer = |(far, id): (&IpAddr, &PortId)| {
+            let way = self.ways.status(now, *far);
+            report::peer(plane, *id, *far, &names, way, now)
+        };
+        UplinkStatus {
+            vtep: self.uplink.vtep,
+            encapsulation: self.uplink.encapsulation,
+            strangers: self.strangers,
+            refused: refused.collect(),
+            unsent,
+            last_error,
+            answers: plane.gate().answers().status(),
+            peers: self.trunks.iter().map(peer).collect(),
+            notes: self.ways.notes().cloned().collect(),
+        }
     }
 }

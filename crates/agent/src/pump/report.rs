@@ -1,13 +1,20 @@
 //! What a pump says of itself.
 
-use lossless::{Account, PortId};
-use model::{AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, PausedBy, PortState, PortStatus};
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use lossless::{Account, Network, PortId};
+use model::{
+    AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, NetworkName, PausedBy, PeerState, PeerStatus,
+    PortState, PortStatus, WayStatus,
+};
 use units::{Class, Instant};
 
 use super::Attached;
 use super::device::Device;
 use super::gate::HostGate;
 use super::plane::Plane;
+use super::trunk::Liveness;
 use super::watch::Sight;
 
 pub(super) fn agent(plane: &Plane<Device, HostGate>, attached: &[Attached], now: Instant) -> AgentStatus {
@@ -17,6 +24,7 @@ pub(super) fn agent(plane: &Plane<Device, HostGate>, attached: &[Attached], now:
         busy_ns: 0,
         udp_gate: plane.gate().status(),
         ports: attached.iter().map(|port| self::port(plane, port, now)).collect(),
+        uplink: None,
         ledger: ledger(&plane.switch().total()),
         balanced: plane.switch().audit().is_ok(),
     }
@@ -40,8 +48,8 @@ pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: In
         .chain(plane.gate().notes(*id))
         .chain(failure);
     let switch = plane.switch();
-    let ingress = |class| switch.ingress_account(*id, class);
-    let egress = |class| switch.egress_account(*id, class);
+    let (ingress, ingress_bytes) = side(plane, |class| switch.ingress_account(*id, class));
+    let (egress, egress_bytes) = side(plane, |class| switch.egress_account(*id, class));
     let (paused, is_paused) = switch.paused(now, *id);
     PortStatus {
         name: spec.name.clone(),
@@ -55,10 +63,10 @@ pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: In
         class: spec.class,
         quota: spec.quota,
         scheduling: spec.scheduling,
-        ingress: ledgers(plane, ingress),
-        egress: ledgers(plane, egress),
-        ingress_bytes: Class::all().map(|class| ingress(class).bytes).sum(),
-        egress_bytes: Class::all().map(|class| egress(class).bytes).sum(),
+        ingress,
+        egress,
+        ingress_bytes,
+        egress_bytes,
         paused,
         paused_by: is_paused.then(|| match switch.at_quota(*id) {
             true => PausedBy::Egress,
@@ -66,6 +74,44 @@ pub(super) fn port(plane: &Plane<Device, HostGate>, attached: &Attached, now: In
         }),
         held_flows: switch.parked_flows(*id).len() as u32,
         notes: notes.collect(),
+    }
+}
+
+/// A host that a trunk leads to.
+pub(super) fn peer(
+    plane: &Plane<Device, HostGate>,
+    id: PortId,
+    vtep: IpAddr,
+    names: &HashMap<Network, &NetworkName>,
+    way: Option<WayStatus>,
+    now: Instant,
+) -> PeerStatus {
+    let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
+    let switch = plane.switch();
+    let session = trunk.session_status(now);
+    let state = if switch.stalled(id) {
+        PeerState::Stalled
+    } else if trunk.liveness() == Liveness::Down {
+        PeerState::Down
+    } else if session.as_ref().is_some_and(|session| !session.is_met) {
+        PeerState::Waiting
+    } else {
+        PeerState::Up
+    };
+    let (ingress, ingress_bytes) = side(plane, |class| switch.ingress_account(id, class));
+    let (egress, egress_bytes) = side(plane, |class| switch.egress_account(id, class));
+    PeerStatus {
+        vtep,
+        networks: trunk.networks().map(|network| names[&network].clone()).collect(),
+        state,
+        way,
+        session,
+        ingress,
+        egress,
+        ingress_bytes,
+        egress_bytes,
+        held_flows: switch.parked_flows(id).len() as u32,
+        refused: trunk.refusals(),
     }
 }
 
@@ -79,6 +125,12 @@ fn state(plane: &Plane<Device, HostGate>, id: PortId) -> PortState {
     } else {
         PortState::Up
     }
+}
+
+/// An account of a port, class by class, and how many bytes it is about.
+fn side<'a>(plane: &Plane<Device, HostGate>, account: impl Fn(Class) -> &'a Account) -> (Ledgers, u64) {
+    let bytes = Class::all().map(|class| account(class).bytes).sum();
+    (ledgers(plane, account), bytes)
 }
 
 fn ledgers<'a>(plane: &Plane<Device, HostGate>, account: impl Fn(Class) -> &'a Account) -> Ledgers {

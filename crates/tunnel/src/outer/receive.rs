@@ -68,6 +68,42 @@ pub enum Refusal {
     Congested,
 }
 
+impl Refusal {
+    /// All there are.
+    pub const ALL: [Self; 12] = [
+        Self::NoPacket,
+        Self::Fragment,
+        Self::NoTunnel,
+        Self::WrongChecksum,
+        Self::NoChecksum,
+        Self::Malformed,
+        Self::NoFrame,
+        Self::NoNetwork,
+        Self::CriticalOption,
+        Self::Segment,
+        Self::Runt,
+        Self::Congested,
+    ];
+
+    /// Its name in statuses and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoPacket => "no_packet",
+            Self::Fragment => "fragment",
+            Self::NoTunnel => "no_tunnel",
+            Self::WrongChecksum => "wrong_checksum",
+            Self::NoChecksum => "no_checksum",
+            Self::Malformed => "malformed",
+            Self::NoFrame => "no_frame",
+            Self::NoNetwork => "no_network",
+            Self::CriticalOption => "critical_option",
+            Self::Segment => "segment",
+            Self::Runt => "runt",
+            Self::Congested => "congested",
+        }
+    }
+}
+
 /// What the tunnel's header says.
 struct Shim<'a> {
     encapsulation: Encapsulation,

@@ -55,7 +55,7 @@ fn garble(repairs: bool, ahead: u32) {
             underway.extend(ends[0].resend(now).map(|(_, data)| data));
         }
     }
-    assert_eq!((handed, ends[0].kept(), ends[0].path().1), (100, 0, 0));
+    assert_eq!((handed, ends[0].kept(), ends[0].path().in_flight), (100, 0, 0));
 }
 
 #[test]

@@ -201,10 +201,11 @@ fn an_old_count_of_marks_counts_as_none() {
     for (number, marked) in [(0, 3), (1, 2), (2, 3)] {
         carry(ms(1), &mut ends, 1, 100, false);
         ends[0].handle_report(ms(2), &report(marked, number), |_| ());
-        window.push(ends[0].path().2);
+        window.push(ends[0].path().window);
     }
     assert!(window[0] < 15_000, "marks shrink the window");
     assert_eq!(window[1..], [window[0]; 2]);
+    assert_eq!(ends[0].counters().marked, 1, "no more than packets that came");
 }
 
 #[test]
@@ -236,7 +237,7 @@ fn silence_costs_no_memory() {
         while end.poll(now).is_some() {}
     }
     assert!(end.counters().resent > 10);
-    let (_, in_flight, _) = end.path();
+    let in_flight = end.path().in_flight;
     assert!(in_flight <= 3000, "{in_flight} bytes of two frames");
 }
 

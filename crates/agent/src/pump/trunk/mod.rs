@@ -12,6 +12,8 @@
 //! completed with the last.
 
 mod frames;
+mod liveness;
+mod report;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -24,14 +26,16 @@ use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received};
-use tunnel::{Admission, Arrival, Config, Counters, Data, Life, Session, Stream};
-use units::{Class, Instant, Mac, Span};
+use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
+use units::{Class, Instant, Mac};
 use wire::ecn::Ecn;
 use wire::geneve::{self, Draft};
 use wire::{Layout, gre, vxlan};
 
 pub use self::frames::Come;
 use self::frames::Frames;
+pub use self::liveness::Liveness;
+pub use self::report::REASONS;
 
 /// How many frames from one host may wait here: 32 MiB of memory for small ones, 16 for others.
 const FRAMES: [u32; 2] = [16 << 10, 256];
@@ -115,6 +119,8 @@ pub struct Trunk {
     networks: Rc<Networks>,
     /// The far ports' labels.
     labels: HashMap<(Network, Mac), u32>,
+    /// The networks of the far host's machines.
+    joined: BTreeSet<Network>,
     session: Option<Session<Piece, Slot>>,
     frames: Frames,
     /// What has come and was not lifted, in order.
@@ -128,17 +134,18 @@ pub struct Trunk {
     /// The classes of which nothing is sent, a bit each.
     paused: u8,
     refused: Refused,
+    liveness: Liveness,
 }
 
 /// What came and was not taken.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Refused {
+#[derive(Clone, Copy, Debug, Default)]
+struct Refused {
     /// Packets that contradict themselves.
-    pub malformed: u64,
+    malformed: u64,
     /// Frames of networks that are not here.
-    pub unknown_network: u64,
+    unknown_network: u64,
     /// Frames for which there was no memory: with a session they come again.
-    pub no_memory: u64,
+    no_memory: u64,
 }
 
 impl Trunk {
@@ -151,6 +158,7 @@ impl Trunk {
             underlay,
             networks: Rc::default(),
             labels: HashMap::new(),
+            joined: BTreeSet::new(),
             session,
             frames: Frames::new(small, large),
             ready: VecDeque::new(),
@@ -159,12 +167,14 @@ impl Trunk {
             scratch: Vec::new(),
             paused: 0,
             refused: Refused::default(),
+            liveness: Liveness::default(),
         }
     }
 
     /// From now on these are the networks, and the labels of the far host's machines.
     pub fn know(&mut self, networks: Rc<Networks>, labels: HashMap<(Network, Mac), u32>) {
         self.networks = networks;
+        self.joined = labels.keys().map(|(network, _)| *network).collect();
         self.labels = labels;
     }
 
@@ -185,28 +195,12 @@ impl Trunk {
 
     /// The networks of the far host's machines.
     pub fn networks(&self) -> impl Iterator<Item = Network> {
-        let networks: BTreeSet<_> = self.labels.keys().map(|(network, _)| *network).collect();
-        networks.into_iter()
+        self.joined.iter().copied()
     }
 
-    /// The far host's tunnel address.
-    pub fn far(&self) -> IpAddr {
-        self.config.far
-    }
-
-    /// What came and was not taken.
-    pub fn refused(&self) -> Refused {
-        self.refused
-    }
-
-    /// What went wrong on the way, if there is a session.
-    pub fn counters(&self) -> Option<Counters> {
-        self.session.as_ref().map(Session::counters)
-    }
-
-    /// The round trip, bytes in the fabric, and the most that may be there, if there is a session.
-    pub fn path(&self) -> Option<(Span, u64, u64)> {
-        self.session.as_ref().map(Session::path)
+    /// BFD has found that the way there works, or not: [`Liveness::found`].
+    pub fn found(&mut self, works: Option<bool>) {
+        self.liveness = self.liveness.found(works);
     }
 
     /// What a frame shares its fate with: others for the same far egress in the same class. `None` if there is no session;
@@ -229,6 +223,9 @@ impl Trunk {
         let Self { config, underlay, networks, session, begun, scratch, .. } = self;
         let Leaving { port, slot, network, view, .. } = *leaving;
         let Some(&vni) = networks.vnis.get(&network) else { return Sent::Unfit };
+        if self.liveness == Liveness::Down {
+            return Sent::Wait;
+        }
         let mut underlay = underlay.borrow_mut();
         let bytes = whole(&view, scratch);
         let Ok(pieces) = wire::segments(bytes, view.offload()) else { return Sent::Unfit };
@@ -283,11 +280,12 @@ impl Trunk {
         network_of: impl Fn(PortId) -> Network,
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, paused, .. } = self else {
+        let Self { config, underlay, networks, session: Some(session), scratch, paused, liveness, .. } = self
+        else {
             return false;
         };
         // What is lost in one class waits for all of them: links that pause lose little.
-        if *paused != 0 {
+        if *paused != 0 || *liveness == Liveness::Down {
             return false;
         }
         let mut underlay = underlay.borrow_mut();
@@ -331,10 +329,14 @@ impl Trunk {
             Encapsulation::Geneve => Message::parse(received.options),
             _ => None,
         };
-        let Self { session, frames, completed, .. } = self;
+        let Self { session, frames, completed, liveness, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
+                let resets = session.counters().resets;
                 session.handle_hello(now, &hello, |slot| frames.release(slot, |_| {}));
+                if session.counters().resets > resets {
+                    *liveness = liveness.begun_anew();
+                }
             }
             (Some(Message::Report(report)), Some(session)) => {
                 let last = |piece: Piece| piece.is_last.then_some(piece.flow);

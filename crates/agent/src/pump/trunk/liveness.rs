@@ -1,0 +1,52 @@
+//! Whether the way to a host works, as far as frames go by it.
+
+/// What is known of a way.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Liveness {
+    /// Nobody watches it, or it was never found to work: the far host may not speak BFD. Frames go.
+    #[default]
+    Unknown,
+    /// It works.
+    Up,
+    /// It worked, and does not any more: frames wait.
+    Down,
+}
+
+impl Liveness {
+    /// What it is after BFD has found that the way works, or that it does not; `None`: the far host's operator has ended BFD there, which
+    /// says nothing of the way (RFC 5882 §3.2).
+    #[must_use]
+    pub fn found(self, works: Option<bool>) -> Self {
+        match (self, works) {
+            (_, None) | (Self::Unknown, Some(false)) => Self::Unknown,
+            (_, Some(true)) => Self::Up,
+            (Self::Up | Self::Down, Some(false)) => Self::Down,
+        }
+    }
+
+    /// What it is after the far host has begun anew: perhaps without BFD.
+    #[must_use]
+    pub fn begun_anew(self) -> Self {
+        if self == Self::Down { Self::Unknown } else { self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Liveness::{Down, Unknown, Up};
+
+    #[test]
+    fn a_way_is_down_only_after_it_was_up() {
+        assert_eq!(Unknown.found(Some(false)), Unknown);
+        assert_eq!(Unknown.found(Some(true)), Up);
+        assert_eq!(Up.found(Some(false)), Down);
+        assert_eq!(Down.found(Some(false)), Down);
+        assert_eq!(Down.found(Some(true)), Up);
+    }
+
+    #[test]
+    fn who_ends_bfd_or_begins_without_it_is_reached() {
+        assert_eq!([Unknown, Up, Down].map(|it| it.found(None)), [Unknown; 3]);
+        assert_eq!([Unknown, Up, Down].map(super::Liveness::begun_anew), [Unknown, Up, Unknown]);
+    }
+}

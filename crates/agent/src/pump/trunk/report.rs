@@ -1,0 +1,52 @@
+//! What a trunk says of itself.
+
+use std::collections::BTreeMap;
+
+use model::SessionStatus;
+use tunnel::Counters;
+use units::Instant;
+
+use super::{Liveness, Trunk};
+
+/// Why what came from a host is not taken, as statuses and metrics have it.
+pub const REASONS: [&str; 6] =
+    ["malformed", "unknown_network", "no_memory", "beyond_credit", "too_many_streams", "stale"];
+
+impl Trunk {
+    /// What is known of the way there.
+    pub fn liveness(&self) -> Liveness {
+        self.liveness
+    }
+
+    /// The session as it is now, if there is one.
+    pub fn session_status(&self, now: Instant) -> Option<SessionStatus> {
+        let session = self.session.as_ref()?;
+        let Counters { sent, resent, lost, marked, repeated, missed, resets, .. } = session.counters();
+        let path = session.path();
+        Some(SessionStatus {
+            is_met: session.is_met(),
+            silent: session.silent_since().map(|since| now.since(since)),
+            round_trip: path.round_trip,
+            in_flight_bytes: path.in_flight,
+            window_bytes: path.window,
+            kept: session.kept() as u64,
+            sent,
+            resent,
+            lost,
+            marked,
+            repeated,
+            missed_bytes: missed,
+            resets,
+        })
+    }
+
+    /// What came and was not taken, by reason: those of [`REASONS`] that there were.
+    pub fn refusals(&self) -> BTreeMap<String, u64> {
+        let Counters { beyond, refused, stale, .. } =
+            self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
+        let own = self.refused;
+        let counts = [own.malformed, own.unknown_network, own.no_memory, beyond, refused, stale];
+        let all = REASONS.into_iter().map(str::to_owned).zip(counts);
+        all.filter(|(_, count)| *count > 0).collect()
+    }
+}

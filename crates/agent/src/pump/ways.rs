@@ -1,0 +1,98 @@
+//! Whether the ways to other hosts work, as BFD finds.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::num::NonZeroU8;
+use std::os::fd::BorrowedFd;
+
+use model::{Uplink, WayState, WayStatus};
+use tunnel::Life;
+use tunnel::bfd::Interval;
+use units::Instant;
+use wire::bfd::{Diagnostic, State};
+
+use crate::bfd::{Bfd, Health, Settings, Way};
+
+/// The ways from this host.
+#[derive(Debug)]
+pub(super) struct Ways {
+    local: IpAddr,
+    /// None if they are not watched.
+    bfd: Option<Bfd>,
+    /// By what part of its operation failed: what the operator ought to know.
+    notes: BTreeMap<&'static str, String>,
+}
+
+impl Ways {
+    /// Watches no way yet, and none ever if that is not wanted or cannot be.
+    pub(super) fn new(uplink: &Uplink, life: Life) -> Self {
+        let mut ways = Self { local: uplink.vtep, bfd: None, notes: BTreeMap::new() };
+        let Some(model::Bfd { interval, multiplier }) = uplink.bfd else { return ways };
+        let settings = Settings {
+            address: uplink.vtep,
+            interval: Interval::new(interval).expect("the declaration was checked"),
+            multiplier: NonZeroU8::new(multiplier).expect("the declaration was checked"),
+        };
+        match Bfd::start(settings, life.0.get().into()) {
+            Ok(bfd) => ways.bfd = Some(bfd),
+            Err(error) => ways.note("start", &error),
+        }
+        ways
+    }
+
+    /// Watches the ways to these hosts, and no others.
+    pub(super) fn follow(&mut self, far: impl Iterator<Item = IpAddr>) {
+        let Self { local, bfd: Some(bfd), notes } = self else { return };
+        match bfd.set_ways(far.map(|remote| Way { local: *local, remote })) {
+            Ok(()) => drop(notes.remove("follow")),
+            Err(error) => self.note("follow", &error),
+        }
+    }
+
+    fn note(&mut self, part: &'static str, error: &(dyn std::error::Error + 'static)) {
+        tracing::warn!(error, "ways to other hosts are not watched");
+        self.notes.insert(part, format!("ways to other hosts are not watched: {error}"));
+    }
+
+    /// What becomes readable when a way has changed, if ways are watched.
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.bfd.as_ref().map(Bfd::bell)
+    }
+
+    /// Tells of each way whether it works now; `None` if the far end's operator holds BFD down, which says nothing of the way (RFC 5882
+    /// §3.2).
+    pub(super) fn look(&self, mut tell: impl FnMut(IpAddr, Option<bool>)) {
+        let Some(bfd) = &self.bfd else { return };
+        bfd.silence();
+        for (Way { remote, .. }, health) in bfd.ways() {
+            tell(remote, (!is_ended(health)).then(|| health.is_up()));
+        }
+    }
+
+    /// What is found of the way to a host, if it is watched.
+    pub(super) fn status(&self, now: Instant, remote: IpAddr) -> Option<WayStatus> {
+        let Health { status, since } = self.bfd.as_ref()?.health(Way { local: self.local, remote })?;
+        Some(WayStatus {
+            state: match status.state {
+                State::Up => WayState::Up,
+                State::Init => WayState::Init,
+                State::Down => WayState::Down,
+                State::AdminDown => WayState::AdminDown,
+            },
+            diagnostic: status.diagnostic.name().into(),
+            remote_diagnostic: status.remote_diagnostic.name().into(),
+            since: now.since(since),
+        })
+    }
+
+    /// What the operator ought to know, in sentences.
+    pub(super) fn notes(&self) -> impl Iterator<Item = &String> {
+        self.notes.values()
+    }
+}
+
+/// Whether the far end has said that its operator holds the session down.
+fn is_ended(Health { status, .. }: Health) -> bool {
+    (status.diagnostic, status.remote_diagnostic)
+        == (Diagnostic::NEIGHBOR_SIGNALED_DOWN, Diagnostic::ADMINISTRATIVELY_DOWN)
+}

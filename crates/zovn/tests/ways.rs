@@ -1,0 +1,230 @@
+//! Two hosts whose agents watch the way between them: what becomes of frames when it is cut, and what is told of it.
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod common;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use api::Client;
+use model::{
+    AgentSettings, Attachment, Bfd, Encapsulation, HostConfig, Member, NetworkName, NetworkSpec, PeerState,
+    PeerStatus, PortName, PortSpec, Uplink, UplinkStatus, WayState,
+};
+use ports::joined::{self, INTERFACE};
+use ports::netlink::{LinkChange, Netlink};
+use ports::netns::Namespace;
+use units::Mac;
+
+use common::until;
+
+/// Two hosts with a cable between them, an agent on each, and a container behind each agent. All of it goes with the test.
+struct World {
+    directory: tempfile::TempDir,
+    prefix: String,
+    hosts: [Namespace; 2],
+    containers: [Namespace; 2],
+    agents: Vec<Child>,
+}
+
+fn vtep(host: usize) -> [u8; 4] {
+    [192, 0, 2, 1 + host as u8]
+}
+
+fn address(host: usize) -> [u8; 4] {
+    [10, 0, 0, 1 + host as u8]
+}
+
+fn name(host: usize) -> String {
+    format!("c{host}")
+}
+
+impl World {
+    /// The hosts' uplinks are what `uplink` makes of the usual ones, given the host's number.
+    fn new(uplink: impl Fn(usize, Uplink) -> Uplink) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("zovn-t-ways-{}-{number}", std::process::id());
+        let hosts = joined::two().unwrap();
+        let containers = [0, 1].map(|host| Namespace::create(&format!("{prefix}-{host}")).unwrap());
+        let directory = tempfile::tempdir().unwrap();
+        let mut world = Self { directory, prefix, hosts, containers, agents: Vec::new() };
+        for host in 0..2 {
+            let [a, b, c, d] = vtep(host);
+            let prefix = format!("{a}.{b}.{c}.{d}/24").parse().unwrap();
+            joined::give_address(&world.hosts[host], INTERFACE, prefix).unwrap();
+            let agent = world.start(host, uplink(host, Uplink::new(vtep(host).into())));
+            world.agents.push(agent);
+        }
+        for host in 0..2 {
+            until(|| {
+                assert_eq!(world.agents[host].try_wait().unwrap(), None, "the agent ended at its start");
+                world.client(host).ready().unwrap()
+            });
+        }
+        world
+    }
+
+    fn start(&self, host: usize, uplink: Uplink) -> Child {
+        let member = |host: usize| Member {
+            mac: Mac::local(1 + host as u32),
+            addresses: vec![address(host).into()],
+            vtep: vtep(host).into(),
+            label: 1,
+        };
+        let network = NetworkName("blue".into());
+        let [a, b, c, d] = address(host);
+        let attach = Attachment::Container {
+            netns: format!("{}-{host}", self.prefix),
+            interface: INTERFACE.into(),
+            mac: Some(Mac::local(1 + host as u32)),
+            addresses: vec![format!("{a}.{b}.{c}.{d}/24").parse().unwrap()],
+            mtu: 1400,
+            offload: true,
+        };
+        let port = PortSpec {
+            network: Some(network.clone()),
+            label: Some(1),
+            ..PortSpec::new(PortName(name(host)), attach)
+        };
+        let config = HostConfig {
+            agent: AgentSettings { socket: self.socket(host), udp_gate: false, ..AgentSettings::default() },
+            uplink: Some(uplink),
+            networks: vec![NetworkSpec { name: network, vni: 7, members: vec![member(0), member(1)] }],
+            ports: vec![port],
+        };
+        let file = self.directory.path().join(format!("host{host}.toml"));
+        fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.arg("agent").arg("-c").arg(file).args(["--log", "warn"]);
+        self.hosts[host].run(|| command.spawn()).unwrap().unwrap()
+    }
+
+    fn socket(&self, host: usize) -> String {
+        self.directory.path().join(format!("{host}/agent.sock")).display().to_string()
+    }
+
+    fn client(&self, host: usize) -> Client {
+        Client::new(self.socket(host)).unwrap()
+    }
+
+    fn uplink(&self, host: usize) -> UplinkStatus {
+        let status = self.client(host).status().unwrap();
+        assert!(status.balanced, "{:?}", status.ledger);
+        status.uplink.unwrap()
+    }
+
+    /// What a host says of the other.
+    fn peer(&self, host: usize) -> PeerStatus {
+        let [peer] = self.uplink(host).peers.try_into().unwrap();
+        assert_eq!(
+            (peer.vtep, &peer.networks[..]),
+            (vtep(1 - host).into(), &[NetworkName("blue".into())][..])
+        );
+        peer
+    }
+
+    fn state_of_way(&self, host: usize) -> Option<WayState> {
+        self.peer(host).way.map(|way| way.state)
+    }
+
+    /// Takes the cable out, or puts it back.
+    fn plug(&self, is_in: bool) {
+        let change = LinkChange { up: Some(is_in), ..Default::default() };
+        Netlink::open_in(&self.hosts[1]).unwrap().change_link(INTERFACE, change).unwrap();
+    }
+
+    fn open(&self, host: usize) -> UdpSocket {
+        let at = (std::net::Ipv4Addr::from(address(host)), 9000);
+        self.containers[host].run(|| UdpSocket::bind(at)).unwrap().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for agent in &mut self.agents {
+            let _ = agent.kill();
+            let _ = agent.wait();
+        }
+        for host in 0..2 {
+            let _ = Namespace::delete(&format!("{}-{host}", self.prefix));
+        }
+    }
+}
+
+/// Sends datagrams with these numbers.
+fn send(socket: &UdpSocket, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        socket.send_to(&number.to_be_bytes(), (std::net::Ipv4Addr::from(address(1)), 9000)).unwrap();
+    }
+}
+
+/// The next datagrams have these numbers, in order.
+fn expect(socket: &UdpSocket, numbers: std::ops::Range<u32>) {
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    for number in numbers {
+        let mut bytes = [0; 4];
+        socket.recv(&mut bytes).unwrap();
+        assert_eq!(u32::from_be_bytes(bytes), number);
+    }
+}
+
+/// Frames that are sent while the way is cut wait, and arrive when it works again: with sessions, and without.
+fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
+    let world = World::new(uplink);
+    let [near, far] = [0, 1].map(|host| world.open(host));
+    until(|| [0, 1].iter().all(|host| world.state_of_way(*host) == Some(WayState::Up)));
+    send(&near, 0..20);
+    expect(&far, 0..20);
+    assert_eq!(world.peer(0).state, PeerState::Up);
+
+    world.plug(false);
+    until(|| world.peer(0).state == PeerState::Down);
+    let way = world.peer(0).way.unwrap();
+    assert_eq!((way.state, &*way.diagnostic), (WayState::Down, "detection_time_expired"));
+    let unsent = world.uplink(0).unsent;
+    send(&near, 20..40);
+    until(|| world.peer(0).egress.total.held == 20);
+
+    world.plug(true);
+    expect(&far, 20..40);
+    until(|| world.peer(0).egress.total.held == 0);
+    let peer = world.peer(0);
+    assert_eq!((peer.state, peer.egress.total.refused_total()), (PeerState::Up, 0), "{peer:?}");
+    if peer.session.is_none() {
+        assert_eq!(world.uplink(0).unsent, unsent, "nothing was sent into the void");
+    }
+    let metrics = world.client(0).metrics().unwrap();
+    assert!(metrics.contains("zovn_peer_way_up{peer=\"192.0.2.2\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn what_is_sent_into_a_cut_waits_and_arrives() {
+    a_cut_loses_nothing(|_, uplink| uplink);
+}
+
+#[test]
+fn what_nobody_sends_again_is_not_sent_into_a_cut() {
+    a_cut_loses_nothing(|_, uplink| Uplink {
+        encapsulation: Encapsulation::Vxlan,
+        retransmit: false,
+        credit: false,
+        ..uplink
+    });
+}
+
+#[test]
+fn a_host_that_does_not_speak_bfd_is_reached() {
+    let world = World::new(|host, uplink| Uplink { bfd: (host == 0).then(Bfd::default), ..uplink });
+    let [near, far] = [0, 1].map(|host| world.open(host));
+    send(&near, 0..20);
+    expect(&far, 0..20);
+    let peer = world.peer(0);
+    assert_eq!((peer.state, peer.way.unwrap().state), (PeerState::Up, WayState::Down));
+    let session = peer.session.unwrap();
+    assert!(session.is_met && session.sent >= 20 && session.round_trip.is_some(), "{session:?}");
+    assert_eq!(world.peer(1).way, None);
+}
