@@ -17,6 +17,7 @@
 mod bell;
 pub mod bench;
 pub mod bfd;
+mod capture;
 pub mod clock;
 mod config;
 mod metrics;

@@ -5,22 +5,22 @@
 
 use api::Problem;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use model::{
-    AddressStatus, AgentStatus, InvalidConfig, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange,
-    PortName, PortSpec, PortStatus,
+    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, InvalidConfig, NetworkSpec, NetworksReplaced,
+    NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
 };
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 
-use crate::metrics;
-use crate::pump::{AttachError, ChangeError, DetachError};
+use crate::pump::{AttachError, CaptureError, ChangeError, DetachError, TraceError};
 use crate::worker::{Handle, Stopped};
+use crate::{capture, metrics};
 
 /// The longest body that is read: a port's declaration is a few hundred bytes.
 const BODY_LIMIT_BYTES: usize = 64 << 10;
@@ -36,6 +36,8 @@ pub fn router(handle: Handle) -> Router {
         .route(api::PORT, get(port).patch(change).delete(detach))
         .route(api::ADDRESSES, get(addresses))
         .route(api::NETWORKS, get(networks).put(replace).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)))
+        .route(api::CAPTURE, get(capture))
+        .route(api::TRACE, post(trace))
         .route(api::READY, get(ready))
         .route(api::OPENAPI, get(openapi))
         .route(api::METRICS, get(scrape))
@@ -56,7 +58,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
                            answered with 404, another method with 405, and either with a Problem.",
         ),
         paths(
-            status, ports, attach, port, change, detach, addresses, networks, replace, ready, openapi, scrape
+            status, ports, attach, port, change, detach, addresses, networks, replace, capture, trace, ready,
+            openapi, scrape
         )
     )]
     struct Document;
@@ -185,6 +188,52 @@ async fn replace(
     Ok(Json(NetworksReplaced { generation }))
 }
 
+/// Frames as they come by, as a pcapng file (draft-ietf-opsawg-pcapng) that goes on until its reader hangs up, the agent stops, or
+/// as much was captured as was asked for.
+///
+/// Each place is an interface of it: `web ingress`, `web egress`, `uplink`, `refused`. With neither `port` nor `uplink` nor `refused`
+/// it has everything. The switch never waits for the reader: up to 16 MiB wait, and what finds no room is counted in interface
+/// statistics blocks.
+#[utoipa::path(get, path = api::CAPTURE, params(
+    ("port" = Option<Vec<String>>, Query, description = "Frames of this port; of what is refused, only what concerns it."),
+    ("uplink" = Option<bool>, Query, description = "Packets in the underlay; their headers of Ethernet are made up."),
+    ("refused" = Option<bool>, Query, description = "What is refused; a comment says why."),
+    ("direction" = Option<CaptureDirection>, Query, description = "Into the switch or out of it; both if absent."),
+    ("snap" = Option<u32>, Query, description = "The most bytes of a frame that are kept."),
+    ("count" = Option<u64>, Query, description = "How many frames."),
+    ("duration" = Option<String>, Query, description = "For how long: `10s`."),
+), responses(
+    (status = 200, content_type = "application/x-pcapng", body = Vec<u8>, description = "The file's beginning; it goes on."),
+    (status = 400, body = Problem, description = "The query is not understood."),
+    (status = 404, body = Problem, description = "There is no such port."),
+    (status = 429, body = Problem, description = "Too many captures are under way."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn capture(
+    State(switch): State<Handle>,
+    pairs: Query<Vec<(String, String)>>,
+) -> Result<Response, Refusal> {
+    let Query(pairs) = pairs;
+    let spec = CaptureSpec::from_query(pairs)
+        .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let duration = spec.duration;
+    let reader = switch.capture(spec).await??;
+    let file = capture::File::new(reader, duration);
+    Ok(([(header::CONTENT_TYPE, "application/x-pcapng")], axum::body::Body::new(file)).into_response())
+}
+
+/// What would become of a frame that came now. Nothing changes.
+#[utoipa::path(post, path = api::TRACE, request_body = TraceSpec, responses(
+    (status = 200, body = TraceReport, description = "Where it would come, and its end."),
+    (status = 400, body = Problem, description = "The body describes no frame."),
+    (status = 404, body = Problem, description = "There is no such port."),
+    (status = 422, body = Problem, description = "There can be no such frame, or nobody is known by the address."),
+    (status = 503, body = Problem, description = "The agent is stopping."),
+))]
+async fn trace(State(switch): State<Handle>, Body(spec): Body<TraceSpec>) -> Answer<TraceReport> {
+    Ok(Json(switch.trace(spec).await??))
+}
+
 /// Whether frames flow.
 #[utoipa::path(get, path = api::READY, responses(
     (status = 204, description = "Frames flow."),
@@ -272,6 +321,26 @@ impl From<AttachError> for Refusal {
     fn from(error: AttachError) -> Self {
         let status = match error {
             AttachError::NameTaken(_) => StatusCode::CONFLICT,
+            _ => StatusCode::UNPROCESSABLE_ENTITY,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+impl From<CaptureError> for Refusal {
+    fn from(error: CaptureError) -> Self {
+        let status = match error {
+            CaptureError::UnknownPort(_) => StatusCode::NOT_FOUND,
+            CaptureError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        };
+        Self(status, error.to_string())
+    }
+}
+
+impl From<TraceError> for Refusal {
+    fn from(error: TraceError) -> Self {
+        let status = match error {
+            TraceError::UnknownPort(_) => StatusCode::NOT_FOUND,
             _ => StatusCode::UNPROCESSABLE_ENTITY,
         };
         Self(status, error.to_string())

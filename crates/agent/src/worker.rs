@@ -22,8 +22,8 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use model::{
-    AddressStatus, AgentStatus, Generation, HostConfig, InvalidConfig, NetworkSpec, NetworksStatus, Polling,
-    PortChange, PortName, PortSpec, PortStatus,
+    AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
+    NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
 };
 use ports::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -33,7 +33,9 @@ use units::{Instant, Span};
 use crate::bell::Bell;
 use crate::clock::{now, timespec};
 use crate::networks::Networks;
-use crate::pump::{AttachError, ChangeError, DetachError, Pump, PumpError, UplinkError};
+use crate::pump::{
+    AttachError, CaptureError, ChangeError, DetachError, Pump, PumpError, Reader, TraceError, UplinkError,
+};
 use crate::store::Store;
 
 /// While there is work, how often the pump looks for ports that were idle and no longer are.
@@ -113,6 +115,8 @@ enum Order {
     Detach(PortName, oneshot::Sender<Result<PortStatus, DetachError>>),
     Change(PortName, PortChange, oneshot::Sender<Result<PortStatus, ChangeError>>),
     Networks(oneshot::Sender<(Generation, Arc<Networks>)>),
+    Capture(CaptureSpec, oneshot::Sender<Result<Reader, CaptureError>>),
+    Trace(TraceSpec, oneshot::Sender<Result<TraceReport, TraceError>>),
     Replace(Arc<Networks>, oneshot::Sender<Result<(Generation, Arc<Networks>), InvalidConfig>>),
     Stop(oneshot::Sender<AgentStatus>),
 }
@@ -229,6 +233,24 @@ impl Handle {
         change: PortChange,
     ) -> Result<Result<PortStatus, ChangeError>, Stopped> {
         self.order(|reply| Order::Change(name, change, reply)).await
+    }
+
+    /// Begins to capture frames.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why nothing is captured.
+    pub(crate) async fn capture(&self, spec: CaptureSpec) -> Result<Result<Reader, CaptureError>, Stopped> {
+        self.order(|reply| Order::Capture(spec, reply)).await
+    }
+
+    /// What would become of a frame that came now.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`]; or, inside, why there is no answer.
+    pub(crate) async fn trace(&self, spec: TraceSpec) -> Result<Result<TraceReport, TraceError>, Stopped> {
+        self.order(|reply| Order::Trace(spec, reply)).await
     }
 
     /// The virtual networks at this moment.
@@ -468,6 +490,12 @@ impl Switch {
             Order::Change(name, change, reply) => {
                 let outcome = self.pump.change(&name, &change);
                 let _ = reply.send(outcome.map(|()| self.port(&name)));
+            }
+            Order::Capture(spec, reply) => {
+                let _ = reply.send(self.pump.capture(spec));
+            }
+            Order::Trace(spec, reply) => {
+                let _ = reply.send(self.pump.trace(&spec));
             }
             Order::Networks(reply) => {
                 let _ = reply.send((self.generation, self.networks.clone()));

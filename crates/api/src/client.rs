@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::{Method, Request, StatusCode};
+use hyper::body::{Bytes, Incoming};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange, PortName,
-    PortSpec, PortStatus,
+    AddressStatus, AgentStatus, CaptureSpec, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange,
+    PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
 
-use crate::{ADDRESSES, METRICS, NETWORKS, PORTS, Problem, READY, STATUS};
+use crate::{ADDRESSES, CAPTURE, METRICS, NETWORKS, PORTS, Problem, READY, STATUS, TRACE};
 
 /// Detaching drains first, and an agent may be told to take its time over that.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -168,6 +169,39 @@ impl Client {
         }
     }
 
+    /// What would become of a frame. Nothing changes.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is no such port, with 422 if there can be no such frame.
+    pub fn trace(&self, spec: &TraceSpec) -> Result<TraceReport, ClientError> {
+        self.ask(Method::POST, TRACE, Some(spec))
+    }
+
+    /// Frames as they come by: a pcapng file, piece by piece.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] with 404 if there is no such port.
+    pub fn capture(&self, spec: &CaptureSpec) -> Result<Stream<'_>, ClientError> {
+        let pairs = spec.to_query();
+        let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
+        let path = format!("{CAPTURE}?{}", pairs.join("&"));
+        let line = format!("GET {CAPTURE}");
+        let request = self.request(&line, Method::GET, &path, None::<&()>)?;
+        let (answer, connection) = self.wait(&line, self.open(&line, request))?;
+        let status = answer.status();
+        let mut stream = Stream { client: self, line, body: answer.into_body(), connection };
+        if status.is_success() {
+            return Ok(stream);
+        }
+        let Stream { line, body, .. } = &mut stream;
+        let body = self.wait(line, async {
+            body.collect().await.map_err(|source| self.broken(line.as_str(), source))
+        })?;
+        Err(refused(line, status, &body.to_bytes()))
+    }
+
     /// Everything counted, as Prometheus reads it.
     ///
     /// # Errors
@@ -175,7 +209,7 @@ impl Client {
     /// [`ClientError`].
     pub fn metrics(&self) -> Result<String, ClientError> {
         let body = self.send(Method::GET, METRICS, None::<&()>)?;
-        String::from_utf8(body.into()).map_err(|source| self.broken("GET /metrics".into(), source))
+        String::from_utf8(body.into()).map_err(|source| self.broken("GET /metrics", source))
     }
 
     /// Asks for a message.
@@ -193,32 +227,44 @@ impl Client {
     /// Sends a request and waits for the body of its answer; an answer that is no success is an error.
     fn send(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, ClientError> {
         let line = format!("{method} {path}");
+        let request = self.request(&line, method, path, body)?;
+        let (status, body) = self.wait(&line, self.exchange(&line, request))?;
+        if status.is_success() { Ok(body) } else { Err(refused(&line, status, &body)) }
+    }
+
+    fn request(
+        &self,
+        line: &str,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Request<Full<Bytes>>, ClientError> {
         let json = match body {
-            Some(body) => serde_json::to_vec(body).map_err(|source| self.broken(line.clone(), source))?,
+            Some(body) => serde_json::to_vec(body).map_err(|source| self.broken(line, source))?,
             None => Vec::new(),
         };
         // hyper demands a Host (RFC 9112 §3.2); on a Unix socket it means nothing.
-        let request = Request::builder()
+        Request::builder()
             .method(method)
             .uri(path)
             .header("host", "agent")
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(json)))
-            .map_err(|source| self.broken(line.clone(), source))?;
-        let (status, body) = self.runtime.block_on(async {
-            match tokio::time::timeout(self.patience, self.exchange(&line, request)).await {
+            .map_err(|source| self.broken(line, source))
+    }
+
+    /// Waits for an answer, but not for ever.
+    fn wait<T>(
+        &self,
+        line: &str,
+        answer: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        self.runtime.block_on(async {
+            match tokio::time::timeout(self.patience, answer).await {
                 Ok(answer) => answer,
-                Err(late) => Err(self.broken(line.clone(), late)),
+                Err(late) => Err(self.broken(line, late)),
             }
-        })?;
-        if status.is_success() {
-            return Ok(body);
-        }
-        let problem = match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => problem.error,
-            Err(_) => format!("the agent answered {line} with {status}"),
-        };
-        Err(ClientError::Refused { status: status.as_u16(), problem })
+        })
     }
 
     async fn exchange(
@@ -226,39 +272,91 @@ impl Client {
         line: &str,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes), ClientError> {
+        let (answer, connection) = self.open(line, request).await?;
+        let status = answer.status();
+        let body = answer.into_body().collect().await.map_err(|source| self.broken(line, source))?.to_bytes();
+        connection.abort();
+        Ok((status, body))
+    }
+
+    /// Sends a request over a connection of its own, which is driven for as long as the runtime is.
+    async fn open(
+        &self,
+        line: &str,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, AbortHandle), ClientError> {
         let stream = UnixStream::connect(&self.socket)
             .await
             .map_err(|source| ClientError::Unreachable { socket: self.socket.clone(), source })?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|source| self.broken(line.to_owned(), source))?;
-        let answer = async {
-            let answer = sender.send_request(request).await?;
-            let status = answer.status();
-            Ok::<_, hyper::Error>((status, answer.into_body().collect().await?.to_bytes()))
-        };
-        // The connection must be driven for the answer to come; when it ends first, the answer knows why.
-        tokio::pin!(answer);
-        tokio::select! {
-            answer = &mut answer => answer,
-            _ = connection => answer.await,
-        }
-        .map_err(|source| self.broken(line.to_owned(), source))
+            .map_err(|source| self.broken(line, source))?;
+        // When it ends before the answer, the answer knows why.
+        let connection = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        let answer = sender.send_request(request).await.map_err(|source| self.broken(line, source))?;
+        Ok((answer, connection))
     }
 
     fn broken(
         &self,
-        request: String,
+        request: impl Into<String>,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> ClientError {
-        ClientError::Broken { socket: self.socket.clone(), request, source: source.into() }
+        let (socket, request) = (self.socket.clone(), request.into());
+        ClientError::Broken { socket, request, source: source.into() }
     }
+}
+
+/// An answer that comes piece by piece, for as long as somebody wants it.
+#[derive(Debug)]
+pub struct Stream<'c> {
+    client: &'c Client,
+    line: String,
+    body: Incoming,
+    connection: AbortHandle,
+}
+
+impl Stream<'_> {
+    /// The next piece: an empty one if none comes for so long, `None` after the last.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Broken`] if the agent breaks off.
+    pub fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, ClientError> {
+        let Self { client, line, body, .. } = self;
+        let next = client.runtime.block_on(async { tokio::time::timeout(patience, body.frame()).await });
+        match next {
+            Err(_) => Ok(Some(Bytes::new())),
+            Ok(None) => Ok(None),
+            Ok(Some(Ok(frame))) => Ok(Some(frame.into_data().unwrap_or_default())),
+            Ok(Some(Err(source))) => Err(client.broken(line.as_str(), source)),
+        }
+    }
+}
+
+/// Who wants no more hangs up.
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        self.connection.abort();
+    }
+}
+
+fn refused(line: &str, status: StatusCode, body: &[u8]) -> ClientError {
+    let problem = match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) => problem.error,
+        Err(_) => format!("the agent answered {line} with {status}"),
+    };
+    ClientError::Refused { status: status.as_u16(), problem }
 }
 
 /// A name may hold what a path may not (RFC 3986 §2.1): everything but letters, digits, `-`, `.` and `_` is escaped.
 fn port_path(name: &PortName) -> String {
-    let mut path = format!("{PORTS}/");
-    for byte in name.0.bytes() {
+    format!("{PORTS}/{}", escaped(&name.0))
+}
+
+fn escaped(text: &str) -> String {
+    let mut path = String::new();
+    for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
             path.push(char::from(byte));
         } else {

@@ -13,7 +13,7 @@ mod client;
 
 use serde::{Deserialize, Serialize};
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Stream};
 pub use model::DEFAULT_SOCKET;
 
 /// `GET`: the whole agent, a `model::AgentStatus`.
@@ -31,6 +31,12 @@ pub const ADDRESSES: &str = "/v1/addresses";
 /// `GET`: the virtual networks, a `model::NetworksStatus`. `PUT` a list of `model::NetworkSpec`: replace all of them, which a
 /// `model::NetworksReplaced` answers.
 pub const NETWORKS: &str = "/v1/networks";
+
+/// `GET`: frames as they come by, a pcapng file that goes on until its reader has enough; the query is a `model::CaptureSpec`.
+pub const CAPTURE: &str = "/v1/capture";
+
+/// `POST` a `model::TraceSpec`: what would become of a frame, a `model::TraceReport`. Nothing changes.
+pub const TRACE: &str = "/v1/trace";
 
 /// `GET`: 204 while frames flow, 503 while the agent drains.
 pub const READY: &str = "/v1/ready";

@@ -1,14 +1,14 @@
 //! From a sender to an egress: classification, and the forwarder of Algorithm 1 in both directions.
 
 use units::{Class, ClassMap, Instant, Mac};
-use wire::ethernet::Peek;
+use wire::ethernet::{Peek, Tag};
 
 use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
 use crate::heading::Heading;
 use crate::port::{EgressClass, MAX_PORTS, Memory, NOBODY, Port, PortId, Voq};
-use crate::switch::{End, Released, attached};
+use crate::switch::{Released, attached};
 use crate::table::{self, Answer, MacTable};
-use crate::{Limits, Load, Network, Refusal, Switch};
+use crate::{Limits, Load, Network, PortSet, Refusal, Switch};
 
 /// A frame that a sender offers.
 #[derive(Clone, Copy, Debug)]
@@ -90,8 +90,15 @@ impl Run {
     };
 }
 
+/// For whom a frame is.
+pub(crate) enum Destination {
+    Nobody(Refusal),
+    One(PortId),
+    Many(PortSet),
+}
+
 /// Where a frame goes that has a destination.
-enum Way {
+pub(crate) enum Way {
     Switched,
     Waits,
     Refused(Refusal),
@@ -150,26 +157,39 @@ impl<F: Copy> Switch<F> {
         heading: Heading,
         egress: u16,
     ) -> Option<Released<F>> {
-        let refusal = match egress {
-            table::NOT_MEMBER => Refusal::NOT_MEMBER,
-            table::SPLIT_HORIZON => Refusal::SPLIT_HORIZON,
-            table::EVERYBODY if is_link_local(heading.destination()) => Refusal::LINK_LOCAL,
-            table::EVERYBODY => return self.flood(now, from, node, heading),
-            _ => Refusal::SAME_PORT,
-        };
-        self.refuse_at_once(node, refusal)
+        match self.destination(from, heading, egress) {
+            Destination::Nobody(refusal) => self.refuse_at_once(node, refusal),
+            Destination::Many(audience) => self.flood(now, from, node, audience),
+            Destination::One(_) => unreachable!("a frame for one other port takes the ordinary way"),
+        }
     }
 
-    /// A copy to every member that is to have it and is not closed. Each waits for its own egress: a slow one holds back nobody's
+    /// For whom a frame is that came by `from`, when the table has [said](Answer::egress) so.
+    pub(crate) fn destination(&self, from: PortId, heading: Heading, egress: u16) -> Destination {
+        match egress {
+            table::NOT_MEMBER => Destination::Nobody(Refusal::NOT_MEMBER),
+            table::SPLIT_HORIZON => Destination::Nobody(Refusal::SPLIT_HORIZON),
+            table::EVERYBODY if is_link_local(heading.destination()) => {
+                Destination::Nobody(Refusal::LINK_LOCAL)
+            }
+            table::EVERYBODY => {
+                let mut audience = self.table.audience(heading, from);
+                for port in audience.iter().filter(|port| self.port(*port).egress.closed) {
+                    audience.remove(port);
+                }
+                match audience.is_empty() {
+                    true => Destination::Nobody(Refusal::NO_EGRESS),
+                    false => Destination::Many(audience),
+                }
+            }
+            _ if egress == from.0 => Destination::Nobody(Refusal::SAME_PORT),
+            _ => Destination::One(PortId(egress)),
+        }
+    }
+
+    /// A copy to everybody who is to have it. Each waits for its own egress: a slow one holds back nobody's
     /// later frames until the sender's share, or its quota there, is used up.
-    fn flood(&mut self, now: Instant, from: PortId, node: Node, heading: Heading) -> Option<Released<F>> {
-        let mut audience = self.table.audience(heading, from);
-        for port in audience.iter().filter(|port| self.port(*port).egress.closed) {
-            audience.remove(port);
-        }
-        if audience.is_empty() {
-            return self.refuse_at_once(node, Refusal::NO_EGRESS);
-        }
+    fn flood(&mut self, now: Instant, from: PortId, node: Node, audience: PortSet) -> Option<Released<F>> {
         let label = self.cells.label(node);
         let mut released = None;
         let mut receivers = audience.iter().peekable();
@@ -182,7 +202,7 @@ impl<F: Copy> Switch<F> {
                 Way::Waits => self.hold_back(from, to, class, cells, 1),
                 Way::Refused(refusal) => {
                     self.port_mut(to).egress.classes[class].account.accept(1);
-                    released = self.finish(now, to, place, End::Refused(refusal));
+                    released = self.refuse(now, to, place, refusal);
                 }
             }
         }
@@ -191,7 +211,7 @@ impl<F: Copy> Switch<F> {
 
     /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's queue if there is a
     /// permit. If not, it waits behind its ingress's others, unless its class is lossy.
-    fn way(&self, to: PortId, class: Class, load: Load) -> Way {
+    pub(crate) fn way(&self, to: PortId, class: Class, load: Load) -> Way {
         let port = self.port(to);
         if port.egress.refuses() {
             Way::Refused(Refusal::STALLED)
@@ -325,6 +345,7 @@ impl<F: Copy> Switch<F> {
     /// Refuses a frame that no egress has heard of.
     fn refuse_at_once(&mut self, node: Node, refusal: Refusal) -> Option<Released<F>> {
         let Label { stamp, bytes, .. } = self.cells.label(node);
+        self.note_refusal(node, None, refusal);
         let Finished { frame, .. } = self.cells.finish(node, false)?;
         let port = PortId(stamp.ingress());
         self.port_mut(port).ingress.classes[stamp.class()].refuse(refusal, bytes);
@@ -415,7 +436,7 @@ impl<F: Copy> Arrivals<'_, F> {
         if let Way::Refused(refusal) = way {
             switch.port_mut(from).ingress.classes[class].accept(1, bytes.into());
             switch.port_mut(to).egress.classes[class].account.accept(1);
-            let released = switch.finish(now, to, node, End::Refused(refusal));
+            let released = switch.refuse(now, to, node, refusal);
             return Ok(released.map(|released| released.frame));
         }
         let Port { config, egress, .. } = switch.port(to);
@@ -488,14 +509,20 @@ impl Port {
         id: PortId,
         heading: Heading,
     ) {
-        let (class, vlan) = match heading.tag() {
-            None => (self.config.class, 0),
-            Some(tag) => (priorities[tag.class], tag.vlan),
-        };
+        let (class, vlan) = self.class_and_vlan(priorities, heading.tag());
         let Answer { egress, refresh_at } = table.ask(now, heading, vlan, id.0);
         // Asked afterwards: the table may have learned.
         let generation = table.generation();
         self.ingress.memory = Memory { heading, generation, refresh_at, class, egress };
+    }
+
+    /// The class and VLAN of a frame from this sender with this tag.
+    #[inline]
+    pub(crate) fn class_and_vlan(&self, priorities: &ClassMap<Class>, tag: Option<Tag>) -> (Class, u16) {
+        match tag {
+            None => (self.config.class, 0),
+            Some(tag) => (priorities[tag.class], tag.vlan),
+        }
     }
 
     /// Takes the sender's first frame that waits for (`to`, `class`). Whether it was the last: then its turn ends.

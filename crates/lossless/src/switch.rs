@@ -9,6 +9,7 @@ use units::{Class, ClassMap, Instant, Mac, Span};
 use crate::cells::{Cells, Finished, Label, Node, Queue};
 use crate::parked::Parked;
 use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
+use crate::refused::Refused;
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
@@ -26,6 +27,8 @@ pub struct Switch<F> {
     pub(crate) settings: Settings,
     /// The ingress accounts of ports that were detached.
     retired: Account,
+    /// What was refused of late, while somebody wants to know.
+    pub(crate) refused: Option<Vec<Refused<F>>>,
 }
 
 /// A frame that the switch is done with: its sender may have its handle, and its memory, back.
@@ -98,6 +101,7 @@ impl<F: Copy> Switch<F> {
             cells: Cells::new(),
             table: MacTable::new(settings.mac_limit, settings.mac_age),
             retired: Account::default(),
+            refused: None,
         }
     }
 
@@ -374,7 +378,7 @@ impl<F: Copy> Switch<F> {
     }
 
     /// The VOQs in which frames wait for an egress, in the order of its round.
-    fn waiting(&self, egress: &Port, index: usize, class: Class) -> impl Iterator<Item = &Voq> {
+    pub(crate) fn waiting(&self, egress: &Port, index: usize, class: Class) -> impl Iterator<Item = &Voq> {
         let voq =
             move |from: u16| Some(&self.ports.get(usize::from(from))?.as_ref()?.ingress.voqs[index][class]);
         core::iter::successors(voq(egress.egress.classes[class].waiting), move |last| voq(last.next))
@@ -428,7 +432,7 @@ impl<F: Copy> Switch<F> {
     ) {
         for class in Class::all() {
             while let Some(node) = self.pop_waiting(now, egress, class) {
-                self.finish(now, egress, node, End::Refused(refusal)).into_iter().for_each(&mut *released);
+                self.refuse(now, egress, node, refusal).into_iter().for_each(&mut *released);
             }
         }
     }
@@ -503,8 +507,7 @@ impl<F: Copy> Switch<F> {
         released: &mut impl FnMut(Released<F>),
     ) {
         while let Some(node) = self.cells.pop(queue) {
-            let end = End::Refused(refusal);
-            self.finish(now, egress, node, end).into_iter().for_each(&mut *released);
+            self.refuse(now, egress, node, refusal).into_iter().for_each(&mut *released);
         }
     }
 

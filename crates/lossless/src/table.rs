@@ -171,14 +171,23 @@ impl MacTable {
 
     /// Where a frame goes. The table learns where it came from, unless that is a trunk.
     fn find(&mut self, now: Instant, heading: Heading, vlan: u16, port: u16) -> u16 {
-        let (network, source, destination) = (heading.network(), heading.source(), heading.destination());
+        let (network, source) = (heading.network(), heading.source());
+        if self.members.is_member(PortId(port), network)
+            && !self.members.is_trunk(PortId(port))
+            && !source.is_multicast()
+        {
+            self.learn(now, Key::new(network, source, vlan), port);
+        }
+        self.egress(heading, vlan, port)
+    }
+
+    /// Where a frame goes, by what is known; nothing is learned.
+    pub(crate) fn egress(&self, heading: Heading, vlan: u16, port: u16) -> u16 {
+        let (network, destination) = (heading.network(), heading.destination());
         if !self.members.is_member(PortId(port), network) {
             return NOT_MEMBER;
         }
         let from_trunk = self.members.is_trunk(PortId(port));
-        if !from_trunk && !source.is_multicast() {
-            self.learn(now, Key::new(network, source, vlan), port);
-        }
         if destination.is_multicast() {
             return EVERYBODY;
         }

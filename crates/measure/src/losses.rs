@@ -149,7 +149,7 @@ mod tests {
     fn agent(ledger: LedgerStatus, balanced: bool) -> AgentStatus {
         let (version, ports) = (String::new(), Vec::new());
         let udp_gate = GateStatus::On;
-        AgentStatus { version, uptime_ns: 0, busy_ns: 0, udp_gate, ports, ledger, balanced }
+        AgentStatus { version, uptime_ns: 0, busy_ns: 0, udp_gate, ports, ledger, balanced, uplink: None }
     }
 
     #[test]

@@ -18,13 +18,16 @@
 extern crate alloc;
 
 mod address;
+mod capture;
 mod host;
 mod network;
 mod overlay;
 mod port;
 mod status;
+mod trace;
 mod uplink;
 
+pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
 pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
@@ -37,5 +40,8 @@ pub use port::{
 pub use status::{
     AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, NetworksReplaced,
     NetworksStatus, PausedBy, PortState, PortStatus,
+};
+pub use trace::{
+    TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,
 };
 pub use uplink::{Bfd, Encapsulation, Uplink};

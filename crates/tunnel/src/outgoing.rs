@@ -104,11 +104,28 @@ impl<F: Copy> Outgoing<F> {
             self.asking.begin(stream);
             return Admission::NoCredit;
         }
+        let kept = out.len();
+        self.admit_with_credit(kept, len)
+    }
+
+    /// What [`admit`](Self::admit) would say, and how many more bytes the far end takes of a stream.
+    pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
+        let out = self.streams.get(&stream);
+        let credit = out.map_or(self.unsolicited, |out| out.limit().saturating_sub(out.sent()));
+        let admission = match credit < u64::from(len.get()) {
+            true => Admission::NoCredit,
+            false => self.admit_with_credit(out.map_or(0, Outbound::len), len),
+        };
+        (admission, credit)
+    }
+
+    /// Whether a frame of a stream of which so many are kept may be sent, as it has credit.
+    fn admit_with_credit(&self, kept: usize, len: NonZeroU16) -> Admission {
         if !self.config.repairs {
             return Admission::Go;
         }
         // A stream that stands still does not stop others, nor do many.
-        if out.len() >= self.config.most_frames.saturating_sub(self.kept).max(LEAST) {
+        if kept >= self.config.most_frames.saturating_sub(self.kept).max(LEAST) {
             return Admission::NoCredit;
         }
         if !self.due.is_empty() || !self.has_window(len.get()) {

@@ -183,6 +183,14 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
+    /// What [`admit`](Self::admit) would say, and how many more bytes the far end takes of a stream.
+    pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
+        match self.ends() {
+            Some(_) => self.outgoing.outlook(stream, len),
+            None => (Admission::Alone, 0),
+        }
+    }
+
     /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
     ///
     /// # Panics

@@ -12,6 +12,7 @@
 //! A reader that closes our stdout early (`zovn top --json | head -1`) has had enough: that is no failure.
 
 mod agent;
+mod capture;
 mod demo;
 mod ending;
 mod endpoint;
@@ -24,6 +25,7 @@ mod signals;
 mod sim;
 mod table;
 mod top;
+mod trace;
 
 use std::error::Error;
 use std::io;
@@ -46,6 +48,8 @@ enum Command {
     Top(top::Args),
     Apply(networks::ApplyArgs),
     Get(networks::GetArgs),
+    Capture(capture::Args),
+    Trace(trace::Args),
     Guest(guest::Args),
     Lab(lab::Args),
     Measure(measure::Args),
@@ -67,6 +71,8 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(args),
         Command::Apply(args) => networks::apply(args),
         Command::Get(args) => networks::get(args),
+        Command::Capture(args) => capture::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Guest(args) => guest::run(&args),
         Command::Lab(args) => lab::run(args),
         Command::Measure(args) => measure::run(args),

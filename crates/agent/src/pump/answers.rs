@@ -11,6 +11,7 @@ use lossless::PortId;
 use model::AnswersStatus;
 use ports::FrameView;
 use units::{Instant, Span};
+use wire::Offload;
 
 /// The most answers to one port at once, and the most that wait for it.
 const BURST: usize = 256;
@@ -90,6 +91,20 @@ impl Answers {
     pub(super) fn may_concern(&self, port: PortId, frame: &FrameView<'_>) -> bool {
         self.askers.get(port.index()).is_some_and(Option::is_some)
             && datapath::is_question(self.mtu, frame.bytes, frame.len(), &frame.offload())
+    }
+
+    /// What would become of a frame of a port for which nothing is left to do; nothing is answered.
+    pub(super) fn outlook<'b>(
+        &self,
+        port: PortId,
+        frame: &[u8],
+        buffer: &'b mut [u8; LONGEST_ANSWER],
+    ) -> Answer<'b> {
+        let asker = self.askers.get(port.index()).and_then(Option::as_ref);
+        match asker.and_then(|asker| self.directory.network(asker.vni)) {
+            Some(network) => datapath::answer(network, self.mtu, frame, &Offload::NONE, buffer),
+            None => Answer::Pass,
+        }
     }
 
     /// Answers a frame of a port, if it is a question. Whether it is: then nobody else is to have it.

@@ -7,6 +7,8 @@ mod overlay;
 mod pauses;
 mod plane;
 mod report;
+mod taps;
+mod trace;
 mod trunk;
 mod watch;
 mod ways;
@@ -24,8 +26,8 @@ use lossless::{
     TooManyPorts,
 };
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, InvalidConfig, Limits, Polling, PortChange,
-    PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, InvalidConfig, Limits, Polling,
+    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use ports::underlay::OpenError;
@@ -42,6 +44,9 @@ use device::Device;
 use gate::HostGate;
 use overlay::{Numbers, Overlay};
 pub use plane::{Gate, Open, Plane, Verdict};
+use taps::MOST_TAPS;
+pub(crate) use taps::{Caught, Chunk, Reader, Way};
+pub(crate) use trace::TraceError;
 pub(crate) use trunk::REASONS;
 use watch::{Sight, Watcher};
 
@@ -185,6 +190,17 @@ pub enum ChangeError {
         /// How many it was attached with.
         slots: u32,
     },
+}
+
+/// Why nothing is captured.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaptureError {
+    /// There is none of that name.
+    #[error("there is no port `{0}`: `zovn top --once` lists those there are")]
+    UnknownPort(PortName),
+    /// Each costs memory.
+    #[error("{MOST_TAPS} captures are under way already: end one first")]
+    TooMany,
 }
 
 impl Pump {
@@ -333,6 +349,9 @@ impl Pump {
         let network = spec.network.as_ref().map_or(Network::default(), |name| self.numbers.of(name));
         let id = self.plane.attach(clock::now(), device, port_config(spec, network))?;
         pin(&mut self.plane, id, spec);
+        if let Some(taps) = self.plane.taps_mut() {
+            taps.name(id, Some(spec.name.clone()));
+        }
         let mut lacks = Vec::new();
         lacks.extend(netns.and_then(|netns| self.plane.gate_mut().serve(id, netns)));
         let blind = |error| lacks.push(format!("its interface is not looked at: {error}"));
@@ -460,6 +479,21 @@ impl Pump {
         self.plane.switch().addresses().into_iter().map(status).collect()
     }
 
+    /// Begins to capture frames.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`]
+    pub(crate) fn capture(&mut self, spec: CaptureSpec) -> Result<Reader, CaptureError> {
+        if let Some(name) = spec.ports.iter().find(|name| self.find(name).is_err()) {
+            return Err(CaptureError::UnknownPort(name.clone()));
+        }
+        let Self { plane, attached, .. } = self;
+        let taps = plane.taps_or_new();
+        attached.iter().for_each(|port| taps.name(port.id, Some(port.spec.name.clone())));
+        taps.begin(spec).ok_or(CaptureError::TooMany)
+    }
+
     /// One visit to every port that may have something. Whether it did something; if not, it is time to sleep.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.turned_at = now;
@@ -470,7 +504,9 @@ impl Pump {
             self.plane.gate_mut().tick(now);
         }
         let moved = self.plane.turn(now);
-        self.all_sent = self.overlay.as_mut().is_none_or(Overlay::flush);
+        let Self { overlay, plane, .. } = self;
+        self.all_sent = overlay.as_mut().is_none_or(|overlay| overlay.flush(now, plane.taps_mut()));
+        plane.flush_taps();
         if received | moved {
             return true;
         }
@@ -588,6 +624,9 @@ impl Pump {
         self.plane.gate_mut().unserve(id);
         // Closing the device takes it out of the event queue.
         let device = self.plane.detach(clock::now(), id);
+        if let Some(taps) = self.plane.taps_mut() {
+            taps.name(id, None);
+        }
         if let Device::Vhost(_) = device {
             self.store.forget(&store::name(&spec.name));
         }

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
 use model::{NetworkName, Uplink, UplinkStatus};
-use ports::underlay::{Transport, Underlay};
+use ports::underlay::{self, Transport, Underlay};
 use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
 use tunnel::{Config, Life};
 use units::Instant;
@@ -26,6 +26,7 @@ use super::gate::HostGate;
 use super::pauses::Pauses;
 use super::plane::Plane;
 use super::report;
+use super::taps::{Outer, Taps, Way};
 use super::trunk::{self, Networks, Trunk, TrunkConfig};
 use super::ways::Ways;
 
@@ -264,6 +265,11 @@ impl Overlay {
         let mut came = false;
         let more = underlay.borrow_mut().receive(|datagram| {
             came = true;
+            if let Some(taps) = plane.taps_mut() {
+                let underlay::Received { from, ports, traffic_class, payload } = datagram;
+                let vteps = Vteps::new(from, uplink.vtep).expect("all hosts' addresses are of one family");
+                taps.outer(now, &Outer { way: Way::In, vteps, ports, traffic_class, payload });
+            }
             let Some(id) = trunks.get(&datagram.from) else {
                 *strangers += 1;
                 return;
@@ -281,8 +287,13 @@ impl Overlay {
     }
 
     /// Hands over what is to be sent. Whether the kernel had room for all.
-    pub(super) fn flush(&mut self) -> bool {
-        self.underlay.borrow_mut().flush()
+    pub(super) fn flush(&mut self, now: Instant, taps: Option<&mut Taps>) -> bool {
+        let mut underlay = self.underlay.borrow_mut();
+        let Some(taps) = taps else { return underlay.flush() };
+        underlay.flush_telling(|underlay::Sent { to, ports, traffic_class, payload }| {
+            let vteps = Vteps::new(self.uplink.vtep, to).expect("all hosts' addresses are of one family");
+            taps.outer(now, &Outer { way: Way::Out, vteps, ports, traffic_class, payload });
+        })
     }
 
     /// Has frames go, or wait, as the ways are now.

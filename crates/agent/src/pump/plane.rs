@@ -14,12 +14,14 @@
 mod far;
 
 use lossless::{
-    Arrival, Flow, Network, PortConfig, PortId, PortSet, Refusal, Released, Settings, Switch, TooManyPorts,
+    Arrival, Flow, Network, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings,
+    Switch, TooManyPorts,
 };
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
 
 pub use self::far::MaybeTrunk;
+use super::taps::{Taps, Way};
 
 /// The most frames of one port in one visit.
 const BURST: u32 = ports::BURST as u32;
@@ -118,6 +120,8 @@ pub struct Plane<P, G> {
     gate: G,
     /// Refused in this visit, or heard, to be released after it.
     refused: Vec<Slot>,
+    /// Those who capture, if anybody does.
+    taps: Option<Box<Taps>>,
 }
 
 impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
@@ -133,6 +137,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             trunks: PortSet::default(),
             gate,
             refused: Vec::with_capacity(BURST as usize),
+            taps: None,
         }
     }
 
@@ -159,8 +164,10 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// Takes a device away. What is still held from it or for it is refused, and its memory with it.
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
         self.forget(id);
-        let Self { switch, lines, wet, silent, dirty, busy, trunks, .. } = self;
-        switch.detach(now, id, |released| release(lines, dirty, released));
+        let mut gone = Vec::new();
+        self.switch.detach(now, id, |released| gone.push(released));
+        self.let_go(now, gone);
+        let Self { wet, silent, dirty, busy, trunks, .. } = self;
         for set in [wet, silent, dirty, busy, trunks] {
             set.remove(id);
         }
@@ -200,6 +207,16 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// Whether a device had no room for a frame, or could not end its burst: nothing tells when it can.
     pub fn is_any_busy(&self) -> bool {
         !self.busy.is_empty()
+    }
+
+    /// Whether a device had no room for the last frame that it was offered.
+    pub(super) fn is_busy(&self, id: PortId) -> bool {
+        self.busy.contains(id)
+    }
+
+    /// Whether a port's sender is not listened to any more.
+    pub(super) fn is_muted(&self, id: PortId) -> bool {
+        self.line(id).muted
     }
 
     /// Why a port's device no longer works, if so.
@@ -255,15 +272,24 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
 
     /// One visit to every port that may have something. Whether a frame moved.
     pub fn turn(&mut self, now: Instant) -> bool {
+        match self.taps {
+            None => self.turn_as::<false>(now),
+            Some(_) => self.turn_as::<true>(now),
+        }
+    }
+
+    /// A turn in which frames are captured, or none is: what that takes is not there then.
+    fn turn_as<const TAPPED: bool>(&mut self, now: Instant) -> bool {
         let mut moved = false;
         self.busy = PortSet::default();
         for id in self.wet.iter() {
-            moved |= if self.trunks.contains(id) { self.lift(now, id) } else { self.receive(now, id) };
+            moved |=
+                if self.trunks.contains(id) { self.lift(now, id) } else { self.receive::<TAPPED>(now, id) };
         }
         for id in self.switch.pending().iter() {
-            moved |= self.transmit(now, id);
+            moved |= self.transmit::<TAPPED>(now, id);
         }
-        self.say();
+        self.say(now);
         for id in self.dirty.iter() {
             if self.trunks.contains(id) {
                 moved |= self.tend(now, id);
@@ -276,8 +302,48 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
 
     /// Does what time asks for: see [`Switch::tick`].
     pub fn tick(&mut self, now: Instant) {
-        let Self { switch, lines, dirty, .. } = self;
-        switch.tick(now, |released| release(lines, dirty, released));
+        let mut gone = Vec::new();
+        self.switch.tick(now, |released| gone.push(released));
+        self.let_go(now, gone);
+    }
+
+    /// Those who capture: from now on there may be some.
+    pub(super) fn taps_or_new(&mut self) -> &mut Taps {
+        let Self { switch, taps, .. } = self;
+        taps.get_or_insert_with(|| {
+            switch.list_refused(true);
+            Box::default()
+        })
+    }
+
+    /// Those who capture, if anybody does.
+    pub(super) fn taps_mut(&mut self) -> Option<&mut Taps> {
+        self.taps.as_deref_mut()
+    }
+
+    /// Hands over what was captured since the last time.
+    pub(super) fn flush_taps(&mut self) {
+        if let Some(taps) = &mut self.taps
+            && !taps.flush()
+        {
+            self.taps = None;
+            self.switch.list_refused(false);
+        }
+    }
+
+    /// Gives frames' memory back, after those who capture have seen which of them were refused.
+    fn let_go(&mut self, now: Instant, gone: Vec<Released<Slot>>) {
+        let Self { switch, lines, dirty, taps, .. } = self;
+        if let Some(taps) = taps {
+            show_refused(now, switch, taps, |port, slot| {
+                lines[port.index()]
+                    .as_deref()
+                    .expect("it is attached as long as it has frames")
+                    .device
+                    .frame(slot)
+            });
+        }
+        gone.into_iter().for_each(|released| release(lines, dirty, released));
     }
 
     fn line(&self, id: PortId) -> &Line<P> {
@@ -287,8 +353,8 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// Lifts what a sender has, as far as the switch has room for it.
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
     #[inline(never)]
-    fn receive(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, wet, silent, dirty, gate, refused, .. } = self;
+    fn receive<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+        let Self { switch, lines, wet, silent, dirty, gate, refused, taps, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         silent.remove(id);
         if line.muted || line.failed.is_some() {
@@ -304,11 +370,18 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         let network = line.network;
         let arrived = |slot: Slot, view: &FrameView<'_>| {
             lifted = true;
+            let taps = if TAPPED { taps.as_deref_mut() } else { None };
             let Some(header) = wire::ethernet::peek(view.bytes) else {
                 visit.malformed();
                 refused.push(slot);
+                if let Some(taps) = taps {
+                    taps.refuse(now, id, None, Reason::Malformed, view);
+                }
                 return;
             };
+            if let Some(taps) = taps {
+                taps.pass(now, id, Way::In, view);
+            }
             let may_be = wire::room::may_be(header.destination())
                 || network != Network::default() && gate.may_concern(id, view);
             if may_be && gate.hear(id, view) {
@@ -332,6 +405,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             Ok(Left::Nothing) => wet.remove(id),
             Err(error) => line.failed = Some(error),
         }
+        if TAPPED && let Some(taps) = taps {
+            show_refused(now, switch, taps, |_, slot| line.device.frame(slot));
+        }
         for slot in refused.drain(..) {
             line.device.release(slot);
         }
@@ -342,35 +418,47 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
 
     /// Hands out what a receiver may have, as far as it takes it: first what was set aside and may go now.
     #[inline(never)]
-    fn transmit(&mut self, now: Instant, id: PortId) -> bool {
+    fn transmit<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
         // For the visit, the receiver's line leaves its place: so every sender's can be borrowed beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
         if self.switch.parked_flows(id).len() > 0 {
             let flows: Vec<_> = self.switch.parked_flows(id).collect();
             for flow in flows {
-                moved |= self.hand_out(now, id, &mut line, Some(flow));
+                moved |= self.hand_out::<TAPPED>(now, id, &mut line, Some(flow));
             }
         }
-        moved |= self.hand_out(now, id, &mut line, None);
+        moved |= self.hand_out::<TAPPED>(now, id, &mut line, None);
         self.lines[id.index()] = Some(line);
         moved
     }
 
     /// Hands out the frames of one flow that was set aside, or those of the queue.
     #[inline(always)]
-    fn hand_out(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
+    fn hand_out<const TAPPED: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P>,
+        parked: Option<Flow>,
+    ) -> bool {
         if self.trunks.contains(id) {
             self.send(now, id, line, parked)
         } else {
-            self.drain(now, id, line, parked)
+            self.drain::<TAPPED>(now, id, line, parked)
         }
     }
 
     /// Hands them out to this host's own receiver.
     #[inline(always)]
-    fn drain(&mut self, now: Instant, id: PortId, line: &mut Line<P>, parked: Option<Flow>) -> bool {
-        let Self { switch, lines, dirty, busy, gate, .. } = self;
+    fn drain<const TAPPED: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P>,
+        parked: Option<Flow>,
+    ) -> bool {
+        let Self { switch, lines, dirty, busy, gate, taps, .. } = self;
         if line.failed.is_some() {
             return false;
         }
@@ -387,7 +475,11 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             let source = lines[ingress.index()].as_deref_mut();
             let source = source.expect("a frame leaves by another port than it came, which is attached");
             let frame = &source.device.frame(head.frame());
+            let taps = if TAPPED { taps.as_deref_mut() } else { None };
             if frame.bytes.is_empty() {
+                if let Some(taps) = taps {
+                    taps.refuse(now, ingress, Some(id), Reason::Withdrawn, frame);
+                }
                 let gone = head.refuse(Refusal::WITHDRAWN);
                 gone.into_iter().for_each(|frame| release(lines, dirty, Released { port: ingress, frame }));
                 handed += 1;
@@ -401,9 +493,17 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
                     let released = match line.device.transmit(frame) {
                         Ok(Taken::Yes) => {
                             gate.passed();
+                            if let Some(taps) = taps {
+                                taps.pass(now, id, Way::Out, frame);
+                            }
                             head.delivered()
                         }
-                        Ok(Taken::Unfit) => head.refuse(Refusal::UNFIT),
+                        Ok(Taken::Unfit) => {
+                            if let Some(taps) = taps {
+                                taps.refuse(now, ingress, Some(id), Reason::Unfit, frame);
+                            }
+                            head.refuse(Refusal::UNFIT)
+                        }
                         Ok(Taken::Busy) => {
                             busy.insert(id);
                             // Whatever it found unfit for use, it gives back.
@@ -433,15 +533,20 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     }
 
     /// Transmits what the gate itself has to say.
-    fn say(&mut self) {
-        let Self { lines, dirty, busy, gate, .. } = self;
+    fn say(&mut self, now: Instant) {
+        let Self { lines, dirty, busy, gate, taps, .. } = self;
         gate.say(|id, frame| {
             let line = lines[id.index()].as_mut().expect("the port is attached");
             if line.failed.is_some() {
                 return true;
             }
             match line.device.transmit(&frame) {
-                Ok(Taken::Yes | Taken::Unfit) => dirty.insert(id),
+                Ok(taken @ (Taken::Yes | Taken::Unfit)) => {
+                    dirty.insert(id);
+                    if let (Taken::Yes, Some(taps)) = (taken, taps.as_deref_mut()) {
+                        taps.pass(now, id, Way::Out, &frame);
+                    }
+                }
                 Ok(Taken::Busy) => {
                     busy.insert(id);
                     return false;
@@ -474,6 +579,18 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     }
 }
 
+/// Shows those who capture what the switch has refused, as long as it lies where it did.
+fn show_refused<'f>(
+    now: Instant,
+    switch: &mut Switch<Slot>,
+    taps: &mut Taps,
+    frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+) {
+    for Refused { frame, ingress, egress, reason } in switch.take_refused() {
+        taps.refuse(now, ingress, egress, reason, &frame_of(ingress, frame));
+    }
+}
+
 /// Gives a frame's memory back to its sender.
 fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], dirty: &mut PortSet, released: Released<Slot>) {
     let Released { port, frame } = released;
@@ -484,8 +601,6 @@ fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], dirty: &mut PortSet, rel
 
 #[cfg(test)]
 mod tests {
-    use lossless::Reason;
-
     use super::*;
 
     /// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container port does.

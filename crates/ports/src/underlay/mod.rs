@@ -65,6 +65,16 @@ pub enum Transport {
     Ip(u8),
 }
 
+impl Transport {
+    /// The port that datagrams are for, if there are ports.
+    const fn port(self) -> u16 {
+        match self {
+            Self::Udp(port) => port,
+            Self::Ip(_) => 0,
+        }
+    }
+}
+
 /// Sockets for the tunnels of one host.
 pub struct Underlay {
     listener: OwnedFd,
@@ -78,6 +88,8 @@ pub struct Underlay {
 
 struct Sender {
     socket: OwnedFd,
+    /// Its port, if there are ports.
+    from: u16,
     queue: Queue,
 }
 
@@ -95,6 +107,21 @@ pub struct Counters {
 pub struct Received<'a> {
     /// Who sent it.
     pub from: IpAddr,
+    /// The ports of UDP that it came from and to.
+    pub ports: [u16; 2],
+    /// Its packet's traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+/// A datagram that the kernel has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// To whom.
+    pub to: IpAddr,
+    /// The ports of UDP that it goes from and to.
+    pub ports: [u16; 2],
     /// Its packet's traffic class: DSCP and ECN.
     pub traffic_class: u8,
     /// What it carries.
@@ -103,7 +130,7 @@ pub struct Received<'a> {
 
 /// What is known of a packet in the staging area.
 struct Joined {
-    from: Option<IpAddr>,
+    from: Option<SocketAddr>,
     traffic_class: u8,
     len: usize,
     /// The length of each datagram that it was joined from, but the last.
@@ -142,7 +169,8 @@ impl Underlay {
                 Transport::Ip(_) => listener.try_clone().map_err(because("send from", at))?,
             };
             options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
-            Ok(Sender { socket, queue: Queue::new(matches!(transport, Transport::Udp(_))) })
+            let from = options::port(&socket);
+            Ok(Sender { socket, from, queue: Queue::new(matches!(transport, Transport::Udp(_))) })
         });
         let senders = senders.collect::<Result<_, _>>()?;
         Ok(Self {
@@ -197,15 +225,31 @@ impl Underlay {
 
     /// Hands over what was taken, as far as the kernel has room. Whether that was all.
     pub fn flush(&mut self) -> bool {
+        self.flush_with(|_, _| {})
+    }
+
+    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken.
+    pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
+        let to_port = self.transport.port();
+        self.flush_with(|from, batch| {
+            let (to, traffic_class, ports) = (batch.to, batch.traffic_class, [from, to_port]);
+            for payload in batch.bytes().chunks(batch.segment().into()) {
+                sent(Sent { to, ports, traffic_class, payload });
+            }
+        })
+    }
+
+    #[inline]
+    fn flush_with(&mut self, mut sent: impl FnMut(u16, &Batch)) -> bool {
         let Self { senders, transport, counters, .. } = self;
-        let port = match *transport {
-            Transport::Udp(port) => port,
-            Transport::Ip(_) => 0,
-        };
+        let port = transport.port();
         let mut all = true;
-        for Sender { socket, queue } in senders {
+        for Sender { socket, from, queue } in senders {
             all &= queue.drain(|batch| match send(socket, port, batch) {
-                Ok(()) => true,
+                Ok(()) => {
+                    sent(*from, batch);
+                    true
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
                 Err(error) => {
                     counters.unsent += batch.datagrams() as u64;
@@ -237,7 +281,8 @@ impl Underlay {
                     0
                 };
                 let Some(payload) = payload.get(header_len..) else { continue };
-                arrived(Received { from, traffic_class: *traffic_class, payload });
+                let (from, ports) = (from.ip(), [from.port(), transport.port()]);
+                arrived(Received { from, ports, traffic_class: *traffic_class, payload });
             }
         }
         Ok(joined.len() == RECEIVED_AT_ONCE)
@@ -289,8 +334,11 @@ fn receive(socket: &OwnedFd, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
             }
         }
         let from = message.address.and_then(|address| {
-            let v4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
-            v4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
+            let v4 = address.as_sockaddr_in().map(|from| SocketAddr::new(from.ip().into(), from.port()));
+            let v6 = || {
+                Some(address.as_sockaddr_in6()?).map(|from| SocketAddr::new(from.ip().into(), from.port()))
+            };
+            v4.or_else(v6)
         });
         let stride = if stride == 0 { message.bytes.max(1) } else { stride };
         Joined { from, traffic_class, len: message.bytes, stride }

@@ -10,7 +10,7 @@ use rustix::net::sockopt::{
     set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops, set_socket_recv_buffer_size_force,
     set_socket_send_buffer_size_force,
 };
-use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with};
 
 use super::Transport;
 
@@ -56,6 +56,12 @@ pub fn set_receiving(socket: &OwnedFd, is_v6: bool, transport: Transport, buffer
 /// So many bytes may be underway, however few others may have.
 pub fn set_sending(socket: &OwnedFd, buffer: usize) -> io::Result<()> {
     Ok(set_socket_send_buffer_size_force(socket, buffer)?)
+}
+
+/// A socket's own port; 0 if it has none.
+pub fn port(socket: &OwnedFd) -> u16 {
+    let address = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
+    address.map_or(0, |address| address.port())
 }
 
 /// The longest packet that goes from here to there, in bytes (IP_MTU, ip(7)).

@@ -82,11 +82,8 @@ impl Tunnel {
         }
 
         let mut out = Writer { buffer, len: 0 };
-        self.put_link(inner.class, &mut out);
-        let network = out.len;
-        self.put_ip(inner, packet_len, &mut out);
+        let transport_len = self.put_network(inner, packet_len, &mut out);
         let transport = out.len;
-        let transport_len = packet_len - (transport - network);
         let source_port = *SOURCE_PORTS.start() | (inner.flow >> 18) as u16;
         let udp = |port| {
             let payload_len = transport_len - udp::Header::LEN;
@@ -115,6 +112,56 @@ impl Tunnel {
                 out.put(subnet.header().write(&mut shim).expect("a key is all it has"));
             }
         }
+        Ok(self.complete(out, transport, transport_len, sum))
+    }
+
+    /// Writes what was, or will be, before the payload of a datagram of this tunnel's two ends that somebody else writes, as
+    /// [`write`](Self::write) would, and returns it; `None` if the datagram is longer than any. `ports` are its source's and its
+    /// destination's.
+    pub fn write_around<'b>(
+        &self,
+        ports: [u16; 2],
+        traffic_class: u8,
+        payload: &[u8],
+        buffer: &'b mut [u8; LONGEST],
+    ) -> Option<&'b [u8]> {
+        let [source, destination] = ports;
+        let datagram = match self.protocol() {
+            protocol::UDP => Some(udp::Header::new(source, destination, payload.len())?),
+            _ => None,
+        };
+        let datagram = datagram.as_ref().map_or(&[][..], IntoBytes::as_bytes);
+        let ip = match self.vteps.version() {
+            Version::V4 => ipv4::Header::LEN,
+            Version::V6 => ipv6::Header::LEN,
+        };
+        let packet_len = ip + datagram.len() + payload.len();
+        u16::try_from(packet_len).ok()?;
+        let class = Class::default();
+        let inner = Inner { len: payload.len(), flow: 0, traffic_class, class, geneve: None, id: 0 };
+        let mut out = Writer { buffer, len: 0 };
+        let transport_len = self.put_network(&inner, packet_len, &mut out);
+        let transport = out.len;
+        out.put(datagram);
+        Some(self.complete(out, transport, transport_len, || Sum::of(payload)))
+    }
+
+    /// Puts the headers of link and network, of a packet of so many bytes. How many of them are behind those.
+    fn put_network(&self, inner: &Inner<'_>, packet_len: usize, out: &mut Writer<'_>) -> usize {
+        self.put_link(inner.class, out);
+        let network = out.len;
+        self.put_ip(inner, packet_len, out);
+        packet_len - (out.len - network)
+    }
+
+    /// Computes the checksum, if there is one, of a transport header and all that follows it.
+    fn complete<'b>(
+        &self,
+        out: Writer<'b>,
+        transport: usize,
+        transport_len: usize,
+        sum: impl FnOnce() -> Sum,
+    ) -> &'b [u8] {
         let header = &mut out.buffer[..out.len];
         if let Some(at) = self.checksum_offset() {
             // Everything before the frame has an even length, so its sum adds up with the frame's.
@@ -122,7 +169,7 @@ impl Tunnel {
             let place = transport + usize::from(at);
             header[place..place + 2].copy_from_slice(&sum.transport_checksum().to_be_bytes());
         }
-        Ok(header)
+        header
     }
 
     fn put_link(&self, class: Class, out: &mut Writer<'_>) {

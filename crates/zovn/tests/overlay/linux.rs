@@ -30,7 +30,7 @@ fn linux_speaks_vxlan_with_us() {
     let address = format!("{}/24", THEIRS.v4());
     for words in [
         &format!("link add vxlan0 address {mac} type vxlan id 7 dstport 4789 local {local} nolearning"),
-        &format!("link set vxlan0 mtu 1500 up"),
+        "link set vxlan0 mtu 1500 up",
         &format!("address add {address} dev vxlan0"),
         &format!("address add {}/64 dev vxlan0 nodad", THEIRS.v6()),
         &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v4(), OURS.mac()),

@@ -6,12 +6,12 @@
 //!         ◀──────── arrived ◀─completed─┘
 //! ```
 
-use lossless::{Arrival, Flow, Network, PortId, Refusal, Released};
+use lossless::{Arrival, Flow, Network, PortId, Reason, Refusal, Released};
 use ports::Port;
 use units::{Class, Instant};
 use wire::ethernet::Tag;
 
-use super::{BURST, Gate, Line, Plane, release};
+use super::{BURST, Gate, Line, Plane, release, show_refused};
 use crate::pump::trunk::{Leaving, Sent, Trunk};
 
 /// A device that may lead to another host.
@@ -57,7 +57,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
 
     /// Takes over what has come from another host, as far as the switch has room.
     pub(super) fn lift(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, wet, dirty, refused, .. } = self;
+        let Self { switch, lines, wet, dirty, refused, taps, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         if line.muted {
             // What is not lifted is not taken: the far host keeps it, and sends it to whoever comes after us.
@@ -77,6 +77,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             let Some(mut header) = wire::ethernet::peek(view.bytes) else {
                 visit.malformed();
                 refused.push(slot);
+                if let Some(taps) = taps {
+                    taps.refuse(now, id, None, Reason::Malformed, &view);
+                }
                 continue;
             };
             // A frame without a tag is of the class that it had where it came from.
@@ -91,6 +94,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             }
         }
         drop(visit);
+        if let Some(taps) = taps {
+            show_refused(now, switch, taps, |_, slot| trunk.frame(slot));
+        }
         refused.drain(..).for_each(|slot| trunk.release(slot));
         if !trunk.is_wet() {
             wet.remove(id);
@@ -109,7 +115,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         line: &mut Line<P>,
         parked: Option<Flow>,
     ) -> bool {
-        let Self { switch, lines, dirty, busy, .. } = self;
+        let Self { switch, lines, dirty, busy, taps, .. } = self;
         let trunk = line.device.trunk().expect("the port is a trunk");
         if parked.is_some_and(|flow| trunk.is_paused(flow)) {
             return false;
@@ -137,6 +143,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
                     sent => Ok(sent),
                 },
             };
+            if let (Err(refusal), Some(taps)) = (&outcome, taps.as_deref_mut()) {
+                taps.refuse(now, port, Some(id), refusal.reason(), &leaving.view);
+            }
             let flow = flow.ok().flatten();
             let released = match (outcome, flow) {
                 (Err(refusal), _) => head.refuse(refusal),

@@ -13,6 +13,7 @@
 
 mod frames;
 mod liveness;
+mod outlook;
 mod report;
 
 use std::cell::RefCell;
@@ -176,6 +177,11 @@ impl Trunk {
         self.networks = networks;
         self.joined = labels.keys().map(|(network, _)| *network).collect();
         self.labels = labels;
+    }
+
+    /// The far host's tunnel address.
+    pub fn far(&self) -> IpAddr {
+        self.config.far
     }
 
     /// Of these classes, a bit each, nothing is sent until this is called again.

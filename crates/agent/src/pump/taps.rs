@@ -1,0 +1,334 @@
+//! Taps: where frames are copied for those who capture them.
+//!
+//! ```text
+//!   receive, transmit, refuse, uplink ─▶ Taps ─┬─▶ Tap: wanted? room? ─▶ chunk ──at the end of a turn──▶ who reads
+//!                                              └─▶ …                                  (another thread)
+//! ```
+//!
+//! Who reads is never waited for. What it has not taken yet is bounded in bytes ([`MOST_WAITING`]); what finds no room is counted and
+//! not copied. Without a tap, a visit to a port asks once whether there is one.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use lossless::{PortId, Reason};
+use model::{CaptureSpec, PortName};
+use ports::FrameView;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tunnel::outer::{self, Checksum, Encapsulation, Tunnel, Vni, Vteps};
+use units::{Instant, Mac};
+use wire::Offload;
+
+/// The most captures at once.
+pub(crate) const MOST_TAPS: usize = 8;
+
+/// The most bytes that wait for one reader.
+const MOST_WAITING: usize = 16 << 20;
+
+/// What a frame costs besides its bytes.
+const AROUND: usize = size_of::<Caught>();
+
+/// What was captured in a turn.
+#[derive(Debug, Default)]
+pub(crate) struct Chunk {
+    /// The names of places that nothing was captured at before: each has the next number.
+    pub places: Vec<String>,
+    /// The frames.
+    pub frames: Vec<Caught>,
+    /// Their bytes, one behind the other.
+    pub bytes: Vec<u8>,
+    /// By the place's number: how many frames, in all, found no room.
+    pub dropped: BTreeMap<u32, u64>,
+}
+
+/// A frame that was captured.
+#[derive(Debug)]
+pub(crate) struct Caught {
+    /// When the turn began in which it came by.
+    pub at: Instant,
+    /// The number of its place.
+    pub place: u32,
+    /// How many of its bytes were kept.
+    pub kept: usize,
+    /// How many it has.
+    pub len: usize,
+    /// Which way it went, unless it was refused.
+    pub way: Option<Way>,
+    /// What its receiver still has to do to it.
+    pub offload: Offload,
+    /// Why it was refused, in a sentence, if it was.
+    pub refused: Option<String>,
+}
+
+/// Which way a frame goes, seen from the switch.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Way {
+    In,
+    Out,
+}
+
+/// A packet in the underlay.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outer<'a> {
+    /// Which way it goes.
+    pub way: Way,
+    /// Between whom, as its sender sees it.
+    pub vteps: Vteps,
+    /// From which port of UDP to which.
+    pub ports: [u16; 2],
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// What the datagram carries.
+    pub payload: &'a [u8],
+}
+
+/// The reading end of a tap.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    chunks: UnboundedReceiver<Chunk>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Reader {
+    /// The next chunk; `None` after the last.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        let chunk = self.chunks.poll_recv(context);
+        if let Poll::Ready(Some(chunk)) = &chunk {
+            self.waiting.fetch_sub(chunk.weight(), Ordering::Relaxed);
+        }
+        chunk
+    }
+}
+
+impl Chunk {
+    fn weight(&self) -> usize {
+        self.bytes.len() + AROUND * self.frames.len()
+    }
+}
+
+/// Everybody who captures.
+#[derive(Debug, Default)]
+pub(super) struct Taps {
+    /// By port number.
+    ports: Vec<Option<PortName>>,
+    taps: Vec<Tap>,
+}
+
+/// One who captures.
+#[derive(Debug)]
+struct Tap {
+    spec: CaptureSpec,
+    is_everything: bool,
+    /// How many frames more.
+    left: u64,
+    places: BTreeMap<Place, u32>,
+    chunk: Chunk,
+    /// The chunk says more of what was dropped than the one before.
+    has_news: bool,
+    chunks: UnboundedSender<Chunk>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// Where frames are captured.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Place {
+    Port(PortName, Way),
+    Uplink,
+    Refused,
+}
+
+impl Place {
+    fn name(&self) -> String {
+        match self {
+            Self::Port(name, Way::In) => format!("{name} ingress"),
+            Self::Port(name, Way::Out) => format!("{name} egress"),
+            Self::Uplink => "uplink".into(),
+            Self::Refused => "refused".into(),
+        }
+    }
+}
+
+/// What is known of a frame besides its bytes.
+struct Seen {
+    at: Instant,
+    len: usize,
+    way: Option<Way>,
+    offload: Offload,
+    refused: Option<String>,
+}
+
+impl Taps {
+    /// Begins a capture, if there are not too many.
+    pub(super) fn begin(&mut self, spec: CaptureSpec) -> Option<Reader> {
+        self.taps.retain(|tap| !tap.chunks.is_closed());
+        if self.taps.len() == MOST_TAPS {
+            return None;
+        }
+        let (chunks, reader) = unbounded_channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        self.taps.push(Tap {
+            is_everything: spec.is_everything(),
+            left: spec.count.unwrap_or(u64::MAX),
+            spec,
+            places: BTreeMap::new(),
+            chunk: Chunk::default(),
+            has_news: false,
+            chunks,
+            waiting: waiting.clone(),
+        });
+        Some(Reader { chunks: reader, waiting })
+    }
+
+    /// The port of this number has this name; none: it leads to another host.
+    pub(super) fn name(&mut self, port: PortId, name: Option<PortName>) {
+        if self.ports.len() <= port.index() {
+            self.ports.resize(port.index() + 1, None);
+        }
+        self.ports[port.index()] = name;
+    }
+
+    /// A frame comes from behind a port, or goes there.
+    pub(super) fn pass(&mut self, at: Instant, port: PortId, way: Way, frame: &FrameView<'_>) {
+        let Self { ports, taps } = self;
+        let Some(Some(name)) = ports.get(port.index()) else { return };
+        for tap in taps.iter_mut().filter(|tap| tap.wants_port(name) && tap.wants_way(way)) {
+            let (len, offload) = (frame.len(), frame.offload());
+            let seen = Seen { at, len, way: Some(way), offload, refused: None };
+            tap.put(Place::Port(name.clone(), way), seen, |bytes| frame.read(bytes));
+        }
+    }
+
+    /// A frame is refused that came by one port and was to leave by another, if that was known.
+    pub(super) fn refuse(
+        &mut self,
+        at: Instant,
+        from: PortId,
+        to: Option<PortId>,
+        reason: Reason,
+        frame: &FrameView<'_>,
+    ) {
+        let Self { ports, taps } = self;
+        let name = |port: PortId| ports.get(port.index()).and_then(Option::as_ref);
+        let (from, to) = (name(from), to.map(name));
+        for tap in taps.iter_mut() {
+            let concerns = |name: Option<&PortName>| name.is_some_and(|name| tap.wants_port(name));
+            let is_its = tap.spec.ports.is_empty() || concerns(from) || to.is_some_and(concerns);
+            if !(tap.is_everything || tap.spec.refused && is_its) {
+                continue;
+            }
+            let told =
+                |name: Option<&PortName>| name.map_or("another host".into(), |name| format!("`{name}`"));
+            let to = to.map_or(String::new(), |to| format!(" for {}", told(to)));
+            let refused = Some(format!("refused: {}; it came from {}{to}", reason.name(), told(from)));
+            let seen = Seen { at, len: frame.len(), way: None, offload: frame.offload(), refused };
+            tap.put(Place::Refused, seen, |bytes| frame.read(bytes));
+        }
+    }
+
+    /// A packet comes from another host, or goes there.
+    pub(super) fn outer(&mut self, at: Instant, outer: &Outer<'_>) {
+        for tap in &mut self.taps {
+            if !(tap.is_everything || tap.spec.uplink) || !tap.wants_way(outer.way) {
+                continue;
+            }
+            let mut buffer = [0; outer::LONGEST];
+            let Some(header) = outer.header(&mut buffer) else { continue };
+            let len = header.len() + outer.payload.len();
+            let seen = Seen { at, len, way: Some(outer.way), offload: Offload::NONE, refused: None };
+            tap.put(Place::Uplink, seen, |bytes| {
+                let first = header.len().min(bytes.len());
+                bytes[..first].copy_from_slice(&header[..first]);
+                let rest = &mut bytes[first..];
+                rest.copy_from_slice(&outer.payload[..rest.len()]);
+                first + rest.len()
+            });
+        }
+    }
+
+    /// Hands over what was captured. Whether anybody still captures.
+    pub(super) fn flush(&mut self) -> bool {
+        self.taps.retain_mut(|tap| {
+            tap.flush();
+            tap.left > 0 && !tap.chunks.is_closed()
+        });
+        !self.taps.is_empty()
+    }
+}
+
+impl Tap {
+    fn wants_port(&self, name: &PortName) -> bool {
+        self.is_everything || self.spec.ports.contains(name)
+    }
+
+    fn wants_way(&self, way: Way) -> bool {
+        match way {
+            Way::In => self.spec.direction.has_in(),
+            Way::Out => self.spec.direction.has_out(),
+        }
+    }
+
+    /// Copies a frame's first bytes, which `read` puts where it is told to, if there is room.
+    fn put(&mut self, place: Place, seen: Seen, read: impl FnOnce(&mut [u8]) -> usize) {
+        if self.left == 0 {
+            return;
+        }
+        let Self { spec, places, chunk, waiting, .. } = self;
+        let next = places.len() as u32;
+        let place = match places.entry(place) {
+            Entry::Occupied(place) => *place.get(),
+            Entry::Vacant(place) => {
+                chunk.places.push(place.key().name());
+                *place.insert(next)
+            }
+        };
+        let Seen { at, len, way, offload, refused } = seen;
+        let kept = spec.snap.map_or(len, |snap| len.min(snap as usize));
+        if waiting.load(Ordering::Relaxed) + chunk.weight() + kept + AROUND > MOST_WAITING {
+            *chunk.dropped.entry(place).or_default() += 1;
+            self.has_news = true;
+            return;
+        }
+        let begin = chunk.bytes.len();
+        chunk.bytes.resize(begin + kept, 0);
+        let kept = read(&mut chunk.bytes[begin..]);
+        chunk.bytes.truncate(begin + kept);
+        chunk.frames.push(Caught { at, place, kept, len, way, offload, refused });
+        self.left -= 1;
+    }
+
+    fn flush(&mut self) {
+        let is_empty = self.chunk.frames.is_empty() && self.chunk.places.is_empty();
+        if is_empty && !self.has_news {
+            return;
+        }
+        self.has_news = false;
+        let next = Chunk { dropped: self.chunk.dropped.clone(), ..Chunk::default() };
+        let chunk = std::mem::replace(&mut self.chunk, next);
+        self.waiting.fetch_add(chunk.weight(), Ordering::Relaxed);
+        // Who has hung up is forgotten right after this.
+        let _ = self.chunks.send(chunk);
+    }
+}
+
+impl Outer<'_> {
+    /// What was before the datagram in the underlay, as far as it is known: between whom. Addresses on the link are not.
+    fn header<'b>(&self, buffer: &'b mut [u8; outer::LONGEST]) -> Option<&'b [u8]> {
+        let nobody = Mac([0; 6]);
+        let tunnel = Tunnel {
+            // All that have ports are alike so far; of the others there is one.
+            encapsulation: if self.ports == [0; 2] { Encapsulation::Nvgre } else { Encapsulation::Geneve },
+            vteps: self.vteps,
+            vni: Vni::new(0).expect("it has 24 bits"),
+            source: nobody,
+            destination: nobody,
+            vlan: None,
+            ttl: 64,
+            checksum: Checksum::usual(self.vteps.version()),
+            underlay_mtu: u16::MAX,
+        };
+        tunnel.write_around(self.ports, self.traffic_class, self.payload, buffer)
+    }
+}

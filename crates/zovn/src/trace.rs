@@ -1,0 +1,145 @@
+//! `zovn trace`: what would become of a frame now.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use api::Client;
+use comfy_table::Table;
+use model::{
+    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession,
+    TraceSpec, TraceTable,
+};
+use units::Class;
+
+use crate::Outcome;
+use crate::ending::print_json;
+use crate::table::{bare, text};
+
+const EXAMPLES: &str = "\
+Examples:
+  zovn trace --port web --to 10.0.0.2        a datagram to the machine that has this address
+  zovn trace --port web --to 02:00:00:00:00:02 --size 1514 --class 5
+  zovn trace --port web                      a broadcast
+  zovn trace --port web --to fd00::2 --json | jq -r .outcome
+
+Exit codes: 0 it would be delivered, held or answered by the switch, 1 it would be refused, or the agent has no answer.";
+
+/// Ask what would become of a frame from a port now, hop by hop; nothing changes.
+///
+/// The switch walks by its own rules: whether the sender may send, whether the switch answers itself, whom the frame is for, what is
+/// before it there, and for another host how the session is.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct Args {
+    /// The port that it comes by.
+    #[arg(long, value_name = "NAME")]
+    port: String,
+    /// Whom it is for: an Ethernet address, or the IP address of a machine that the switch knows; everybody if left out.
+    #[arg(long, value_name = "MAC|IP")]
+    to: Option<String>,
+    /// The priority of its tag, 0 to 7; without a tag, and of its port's class, if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..8))]
+    class: Option<u8>,
+    /// Its length, from the Ethernet header on.
+    #[arg(long, value_name = "BYTES", default_value = "60")]
+    size: u32,
+    /// The VLAN of its tag.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..4095))]
+    vlan: Option<u16>,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The agent's socket.
+    #[arg(long, value_name = "PATH", default_value = api::DEFAULT_SOCKET)]
+    socket: PathBuf,
+}
+
+/// Asks, and says what the agent says.
+pub fn run(args: Args) -> Outcome {
+    let Args { port, to, class, size, vlan, json, socket } = args;
+    let class = class.map(Class::from_low_bits);
+    let report = Client::new(socket)?.trace(&TraceSpec { port: PortName(port), to, class, size, vlan })?;
+    if json {
+        print_json(&report)?;
+    } else {
+        writeln!(io::stdout(), "{}\n{}", table(&report), report.verdict)?;
+    }
+    Ok(if report.outcome == TraceOutcome::Refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A line for each hop.
+fn table(report: &TraceReport) -> String {
+    let mut table = bare();
+    report.hops.iter().for_each(|hop| add(&mut table, hop));
+    text(table)
+}
+
+fn add(table: &mut Table, hop: &TraceHop) {
+    let (at, where_, what) = match hop {
+        TraceHop::Ingress(ingress) => ("ingress", ingress.port.to_string(), ingress_line(ingress)),
+        TraceHop::Question { answer } => ("question", String::new(), answer.clone()),
+        TraceHop::Table(table) => ("table", table.to.to_string(), table_line(table)),
+        TraceHop::Egress(egress) => ("egress", egress.port.to_string(), egress_line(egress)),
+        TraceHop::Session(session) => ("session", session.vtep.to_string(), session_line(session)),
+    };
+    table.add_row([at, &where_, &what]);
+}
+
+fn ingress_line(TraceIngress { class, room, held_by, because, .. }: &TraceIngress) -> String {
+    let held = match (because, held_by) {
+        (Some(because), _) => format!(", nothing is taken: {because}"),
+        (None, Some(PausedBy::Egress)) => ", held back by its quota at a receiver".into(),
+        (None, Some(PausedBy::Ingress)) => ", held back: all that may be held is".into(),
+        (None, None) => String::new(),
+    };
+    format!("class {}, room for {room} frames{held}", class.pcp())
+}
+
+fn table_line(table: &TraceTable) -> String {
+    let network = table.network.as_ref().map_or("no network".into(), |name| format!("network {name}"));
+    let vlan = if table.vlan == 0 { String::new() } else { format!(", VLAN {}", table.vlan) };
+    let egresses: Vec<_> = table.egresses.iter().map(ToString::to_string).collect();
+    let way = match (&table.refused, table.flooded) {
+        (Some(reason), _) => format!("refused: {reason}"),
+        (None, true) => format!("flooded to {}", egresses.join(", ")),
+        (None, false) => format!("to {}", egresses.join(", ")),
+    };
+    format!("{network}{vlan}: {way}")
+}
+
+fn egress_line(egress: &TraceEgress) -> String {
+    let TraceEgress { frames, bytes, waiting, parked_flows, .. } = egress;
+    let mut line = format!("{frames} frames ({bytes} bytes) before it");
+    let mut add = |words: String| line.push_str(&words);
+    if *waiting > 0 {
+        add(format!(", {waiting} wait for room"));
+    }
+    if *parked_flows > 0 {
+        add(format!(", {parked_flows} flows set aside"));
+    }
+    if let Some(rate) = egress.rate {
+        add(format!(", at {rate}"));
+    }
+    if egress.stalled {
+        add(", stalled".into());
+    }
+    if let Some(because) = &egress.because {
+        let outcome = if egress.outcome == TraceOutcome::Refused { "refused" } else { "held" };
+        add(format!("; {outcome}: {because}"));
+    }
+    line
+}
+
+fn session_line(session: &TraceSession) -> String {
+    let TraceSession { vni, underway, .. } = session;
+    let label = session.label.map_or(String::new(), |label| format!(", label {label}"));
+    let figures = match (session.credit, session.in_flight, session.window, session.round_trip) {
+        (Some(credit), Some(in_flight), Some(window), Some(round_trip)) => format!(
+            ", credit {credit} bytes, {in_flight} of {window} bytes in the fabric, round trip {round_trip}, {underway} frames \
+             underway"
+        ),
+        _ => ", without a session".into(),
+    };
+    format!("vni {vni}{label}{figures}")
+}
