@@ -12,6 +12,8 @@ use api::{Client, ClientError};
 use model::{
     Attachment, Generation, Member, NetworkName, NetworkSpec, NetworksStatus, PortName, PortSpec, SocketMode,
 };
+use ports::netlink::{Netlink, Prefix};
+use ports::{joined, spawn};
 use units::Mac;
 
 use common::until;
@@ -32,6 +34,12 @@ impl World {
         fs::write(&file, format!("agent.udp_gate = false\n{declaration}")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.arg("agent").arg("-c").arg(file).args(["--log", "warn", "--socket"]);
+        // The underlay, as far as this host is it: each test has its own.
+        let underlay = joined::alone().unwrap();
+        let mut netlink = Netlink::open_in(&underlay).unwrap();
+        let link = netlink.index(joined::LOOPBACK).unwrap();
+        netlink.add_address(link, Prefix { address: VTEP, length: 32 }).unwrap();
+        spawn::inside(&mut command, underlay);
         let agent = command.arg(directory.path().join("agent.sock")).spawn().unwrap();
         let mut world = Self { directory, agent };
         until(|| {
