@@ -300,8 +300,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         moved
     }
 
-    /// Does what time asks for: see [`Switch::tick`].
+    /// Does what time asks for: see [`Switch::tick`]. Hosts of which nothing is heard are given up.
     pub fn tick(&mut self, now: Instant) {
+        self.listen(now);
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
         self.let_go(now, gone);

@@ -6,7 +6,7 @@ use model::{PortChange, RateChange};
 use units::Bytes;
 
 use crate::common::until;
-use crate::numbered::{Tally, send};
+use crate::numbered::{Tally, send, send_joined};
 use crate::world::{Machine, Plan, World};
 
 const READER: Machine = Machine::new(0, "blue", 1);
@@ -53,6 +53,26 @@ fn senders_wait(world: &mut World) {
     // Frames of IPv6 that machines send to nobody are refused, no others.
     let refused = |host| world.status(host).ledger.refused;
     assert_eq!([refused(0), refused(1), refused(2)], [const { std::collections::BTreeMap::new() }; 3]);
+}
+
+/// Two senders of large segments, which share a stream with less credit than two of them take.
+#[test]
+fn a_large_segment_of_which_some_is_sent_is_followed_by_the_rest_of_it_alone() {
+    let mut plan = Plan::new(&[&[READER], &SENDERS[..2]].concat());
+    (plan.uplink.window, plan.uplink.unsolicited) = (Bytes(64 << 10), Bytes(0));
+    let world = World::new(plan);
+    let reader = world.udp(READER, 7);
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        for (number, machine) in (0..).zip(&SENDERS[..2]) {
+            let socket = world.udp(*machine, 0);
+            scope.spawn(move || send_joined(&socket, READER.at(7), number, 0..COUNT, 1000));
+        }
+        tally.take_all(&reader, 2, COUNT);
+    });
+    assert_eq!(tally.again, 0);
+    until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
+    world.assert_balanced();
 }
 
 #[test]

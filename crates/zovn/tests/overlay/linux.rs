@@ -60,6 +60,7 @@ fn a_capture_of_the_underlay_is_dissected() {
         let mut plan = if v6 { plan.over_v6() } else { plan };
         // Some of it is sent again, and told of in ranges.
         plan.fabric.loss = 0.02;
+        plan.foreign = vec![1];
         let mut world = World::new(plan);
         let link = Netlink::open_in(&world.hosts[0]).unwrap().index("eth0").unwrap();
         // ETH_P_ALL: what leaves, too.

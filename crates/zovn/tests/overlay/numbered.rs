@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::thread;
 
+use nix::sys::socket::{setsockopt, sockopt};
+
 /// The byte at a place of a stream.
 fn byte(at: usize) -> u8 {
     (at ^ at >> 8 ^ at >> 16) as u8
@@ -34,6 +36,20 @@ pub fn send(socket: &UdpSocket, to: SocketAddr, sender: u8, numbers: std::ops::R
     for number in numbers {
         datagram[1..5].copy_from_slice(&number.to_be_bytes());
         socket.send_to(&datagram, to).unwrap();
+    }
+}
+
+/// Sends datagrams with these numbers, twenty at once: each twenty are one large segment until somebody cuts them (UDP_SEGMENT,
+/// udp(7)).
+pub fn send_joined(socket: &UdpSocket, to: SocketAddr, sender: u8, numbers: std::ops::Range<u32>, len: u16) {
+    setsockopt(socket, sockopt::UdpGsoSegment, &i32::from(len)).unwrap();
+    let numbers: Vec<_> = numbers.collect();
+    for numbers in numbers.chunks(20) {
+        let mut datagrams = vec![sender; numbers.len() * usize::from(len)];
+        for (datagram, number) in datagrams.chunks_mut(len.into()).zip(numbers) {
+            datagram[1..5].copy_from_slice(&number.to_be_bytes());
+        }
+        socket.send_to(&datagrams, to).unwrap();
     }
 }
 

@@ -180,21 +180,46 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         // For the visit, the trunk's line leaves its place: so every sender's can be borrowed beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         self.dirty.remove(id);
-        let Self { switch, lines, dirty, .. } = self;
+        let Self { switch, lines, dirty, busy, .. } = self;
         let trunk = line.device.trunk().expect("the port is a trunk");
         let mut moved = false;
+        let line_of = |port: PortId| {
+            lines[port.index()].as_deref().expect("what is underway from a detached port is forgotten")
+        };
+        let network_of = |port| line_of(port).network;
+        let frame_of = |port, slot| line_of(port).device.frame(slot);
+        moved |= trunk.repair(now, network_of, frame_of);
+        moved |= trunk.go_on(now, network_of, frame_of);
         while let Some(flow) = trunk.completed() {
             moved = true;
             switch.arrived(now, id, flow).into_iter().for_each(|released| release(lines, dirty, released));
         }
-        let line_of = |port: PortId| {
-            lines[port.index()].as_deref().expect("what is underway from a detached port is forgotten")
-        };
-        moved |=
-            trunk.repair(now, |port| line_of(port).network, |port, slot| line_of(port).device.frame(slot));
         trunk.speak(now);
+        if !trunk.has_room() {
+            dirty.insert(id);
+            busy.insert(id);
+        }
         self.lines[id.index()] = Some(line);
         moved
+    }
+
+    /// Gives up what is underway to hosts of which nothing is heard for the stall time, and lets frames go to those that are heard
+    /// again.
+    pub(super) fn listen(&mut self, now: Instant) {
+        let trunks = self.trunks;
+        let patience = self.switch.settings().stall_after;
+        for id in trunks.iter() {
+            let trunk = self.device_mut(id).trunk().expect("the port is a trunk");
+            let was_abandoned = trunk.is_abandoned();
+            match (was_abandoned, trunk.abandon_after(now, patience)) {
+                (false, true) => {
+                    let Self { switch, lines, dirty, .. } = self;
+                    switch.abandon(now, id, |released| release(lines, dirty, released));
+                }
+                (true, false) => self.switch.heard(id),
+                _ => {}
+            }
+        }
     }
 
     /// A port is about to be detached: what it has underway is not to be sent again.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Where there is a session, a frame that was sent stays in its sender's slot until the far receiver has taken it, and is sent again
-//! from there. A large segment goes as the frames that it stands for, each with its own place in the stream, and is
-//! completed with the last.
+//! from there. A large segment goes as the frames that it stands for, each with its own place in the stream. It is underway with
+//! the first of them, and completed with the last.
 
 mod frames;
 mod liveness;
@@ -28,7 +28,7 @@ use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
-use units::{Class, Instant, Mac};
+use units::{Class, Instant, Mac, Span};
 use wire::ecn::Ecn;
 use wire::geneve::{self, Draft};
 use wire::{Layout, gre, vxlan};
@@ -113,6 +113,17 @@ struct Piece {
     is_last: bool,
 }
 
+/// A large segment of which some was sent.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    port: PortId,
+    slot: Slot,
+    /// How many of the frames that it stands for were sent.
+    sent: usize,
+    /// What the next of them waits for.
+    waits: Sent,
+}
+
 /// A port that leads to another host.
 pub struct Trunk {
     config: TrunkConfig,
@@ -128,8 +139,10 @@ pub struct Trunk {
     ready: VecDeque<Slot>,
     /// The flows of frames that the far receivers have taken, in order.
     completed: VecDeque<Flow>,
-    /// Large segments of which some were sent: whose, and how many.
-    begun: BTreeMap<Flow, (PortId, Slot, usize)>,
+    /// Large segments of which some were sent: the rest is to follow before anything else of their flows.
+    begun: BTreeMap<Flow, Begun>,
+    /// The far host is not heard, and what was underway there is given up.
+    is_abandoned: bool,
     /// Where frames are put together that do not lie in one piece.
     scratch: Vec<u8>,
     /// The classes of which nothing is sent, a bit each.
@@ -165,6 +178,7 @@ impl Trunk {
             ready: VecDeque::new(),
             completed: VecDeque::new(),
             begun: BTreeMap::new(),
+            is_abandoned: false,
             scratch: Vec::new(),
             paused: 0,
             refused: Refused::default(),
@@ -224,58 +238,160 @@ impl Trunk {
         Ok(Some(flow_of(Stream { label, class: leaving.class })))
     }
 
-    /// Sends a frame of this flow, or as much of it as may go now.
+    /// Sends a frame of this flow, or as much of it as may go now: then it is underway, and [`Self::go_on`] sends the rest.
     pub fn send(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent {
-        let Self { config, underlay, networks, session, begun, scratch, .. } = self;
-        let Leaving { port, slot, network, view, .. } = *leaving;
-        let Some(&vni) = networks.vnis.get(&network) else { return Sent::Unfit };
         if self.liveness == Liveness::Down {
             return Sent::Wait;
         }
+        let Some(flow) = flow.filter(|_| self.session.is_some()) else { return self.send_plain(leaving) };
+        // Whoever waits for the fabric has its turn first.
+        let mut waiting = self.begun.values().map(|begun| begun.waits);
+        if let Some(waits) = waiting.find(|waits| matches!(waits, Sent::Wait | Sent::Busy)) {
+            return waits;
+        }
+        if self.begun.contains_key(&flow) {
+            return Sent::Hold;
+        }
+        let Leaving { port, slot, .. } = *leaving;
+        match self.send_from(now, flow, leaving, 0) {
+            Ok(()) if self.config.session.is_some_and(|session| session.repairs) => Sent::Underway,
+            Ok(()) => Sent::Gone,
+            Err((0, waits)) => waits,
+            Err((sent, waits)) => {
+                self.begun.insert(flow, Begun { port, slot, sent, waits });
+                Sent::Underway
+            }
+        }
+    }
+
+    /// Sends a frame of no session.
+    fn send_plain(&mut self, leaving: &Leaving<'_>) -> Sent {
+        let Self { config, underlay, networks, scratch, .. } = self;
+        let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
+        let bytes = whole(&leaving.view, scratch);
+        let Ok(pieces) = wire::segments(bytes, leaving.view.offload()) else { return Sent::Unfit };
         let mut underlay = underlay.borrow_mut();
-        let bytes = whole(&view, scratch);
-        let Ok(pieces) = wire::segments(bytes, view.offload()) else { return Sent::Unfit };
-        let count = pieces.len();
         let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
-        let (Some(flow), Some(session)) = (flow, session) else {
-            let way = wire::flow::hash(bytes, bytes.len());
-            if !out.underlay.has_room(way) {
-                return Sent::Busy;
-            }
-            for piece in pieces {
-                if !out.put_plain(way, &piece) {
-                    return Sent::Unfit;
-                }
-            }
-            return Sent::Gone;
-        };
-        let stream = stream_of(flow);
-        let gone =
-            begun.remove(&flow).filter(|(a, b, _)| (*a, *b) == (port, slot)).map_or(0, |(.., gone)| gone);
-        for (number, piece) in pieces.enumerate().skip(gone) {
-            if piece.len() + DATA_LEN > config.most {
+        let way = wire::flow::hash(bytes, bytes.len());
+        if !out.underlay.has_room(way) {
+            return Sent::Busy;
+        }
+        for piece in pieces {
+            if !out.put_plain(way, &piece) {
                 return Sent::Unfit;
             }
+        }
+        Sent::Gone
+    }
+
+    /// Sends a frame of a session from the `first` of those on that it stands for. If not all go now: how many have, and what the
+    /// next waits for.
+    fn send_from(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        leaving: &Leaving<'_>,
+        first: usize,
+    ) -> Result<(), (usize, Sent)> {
+        let Self { config, underlay, networks, session: Some(session), scratch, .. } = self else {
+            return Err((first, Sent::Unfit));
+        };
+        let Leaving { port, slot, network, view, .. } = *leaving;
+        let bytes = whole(&view, scratch);
+        let (vni, pieces) = (networks.vnis.get(&network), wire::segments(bytes, view.offload()));
+        let (Some(&vni), Ok(pieces)) = (vni, pieces) else { return Err((first, Sent::Unfit)) };
+        let mut underlay = underlay.borrow_mut();
+        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
+        let stream = stream_of(flow);
+        let count = pieces.len();
+        for (number, piece) in pieces.enumerate().skip(first) {
             let len = u16::try_from(piece.len()).ok().and_then(NonZeroU16::new);
-            let Some(len) = len else { return Sent::Unfit };
-            let waits = match session.admit(stream, len) {
-                _ if !out.underlay.has_room(way_to(config.far)) => Some(Sent::Busy),
-                Admission::Go => None,
-                Admission::NoCredit => Some(Sent::Hold),
-                Admission::Alone | Admission::NoWindow => Some(Sent::Wait),
-            };
-            if let Some(waits) = waits {
-                if number > 0 {
-                    begun.insert(flow, (port, slot, number));
-                }
-                return waits;
-            }
+            let len = len.filter(|len| usize::from(len.get()) + DATA_LEN <= config.most);
+            let Some(len) = len else { return Err((number, Sent::Unfit)) };
+            may_send(session, out.underlay, config.far, stream, len).map_err(|waits| (number, waits))?;
             let is_last = number + 1 == count;
             let handle = Piece { flow, port, slot, number: number as u32, is_last };
             let data = session.send(now, stream, len, handle);
             out.put(&data, Some(&piece));
         }
-        if config.session.is_some_and(|session| session.repairs) { Sent::Underway } else { Sent::Gone }
+        if first < count { Ok(()) } else { Err((first, Sent::Unfit)) }
+    }
+
+    /// Goes on with large segments of which some was sent, as far as they may go now. `frame_of` tells of a frame that is underway,
+    /// by its port and slot. Whether anything was sent.
+    pub fn go_on<'f>(
+        &mut self,
+        now: Instant,
+        network_of: impl Fn(PortId) -> Network,
+        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+    ) -> bool {
+        let mut moved = false;
+        if self.paused != 0 || self.liveness == Liveness::Down {
+            return false;
+        }
+        let flows: Vec<_> = self.begun.keys().copied().collect();
+        for flow in flows {
+            let Begun { port, slot, sent, .. } = self.begun[&flow];
+            let (view, class) = (frame_of(port, slot), stream_of(flow).class);
+            let leaving = Leaving { port, slot, network: network_of(port), class, view };
+            let outcome = match self.send_from(now, flow, &leaving, sent) {
+                // A guest has taken away the memory of the rest, or its network is gone.
+                Err((sent, Sent::Unfit)) => self
+                    .end(now, flow, Begun { port, slot, sent, waits: Sent::Wait })
+                    .map_err(|waits| (sent, waits)),
+                outcome => outcome,
+            };
+            match outcome {
+                Ok(()) => {
+                    moved = true;
+                    self.begun.remove(&flow);
+                    if !self.config.session.is_some_and(|session| session.repairs) {
+                        self.completed.push_back(flow);
+                    }
+                }
+                Err((now_sent, waits)) => {
+                    moved |= now_sent > sent;
+                    self.begun.insert(flow, Begun { port, slot, sent: now_sent, waits });
+                }
+            }
+        }
+        moved
+    }
+
+    /// Ends a large segment early: a place without a frame is its last.
+    fn end(&mut self, now: Instant, flow: Flow, begun: Begun) -> Result<(), Sent> {
+        let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
+        let Begun { port, slot, sent, .. } = begun;
+        let stream = stream_of(flow);
+        let mut underlay = underlay.borrow_mut();
+        may_send(session, &underlay, config.far, stream, NonZeroU16::MIN)?;
+        let handle = Piece { flow, port, slot, number: sent as u32, is_last: true };
+        let data = session.send(now, stream, NonZeroU16::MIN, handle);
+        Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put(&data, None);
+        Ok(())
+    }
+
+    /// Gives up what is underway, if nothing was heard of the far host for so long although it owes an answer, and remembers that.
+    /// Whether that is [so](Self::is_abandoned).
+    pub fn abandon_after(&mut self, now: Instant, patience: Span) -> bool {
+        let Some(session) = &mut self.session else { return false };
+        let is_silent = session.silent_since().is_some_and(|since| since + patience <= now);
+        if is_silent && !self.is_abandoned {
+            session.abandon(None, |_| {});
+            self.begun.clear();
+        }
+        self.is_abandoned = is_silent;
+        is_silent
+    }
+
+    /// Whether the far host is not heard, and what was underway there is given up.
+    pub fn is_abandoned(&self) -> bool {
+        self.is_abandoned
+    }
+
+    /// Whether the kernel has room for what is to be said.
+    pub fn has_room(&self) -> bool {
+        self.underlay.borrow().has_room(way_to(self.config.far))
     }
 
     /// Sends again what was lost, as far as it may go now. `frame_of` tells of a frame that is underway, by its port and slot.
@@ -318,7 +434,7 @@ impl Trunk {
 
     /// A sender has gone: what it had underway is not to be sent again.
     pub fn forget(&mut self, port: PortId) {
-        self.begun.retain(|_, (of, ..)| *of != port);
+        self.begun.retain(|_, begun| begun.port != port);
         if let Some(session) = &mut self.session {
             session.withdraw(|piece| piece.port == port);
         }
@@ -537,6 +653,22 @@ impl Out<'_> {
             piece.write(rest);
         });
         true
+    }
+}
+
+/// Whether a frame may be sent on a stream; if not, what it waits for.
+fn may_send(
+    session: &mut Session<Piece, Slot>,
+    underlay: &Underlay,
+    far: IpAddr,
+    stream: Stream,
+    len: NonZeroU16,
+) -> Result<(), Sent> {
+    match session.admit(stream, len) {
+        _ if !underlay.has_room(way_to(far)) => Err(Sent::Busy),
+        Admission::Go => Ok(()),
+        Admission::NoCredit => Err(Sent::Hold),
+        Admission::Alone | Admission::NoWindow => Err(Sent::Wait),
     }
 }
 
