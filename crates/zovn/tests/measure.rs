@@ -100,6 +100,33 @@ fn ways_are_watched_and_cuts_noticed() {
 }
 
 #[test]
+fn flow_control_between_hosts_is_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("lab.toml");
+    // Two frames wait at a port: answers of four segments from three workers do not fit.
+    let text = "name = \"two\"\nswitch = \"zovn\"\noffload = false\n[hosts]\ncount = 2\n[[endpoint]]\nname = \"vm\"\n\
+                count = 4\nrate = \"20mbit\"\nbuffer = 2\n";
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let experiment = ["pa", "--lab", file, "--flow-control", "LL,ZZ,ZL+retransmit"];
+    let size = ["--workers", "3", "--sizes", "4", "--queries", "3", "--rounds", "1"];
+    let (object, code) = measured(&[&experiment[..], &size[..]].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    let [none, zero_loss, repaired] = &object["results"].as_array().unwrap()[..] else {
+        panic!("{object:#}")
+    };
+    assert_eq!(none["flow_control"], "virtual=lossy physical=lossy retransmit=off");
+    assert!(none["lost"].as_u64().unwrap() > 0, "{none:#}");
+    for (result, physical) in [(zero_loss, "lossless retransmit=off"), (repaired, "lossy retransmit=on")] {
+        assert_eq!(result["flow_control"], format!("virtual=lossless physical={physical}"));
+        let figures = (&result["lost"], &result["queries"], &result["balanced"]);
+        assert_eq!(figures, (&0.into(), &3.into(), &true.into()), "{result:#}");
+        assert!(result["dropped_between_hosts"].is_u64());
+        assert_eq!(result["gain_over"]["flow_control"], none["flow_control"]);
+    }
+}
+
+#[test]
 fn what_cannot_be_is_a_matter_of_usage() {
     for arguments in [
         &["loss", "--switch", "bridge", "--size", "9000"][..],
@@ -116,6 +143,11 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["throughput", "--flows", "1,2"],
         &["pa", "--switch", "bridge", "--background", "nosuch"],
         &["pa", "--switch", "bridge", "--tcp", "nosuch"],
+        &["pa", "--flow-control", "ZZ"],
+        &["pa", "--lab", "testbed1", "--flow-control", "LL+retransmit"],
+        &["pa", "--lab", "testbed1", "--flow-control", "LL,LL"],
+        &["pa", "--lab", "testbed1", "--switch", "zovn"],
+        &["pa", "--lab", "testbed1", "--workers", "32"],
         &["ramp", "--switch", "bridge", "--step", "1", "--to", "18446744073709551615"],
         &["loss", "--switch", "brigde"],
         &["bfd", "--sessions", "0"],

@@ -149,6 +149,6 @@ pub(super) mod tests {
         assert!(testbed("testbed1").check(2, 31).unwrap_err().to_string().contains("lower --workers"));
         assert!(wrong(|it| it.lab.hosts = None).contains("[hosts]"));
         assert!(wrong(|it| it.flow_controls.push(FlowControl::NONE)).contains("twice"));
-        assert!(wrong(|it| _ = it.flow_controls.remove(0)).contains("not measured"));
+        assert!(wrong(|it| it.flow_controls.truncate(0)).contains("not measured"));
     }
 }

@@ -1,7 +1,10 @@
 //! What is found out, compared and refused, without a lab.
 
+use traffic::Samples;
+
 use super::*;
 use crate::Readable;
+use crate::losses::Losses;
 
 fn config() -> Config {
     Config {
