@@ -276,6 +276,25 @@ mod tests {
                            mac = '02:00:00:00:00:01'\naddresses = ['10.0.0.1']\nvtep = '192.0.2.1'\nlabel = 1\n";
 
     #[test]
+    fn ways_are_watched_as_declared_or_not_at_all() {
+        let bfd = |text: &str| {
+            let text = format!("[uplink]\nvtep = '192.0.2.1'\n{text}");
+            let config = parse(&text).and_then(HostFile::checked).ok().unwrap();
+            let again = toml::to_string(&config).unwrap();
+            assert_eq!(toml::from_str::<HostConfig>(&again).unwrap(), config);
+            config.uplink.unwrap().bfd
+        };
+        let usual = model::Bfd::default();
+        assert_eq!((bfd(""), bfd("bfd = 'off'")), (Some(usual), None));
+        let multiplier = 5;
+        assert_eq!(bfd("bfd = { multiplier = 5 }"), Some(model::Bfd { multiplier, ..usual }));
+        for wrong in ["'on'", "{ intervall = '1s' }", "{ interval = '0s' }"] {
+            let error = complaint(&format!("[uplink]\nvtep = '192.0.2.1'\nbfd = {wrong}\n"));
+            assert!(error.contains("off"), "{error}");
+        }
+    }
+
+    #[test]
     fn networks_and_uplinks_are_shown_where_they_stand() {
         let error = complaint(&NETWORK.replace("vtep = '192.0.2.1'\n[[", "vtep = '0.0.0.0'\n[["));
         assert!(

@@ -345,7 +345,7 @@ impl Overlay {
             last_error,
             answers: plane.gate().answers().status(),
             peers: self.trunks.iter().map(peer).collect(),
-            notes: self.ways.notes().cloned().collect(),
+            notes: self.ways.notes(),
         }
     }
 }

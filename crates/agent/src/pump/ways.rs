@@ -1,6 +1,5 @@
 //! Whether the ways to other hosts work, as BFD finds.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::os::fd::BorrowedFd;
@@ -19,14 +18,14 @@ pub(super) struct Ways {
     local: IpAddr,
     /// None if they are not watched.
     bfd: Option<Bfd>,
-    /// By what part of its operation failed: what the operator ought to know.
-    notes: BTreeMap<&'static str, String>,
+    /// Why they are not, or not all, although that is wanted.
+    failure: Option<String>,
 }
 
 impl Ways {
     /// Watches no way yet, and none ever if that is not wanted or cannot be.
     pub(super) fn new(uplink: &Uplink, life: Life) -> Self {
-        let mut ways = Self { local: uplink.vtep, bfd: None, notes: BTreeMap::new() };
+        let mut ways = Self { local: uplink.vtep, bfd: None, failure: None };
         let Some(model::Bfd { interval, multiplier }) = uplink.bfd else { return ways };
         let settings = Settings {
             address: uplink.vtep,
@@ -35,23 +34,23 @@ impl Ways {
         };
         match Bfd::start(settings, life.0.get().into()) {
             Ok(bfd) => ways.bfd = Some(bfd),
-            Err(error) => ways.note("start", &error),
+            Err(error) => ways.failed(&error),
         }
         ways
     }
 
     /// Watches the ways to these hosts, and no others.
     pub(super) fn follow(&mut self, far: impl Iterator<Item = IpAddr>) {
-        let Self { local, bfd: Some(bfd), notes } = self else { return };
+        let Self { local, bfd: Some(bfd), failure } = self else { return };
         match bfd.set_ways(far.map(|remote| Way { local: *local, remote })) {
-            Ok(()) => drop(notes.remove("follow")),
-            Err(error) => self.note("follow", &error),
+            Ok(()) => *failure = None,
+            Err(error) => self.failed(&error),
         }
     }
 
-    fn note(&mut self, part: &'static str, error: &(dyn std::error::Error + 'static)) {
+    fn failed(&mut self, error: &(dyn std::error::Error + 'static)) {
         tracing::warn!(error, "ways to other hosts are not watched");
-        self.notes.insert(part, format!("ways to other hosts are not watched: {error}"));
+        self.failure = Some(format!("ways to other hosts are not watched: {error}"));
     }
 
     /// What becomes readable when a way has changed, if ways are watched.
@@ -86,8 +85,8 @@ impl Ways {
     }
 
     /// What the operator ought to know, in sentences.
-    pub(super) fn notes(&self) -> impl Iterator<Item = &String> {
-        self.notes.values()
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.failure.iter().cloned().collect()
     }
 }
 

@@ -2,15 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use clap::ValueEnum;
-use model::{AgentStatus, PortName, PortStatus};
+use model::{AgentStatus, PeerStatus, PortName, PortStatus};
 
 /// The latest status, and how fast things went since the one before.
 #[derive(Debug)]
 pub struct Pace {
     status: AgentStatus,
     rates: BTreeMap<PortName, Rates>,
+    peers: BTreeMap<IpAddr, PeerRates>,
     busy_share: f64,
 }
 
@@ -29,6 +31,17 @@ pub struct Rates {
     pub paused_share: f64,
     /// Frames refused, from it or for it.
     pub refused: f64,
+}
+
+/// A peer's pace, per second.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PeerRates {
+    /// Bits that came.
+    pub in_bits: f64,
+    /// Bits that went.
+    pub out_bits: f64,
+    /// Frames sent again.
+    pub resent: f64,
 }
 
 /// Which ports come first.
@@ -67,18 +80,25 @@ impl Sort {
 impl Pace {
     /// A first status: nothing is known of pace yet.
     pub fn of(status: AgentStatus) -> Self {
-        Self { status, rates: BTreeMap::new(), busy_share: 0.0 }
+        Self { status, rates: BTreeMap::new(), peers: BTreeMap::new(), busy_share: 0.0 }
     }
 
     /// The next status. If the agent, or a port, began anew in between, its pace begins anew too.
     pub fn advance(&mut self, status: AgentStatus) {
         let before = std::mem::replace(&mut self.status, status);
         self.rates.clear();
+        self.peers.clear();
         self.busy_share = 0.0;
         let Some(ns) = self.status.uptime_ns.checked_sub(before.uptime_ns).filter(|ns| *ns > 0) else {
             return;
         };
         self.busy_share = self.status.busy_ns.saturating_sub(before.busy_ns) as f64 / ns as f64;
+        let peers = before.uplink.iter().flat_map(|uplink| &uplink.peers);
+        let peers: BTreeMap<_, _> = peers.map(|peer| (peer.vtep, peer)).collect();
+        for peer in self.status.uplink.iter().flat_map(|uplink| &uplink.peers) {
+            let rates = peers.get(&peer.vtep).and_then(|before| PeerRates::between(before, peer, ns));
+            self.peers.extend(rates.map(|rates| (peer.vtep, rates)));
+        }
         let before: BTreeMap<_, _> = before.ports.iter().map(|port| (&port.name, port)).collect();
         for port in &self.status.ports {
             if let Some(rates) = before.get(&port.name).and_then(|before| Rates::between(before, port, ns)) {
@@ -95,6 +115,12 @@ impl Pace {
     /// How much of the time the switch's thread worked, 0 to 1.
     pub fn busy_share(&self) -> f64 {
         self.busy_share
+    }
+
+    /// Every host that tunnels lead to with its pace, by address.
+    pub fn peers(&self) -> impl ExactSizeIterator<Item = (&PeerStatus, PeerRates)> {
+        let peers = self.status.uplink.as_ref().map_or(&[][..], |uplink| &uplink.peers);
+        peers.iter().map(|peer| (peer, self.peers.get(&peer.vtep).copied().unwrap_or_default()))
     }
 
     /// Every port with its pace, in order.
@@ -125,7 +151,7 @@ pub fn refused(port: &PortStatus) -> u64 {
 impl Rates {
     /// `None` if the port was attached anew in between.
     fn between(before: &PortStatus, after: &PortStatus, ns: u64) -> Option<Self> {
-        let per_second = |before: u64, after: u64| Some(after.checked_sub(before)? as f64 * 1e9 / ns as f64);
+        let per_second = |before, after| per_second(before, after, ns);
         Some(Self {
             in_frames: per_second(before.ingress.total.accepted, after.ingress.total.accepted)?,
             in_bits: per_second(before.ingress_bytes, after.ingress_bytes)? * 8.0,
@@ -135,4 +161,21 @@ impl Rates {
             refused: per_second(refused(before), refused(after))?,
         })
     }
+}
+
+impl PeerRates {
+    /// `None` if the peer was met anew in between.
+    fn between(before: &PeerStatus, after: &PeerStatus, ns: u64) -> Option<Self> {
+        let resent = |peer: &PeerStatus| peer.session.as_ref().map_or(0, |session| session.resent);
+        Some(Self {
+            in_bits: per_second(before.ingress_bytes, after.ingress_bytes, ns)? * 8.0,
+            out_bits: per_second(before.egress_bytes, after.egress_bytes, ns)? * 8.0,
+            resent: per_second(resent(before), resent(after), ns)?,
+        })
+    }
+}
+
+/// How fast a count grew in so many nanoseconds; `None` if it began anew.
+fn per_second(before: u64, after: u64, ns: u64) -> Option<f64> {
+    Some(after.checked_sub(before)? as f64 * 1e9 / ns as f64)
 }

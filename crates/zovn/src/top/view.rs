@@ -1,4 +1,4 @@
-//! How an agent looks: the law on top, a line for each port, keys at the bottom.
+//! How an agent looks: the law on top, a line for each port and each host that tunnels lead to, keys at the bottom.
 
 use measure::page::count;
 use model::{AgentStatus, GateStatus, Ledgers, Limits, PortState, PortStatus};
@@ -10,6 +10,7 @@ use ratatui::widgets::{Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
 use super::pace::{Pace, Rates, Sort, refused};
+use super::peers;
 
 /// How wide the first column is where no name asks for more.
 const NAME: u16 = 12;
@@ -49,33 +50,41 @@ impl View {
         self.scroll = 0;
     }
 
-    /// Moves down the ports, or up.
+    /// Moves down the ports and peers, or up.
     pub fn scroll(&mut self, lines: isize) {
-        let last = self.pace.status().ports.len().saturating_sub(1);
+        let last = self.pace.status().ports.len().max(self.pace.peers().len()).saturating_sub(1);
         self.scroll = self.scroll.saturating_add_signed(lines).min(last);
     }
 
     /// Draws it.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         let notes = self.notes();
-        let [head, table, foot, keys] = Layout::vertical([
+        // Of many peers, those that fit into half of the screen.
+        let ports = 1 + self.pace.status().ports.len() as u16;
+        let peers = (peers::height(&self.pace) as u16)
+            .min(frame.area().height.saturating_sub(3 + ports).max(frame.area().height / 2));
+        let [head, table, far, foot, keys] = Layout::vertical([
             Constraint::Length(3),
             Constraint::Fill(1),
+            Constraint::Length(peers),
             Constraint::Length(notes.len() as u16),
             Constraint::Length(1),
         ])
         .areas(frame.area());
         self.draw_head(frame, head);
         frame.render_widget(self.table(table.width), table);
+        let [_, far] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(far);
+        frame.render_widget(peers::table(&self.pace, self.scroll), far);
         frame.render_widget(Paragraph::new(notes), foot);
         frame.render_widget(keys_line(self.sort), keys);
     }
 
-    /// The same as plain text, every port included, without the keys.
+    /// The same as plain text, every port and peer included, without the keys.
     pub fn to_text(&self) -> String {
         let notes = self.notes().iter().map(|note| note.width() as u16).max();
-        let width = notes.unwrap_or(0).max(total(&COLUMNS) - NAME + self.longest());
-        let lines = 3 + 1 + self.pace.status().ports.len() + self.notes().len() + 1;
+        let width = notes.unwrap_or(0).max(total(&COLUMNS) - NAME + self.longest()).max(peers::WIDTH);
+        let rows = self.pace.status().ports.len() + peers::height(&self.pace);
+        let lines = 3 + 1 + rows + self.notes().len() + 1;
         let height = u16::try_from(lines).unwrap_or(u16::MAX);
         let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
         let Ok(_) = terminal.draw(|frame| self.draw(frame));
@@ -129,7 +138,9 @@ impl View {
 
     fn table(&self, width: u16) -> Table<'_> {
         let columns = columns(width, self.longest());
-        let rows = self.pace.ports(self.sort).into_iter().skip(self.scroll).map(|(port, rates)| {
+        let ports = self.pace.ports(self.sort);
+        let scroll = self.scroll.min(ports.len().saturating_sub(1));
+        let rows = ports.into_iter().skip(scroll).map(|(port, rates)| {
             Row::new(columns.iter().map(|column| {
                 let cell = abridged((column.show)(port, rates), column.width.into());
                 Line::from(cell).alignment(column.alignment)
@@ -163,7 +174,14 @@ impl View {
                 Line::from(vec![format!("{}: ", port.name).bold().yellow(), note.as_str().into()])
             })
         });
-        problem.chain(gate).chain(notes).take(6).collect()
+        let uplink = self.pace.status().uplink.iter().flat_map(|uplink| {
+            let unsent = uplink.last_error.iter().map(|error| {
+                format!("the kernel did not send {} datagrams, the last as: {error}", uplink.unsent)
+            });
+            unsent.chain(uplink.notes.iter().cloned())
+        });
+        let uplink = uplink.map(|note| Line::from(vec!["uplink: ".bold().yellow(), note.into()]));
+        problem.chain(gate).chain(uplink).chain(notes).take(6).collect()
     }
 }
 
@@ -234,7 +252,7 @@ fn total(columns: &[Column]) -> u16 {
 }
 
 /// A word that is too long for its cell loses its middle: names that begin alike mostly differ at their ends.
-fn abridged(mut cell: Vec<Span<'static>>, width: usize) -> Vec<Span<'static>> {
+pub fn abridged(mut cell: Vec<Span<'static>>, width: usize) -> Vec<Span<'static>> {
     if let [word] = &mut cell[..]
         && let letters = word.content.chars().collect::<Vec<_>>()
         && letters.len() > width
@@ -255,7 +273,8 @@ fn state(state: PortState) -> Span<'static> {
     }
 }
 
-fn figure(value: f64) -> Vec<Span<'static>> {
+/// A figure, dim if it is none.
+pub fn figure(value: f64) -> Vec<Span<'static>> {
     vec![if value == 0.0 { "0".dim() } else { si(value).into() }]
 }
 
@@ -312,7 +331,7 @@ fn keys_line(sort: Sort) -> Line<'static> {
 }
 
 /// Three significant digits and a prefix of the International System.
-fn si(value: f64) -> String {
+pub fn si(value: f64) -> String {
     let (mut value, mut prefix) = (value, "");
     for larger in ["k", "M", "G", "T", "P"] {
         // What would round up to 1000 is the next prefix's 1.
