@@ -1,6 +1,10 @@
 //! The agent as a whole: the binary, its API, real containers, and signals.
 
+#[path = "agent/capture.rs"]
+mod capture;
 mod common;
+#[path = "agent/trace.rs"]
+mod trace;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

@@ -332,3 +332,74 @@ impl Outer<'_> {
         tunnel.write_around(self.ports, self.traffic_class, self.payload, buffer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use lossless::{PortConfig, Settings, Switch};
+
+    use super::*;
+
+    fn read(reader: &mut Reader) -> Option<Chunk> {
+        match reader.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(chunk) => chunk,
+            Poll::Pending => None,
+        }
+    }
+
+    /// Those who capture at one port, `a`.
+    fn taps() -> (Taps, PortId) {
+        let port = Switch::<u8>::new(Settings::default()).attach(Instant::ZERO, PortConfig::default());
+        let (mut taps, port) = (Taps::default(), port.unwrap());
+        taps.name(port, Some(PortName("a".into())));
+        (taps, port)
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_there_is_room_again_once_the_rest_is_read() {
+        let (mut taps, port) = taps();
+        let mut reader = taps.begin(CaptureSpec::default()).unwrap();
+        let frame = FrameView::plain(&[7; 1 << 20]);
+        for _ in 0..20 {
+            taps.pass(Instant::ZERO, port, Way::In, &frame);
+            assert!(taps.flush());
+        }
+        let mut chunks: Vec<_> = std::iter::from_fn(|| read(&mut reader)).collect();
+        let frames = chunks.iter().flat_map(|chunk| &chunk.frames).count();
+        assert_eq!(frames, 15, "as many as fit with what is around them");
+        assert_eq!(chunks.pop().unwrap().dropped, BTreeMap::from([(0, 5)]));
+        assert_eq!(chunks[0].places, ["a ingress"]);
+        taps.pass(Instant::ZERO, port, Way::In, &frame);
+        taps.flush();
+        assert_eq!(read(&mut reader).unwrap().frames.len(), 1);
+    }
+
+    #[test]
+    fn who_has_enough_or_hangs_up_is_forgotten() {
+        let (mut taps, port) = taps();
+        let mut enough = taps.begin(CaptureSpec { count: Some(2), ..CaptureSpec::default() }).unwrap();
+        let gone = taps.begin(CaptureSpec::default()).unwrap();
+        drop(gone);
+        for _ in 0..3 {
+            taps.pass(Instant::ZERO, port, Way::Out, &FrameView::plain(&[1; 60]));
+        }
+        assert!(!taps.flush(), "nobody is left");
+        assert_eq!(read(&mut enough).unwrap().frames.len(), 2);
+        assert!(matches!(enough.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(None)));
+    }
+
+    #[test]
+    fn places_that_were_not_asked_for_are_not_captured() {
+        let (mut taps, port) = taps();
+        let spec = CaptureSpec { refused: true, ..CaptureSpec::default() };
+        let mut reader = taps.begin(spec).unwrap();
+        let frame = FrameView::plain(&[1; 60]);
+        taps.pass(Instant::ZERO, port, Way::In, &frame);
+        taps.refuse(Instant::ZERO, port, None, Reason::NoEgress, &frame);
+        taps.flush();
+        let chunk = read(&mut reader).unwrap();
+        assert_eq!((chunk.places, chunk.frames.len()), (vec!["refused".to_owned()], 1));
+        assert_eq!(chunk.frames[0].refused.as_deref(), Some("refused: no_egress; it came from `a`"));
+    }
+}

@@ -7,6 +7,7 @@
 
 mod examples;
 mod networks;
+mod outlook;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
