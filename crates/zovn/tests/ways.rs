@@ -17,7 +17,7 @@ use model::{
 use ports::joined::{self, INTERFACE};
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
-use units::{Mac, Span};
+use units::Mac;
 
 use common::until;
 

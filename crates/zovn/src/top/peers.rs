@@ -113,7 +113,7 @@ fn seconds(span: units::Span) -> String {
     let ns = span.as_nanos();
     match ns {
         ..1_000_000 => format!("{} µs", ns / 1_000),
-        ..1_000_000_000 => format!("{} ms", ns / 1_000_000),
+        1_000_000..1_000_000_000 => format!("{} ms", ns / 1_000_000),
         _ => format!("{} s", ns / 1_000_000_000),
     }
 }
