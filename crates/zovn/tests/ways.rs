@@ -91,7 +91,13 @@ impl World {
             ..PortSpec::new(PortName(name(host)), attach)
         };
         let config = HostConfig {
-            agent: AgentSettings { socket: self.socket(host), udp_gate: false, ..AgentSettings::default() },
+            // However slow the machine is, nobody counts as stalled.
+            agent: AgentSettings {
+                socket: self.socket(host),
+                udp_gate: false,
+                stall_after: Span::from_secs(600),
+                ..AgentSettings::default()
+            },
             uplink: Some(uplink),
             networks: vec![NetworkSpec { name: network, vni: 7, members: vec![member(0), member(1)] }],
             ports: vec![port],
