@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::iter;
 use std::net::UdpSocket;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -168,20 +169,37 @@ fn send(socket: &UdpSocket, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// The next datagrams have these numbers, in order.
+/// The next datagrams have these numbers, in order, besides greetings.
 fn expect(socket: &UdpSocket, numbers: std::ops::Range<u32>) {
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     for number in numbers {
-        let mut bytes = [0; 4];
-        socket.recv(&mut bytes).unwrap();
-        assert_eq!(u32::from_be_bytes(bytes), number);
+        let mut heard = iter::from_fn(|| hear(socket)).skip_while(|heard| *heard == GREETING);
+        assert_eq!(heard.next(), Some(number));
     }
 }
+
+/// What comes next, if anything does in time.
+fn hear(socket: &UdpSocket) -> Option<u32> {
+    let mut bytes = [0; 4];
+    socket.recv(&mut bytes).ok().map(|_| u32::from_be_bytes(bytes))
+}
+
+/// A new interface drops what is sent by it until the kernel has noticed that it is up: it greets until it is heard.
+fn greet(near: &UdpSocket, far: &UdpSocket) {
+    far.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    until(|| {
+        send(near, GREETING..GREETING + 1);
+        hear(far).is_some()
+    });
+}
+
+const GREETING: u32 = 1 << 31;
 
 /// Frames that are sent while the way is cut wait, and arrive when it works again: with sessions, and without.
 fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     let world = World::new(uplink);
     let [near, far] = [0, 1].map(|host| world.open(host));
+    greet(&near, &far);
     until(|| [0, 1].iter().all(|host| world.state_of_way(*host) == Some(WayState::Up)));
     send(&near, 0..20);
     expect(&far, 0..20);
@@ -227,8 +245,10 @@ fn what_nobody_sends_again_is_not_sent_into_a_cut() {
 fn a_host_that_does_not_speak_bfd_is_reached() {
     let world = World::new(|host, uplink| Uplink { bfd: (host == 0).then(Bfd::default), ..uplink });
     let [near, far] = [0, 1].map(|host| world.open(host));
+    greet(&near, &far);
     send(&near, 0..20);
     expect(&far, 0..20);
+    until(|| world.peer(0).session.unwrap().kept == 0);
     let peer = world.peer(0);
     assert_eq!((peer.state, peer.way.unwrap().state), (PeerState::Up, WayState::Down));
     let session = peer.session.unwrap();
