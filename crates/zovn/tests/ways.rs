@@ -18,7 +18,7 @@ use model::{
 use ports::joined::{self, INTERFACE};
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
-use units::Mac;
+use units::{Mac, Span};
 
 use common::until;
 
