@@ -62,6 +62,8 @@ fn a_large_segment_of_which_some_is_sent_is_followed_by_the_rest_of_it_alone() {
     (plan.uplink.window, plan.uplink.unsolicited) = (Bytes(64 << 10), Bytes(0));
     let world = World::new(plan);
     let reader = world.udp(READER, 7);
+    // A new interface drops what is sent by it until the kernel has noticed that it is up.
+    SENDERS[..2].iter().for_each(|sender| world.ping(*sender, READER.v4()));
     let mut tally = Tally::default();
     thread::scope(|scope| {
         for (number, machine) in (0..).zip(&SENDERS[..2]) {

@@ -80,8 +80,10 @@ fn a_capture_of_the_underlay_is_dissected() {
         let fields = ["geneve.option.type", "geneve.vni", "tcp.len"];
         if let Some(lines) = tshark::run(&kinds, &[], &fields) {
             let has = |word: &str| lines.iter().any(|line| line[0].split(',').any(|kind| kind == word));
-            // Hellos, data, reports, rooms and asks (docs/protocol.md).
-            assert!(["0x81", "0x82", "0x83", "0x84", "0x85"].into_iter().all(has), "{lines:?}");
+            // Hellos, data, reports and rooms (docs/protocol.md). Whether anybody has to ask is chance.
+            for kind in ["0x81", "0x82", "0x83", "0x84"] {
+                assert!(has(kind), "no option {kind} in {} packets", lines.len());
+            }
         }
     }
 }
