@@ -34,7 +34,7 @@ pub struct PaArgs {
     /// acknowledgement; an initial window of 3 segments).
     #[arg(long, value_name = "2013|today|both", default_value = "today")]
     tcp_era: Eras,
-    /// Make it between hosts: on testbed1 or testbed2 of the zOVN paper, or on those of a lab's file with [hosts]
+    /// Make it between hosts: on testbed1 or testbed2 of the zOVN paper, or on those of a lab file that has hosts
     /// (docs/lab.md). Compared is what flow control does.
     #[arg(long, value_name = "TESTBED", conflicts_with_all = ["switches", "baseline", "rate", "buffer"])]
     lab: Option<String>,
