@@ -32,7 +32,9 @@ pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
 };
-pub use overlay::{AnswersStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus, WayState, WayStatus};
+pub use overlay::{
+    AnswersStatus, PausesStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus, WayState, WayStatus,
+};
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
     RateChange, Scheduling, SocketMode,

@@ -28,12 +28,25 @@ pub struct UplinkStatus {
     /// What it said of the last of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// Pauses of the link below, if it speaks of such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<PausesStatus>,
     /// What was answered to machines in the stead of those on other hosts.
     pub answers: AnswersStatus,
     /// Every host that a tunnel leads to, by address.
     pub peers: Vec<PeerStatus>,
     /// What the operator ought to know, in sentences.
     pub notes: Vec<String>,
+}
+
+/// Pauses of a link (802.1Qbb, 802.3 annex 31B).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PausesStatus {
+    /// Those that came, ends of pauses among them.
+    pub received: u64,
+    /// Those that we sent.
+    pub sent: u64,
 }
 
 /// What the switch answered by itself: questions for addresses, and packets that are too long for tunnels.

@@ -42,6 +42,12 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     page.counter("uplink_refused_datagrams", "Datagrams refused, by reason.", None, refused)?;
     let help = "Datagrams that the kernel did not send.";
     page.counter("uplink_unsent_datagrams", help, None, unlabelled(uplink.unsent))?;
+    if let Some(pauses) = uplink.pauses {
+        let help = "Pauses of the link below that came.";
+        page.counter("uplink_received_pauses", help, None, unlabelled(pauses.received))?;
+        let help = "Pauses of the link below that were sent.";
+        page.counter("uplink_sent_pauses", help, None, unlabelled(pauses.sent))?;
+    }
     let help = "Answers that machines had in the stead of others.";
     page.counter("answers", help, None, unlabelled(uplink.answers.given))?;
     let help = "Answers that machines did not have, as they asked too often.";
@@ -183,6 +189,7 @@ mod tests {
             refused: [("runt".into(), 2)].into(),
             unsent: 3,
             last_error: None,
+            pauses: None,
             answers: AnswersStatus { given: 4, limited: 5 },
             peers: vec![plain, cut],
             notes: Vec::new(),

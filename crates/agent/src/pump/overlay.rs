@@ -343,6 +343,7 @@ impl Overlay {
             refused: refused.collect(),
             unsent,
             last_error,
+            pauses: self.pauses.as_ref().map(Pauses::status),
             answers: plane.gate().answers().status(),
             peers: self.trunks.iter().map(peer).collect(),
             notes: self.ways.notes(),

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lossless::Classes;
+use model::PausesStatus;
 use ports::underlay::pauses::PauseSocket;
 use units::{Class, ClassMap, Instant, Rate};
 
@@ -76,10 +77,9 @@ impl Pauses {
         }
     }
 
-    /// How many pauses came, and how many we sent.
-    #[expect(dead_code, reason = "told in status")]
-    pub(super) fn counts(&self) -> [u64; 2] {
-        [self.received, self.sent]
+    /// How many came, and how many we sent.
+    pub(super) fn status(&self) -> PausesStatus {
+        PausesStatus { received: self.received, sent: self.sent }
     }
 }
 
