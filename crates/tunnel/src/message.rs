@@ -33,6 +33,12 @@ impl Life {
     pub fn is_after(self, other: Self) -> bool {
         self.0.get().wrapping_sub(other.0.get()).cast_signed() > 0
     }
+
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(NonZeroU32::new(self.0.get().wrapping_add(1)).unwrap_or(NonZeroU32::MIN))
+    }
 }
 
 /// Frames that keep their order: those for one egress of the far switch in one class.
@@ -446,6 +452,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn the_next_life_is_after_each(life in lives()) {
+            prop_assert!(life.next().is_after(life) && !life.is_after(life.next()));
+        }
+
         #[test]
         fn what_was_written_is_read(message in messages()) {
             let mut draft = Draft::new(7).unwrap();

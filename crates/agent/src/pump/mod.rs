@@ -320,7 +320,8 @@ impl Pump {
         };
         self.attached.iter().try_for_each(|port| spec.check_beside(&port.spec))?;
         // Before there is an interface, which would outlive its port.
-        if self.attached.len() == MAX_PORTS {
+        let trunks = self.overlay.iter().flat_map(Overlay::trunks).count();
+        if self.attached.len() + trunks == MAX_PORTS {
             return Err(TooManyPorts.into());
         }
         let (device, inspector, netns) = match &spec.attach {

@@ -29,6 +29,7 @@ use super::report;
 use super::taps::{Outer, Taps, Way};
 use super::trunk::{self, Networks, Trunk, TrunkConfig};
 use super::ways::Ways;
+use crate::clock;
 
 /// A credit that is as good as none.
 const NO_BOUND: u32 = 1 << 30;
@@ -68,6 +69,8 @@ pub(super) struct Overlay {
     uplink: Uplink,
     encapsulation: Encapsulation,
     life: Life,
+    /// The last life of ours that each far host was told of.
+    lives: BTreeMap<IpAddr, Life>,
     underlay: Rc<RefCell<Underlay>>,
     networks: Rc<Networks>,
     trunks: BTreeMap<IpAddr, PortId>,
@@ -107,6 +110,7 @@ impl Overlay {
             uplink: uplink.clone(),
             encapsulation,
             life,
+            lives: BTreeMap::new(),
             underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, transport, uplink.ttl)?)),
             networks: Rc::default(),
             trunks: BTreeMap::new(),
@@ -188,7 +192,13 @@ impl Overlay {
             repairs: retransmit,
         };
         let session = (retransmit || credit).then_some(session);
-        let config = TrunkConfig { far, encapsulation: self.encapsulation, session, life: self.life, most };
+        // A trunk that is made again remembers nothing of its far host: to that, it is another life.
+        let life = match self.lives.get(&far) {
+            None => self.life,
+            Some(last) => Some(clock::life()).filter(|life| life.is_after(*last)).unwrap_or(last.next()),
+        };
+        self.lives.insert(far, life);
+        let config = TrunkConfig { far, encapsulation: self.encapsulation, session, life, most };
         let trunk = Trunk::new(now, config, self.underlay.clone());
         let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
         let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;

@@ -73,3 +73,21 @@ fn a_connection_outlives_the_agents_at_both_ends() {
     world.ping(READER, SENDER.v6());
     world.assert_balanced();
 }
+
+/// Of a host that was in no network for a while, this one remembers nothing; that one remembers all.
+#[test]
+fn a_host_that_is_declared_again_is_reached_again() {
+    let world = World::new(Plan::new(&[SENDER, READER]));
+    world.ping(SENDER, READER.v4());
+    let client = world.client(0);
+    let all = client.networks().unwrap().networks;
+    let mut near = all.clone();
+    near.iter_mut().for_each(|network| network.members.retain(|member| member.vtep == world.vtep(0)));
+    for _ in 0..3 {
+        client.set_networks(&near).unwrap();
+        client.set_networks(&all).unwrap();
+        world.ping(SENDER, READER.v4());
+        world.ping(READER, SENDER.v6());
+    }
+    world.assert_balanced();
+}

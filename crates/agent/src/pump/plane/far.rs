@@ -213,8 +213,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             let was_abandoned = trunk.is_abandoned();
             match (was_abandoned, trunk.abandon_after(now, patience)) {
                 (false, true) => {
-                    let Self { switch, lines, dirty, .. } = self;
-                    switch.abandon(now, id, |released| release(lines, dirty, released));
+                    let mut gone = Vec::new();
+                    self.switch.abandon(now, id, |released| gone.push(released));
+                    self.let_go(now, gone);
                 }
                 (true, false) => self.switch.heard(id),
                 _ => {}
@@ -233,7 +234,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// When something falls due at a trunk, although nothing comes.
     pub fn trunk_deadline(&mut self) -> Option<Instant> {
         let trunks = self.trunks;
-        trunks.iter().filter_map(|id| self.device_mut(id).trunk()?.deadline()).min()
+        // One that could say nothing now is tried again soon.
+        let due = |trunk: &mut Trunk| trunk.deadline().filter(|_| trunk.has_room());
+        trunks.iter().filter_map(|id| self.device_mut(id).trunk().and_then(due)).min()
     }
 
     /// Has those trunks looked at for which something is due.

@@ -25,7 +25,7 @@ use std::rc::Rc;
 use lossless::{Flow, Network, PortId};
 use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
-use tunnel::message::Message;
+use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
 use units::{Class, Instant, Mac, Span};
@@ -426,8 +426,9 @@ impl Trunk {
             out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
             out.class = traffic_class(bytes);
             let pieces = wire::segments(bytes, view.offload());
+            let piece = pieces.ok().and_then(|mut pieces| pieces.nth(number as usize));
             // A guest that takes away the memory of what it sent leaves a place.
-            out.put(&data, pieces.ok().and_then(|mut pieces| pieces.nth(number as usize)).as_ref());
+            out.put(&data, piece.filter(|piece| piece.len() == usize::from(data.len.get())).as_ref());
         }
         moved
     }
@@ -465,7 +466,7 @@ impl Trunk {
                 session.handle_report(now, &report, |piece| completed.extend(last(piece)));
             }
             (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
-            (None, _) if !received.is_control => {
+            (None, _) if !received.is_control && !is_of_session(received) => {
                 if let Ok(slot) = self.keep(received, payload, None) {
                     self.ready.push_back(slot);
                 }
@@ -484,7 +485,9 @@ impl Trunk {
             }
             false => match self.keep(received, payload, Some(data.stream.class)) {
                 Ok(slot) => Some(slot),
-                Err(NoPlace) => return,
+                // It is refused, and its place taken: it would come again and again otherwise.
+                Err(NoPlace::Network) => None,
+                Err(NoPlace::Memory) => return,
             },
         };
         let Self { session: Some(session), frames, ready, .. } = self else { return };
@@ -501,12 +504,12 @@ impl Trunk {
     ) -> Result<Slot, NoPlace> {
         let Some(&network) = self.networks.by_vni.get(&received.vni.number()) else {
             self.refused.unknown_network += 1;
-            return Err(NoPlace);
+            return Err(NoPlace::Network);
         };
         let frame = &payload[received.frame.clone()];
         let Some(slot) = self.frames.keep(frame, network, class) else {
             self.refused.no_memory += 1;
-            return Err(NoPlace);
+            return Err(NoPlace::Memory);
         };
         if let (Some(class), Some(layout)) = (received.remark, Layout::of(frame)) {
             // It was read from this very header.
@@ -574,8 +577,18 @@ impl Port for Trunk {
     }
 }
 
-/// There is no memory for a frame, or no network.
-struct NoPlace;
+/// Whether a packet says that it belongs to a session, whatever else it says.
+fn is_of_session(received: &Received<'_>) -> bool {
+    received.options.clone().any(|option| option.class == OPTION_CLASS)
+}
+
+/// Why a frame that has come is not put into memory.
+enum NoPlace {
+    /// Its network is not here.
+    Network,
+    /// There is no memory.
+    Memory,
+}
 
 /// How many bytes of options a packet with a frame of a session has: a data option (docs/protocol.md).
 pub const OPTIONS_LEN: usize = 4 + 24;
