@@ -77,8 +77,8 @@ fn queries_are_answered_and_compared() {
         );
         has(&result["fct_us"], &["mean", "p50", "p95", "p99", "p999", "max"]);
         assert_eq!(result["queries"], 5);
-        // 4 × 2 frames of 1514 bytes at 100 Mb/s: no query is faster than its port.
-        assert!(result["fct_us"]["p50"].as_f64().unwrap() > 0.9 * result["ideal_us"].as_f64().unwrap());
+        // 4 × 2 frames of 1514 bytes at 100 Mb/s: no query is faster than its port, whose bucket has tokens for two of them.
+        assert!(result["fct_us"]["p50"].as_f64().unwrap() > 0.7 * result["ideal_us"].as_f64().unwrap());
     }
 }
 
