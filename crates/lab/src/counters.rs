@@ -122,7 +122,7 @@ impl Lab {
                 counters.agents = statuses.collect::<Result<_, LabError>>()?;
                 let ports = || counters.agents.iter().flat_map(|status| &status.ports);
                 counters.ports = ports().map(|port| (port.name.0.clone(), port.into())).collect();
-                if self.spec().hosts.is_some() {
+                if self.spec().hosts.as_ref().is_some_and(|hosts| !hosts.physical.cable) {
                     counters.fabric = Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
                 }
                 counters.handled = Some(ports().map(|port| port.ingress.total.accepted).sum());

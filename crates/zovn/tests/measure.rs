@@ -100,6 +100,21 @@ fn ways_are_watched_and_cuts_noticed() {
 }
 
 #[test]
+fn tunnels_are_compared() {
+    let arguments = ["tunnel", "--tunnels", "none,geneve,vxlan,nvgre,kernel-vxlan", "--streams", "1,2"];
+    let (object, code) = measured(&[&arguments[..], &["--duration", "300ms", "--rounds", "1"]].concat());
+    assert_eq!(code, Some(0), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), 10);
+    for result in results {
+        assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["cpu_s_per_gb"].as_f64().unwrap() > 0.0);
+        if matches!(result["tunnel"].as_str().unwrap(), "none" | "geneve") {
+            assert_eq!((&result["lost"], &result["balanced"]), (&0.into(), &true.into()), "{result:#}");
+        }
+    }
+}
+
+#[test]
 fn flow_control_between_hosts_is_compared() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("lab.toml");
