@@ -141,6 +141,12 @@ impl<R> Incoming<R> {
         }
     }
 
+    /// Has the far end told at once of all that it does not know to be taken.
+    pub fn hurry(&mut self) {
+        self.streams.values_mut().for_each(Inbound::hurry);
+        self.owing.extend(self.streams.keys());
+    }
+
     /// When something that is missing has been waited for long enough.
     pub fn deadline(&self) -> Option<Instant> {
         self.missing.front().map(|(at, _)| *at)

@@ -326,6 +326,16 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
+    /// Whether the far end keeps what it sends until it knows that it was taken, and sends it again to a later life of ours.
+    pub fn is_repaired(&self) -> bool {
+        self.peer.is_some_and(|peer| peer.repairs)
+    }
+
+    /// Before this life ends: [`Self::poll`] tells the far end of all that was taken.
+    pub fn hurry(&mut self) {
+        self.incoming.hurry();
+    }
+
     /// Forgets frames whose senders take them back, and which nobody needs any more. Their places in their streams are told of,
     /// without them.
     pub fn withdraw(&mut self, is_gone: impl FnMut(F) -> bool) {

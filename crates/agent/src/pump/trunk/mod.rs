@@ -147,6 +147,8 @@ pub struct Trunk {
     scratch: Vec<u8>,
     /// The classes of which nothing is sent, a bit each.
     paused: u8,
+    /// The switch ends: the far host has been told of all that was taken.
+    has_left: bool,
     refused: Refused,
     liveness: Liveness,
 }
@@ -181,6 +183,7 @@ impl Trunk {
             is_abandoned: false,
             scratch: Vec::new(),
             paused: 0,
+            has_left: false,
             refused: Refused::default(),
             liveness: Liveness::default(),
         }
@@ -544,6 +547,20 @@ impl Trunk {
         }
     }
 
+    /// Whether the far host keeps what it has sent until it knows that it was taken, so that nothing is lost when this switch ends.
+    pub fn is_repaired(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_repaired)
+    }
+
+    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch.
+    pub fn leave(&mut self, now: Instant) {
+        if let Some(session) = &mut self.session {
+            session.hurry();
+        }
+        self.speak(now);
+        self.has_left = true;
+    }
+
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
         self.session.as_ref().and_then(Session::deadline)
@@ -562,9 +579,9 @@ impl Port for Trunk {
     }
 
     fn release(&mut self, slot: Slot) {
-        let Self { frames, session, .. } = self;
+        let Self { frames, session, has_left, .. } = self;
         frames.release(slot, |(stream, from, offset)| {
-            session.iter_mut().for_each(|session| session.took(stream, from, offset));
+            session.iter_mut().filter(|_| !*has_left).for_each(|session| session.took(stream, from, offset));
         });
     }
 
