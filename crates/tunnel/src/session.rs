@@ -70,6 +70,11 @@ pub enum Arrival<R> {
     },
     /// Not wanted: its handle is free.
     Release(R),
+    /// What was delivered of the stream is followed by nothing for now: what should have come there never will.
+    Gap {
+        /// Whose it is.
+        stream: Stream,
+    },
 }
 
 /// What has gone wrong and was repaired, or refused.
@@ -315,6 +320,11 @@ impl<F: Copy, R> Session<F, R> {
             self.owes_report = true;
             self.marked = self.marked.wrapping_add(is_marked.into());
         }
+    }
+
+    /// Whether what is said to have come is the next of its stream, so that others may wait for it.
+    pub fn is_next(&self, data: &Data) -> bool {
+        self.incoming.is_next(data)
     }
 
     /// The receiver has taken a frame that was delivered, or never will.
