@@ -30,7 +30,7 @@ use model::{
     PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use ports::tap::{self, TapConfig, TapPort};
-use ports::underlay::OpenError;
+use ports::underlay::{AT_ONCE, OpenError};
 use ports::vhost;
 use ports::vhost::handover::Handover;
 use ports::vhost::port::{VhostConfig, VhostPort};
@@ -331,6 +331,7 @@ impl Pump {
                     addresses: addresses.clone(),
                     mtu: *mtu,
                     offload: *offload,
+                    longest: self.overlay.is_some().then_some(AT_ONCE),
                     small_slots: frames,
                     large_slots: if spec.attach.has_large_frames() { frames.max(SEGMENTS) } else { SEGMENTS },
                     ..TapConfig::new(netns, interface, spec.mac().expect("a container's port has an address"))

@@ -21,6 +21,7 @@ pub const DATA_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
 /// How many bytes the option has that says what is left to do for a frame.
 const OFFLOAD_LEN: usize = 4 + Offload::LEN;
 
+const FITS: &str = "there is room for as many bytes as it has";
 const ROOM: &str = "these options have room in a packet without others";
 
 /// A frame that goes by a session: whole, with nothing left to do for it; or, if it is a large segment, as it is, in parts that fill
@@ -87,7 +88,7 @@ impl<'a> Going<'a> {
     pub fn write(&self, begin: usize, to: &mut [u8]) {
         match self {
             Self::Whole(piece) => {
-                piece.write(to);
+                piece.write(to).expect(FITS);
             }
             Self::Parts(bytes, ..) => to.copy_from_slice(&bytes[begin..begin + to.len()]),
         }
@@ -169,7 +170,7 @@ impl Out<'_> {
         underlay.send(config.far, way, *class, len, |bytes| {
             let (head, rest) = bytes.split_at_mut(header.len());
             head.copy_from_slice(header);
-            piece.write(rest);
+            piece.write(rest).expect(FITS);
         });
         true
     }
