@@ -7,15 +7,17 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::netns::Namespace;
 
-/// Has a device put packets of a flow together that came apart (ETHTOOL_SGRO, linux/ethtool.h).
+/// Join packets of a flow that come in (ETHTOOL_SGRO).
 const JOIN: u32 = 0x2c;
+
+/// Cut large packets of TCP that go out (ETHTOOL_STSO).
+const CUT: u32 = 0x1f;
 
 /// The offloads that let a sender hand over, and a receiver be given, what no wire would carry: unfinished checksums
 /// and packets larger than the MTU. Their numbers are those of the request that sets each (linux/ethtool.h).
 const SET: [u32; 5] = [
     JOIN, 0x24, // ETHTOOL_SGSO
-    0x1f, // ETHTOOL_STSO
-    0x19, // ETHTOOL_SSG
+    CUT, 0x19, // ETHTOOL_SSG
     0x17, // ETHTOOL_STXCSUM
 ];
 
@@ -36,13 +38,16 @@ pub fn switch_offload_off(namespace: &Namespace, device: &str) -> io::Result<()>
     SET.into_iter().try_for_each(|command| set(&socket, device, command, false))
 }
 
-/// Has the kernel put packets of a flow together where a device received them (GRO), as it does by itself for network cards.
+/// Makes a veth pair's end one of a pair of network cards that cut nothing: the kernel cuts TCP's packets before it, and joins those
+/// that come in. Both ends have to be: none joins what comes from one that could have cut (veth_skb_is_eligible_for_gro).
 ///
 /// # Errors
 ///
 /// What the kernel answered; the namespace cannot be entered, or there is no such device.
-pub fn switch_joining_on(namespace: &Namespace, device: &str) -> io::Result<()> {
-    set(&socket(namespace)?, device, JOIN, true)
+pub fn leave_cutting_to_kernel(namespace: &Namespace, device: &str) -> io::Result<()> {
+    let socket = socket(namespace)?;
+    set(&socket, device, CUT, false)?;
+    set(&socket, device, JOIN, true)
 }
 
 fn socket(namespace: &Namespace) -> io::Result<OwnedFd> {
@@ -78,7 +83,7 @@ mod tests {
     fn what_is_no_device_is_an_error() {
         let here = Namespace::current().unwrap();
         assert!(switch_offload_off(&here, "zovn-t-none").is_err());
-        assert!(switch_joining_on(&here, "zovn-t-none").is_err());
+        assert!(leave_cutting_to_kernel(&here, "zovn-t-none").is_err());
         assert!(switch_offload_off(&here, "a-name-that-is-too-long").is_err());
     }
 }

@@ -35,8 +35,8 @@ pub(super) fn lay([one, other]: [&Ground<'_>; 2], mtu: u32, cable: Cable) -> Res
         if cable == Cable::Cut {
             let gso_max_size = Some(LONGEST_UNCUT);
             netlink.change_link(UPLINK, LinkChange { gso_max_size, ..LinkChange::default() })?;
-            ethtool::switch_joining_on(&ground.switch, UPLINK)
-                .map_err(LabError::kernel("have a cable's end join what it receives"))?;
+            ethtool::leave_cutting_to_kernel(&ground.switch, UPLINK)
+                .map_err(LabError::kernel("switch a cable's offloads"))?;
         }
         netlink.change_link(UPLINK, LinkChange { up: Some(true), ..LinkChange::default() })?;
     }

@@ -73,6 +73,8 @@ fn start(site: &Site<'_>, ground: &Ground<'_>, host: u32) -> Result<(), LabError
 fn lay_under(switch: &OpenVSwitch, ground: &Ground<'_>, host: u32) -> Result<(), LabError> {
     let mut underlay = switch.configure();
     underlay.args(["add-br", UNDERLAY, "--", "set", "bridge", UNDERLAY, "datapath_type=netdev"]);
+    // Otherwise it takes the cable's, but not at once, and tunnels write what it had before.
+    underlay.arg(format!("other_config:hwaddr=\"{}\"", Mac::local(FIRST_MAC + host)));
     underlay.args([
         "--",
         "add-port",
