@@ -3,7 +3,7 @@
 //! Such a pair hands large packets over whole, as network cards with all their offloads do, unless it is told not to.
 
 use ports::ethtool;
-use ports::netlink::{LinkChange, Netlink, Prefix};
+use ports::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind};
 use units::Mac;
 
 use super::FIRST_MAC;
@@ -21,6 +21,9 @@ const OTHER: &str = "other";
 /// (MAX_TCP_HEADER). It holds for all that there is, of TCP or UDP and in whatever tunnel, where each offload of a device is for one.
 const LONGEST_UNCUT: u32 = 512;
 
+/// How many packets wait for an end that cuts, as for a network card: without a queue those are dropped that its ring cannot hold.
+const QUEUE: u32 = 1000;
+
 /// Connects two hosts. Their ends are up then, and have no address.
 pub(super) fn lay([one, other]: [&Ground<'_>; 2], mtu: u32, cable: Cable) -> Result<(), LabError> {
     let mut near = Netlink::open_in(&one.switch)?;
@@ -37,6 +40,9 @@ pub(super) fn lay([one, other]: [&Ground<'_>; 2], mtu: u32, cable: Cable) -> Res
             netlink.change_link(UPLINK, LinkChange { gso_max_size, ..LinkChange::default() })?;
             ethtool::leave_cutting_to_kernel(&ground.switch, UPLINK)
                 .map_err(LabError::kernel("switch a cable's offloads"))?;
+            let kind = QdiscKind::Fifo { packets: QUEUE };
+            let link = netlink.index(UPLINK)?;
+            netlink.set_qdisc(link, Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind })?;
         }
         netlink.change_link(UPLINK, LinkChange { up: Some(true), ..LinkChange::default() })?;
     }
