@@ -24,15 +24,14 @@ use crate::endpoint::INTERFACE;
 use crate::hosts::UPLINK;
 use crate::lab::{Lab, open};
 use crate::physical::FabricReport;
-use crate::{Endpoint, LabError, SwitchKind, agent, hosts, ovs};
+use crate::{LabError, SwitchKind, agent, hosts, ovs};
 
 /// Everything that a lab counts, at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Counters {
     /// Inside each endpoint, by name.
     pub endpoints: BTreeMap<String, EndpointCounters>,
-    /// At the switch's port towards each endpoint, by the endpoint's name. None for Open vSwitch on several hosts, whose ports are the
-    /// endpoints' own interfaces.
+    /// At the switch's port towards each endpoint, by the endpoint's name.
     pub ports: BTreeMap<String, PortCounters>,
     /// Frames that the switch itself took from its ports, where it counts them (not on the kernel's bridge). What its
     /// ports received and it did not was lost between the two.
@@ -60,7 +59,8 @@ pub struct EndpointCounters {
 
 /// One port of the switch.
 ///
-/// On the kernel's bridge and on Open vSwitch, its device and its queue. On zovn, the agent's ledger: `rx` is what was
+/// On the kernel's bridge and on Open vSwitch, its device and its queue. Open vSwitch on several hosts has the endpoint's own device as
+/// its port, seen from the other side. On zovn, the agent's ledger: `rx` is what was
 /// accepted, `tx` what was delivered, and `queue.dropped` what was refused, on its way to this port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PortCounters {
@@ -113,11 +113,15 @@ impl Lab {
         match self.spec().switch {
             SwitchKind::Bridge | SwitchKind::Ovs => {
                 let is_ovs = self.spec().switch == SwitchKind::Ovs;
-                let has_ports = |endpoint: &&Endpoint| !is_ovs || endpoint.host.is_none();
-                for endpoint in self.endpoints().iter().filter(has_ports) {
-                    let mut netlink = Netlink::open_in(&self.switch_of(endpoint)?)?;
-                    let (device, queue) = device(&mut netlink, &endpoint.name)?;
-                    counters.ports.insert(endpoint.name.clone(), PortCounters { device, queue });
+                for endpoint in self.endpoints() {
+                    let port = if is_ovs && endpoint.host.is_some() {
+                        counters.endpoints[&endpoint.name].device.other_side()
+                    } else {
+                        let mut netlink = Netlink::open_in(&self.switch_of(endpoint)?)?;
+                        let (device, queue) = device(&mut netlink, &endpoint.name)?;
+                        PortCounters { device, queue }
+                    };
+                    counters.ports.insert(endpoint.name.clone(), port);
                 }
                 if is_ovs {
                     let received = self.switches().into_iter().map(|directory| ovs::received(&directory));
@@ -156,6 +160,21 @@ impl EndpointCounters {
     /// One of UDP's counters over both IP versions: `udp("RcvbufErrors")`.
     pub fn udp(&self, name: &str) -> u64 {
         self.protocol(&format!("Udp.{name}")) + self.protocol(&format!("Udp6{name}"))
+    }
+}
+
+impl DeviceCounters {
+    /// The device as whoever holds its file sees it. What it dropped is counted on this side.
+    fn other_side(self) -> PortCounters {
+        let Self { rx_packets, rx_bytes, tx_packets, tx_bytes, .. } = self;
+        let device = Self {
+            rx_packets: tx_packets,
+            rx_bytes: tx_bytes,
+            tx_packets: rx_packets,
+            tx_bytes: rx_bytes,
+            ..Self::default()
+        };
+        PortCounters { device, ..PortCounters::default() }
     }
 }
 

@@ -109,7 +109,7 @@ fn tunnels_are_compared() {
         Err(error) => eprintln!("ovs-vxlan skipped: {error}"),
     }
     for (cable, streams) in [("whole", "1"), ("cut", "2")] {
-        let size = ["--streams", streams, "--duration", "300ms", "--rounds", "1"];
+        let size = ["--streams", streams, "--duration", "200ms", "--rounds", "1"];
         let (object, code) =
             measured(&[&["tunnel", "--tunnels", &tunnels, "--cable", cable], &size[..]].concat());
         assert_eq!((code, &object["config"]["cable"]), (Some(0), &cable.into()), "{object:#}");
