@@ -183,6 +183,7 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["pa", "--lab", "testbed1", "--workers", "32"],
         &["ramp", "--switch", "bridge", "--step", "1", "--to", "18446744073709551615"],
         &["loss", "--switch", "brigde"],
+        &["tunnel", "--cable", "half"],
         &["bfd", "--sessions", "0"],
         &["bfd", "--sessions", "16385"],
         &["bfd", "--interval", "0s"],

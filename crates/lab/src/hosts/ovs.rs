@@ -74,17 +74,8 @@ fn lay_under(switch: &OpenVSwitch, ground: &Ground<'_>, host: u32) -> Result<(),
     underlay.args(["add-br", UNDERLAY, "--", "set", "bridge", UNDERLAY, "datapath_type=netdev"]);
     // Otherwise it takes the cable's, but not at once, and tunnels write what it had before.
     underlay.arg(format!("other_config:hwaddr=\"{}\"", Mac::local(FIRST_MAC + host)));
-    underlay.args([
-        "--",
-        "add-port",
-        UNDERLAY,
-        UPLINK,
-        "--",
-        "set",
-        "interface",
-        UPLINK,
-        "type=afxdp-nonpmd",
-    ]);
+    underlay.args(["--", "add-port", UNDERLAY, UPLINK]);
+    underlay.args(["--", "set", "interface", UPLINK, "type=afxdp-nonpmd"]);
     switch.apply(&mut underlay)?;
     let mut netlink = Netlink::open_in(&ground.switch)?;
     netlink.change_link(UNDERLAY, LinkChange { up: Some(true), ..LinkChange::default() })?;
