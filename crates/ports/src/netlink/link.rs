@@ -65,7 +65,7 @@ pub struct LinkChange<'a> {
     pub tx_queue_len: Option<u32>,
     /// At most so many segments make one large packet.
     pub gso_max_segs: Option<u32>,
-    /// At most so many bytes make one large packet.
+    /// The longest packet that stands for several and is taken as one, in bytes; longer ones are cut before.
     pub gso_max_size: Option<u32>,
     /// Its new name. Older kernels want the device down for that.
     pub name: Option<&'a str>,
