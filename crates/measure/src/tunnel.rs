@@ -56,14 +56,16 @@ pub enum Tunnel {
     Vxlan,
     /// zovn by NVGRE.
     Nvgre,
+    /// zovn by STT.
+    Stt,
     /// The kernel's bridge and VXLAN device.
     KernelVxlan,
 }
 
 impl Tunnel {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::Geneve, Self::GenevePlain, Self::Vxlan, Self::Nvgre, Self::KernelVxlan];
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Geneve, Self::GenevePlain, Self::Vxlan, Self::Nvgre, Self::Stt, Self::KernelVxlan];
 
     const fn word(self) -> &'static str {
         match self {
@@ -72,6 +74,7 @@ impl Tunnel {
             Self::GenevePlain => "geneve-plain",
             Self::Vxlan => "vxlan",
             Self::Nvgre => "nvgre",
+            Self::Stt => "stt",
             Self::KernelVxlan => "kernel-vxlan",
         }
     }
@@ -92,6 +95,7 @@ impl Tunnel {
             encapsulation: match self {
                 Self::Vxlan | Self::KernelVxlan => Encapsulation::Vxlan,
                 Self::Nvgre => Encapsulation::Nvgre,
+                Self::Stt => Encapsulation::Stt,
                 Self::None | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
             },
             retransmit: is_session,

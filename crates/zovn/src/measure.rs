@@ -163,7 +163,7 @@ struct ThroughputArgs {
 struct TunnelArgs {
     #[command(flatten)]
     output: Output,
-    /// What to compare, in this order: none, geneve, geneve-plain, vxlan, nvgre, kernel-vxlan.
+    /// What to compare, in this order: none, geneve, geneve-plain, vxlan, nvgre, stt, kernel-vxlan.
     #[arg(long, value_delimiter = ',', default_values_t = Tunnel::ALL)]
     tunnels: Vec<Tunnel>,
     /// How many streams; several numbers are compared.

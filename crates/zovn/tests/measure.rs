@@ -101,7 +101,7 @@ fn ways_are_watched_and_cuts_noticed() {
 
 #[test]
 fn tunnels_are_compared() {
-    let arguments = ["tunnel", "--tunnels", "none,geneve,vxlan,nvgre,kernel-vxlan", "--streams", "1,2"];
+    let arguments = ["tunnel", "--tunnels", "none,geneve,vxlan,nvgre,stt,kernel-vxlan", "--streams", "1,2"];
     let (object, code) = measured(&[&arguments[..], &["--duration", "300ms", "--rounds", "1"]].concat());
     assert_eq!(code, Some(0), "{object:#}");
     let results = object["results"].as_array().unwrap();

@@ -20,7 +20,7 @@ use ports::FrameView;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tunnel::outer::{self, Checksum, Encapsulation, Tunnel, Vni, Vteps};
 use units::{Instant, Mac};
-use wire::Offload;
+use wire::{Offload, stt};
 
 /// The most captures at once.
 pub(crate) const MOST_TAPS: usize = 8;
@@ -318,8 +318,12 @@ impl Outer<'_> {
     fn header<'b>(&self, buffer: &'b mut [u8; outer::LONGEST]) -> Option<&'b [u8]> {
         let nobody = Mac([0; 6]);
         let tunnel = Tunnel {
-            // All that have ports are alike so far; of the others there is one.
-            encapsulation: if self.ports == [0; 2] { Encapsulation::Nvgre } else { Encapsulation::Geneve },
+            encapsulation: match self.ports {
+                [_, stt::PORT] => Encapsulation::Stt,
+                // All others that have ports are alike so far; of those that have none there is one.
+                [0, 0] => Encapsulation::Nvgre,
+                _ => Encapsulation::Geneve,
+            },
             vteps: self.vteps,
             vni: Vni::new(0).expect("it has 24 bits"),
             source: nobody,

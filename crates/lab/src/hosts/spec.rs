@@ -93,7 +93,8 @@ impl HostsSpec {
         }
         if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
             return Some(
-                "`vxlan` and `nvgre` have no place for `retransmit` and `credit`: set both to false".into(),
+                "`vxlan`, `nvgre` and `stt` have no place for `retransmit` and `credit`: set both to false"
+                    .into(),
             );
         }
         if self.physical.cable && self.count != 2 {

@@ -53,8 +53,8 @@ impl Readable for Report {
             "CPU is all time that the machine's processors were busy meanwhile: both hosts, both endpoints, the kernel. Whatever \
              else runs counts too."
                 .into(),
-            "`none` is both endpoints at one switch of zovn. `geneve` has credit and repair, `geneve-plain`, `vxlan` and `nvgre` have \
-             neither, like `kernel-vxlan`."
+            "`none` is both endpoints at one switch of zovn. `geneve` has credit and repair, `geneve-plain`, `vxlan`, `nvgre` and \
+             `stt` have neither, like `kernel-vxlan`."
                 .into(),
         ]
     }

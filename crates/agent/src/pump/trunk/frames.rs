@@ -59,8 +59,14 @@ impl Frames {
         self.small.free() < self.small.slots() / 4
     }
 
-    /// Copies a frame to a free slot; `None` if there is none.
-    pub fn keep(&mut self, frame: &[u8], network: Network, class: Option<Class>) -> Option<Slot> {
+    /// Copies a frame, of which this is left to do, to a free slot; `None` if there is none.
+    pub fn keep(
+        &mut self,
+        frame: &[u8],
+        network: Network,
+        class: Option<Class>,
+        offload: Offload,
+    ) -> Option<Slot> {
         let (slot, bytes) = if frame.len() <= SMALL {
             let slot = self.small.take()?;
             (slot, self.small.bytes_mut(slot))
@@ -76,8 +82,7 @@ impl Frames {
         if let Some(large) = slot.checked_sub(self.small.slots() as u32) {
             self.joined[large as usize].clear();
         }
-        self.come[slot as usize] =
-            Some(Come { network, class, place: None, len: frame.len(), offload: Offload::NONE });
+        self.come[slot as usize] = Some(Come { network, class, place: None, len: frame.len(), offload });
         Some(Slot(slot))
     }
 

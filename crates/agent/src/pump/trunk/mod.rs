@@ -15,6 +15,7 @@ mod frames;
 mod liveness;
 mod outlook;
 mod report;
+mod stt;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -37,6 +38,7 @@ pub use self::frames::Come;
 use self::frames::Frames;
 pub use self::liveness::Liveness;
 pub use self::report::REASONS;
+pub use self::stt::STT_MTU;
 
 /// How many frames from one host may wait here: 32 MiB of memory for small ones, 16 for others.
 const FRAMES: [u32; 2] = [16 << 10, 256];
@@ -149,6 +151,8 @@ pub struct Trunk {
     paused: u8,
     refused: Refused,
     liveness: Liveness,
+    /// Frames of which segments have come.
+    segments: stt::Segments,
 }
 
 /// What came and was not taken.
@@ -160,6 +164,8 @@ struct Refused {
     unknown_network: u64,
     /// Frames for which there was no memory: with a session they come again.
     no_memory: u64,
+    /// Frames of which segments have not come.
+    unfinished: u64,
 }
 
 impl Trunk {
@@ -183,6 +189,7 @@ impl Trunk {
             paused: 0,
             refused: Refused::default(),
             liveness: Liveness::default(),
+            segments: stt::Segments::default(),
         }
     }
 
@@ -269,7 +276,8 @@ impl Trunk {
         let Self { config, underlay, networks, scratch, .. } = self;
         let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
         let bytes = whole(&leaving.view, scratch);
-        let Ok(pieces) = wire::segments(bytes, leaving.view.offload()) else { return Sent::Unfit };
+        let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
+        let Ok(pieces) = wire::segments(bytes, left) else { return Sent::Unfit };
         let mut underlay = underlay.borrow_mut();
         let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
         let way = wire::flow::hash(bytes, bytes.len());
@@ -277,7 +285,7 @@ impl Trunk {
             return Sent::Busy;
         }
         for piece in pieces {
-            if !out.put_plain(way, &piece) {
+            if !out.put_plain(way, &piece, &stt) {
                 return Sent::Unfit;
             }
         }
@@ -467,7 +475,7 @@ impl Trunk {
             }
             (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
             (None, _) if !received.is_control && !is_of_session(received) => {
-                if let Ok(slot) = self.keep(received, payload, None) {
+                if let Ok(slot) = self.keep(received, payload, received.tag.map(|tag| tag.class)) {
                     self.ready.push_back(slot);
                 }
             }
@@ -507,7 +515,7 @@ impl Trunk {
             return Err(NoPlace::Network);
         };
         let frame = &payload[received.frame.clone()];
-        let Some(slot) = self.frames.keep(frame, network, class) else {
+        let Some(slot) = self.frames.keep(frame, network, class, received.offload) else {
             self.refused.no_memory += 1;
             return Err(NoPlace::Memory);
         };
@@ -634,8 +642,8 @@ impl Out<'_> {
         });
     }
 
-    /// Sends a frame of no session. `false` if it is too long.
-    fn put_plain(&mut self, way: u32, piece: &wire::Piece<'_>) -> bool {
+    /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
+    fn put_plain(&mut self, way: u32, piece: &wire::Piece<'_>, stt: &wire::stt::Header) -> bool {
         use zerocopy::IntoBytes;
 
         let Self { config, underlay, vni, class } = self;
@@ -651,7 +659,8 @@ impl Out<'_> {
                 let header = subnet.expect("a network's number has 24 bits").header();
                 header.write(&mut nvgre).expect("a key is all it has")
             }
-            _ => {
+            Encapsulation::Stt => stt.as_bytes(),
+            Encapsulation::Geneve => {
                 geneve = Draft::new(*vni).expect("a network's number has 24 bits");
                 geneve.parts()[0]
             }
