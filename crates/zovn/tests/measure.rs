@@ -105,7 +105,7 @@ fn tunnels_are_compared() {
     let (object, code) = measured(&[&arguments[..], &["--duration", "300ms", "--rounds", "1"]].concat());
     assert_eq!(code, Some(0), "{object:#}");
     let results = object["results"].as_array().unwrap();
-    assert_eq!(results.len(), 10);
+    assert_eq!(results.len(), 12);
     for result in results {
         assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["cpu_s_per_gb"].as_f64().unwrap() > 0.0);
         if matches!(result["tunnel"].as_str().unwrap(), "none" | "geneve") {

@@ -113,7 +113,7 @@ impl Stt {
             && self.cut == 0
         {
             match self.send_whole(link, &header, way.mtu, batch) {
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error) if !is_congestion(&error) => {
                     // The device is gone, perhaps: the kernel may know another.
                     self.links.remove(&link);
                     self.ways.remove(&batch.to);
@@ -207,6 +207,11 @@ impl Stt {
         let kind = if to.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
         Some((hop.link, ethernet::Header::new(mac, source, kind)))
     }
+}
+
+/// Whether something is wrong that passes: there is no room for what is underway, or the queueing discipline has dropped it.
+fn is_congestion(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
 /// The ports of a segment; 0 where it is cut short.

@@ -271,10 +271,8 @@ fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
     Ok(Shim::new(Encapsulation::Vxlan, header.vni(), frame))
 }
 
-/// Reads the segment of STT that a packet to our end carries behind IP's header.
-///
-/// Where its checksum is the pseudo-header's sum alone, the kernel has joined it from segments with right checksums, or it was on
-/// no wire (Linux: CHECKSUM_PARTIAL): it is whole then.
+/// Reads the segment of STT that a packet between these two carries behind IP's header. A checksum that [`is_partial`] is none to
+/// look at: the kernel has joined the segment of others with right ones, or it was on no wire.
 ///
 /// # Errors
 ///
@@ -284,12 +282,18 @@ pub fn segment(vteps: Vteps, bytes: &[u8]) -> Result<stt::Segment<'_>, Refusal> 
     if tcp.header.destination.get() != stt::PORT {
         return Err(Refusal::NoTunnel);
     }
-    let pseudo_header = vteps.pseudo_header(protocol::TCP, bytes.len());
-    let is_vouched_for = tcp.header.checksum.get() == !pseudo_header.checksum();
-    if !is_vouched_for && (pseudo_header + Sum::of(bytes)).checksum() != 0 {
+    let sum = || vteps.pseudo_header(protocol::TCP, bytes.len()) + Sum::of(bytes);
+    if !is_partial(vteps, bytes) && sum().checksum() != 0 {
         return Err(Refusal::WrongChecksum);
     }
     stt::Segment::parse(&tcp).ok_or(Refusal::Malformed)
+}
+
+/// Whether the checksum of a segment between these two is the pseudo-header's sum alone, and left to complete to whoever puts it on a
+/// wire (Linux: CHECKSUM_PARTIAL).
+pub fn is_partial(vteps: Vteps, segment: &[u8]) -> bool {
+    let sum = vteps.pseudo_header(protocol::TCP, segment.len());
+    tcp::Segment::parse(segment).is_some_and(|tcp| tcp.header.checksum.get() == !sum.checksum())
 }
 
 fn stt(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {

@@ -3,13 +3,16 @@
 #[path = "../../../wire/tests/tshark/mod.rs"]
 mod tshark;
 
-use model::{Encapsulation, Uplink};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use model::{CaptureSpec, Encapsulation, Uplink};
 use ports::netlink::Netlink;
 use ports::packet;
 use rustix::net::{RecvFlags, sockopt};
 
 use crate::numbered::exchange;
-use crate::world::{Machine, Plan, World, vtep_v4};
+use crate::world::{LONG, Machine, Plan, World, vtep_v4};
 
 const ONE: Machine = Machine::new(0, "blue", 1);
 const OTHER: Machine = Machine::new(1, "blue", 2);
@@ -83,4 +86,31 @@ fn a_capture_of_the_underlay_is_dissected() {
         let known = contexts.iter().filter(|line| is(line, "0x0000000000000007")).count();
         assert!(v6 || known > 20, "{contexts:?}");
     }
+}
+
+#[test]
+fn zovn_captures_what_crosses_the_underlay() {
+    let world = World::new(plan());
+    // What is asked for once has come by.
+    world.ping(ONE, OTHER.v4());
+    let client = world.client(0);
+    let spec = CaptureSpec { uplink: true, count: Some(2), ..CaptureSpec::default() };
+    let mut stream = client.capture(&spec).unwrap();
+    let mut captured = Vec::new();
+    world.ping(ONE, OTHER.v4());
+    while let Some(piece) = stream.next(LONG).unwrap() {
+        captured.extend(piece);
+    }
+    let mut tshark = Command::new("tshark");
+    tshark.args(["-n", "-r", "-", "-o", "ip.try_heuristic_first:TRUE", "-T", "fields"]);
+    tshark.args(["-e", "frame.interface_name", "-e", "stt.context_id", "-e", "_ws.malformed"]);
+    let child = tshark.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let Ok(mut child) = child else {
+        eprintln!("skipped: tshark is not installed (see the file `dependencies`)");
+        return;
+    };
+    child.stdin.take().unwrap().write_all(&captured).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines, "uplink\t0x0000000000000007\t\n".repeat(2));
 }
