@@ -75,7 +75,7 @@ struct Way {
 impl Stt {
     /// Takes the port at an address of this host. Packets may pass so many hops and be as long as `mtu`, or as the kernel knows.
     pub fn open(local: IpAddr, ttl: u8, mtu: Option<u16>) -> io::Result<Self> {
-        // So that late segments of an earlier agent's are not taken for ours.
+        // So that late segments of an earlier agent are not joined with ours.
         let id = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros() as u32);
         Ok(Self {
             local,
@@ -130,6 +130,7 @@ impl Stt {
 
     /// Has the kernel or the card cut it.
     fn send_whole(&self, link: u32, ethernet: &ethernet::Header, mtu: u16, batch: &Batch) -> io::Result<()> {
+        let link = self.links.get(&link).ok_or(io::ErrorKind::NotFound)?;
         let mut around = [0; AROUND];
         let (offload, headers) = around.split_at_mut(packet::OFFLOAD);
         ethernet.write_to_prefix(headers).expect("there is room");
@@ -150,7 +151,7 @@ impl Stt {
         };
         offload.copy_from_slice(&left.emit()[..packet::OFFLOAD]);
         let parts = [IoSlice::new(&around[..packet::OFFLOAD + start]), IoSlice::new(batch.bytes())];
-        sendmsg::<()>(self.links[&link].as_raw_fd(), &parts, &[], MsgFlags::MSG_DONTWAIT, None)?;
+        sendmsg::<()>(link.as_raw_fd(), &parts, &[], MsgFlags::MSG_DONTWAIT, None)?;
         Ok(())
     }
 
@@ -172,13 +173,15 @@ impl Stt {
         }];
         let to = SockaddrStorage::from(SocketAddr::new(batch.to, 0));
         let mut segment = vec![0; tcp::Header::LEN + most.get()];
-        let gone = self.cut;
-        for piece in frame.pieces(most).skip_while(|piece| piece.offset < gone) {
+        for piece in frame.pieces(most) {
+            let end = piece.offset + piece.packet_len() - tcp::Header::LEN;
+            if end <= self.cut {
+                continue;
+            }
             let bytes = piece.write(tcp.source.get(), addresses, &mut segment).expect("it has room");
-            let len = bytes.len() - tcp::Header::LEN;
             let parts = [IoSlice::new(bytes)];
             sendmsg(raw.as_raw_fd(), &parts, &said, MsgFlags::MSG_DONTWAIT, Some(&to))?;
-            self.cut = piece.offset + len;
+            self.cut = end;
         }
         Ok(())
     }
@@ -276,7 +279,7 @@ fn addresses(from: IpAddr, to: IpAddr, bytes: &mut [u8; 32]) -> &[u8] {
     }
 }
 
-/// Writes the header of a packet that carries `len` bytes of TCP's, and says how long it is.
+/// Writes the IP header of a packet with this, and says how long it is.
 fn put_ip(ttl: u8, batch: &Batch, [from, to]: [IpAddr; 2], into: &mut [u8]) -> usize {
     const FITS: &str = "a datagram has its bound";
     let len = batch.bytes().len();

@@ -11,4 +11,6 @@ mod numbered;
 mod reach;
 mod silence;
 mod stt;
+#[path = "../../../wire/tests/tshark/mod.rs"]
+mod tshark;
 mod world;

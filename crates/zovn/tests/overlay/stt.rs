@@ -1,17 +1,13 @@
 //! Frames that cross the underlay as segments of what looks like TCP.
 
-#[path = "../../../wire/tests/tshark/mod.rs"]
-mod tshark;
-
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use model::{CaptureSpec, Encapsulation, Uplink};
-use ports::netlink::Netlink;
-use ports::packet;
-use rustix::net::{RecvFlags, sockopt};
 
+use crate::linux::on_the_wire;
 use crate::numbered::exchange;
+use crate::tshark;
 use crate::world::{LONG, Machine, Plan, World, vtep_v4};
 
 const ONE: Machine = Machine::new(0, "blue", 1);
@@ -58,22 +54,11 @@ fn machines_packets_may_be_as_long_as_the_underlays() {
 #[test]
 fn a_capture_of_the_underlay_is_dissected() {
     for v6 in [false, true] {
-        let mut plan = if v6 { plan().over_v6() } else { plan() };
-        plan.foreign = vec![1];
-        let mut world = World::new(plan);
-        let link = Netlink::open_in(&world.hosts[0]).unwrap().index("eth0").unwrap();
-        // ETH_P_ALL: what leaves, too.
-        let capture = world.hosts[0].run(|| packet::socket(link, 3)).unwrap().unwrap();
-        sockopt::set_socket_recv_buffer_size_force(&capture, 64 << 20).unwrap();
-        world.start(1);
-        world.ping(ONE, OTHER.v4());
-        exchange(&world.connect(ONE, OTHER, 7), 500_000);
-        let mut kinds = Vec::new();
-        let mut frame = [0; 2000];
-        while let Ok((len, _)) = rustix::net::recv(&capture, &mut frame, RecvFlags::DONTWAIT) {
-            kinds.push(tshark::kind(&frame[..len], &[]));
-        }
-        assert!(kinds.len() > 500, "{}", kinds.len());
+        let plan = if v6 { plan().over_v6() } else { plan() };
+        let kinds = on_the_wire(plan, |world| {
+            world.ping(ONE, OTHER.v4());
+            exchange(&world.connect(ONE, OTHER, 7), 500_000);
+        });
         tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"]);
         let is = |line: &Vec<String>, what: &str| line[0] == what;
         let preferences = ["ip.try_heuristic_first"];
