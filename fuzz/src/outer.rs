@@ -5,7 +5,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tunnel::message::Message;
-use tunnel::outer::{Checksum, Encapsulation, Inner, LONGEST, Received, Refusal, Tunnel};
+use tunnel::outer::{Checksum, Encapsulation, Inner, LONGEST, Received, Refusal, Tunnel, segment};
 use units::{Class, Mac};
 use wire::checksum::{Sum, pseudo_header};
 use wire::ethernet::{self, ethertype};
@@ -31,6 +31,7 @@ pub fn parse(bytes: &[u8]) {
         }
     };
     let Some(packet) = packet(is_v6, protocol, &[&header, rest].concat()) else { return };
+    apart(&packet);
     match read(&packet, Checksum::Computed) {
         Ok(again) => {
             assert_eq!(read(&again, Checksum::Computed).as_deref(), Ok(&again[..]), "writing is settled")
@@ -39,6 +40,27 @@ pub fn parse(bytes: &[u8]) {
             assert!(!matches!(refusal, Refusal::NoPacket | Refusal::WrongChecksum | Refusal::NoChecksum))
         }
     }
+}
+
+/// What is read of a packet's payload alone is what is read of the packet.
+fn apart(packet: &[u8]) {
+    let Some(layout) = Layout::of(packet) else { return };
+    let whole = Received::parse(packet, Checksum::Computed);
+    let (payload, class) = (&packet[layout.transport..layout.end], layout.traffic_class(packet));
+    let Ok(expected) = whole else { return };
+    let vteps = expected.vteps;
+    let payload = match expected.encapsulation {
+        Encapsulation::Stt => segment(vteps, payload).expect("it was read before").payload,
+        Encapsulation::Nvgre => payload,
+        Encapsulation::Geneve | Encapsulation::Vxlan => {
+            udp::Header::parse(payload).expect("it was read before").1
+        }
+    };
+    let class = class.expect("it is a packet");
+    let read = Received::of_datagram(expected.encapsulation, vteps, class, payload);
+    let read = read.expect("it was read before");
+    assert_eq!(payload[read.frame.clone()], packet[expected.frame.clone()]);
+    assert_eq!(Received { frame: expected.frame.clone(), ..read }, expected);
 }
 
 /// A frame with a packet that carries `payload`, whose checksum, if it is TCP or UDP, is put in.

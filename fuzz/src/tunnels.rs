@@ -77,13 +77,13 @@ pub fn reassemble(bytes: &[u8]) {
     const PLACES: usize = 3;
     let frame: Vec<u8> = (0..200).collect();
     let mut reassembly = stt::Reassembly::new(PLACES);
-    let mut model: BTreeMap<(u8, u32), (Instant, Vec<bool>)> = BTreeMap::new();
+    let mut model: BTreeMap<(u8, u32), (Instant, bool, Vec<bool>)> = BTreeMap::new();
     let mut now = Instant::ZERO;
     for &[who, offset, len, wait] in bytes.as_chunks().0 {
         now += Span::from_nanos(wait.into());
-        let due = model.extract_if(.., |_, (deadline, _)| *deadline <= now).count();
+        let due = model.extract_if(.., |_, (deadline, ..)| *deadline <= now).count();
         assert_eq!(reassembly.expire(now), due);
-        assert_eq!(reassembly.next_deadline(), model.values().map(|(deadline, _)| *deadline).min());
+        assert_eq!(reassembly.next_deadline(), model.values().map(|(deadline, ..)| *deadline).min());
 
         let (peer, id) = (who & 1, u32::from(who >> 1 & 3));
         let frame_len = 100 + 20 * id as usize;
@@ -91,19 +91,23 @@ pub fn reassemble(bytes: &[u8]) {
         let len = 1 + usize::from(len) % (frame_len - offset);
         let segment = stt::Segment { id, frame_len, offset, payload: &frame[offset..offset + len] };
         let deadline = now + Span::from_nanos(500);
-        let taken = reassembly.take(peer, &segment, deadline);
+        let is_marked = who & 8 != 0;
+        let taken = reassembly.take(peer, &segment, is_marked, deadline);
+        let joined = |is_marked| stt::Joined { bytes: &frame[..frame_len], is_marked };
         if segment.is_whole() {
-            assert_eq!(taken, Ok(Some(&frame[..frame_len])));
+            assert_eq!(taken, Ok(Some(joined(is_marked))));
             continue;
         }
         if !model.contains_key(&(peer, id)) && model.len() == PLACES {
             assert_eq!(taken, Err(stt::Refusal::Full(PLACES)));
             continue;
         }
-        let (_, arrived) = model.entry((peer, id)).or_insert_with(|| (deadline, vec![false; frame_len]));
+        let (_, was_marked, arrived) =
+            model.entry((peer, id)).or_insert_with(|| (deadline, false, vec![false; frame_len]));
+        *was_marked |= is_marked;
         arrived[offset..offset + len].fill(true);
         let is_whole = arrived.iter().all(|is| *is);
-        assert_eq!(taken, Ok(is_whole.then_some(&frame[..frame_len])));
+        assert_eq!(taken, Ok(is_whole.then_some(joined(*was_marked))));
         if is_whole {
             model.remove(&(peer, id));
         }

@@ -60,6 +60,8 @@ pub enum Tunnel {
     Vxlan,
     /// zovn by NVGRE.
     Nvgre,
+    /// zovn by STT.
+    Stt,
     /// The kernel's bridge and VXLAN device.
     KernelVxlan,
     /// Open vSwitch in user space, by VXLAN.
@@ -68,13 +70,14 @@ pub enum Tunnel {
 
 impl Tunnel {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::None,
         Self::NoneTwoHosts,
         Self::Geneve,
         Self::GenevePlain,
         Self::Vxlan,
         Self::Nvgre,
+        Self::Stt,
         Self::KernelVxlan,
         Self::OvsVxlan,
     ];
@@ -87,6 +90,7 @@ impl Tunnel {
             Self::GenevePlain => "geneve-plain",
             Self::Vxlan => "vxlan",
             Self::Nvgre => "nvgre",
+            Self::Stt => "stt",
             Self::KernelVxlan => "kernel-vxlan",
             Self::OvsVxlan => "ovs-vxlan",
         }
@@ -117,6 +121,7 @@ impl Tunnel {
             encapsulation: match self {
                 Self::Vxlan | Self::KernelVxlan | Self::OvsVxlan => Encapsulation::Vxlan,
                 Self::Nvgre => Encapsulation::Nvgre,
+                Self::Stt => Encapsulation::Stt,
                 Self::None | Self::NoneTwoHosts | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
             },
             retransmit: is_session,

@@ -78,6 +78,9 @@ pub enum Encapsulation {
     Vxlan,
     /// RFC 7637, over GRE: the same, with a header that is 8 bytes shorter. Numbers of networks below 4096 are reserved there.
     Nvgre,
+    /// draft-davie-stt-08: the same, behind what looks like TCP. Network cards cut and join large frames as they do TCP's, and
+    /// machines' packets may be longer than the underlay's.
+    Stt,
 }
 
 impl Encapsulation {
@@ -117,7 +120,7 @@ impl Uplink {
         }
         if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
             return wrong(
-                "`vxlan` and `nvgre` have no place for `retransmit` and `credit`: set both to false, or take `geneve`",
+                "`vxlan`, `nvgre` and `stt` have no place for `retransmit` and `credit`: set both to false, or take `geneve`",
             );
         }
         if self.ttl == 0 {
@@ -239,6 +242,7 @@ mod tests {
             names(complaint(|uplink| uplink.vtep = vtep.parse().unwrap()), "`vtep`");
         }
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Vxlan), "`vxlan`");
+        names(complaint(|uplink| uplink.encapsulation = Encapsulation::Stt), "`stt`");
         names(complaint(|uplink| uplink.ttl = 0), "`ttl`");
         names(complaint(|uplink| uplink.mtu = Some(575)), "`mtu`");
         names(complaint(|uplink| uplink.window = Bytes(0)), "`window`");

@@ -31,6 +31,15 @@ pub fn socket(link: u32, protocol: u16) -> io::Result<OwnedFd> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
+/// Has each frame that a socket sends begin with what the kernel or the card is to do to it: the first [`OFFLOAD`] bytes of virtio_net's
+/// header.
+pub(crate) fn set_offload(socket: &impl AsFd) -> io::Result<()> {
+    sockopt::set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)
+}
+
+/// The length of that header in bytes: without the count of buffers.
+pub(crate) const OFFLOAD: usize = 10;
+
 /// Has what a socket sends overtake whatever else waits at its device, where the queueing discipline knows priorities:
 /// 6 is interactive to all of Linux's (tc-prio(8)), and the highest that takes no privilege.
 ///

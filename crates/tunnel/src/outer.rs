@@ -31,7 +31,7 @@ use units::Mac;
 use wire::ip::Version;
 use wire::{ethernet, geneve, ipv4, ipv6, stt, tcp, udp, vxlan};
 
-pub use receive::{Received, Refusal};
+pub use receive::{Received, Refusal, is_partial, segment};
 pub use write::{Inner, WriteError};
 
 /// The source ports of UDP and of STT's TCP, a flow's always the same (RFC 7348 §5, RFC 8926 §3.3).

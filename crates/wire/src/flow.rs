@@ -28,6 +28,13 @@ pub const fn place(hash: u32, count: usize) -> usize {
     ((hash as u64 * count as u64) >> 32) as usize
 }
 
+/// The source port of a tunnel's packets that carry a flow: one of the dynamic ports (RFC 7348 §5, RFC 8926 §3.3), a flow's always
+/// the same.
+#[inline]
+pub const fn source_port(hash: u32) -> u16 {
+    49_152 | (hash >> 18) as u16
+}
+
 /// Adds words of four bytes to a hash.
 fn mix(hash: u64, bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<4>();

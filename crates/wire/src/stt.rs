@@ -23,7 +23,7 @@ use crate::ethernet::Tag;
 use crate::ip::{Layout, Version, protocol};
 use crate::{Offload, OffloadError, PartialChecksum, SegmentKind, tcp, udp};
 
-pub use reassembly::{Reassembly, Refusal};
+pub use reassembly::{Joined, Reassembly, Refusal};
 
 /// The TCP port of a tunnel's end (draft-davie-stt-08 §5, IANA's registry).
 pub const PORT: u16 = 7471;

@@ -164,7 +164,7 @@ struct ThroughputArgs {
 struct TunnelArgs {
     #[command(flatten)]
     output: Output,
-    /// What to compare, in this order: none (one host), none-two-hosts, geneve, geneve-plain, vxlan, nvgre, kernel-vxlan, ovs-vxlan.
+    /// What to compare, in this order: none (one host), none-two-hosts, geneve, geneve-plain, vxlan, nvgre, stt, kernel-vxlan, ovs-vxlan.
     #[arg(long, value_delimiter = ',', default_values_t = Tunnel::ALL)]
     tunnels: Vec<Tunnel>,
     /// What becomes of large packets between the hosts: they cross whole, as with network cards that have all offloads, or are cut to

@@ -103,7 +103,7 @@ fn ways_are_watched_and_cuts_noticed() {
 fn tunnels_are_compared() {
     // An Ethernet header and the cable's MTU.
     const LONGEST_CUT: f64 = 1614.0;
-    let mut tunnels = "none,none-two-hosts,geneve,geneve-plain,vxlan,nvgre,kernel-vxlan".to_owned();
+    let mut tunnels = "none,none-two-hosts,geneve,geneve-plain,vxlan,nvgre,stt,kernel-vxlan".to_owned();
     match SwitchKind::Ovs.check() {
         Ok(()) => tunnels += ",ovs-vxlan",
         Err(error) => eprintln!("ovs-vxlan skipped: {error}"),

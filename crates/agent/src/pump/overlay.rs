@@ -101,6 +101,7 @@ impl Overlay {
             model::Encapsulation::Geneve => (Encapsulation::Geneve, Transport::Udp(geneve::PORT)),
             model::Encapsulation::Vxlan => (Encapsulation::Vxlan, Transport::Udp(vxlan::PORT)),
             model::Encapsulation::Nvgre => (Encapsulation::Nvgre, Transport::Ip(protocol::GRE)),
+            model::Encapsulation::Stt => (Encapsulation::Stt, Transport::Stt { mtu: uplink.mtu }),
         };
         let pauses = uplink.pfc.map(|rate| Pauses::open(uplink.vtep, rate)).transpose();
         Ok(Self {
@@ -178,9 +179,15 @@ impl Overlay {
         let mtu = self.uplink.mtu.unwrap_or_else(|| self.underlay.borrow().mtu_to(far));
         let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
         let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
-        let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
         let options = if retransmit || credit { trunk::OPTIONS_LEN } else { 0 };
-        let inner = self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0);
+        let (most, inner) = match self.encapsulation {
+            // It goes in as many packets as it takes.
+            Encapsulation::Stt => (underlay::stt::LONGEST, trunk::STT_MTU),
+            other => {
+                let most = usize::from(mtu).saturating_sub(ip + transport).min(underlay::LONGEST);
+                (most, other.inner_mtu(version, options, mtu).unwrap_or(0))
+            }
+        };
         self.inner_mtu = self.inner_mtu.min(inner);
         let session = Config {
             unsolicited: bound(unsolicited),
@@ -286,10 +293,14 @@ impl Overlay {
             };
             let vteps =
                 Vteps::new(uplink.vtep, datagram.from).expect("all hosts' addresses are of one family");
-            let payload = datagram.payload;
-            match Received::of_datagram(*encapsulation, vteps, datagram.traffic_class, payload) {
-                Ok(received) => plane.trunk_mut(*id).handle(now, &received, payload),
-                Err(refusal) => *refused.entry(refusal).or_default() += 1,
+            let (trunk, payload, class) = (plane.trunk_mut(*id), datagram.payload, datagram.traffic_class);
+            let outcome = match *encapsulation {
+                Encapsulation::Stt => trunk.handle_segment(now, vteps, class, payload),
+                other => Received::of_datagram(other, vteps, class, payload)
+                    .map(|received| trunk.handle(now, &received, payload)),
+            };
+            if let Err(refusal) = outcome {
+                *refused.entry(refusal).or_default() += 1;
             }
         })?;
         self.is_wet = more;

@@ -20,7 +20,7 @@ use ports::FrameView;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tunnel::outer::{self, Checksum, Encapsulation, Tunnel, Vni, Vteps};
 use units::{Instant, Mac};
-use wire::Offload;
+use wire::{Offload, PartialChecksum, stt, tcp};
 
 /// The most captures at once.
 pub(crate) const MOST_TAPS: usize = 8;
@@ -237,7 +237,8 @@ impl Taps {
             let mut buffer = [0; outer::LONGEST];
             let Some(header) = outer.header(&mut buffer) else { continue };
             let len = header.len() + outer.payload.len();
-            let seen = Seen { at, len, way: Some(outer.way), offload: Offload::NONE, refused: None };
+            let offload = outer.offload(header.len());
+            let seen = Seen { at, len, way: Some(outer.way), offload, refused: None };
             tap.put(Place::Uplink, seen, |bytes| {
                 let first = header.len().min(bytes.len());
                 bytes[..first].copy_from_slice(&header[..first]);
@@ -314,12 +315,27 @@ impl Tap {
 }
 
 impl Outer<'_> {
+    /// What is left to do for a packet with so many bytes before its payload: of STT, the checksum, if the packet is on no wire yet.
+    fn offload(&self, start: usize) -> Offload {
+        let is_partial = self.is_stt() && outer::is_partial(self.vteps, self.payload);
+        let checksum = PartialChecksum { start: start as u16, offset: tcp::Header::CHECKSUM_OFFSET };
+        Offload { checksum: is_partial.then_some(checksum), ..Offload::NONE }
+    }
+
+    fn is_stt(&self) -> bool {
+        self.ports[1] == stt::PORT
+    }
+
     /// What was before the datagram in the underlay, as far as it is known: between whom. Addresses on the link are not.
     fn header<'b>(&self, buffer: &'b mut [u8; outer::LONGEST]) -> Option<&'b [u8]> {
         let nobody = Mac([0; 6]);
         let tunnel = Tunnel {
-            // All that have ports are alike so far; of the others there is one.
-            encapsulation: if self.ports == [0; 2] { Encapsulation::Nvgre } else { Encapsulation::Geneve },
+            encapsulation: match self.ports {
+                _ if self.is_stt() => Encapsulation::Stt,
+                // All others that have ports are alike so far; of those that have none there is one.
+                [0, 0] => Encapsulation::Nvgre,
+                _ => Encapsulation::Geneve,
+            },
             vteps: self.vteps,
             vni: Vni::new(0).expect("it has 24 bits"),
             source: nobody,

@@ -59,7 +59,7 @@ impl Readable for Report {
              else runs counts too."
                 .into(),
             "`none` is both endpoints at one switch of zovn, `none-two-hosts` at two, between which frames cross as they are. `geneve` \
-             has credit and repair; `geneve-plain`, `vxlan` and `nvgre` have neither, like `kernel-vxlan` and `ovs-vxlan`."
+             has credit and repair; `geneve-plain`, `vxlan`, `nvgre` and `stt` have neither, like `kernel-vxlan` and `ovs-vxlan`."
                 .into(),
             "B/packet is how long packets were that the sender's host put on the cable, on average.".into(),
         ]

@@ -89,12 +89,8 @@ impl Netlink {
         message.header.family = family_of(address);
         message.header.ifindex = link;
         message.header.state = NeighbourState::Permanent;
-        let destination = match address {
-            IpAddr::V4(address) => NeighbourAddress::Inet(address),
-            IpAddr::V6(address) => NeighbourAddress::Inet6(address),
-        };
         message.attributes = vec![
-            NeighbourAttribute::Destination(destination),
+            NeighbourAttribute::Destination(neighbour_address(address)),
             NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
         ];
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
@@ -102,7 +98,14 @@ impl Netlink {
     }
 }
 
-fn family_of(address: IpAddr) -> AddressFamily {
+pub(super) fn neighbour_address(address: IpAddr) -> NeighbourAddress {
+    match address {
+        IpAddr::V4(address) => NeighbourAddress::Inet(address),
+        IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+    }
+}
+
+pub(super) fn family_of(address: IpAddr) -> AddressFamily {
     match address {
         IpAddr::V4(_) => AddressFamily::Inet,
         IpAddr::V6(_) => AddressFamily::Inet6,

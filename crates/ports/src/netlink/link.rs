@@ -204,11 +204,26 @@ impl Netlink {
     pub fn link(&mut self, name: &str) -> Result<Link, NetlinkError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::IfName(name.into()));
+        self.find(name, message)
+    }
+
+    /// One device with its counters, by its number.
+    ///
+    /// # Errors
+    ///
+    /// [`NetlinkError`] if there is none of that number.
+    pub fn link_at(&mut self, index: u32) -> Result<Link, NetlinkError> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        self.find(&index.to_string(), message)
+    }
+
+    fn find(&mut self, object: &str, message: LinkMessage) -> Result<Link, NetlinkError> {
         let mut found = None;
-        self.list("find link", name, NLM_F_ACK, RouteNetlinkMessage::GetLink(message), |answer| {
+        self.list("find link", object, NLM_F_ACK, RouteNetlinkMessage::GetLink(message), |answer| {
             found = link_of(answer);
         })?;
-        found.ok_or_else(|| failed("find link", name)(std::io::ErrorKind::NotFound.into()))
+        found.ok_or_else(|| failed("find link", object)(std::io::ErrorKind::NotFound.into()))
     }
 
     /// Every device with its counters.

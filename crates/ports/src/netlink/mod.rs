@@ -3,6 +3,7 @@
 //! ```text
 //!    Netlink ──┬─ link      add, change, delete, list with counters
 //!              ├─ address   addresses, routes, permanent neighbours
+//!              ├─ way       who takes a packet next
 //!              ├─ bridge    addresses in a bridge's table
 //!              └─ qdisc     tbf and pfifo, and what they have dropped
 //! ```
@@ -15,6 +16,7 @@ mod address;
 mod bridge;
 mod link;
 mod qdisc;
+mod way;
 
 use std::io;
 
@@ -32,6 +34,7 @@ pub use link::{Link, LinkChange, LinkCounters, Vxlan};
 pub(crate) use qdisc::set_request;
 pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
 pub use units::Prefix;
+pub use way::NextHop;
 
 /// The sequence number of requests that are [posted](Netlink::post); no other has it.
 pub(crate) const POSTED: u32 = 0;

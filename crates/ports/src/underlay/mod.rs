@@ -11,10 +11,13 @@
 //!   (flow)   └ sender 7 ─ batch ────────▶ UDP socket, source port b ┘
 //!   receive ◀───────────────────────────── UDP socket, the tunnel's port ◀══
 //! ```
+//!
+//! Protocols of their own go by a raw socket; what looks like TCP, as [`stt`] says.
 
 mod batch;
 mod options;
 pub mod pauses;
+pub mod stt;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -27,6 +30,7 @@ use nix::sys::socket::{
 
 pub use self::batch::LONGEST;
 use self::batch::{Batch, Queue};
+use self::stt::Stt;
 
 /// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
 const SENDERS: usize = 8;
@@ -36,6 +40,9 @@ pub const AT_ONCE: u32 = 63_000;
 
 /// How many joined packets are received by one system call.
 const RECEIVED_AT_ONCE: usize = 16;
+
+/// TCP's header in bytes.
+const TCP: usize = wire::tcp::Header::LEN;
 
 /// Room for the longest packet that the kernel joins.
 const JOINED: usize = 64 << 10;
@@ -63,6 +70,11 @@ pub enum Transport {
     Udp(u16),
     /// A protocol of its own over IP, by its number, of which every packet is a datagram here.
     Ip(u8),
+    /// STT: what is sent are frames of up to [`stt::LONGEST`] bytes behind their STT headers; what comes are segments, TCP's header first.
+    Stt {
+        /// The longest packet that the underlay carries, in bytes; what the kernel knows of each way if absent.
+        mtu: Option<u16>,
+    },
 }
 
 impl Transport {
@@ -71,6 +83,15 @@ impl Transport {
         match self {
             Self::Udp(port) => port,
             Self::Ip(_) => 0,
+            Self::Stt { .. } => wire::stt::PORT,
+        }
+    }
+
+    /// The ports of a packet that carries this, from the port that its socket tells.
+    fn ports(self, from: u16, payload: &[u8]) -> [u16; 2] {
+        match self {
+            Self::Stt { .. } => stt::ports(payload),
+            _ => [from, self.port()],
         }
     }
 }
@@ -81,6 +102,7 @@ pub struct Underlay {
     address: IpAddr,
     senders: Vec<Sender>,
     transport: Transport,
+    stt: Option<Stt>,
     /// Where packets are received.
     staging: Box<[u8]>,
     counters: Counters,
@@ -107,7 +129,7 @@ pub struct Counters {
 pub struct Received<'a> {
     /// Who sent it.
     pub from: IpAddr,
-    /// The ports of UDP that it came from and to.
+    /// The ports that it came from and to, if there are ports.
     pub ports: [u16; 2],
     /// Its packet's traffic class: DSCP and ECN.
     pub traffic_class: u8,
@@ -120,7 +142,7 @@ pub struct Received<'a> {
 pub struct Sent<'a> {
     /// To whom.
     pub to: IpAddr,
-    /// The ports of UDP that it goes from and to.
+    /// The ports that it goes from and to, if there are ports.
     pub ports: [u16; 2],
     /// Its packet's traffic class: DSCP and ECN.
     pub traffic_class: u8,
@@ -155,10 +177,17 @@ impl Underlay {
         };
         let (port, senders) = match transport {
             Transport::Udp(port) => (port, SENDERS),
-            // It has no ports by which flows could be told apart.
-            Transport::Ip(_) => (0, 1),
+            // It has no ports by which flows could be told apart, or each packet its own.
+            Transport::Ip(_) | Transport::Stt { .. } => (0, 1),
         };
         let at = SocketAddr::new(address, port);
+        let stt = match transport {
+            Transport::Stt { mtu } => {
+                let at = SocketAddr::new(address, transport.port());
+                Some(Stt::open(address, ttl, mtu).map_err(because("listen at", at))?)
+            }
+            _ => None,
+        };
         let listener = bind(port)?;
         options::set_receiving(&listener, address.is_ipv6(), transport, RECEIVE_BUFFER)
             .map_err(because("receive at", at))?;
@@ -166,7 +195,7 @@ impl Underlay {
             let socket = match transport {
                 Transport::Udp(_) => bind(0)?,
                 // Another one would have a copy of every packet that comes.
-                Transport::Ip(_) => listener.try_clone().map_err(because("send from", at))?,
+                _ => listener.try_clone().map_err(because("send from", at))?,
             };
             options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
             let from = options::port(&socket);
@@ -178,6 +207,7 @@ impl Underlay {
             address,
             senders,
             transport,
+            stt,
             staging: vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice(),
             counters: Counters::default(),
         })
@@ -185,9 +215,7 @@ impl Underlay {
 
     /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
     pub fn mtu_to(&self, far: IpAddr) -> u16 {
-        let asked = options::mtu(SocketAddr::new(self.address, 0), far);
-        // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
-        asked.unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
+        options::mtu_or_least(self.address, far)
     }
 
     /// What went wrong below.
@@ -220,7 +248,11 @@ impl Underlay {
         write: impl FnOnce(&mut [u8]),
     ) {
         let place = wire::flow::place(flow, self.senders.len());
-        self.senders[place].queue.push(to, traffic_class, len, write);
+        let queue = &mut self.senders[place].queue;
+        match &mut self.stt {
+            None => queue.push(to, traffic_class, len, write),
+            Some(stt) => queue.push(to, traffic_class, TCP + len, |bytes| stt.write(to, flow, bytes, write)),
+        }
     }
 
     /// Hands over what was taken, as far as the kernel has room. Whether that was all.
@@ -230,10 +262,11 @@ impl Underlay {
 
     /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken.
     pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
-        let to_port = self.transport.port();
+        let transport = self.transport;
         self.flush_with(|from, batch| {
-            let (to, traffic_class, ports) = (batch.to, batch.traffic_class, [from, to_port]);
+            let (to, traffic_class) = (batch.to, batch.traffic_class);
             for payload in batch.bytes().chunks(batch.segment().into()) {
+                let ports = transport.ports(from, payload);
                 sent(Sent { to, ports, traffic_class, payload });
             }
         })
@@ -241,11 +274,15 @@ impl Underlay {
 
     #[inline]
     fn flush_with(&mut self, mut sent: impl FnMut(u16, &Batch)) -> bool {
-        let Self { senders, transport, counters, .. } = self;
+        let Self { senders, transport, stt, counters, .. } = self;
         let port = transport.port();
         let mut all = true;
         for Sender { socket, from, queue } in senders {
-            all &= queue.drain(|batch| match send(socket, port, batch) {
+            let mut send = |batch: &Batch| match stt {
+                None => send(socket, port, batch),
+                Some(stt) => stt.send(socket, batch),
+            };
+            all &= queue.drain(|batch| match send(batch) {
                 Ok(()) => {
                     sent(*from, batch);
                     true
@@ -269,7 +306,7 @@ impl Underlay {
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
         let Self { listener, staging, transport, address, .. } = self;
         // Of IPv4's own packets the kernel hands over the header as well (raw(7)).
-        let has_header = matches!(transport, Transport::Ip(_)) && address.is_ipv4();
+        let has_header = !matches!(transport, Transport::Udp(_)) && address.is_ipv4();
         let joined = receive(listener, staging)?;
         for (Joined { from, traffic_class, len, stride }, bytes) in joined.iter().zip(staging.chunks(JOINED))
         {
@@ -281,7 +318,7 @@ impl Underlay {
                     0
                 };
                 let Some(payload) = payload.get(header_len..) else { continue };
-                let (from, ports) = (from.ip(), [from.port(), transport.port()]);
+                let (from, ports) = (from.ip(), transport.ports(from.port(), payload));
                 arrived(Received { from, ports, traffic_class: *traffic_class, payload });
             }
         }

@@ -11,15 +11,23 @@ use rustix::net::sockopt::{
     set_socket_send_buffer_size_force,
 };
 use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with};
+use wire::ip::protocol;
 
-use super::Transport;
+use super::{Transport, stt};
 
 /// A socket of this kind at an address.
 pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
-    let Transport::Ip(protocol) = transport else { return Ok(UdpSocket::bind(address)?.into()) };
+    let protocol = match transport {
+        Transport::Udp(_) => return Ok(UdpSocket::bind(address)?.into()),
+        Transport::Ip(protocol) => protocol,
+        Transport::Stt { .. } => protocol::TCP,
+    };
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let protocol = RawProtocol::new(protocol.into()).map(Protocol::from_raw);
     let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
+    if let Transport::Stt { .. } = transport {
+        stt::hear_port(&socket, address.is_ipv6())?;
+    }
     rustix::net::bind(&socket, &address)?;
     Ok(socket)
 }
@@ -64,8 +72,14 @@ pub fn port(socket: &OwnedFd) -> u16 {
     address.map_or(0, |address| address.port())
 }
 
+/// The longest packet that goes from here to there, in bytes, or what everybody carries if that is not known (RFC 791 §3.1,
+/// RFC 8200 §5).
+pub fn mtu_or_least(own: IpAddr, far: IpAddr) -> u16 {
+    mtu(SocketAddr::new(own, 0), far).unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
+}
+
 /// The longest packet that goes from here to there, in bytes (IP_MTU, ip(7)).
-pub fn mtu(own: SocketAddr, far: IpAddr) -> io::Result<u16> {
+fn mtu(own: SocketAddr, far: IpAddr) -> io::Result<u16> {
     let socket = UdpSocket::bind(own)?;
     // Nothing is sent: it only chooses a way. The port means nothing.
     socket.connect(SocketAddr::new(far, 1))?;

@@ -170,7 +170,11 @@ impl<'a> Received<'a> {
                 if sum(payload).checksum() != 0 {
                     return Err(Refusal::WrongChecksum);
                 }
-                (stt(&segment)?, layout.end)
+                let segment = stt::Segment::parse(&segment).ok_or(Refusal::Malformed)?;
+                if !segment.is_whole() {
+                    return Err(Refusal::Segment);
+                }
+                (stt(segment.payload)?, layout.end)
             }
             protocol::GRE => (nvgre(payload)?, layout.end),
             _ => return Err(Refusal::NoTunnel),
@@ -178,8 +182,9 @@ impl<'a> Received<'a> {
         Self::of(shim, vteps(&layout, bytes), traffic_class, end)
     }
 
-    /// Reads what a datagram to the port of Geneve or VXLAN carries, or what is in GRE's packet behind IP's header, of a packet with this traffic class between these two. The
-    /// frame's place is counted from the payload's first byte.
+    /// Reads what a datagram to the port of Geneve or VXLAN carries, or what is in GRE's packet behind IP's header, of a packet with
+    /// this traffic class between these two; or STT's header and the frame, of which all [segments](segment) have come. The frame's
+    /// place is counted from the payload's first byte.
     ///
     /// # Errors
     ///
@@ -194,7 +199,7 @@ impl<'a> Received<'a> {
             Encapsulation::Geneve => geneve(payload)?,
             Encapsulation::Vxlan => vxlan(payload)?,
             Encapsulation::Nvgre => nvgre(payload)?,
-            Encapsulation::Stt => return Err(Refusal::NoTunnel),
+            Encapsulation::Stt => stt(payload)?,
         };
         Self::of(shim, vteps, traffic_class, payload.len())
     }
@@ -274,13 +279,35 @@ fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
     Ok(Shim::new(Encapsulation::Vxlan, header.vni(), frame))
 }
 
-fn stt<'a>(segment: &tcp::Segment<'a>) -> Result<Shim<'a>, Refusal> {
-    let segment = stt::Segment::parse(segment).ok_or(Refusal::Malformed)?;
-    if !segment.is_whole() {
-        return Err(Refusal::Segment);
+/// Reads the segment of STT that a packet between these two carries behind IP's header. A checksum that [`is_partial`] is none to
+/// look at: the kernel has joined the segment of others with right ones, or it was on no wire.
+///
+/// # Errors
+///
+/// It is not to be taken.
+pub fn segment(vteps: Vteps, bytes: &[u8]) -> Result<stt::Segment<'_>, Refusal> {
+    let tcp = tcp::Segment::parse(bytes).ok_or(Refusal::Malformed)?;
+    if tcp.header.destination.get() != stt::PORT {
+        return Err(Refusal::NoTunnel);
     }
-    let (header, frame) = stt::Header::parse(segment.payload).ok_or(Refusal::Malformed)?;
+    let sum = || vteps.pseudo_header(protocol::TCP, bytes.len()) + Sum::of(bytes);
+    if !is_partial(vteps, bytes) && sum().checksum() != 0 {
+        return Err(Refusal::WrongChecksum);
+    }
+    stt::Segment::parse(&tcp).ok_or(Refusal::Malformed)
+}
+
+/// Whether the checksum of a segment between these two is the pseudo-header's sum alone, and left to complete to whoever puts it on a
+/// wire (Linux: CHECKSUM_PARTIAL).
+pub fn is_partial(vteps: Vteps, segment: &[u8]) -> bool {
+    let sum = vteps.pseudo_header(protocol::TCP, segment.len());
+    tcp::Segment::parse(segment).is_some_and(|tcp| tcp.header.checksum.get() == !sum.checksum())
+}
+
+fn stt(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
+    let (header, frame) = stt::Header::parse(bytes).ok_or(Refusal::Malformed)?;
     let offload = header.offload(frame).map_err(|_| Refusal::Malformed)?;
+    // The ends have agreed on it: the lowest 24 bits are the network, and the others are 0.
     let vni = u32::try_from(header.context.get()).ok();
     Ok(Shim { tag: header.tag(), offload, ..Shim::new(Encapsulation::Stt, vni, frame) })
 }

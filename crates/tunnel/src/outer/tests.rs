@@ -398,3 +398,57 @@ fn a_header_of_another_tunnel_is_not_written() {
         assert_eq!(tunnel.write(&inner, Sum::default, &mut [0; LONGEST]), Err(WriteError::OtherHeader));
     }
 }
+
+#[test]
+fn what_somebody_else_writes_is_told_with_the_headers_around_it() {
+    for tunnel in all() {
+        let mut buffer = [0; LONGEST];
+        let payload = vec![7; 300];
+        let header = tunnel.write_around([50_000, 9], 0b1010_0010, &payload, &mut buffer).unwrap().to_vec();
+        let packet = [&header[..], &payload].concat();
+        let layout = Layout::of(&packet).unwrap();
+        assert_eq!((layout.traffic_class(&packet), layout.end), (Some(0b1010_0010), packet.len()));
+        // Behind IP's header, of STT and NVGRE all is the payload's.
+        let is_udp = matches!(tunnel.encapsulation, Encapsulation::Geneve | Encapsulation::Vxlan);
+        assert_eq!(header.len() - layout.transport, if is_udp { udp::Header::LEN } else { 0 });
+        assert_eq!(tunnel.write_around([1, 2], 0, &[0; 65_536], &mut buffer), None);
+    }
+}
+
+#[test]
+fn segments_are_taken_whose_checksum_is_right_or_left_to_complete() {
+    let frame = frame(0, &[3; 3000]);
+    let header = stt::Header::new(7, None, &frame, Offload::NONE).unwrap();
+    for vteps in [V4, V6] {
+        let addresses = match vteps {
+            Vteps::V4 { local, remote } => [local.octets(), remote.octets()].concat(),
+            Vteps::V6 { local, remote } => [local.octets(), remote.octets()].concat(),
+        };
+        let mut joined = Vec::new();
+        for piece in stt::Frame::new(header, &frame, 5).unwrap().pieces(1400.try_into().unwrap()) {
+            let mut bytes = vec![0; piece.packet_len()];
+            piece.write(50_000, &addresses, &mut bytes).unwrap();
+            let taken = segment(vteps.reversed(), &bytes).unwrap();
+            assert_eq!((taken.id, taken.offset), (5, joined.len()));
+            joined.extend(taken.payload);
+
+            let mut partial = bytes.clone();
+            let sum = pseudo_header(&addresses, protocol::TCP, bytes.len());
+            partial[16..18].copy_from_slice(&(!sum.checksum()).to_be_bytes());
+            assert!(is_partial(vteps, &partial) && !is_partial(vteps, &bytes));
+            *partial.last_mut().unwrap() ^= 1;
+            assert!(segment(vteps, &partial).is_ok());
+
+            let refusal = |at: usize, bytes: &[u8]| {
+                let mut bytes = bytes.to_vec();
+                bytes[at] ^= 1;
+                segment(vteps, &bytes).unwrap_err()
+            };
+            assert_eq!(refusal(bytes.len() - 1, &bytes), Refusal::WrongChecksum);
+            assert_eq!(refusal(3, &bytes), Refusal::NoTunnel);
+            assert_eq!(segment(vteps, &bytes[..19]), Err(Refusal::Malformed));
+        }
+        let received = Received::of_datagram(Encapsulation::Stt, vteps, 0, &joined).unwrap();
+        assert_eq!((received.vni.number(), &joined[received.frame.clone()]), (7, &frame[..]));
+    }
+}

@@ -5,10 +5,10 @@ use wire::checksum::{Sum, pseudo_header};
 use wire::ecn::Ecn;
 use wire::ethernet::{self, Tag, TagHeader, ethertype};
 use wire::ip::{Version, protocol};
-use wire::{Offload, geneve, gre, ipv4, ipv6, stt, tcp, udp, vxlan};
+use wire::{Offload, flow, geneve, gre, ipv4, ipv6, stt, tcp, udp, vxlan};
 use zerocopy::IntoBytes;
 
-use super::{Checksum, Encapsulation, LONGEST, NVGRE_LEN, SOURCE_PORTS, Tunnel, Vteps};
+use super::{Checksum, Encapsulation, LONGEST, NVGRE_LEN, Tunnel, Vteps};
 
 /// A frame that is to be carried.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl Tunnel {
         let mut out = Writer { buffer, len: 0 };
         let transport_len = self.put_network(inner, packet_len, &mut out);
         let transport = out.len;
-        let source_port = *SOURCE_PORTS.start() | (inner.flow >> 18) as u16;
+        let source_port = flow::source_port(inner.flow);
         let udp = |port| {
             let payload_len = transport_len - udp::Header::LEN;
             udp::Header::new(source_port, port, payload_len).expect("it is shorter than its packet")
@@ -117,7 +117,7 @@ impl Tunnel {
 
     /// Writes what was, or will be, before the payload of a datagram of this tunnel's two ends that somebody else writes, as
     /// [`write`](Self::write) would, and returns it; `None` if the datagram is longer than any. `ports` are its source's and its
-    /// destination's.
+    /// destination's. Of STT, as of NVGRE, the payload is all that is behind IP's header.
     pub fn write_around<'b>(
         &self,
         ports: [u16; 2],
@@ -142,6 +142,9 @@ impl Tunnel {
         let mut out = Writer { buffer, len: 0 };
         let transport_len = self.put_network(&inner, packet_len, &mut out);
         let transport = out.len;
+        if datagram.is_empty() {
+            return Some(&out.buffer[..out.len]);
+        }
         out.put(datagram);
         Some(self.complete(out, transport, transport_len, || Sum::of(payload)))
     }
@@ -165,7 +168,9 @@ impl Tunnel {
         let header = &mut out.buffer[..out.len];
         if let Some(at) = self.checksum_offset() {
             // Everything before the frame has an even length, so its sum adds up with the frame's.
-            let sum = self.pseudo_header(transport_len) + Sum::of(&header[transport..]) + sum();
+            let sum = self.vteps.pseudo_header(self.protocol(), transport_len)
+                + Sum::of(&header[transport..])
+                + sum();
             let place = transport + usize::from(at);
             header[place..place + 2].copy_from_slice(&sum.transport_checksum().to_be_bytes());
         }
@@ -224,12 +229,15 @@ impl Tunnel {
             _ => None,
         }
     }
+}
 
-    fn pseudo_header(&self, transport_len: usize) -> Sum {
-        let sum = |addresses: &[u8]| pseudo_header(addresses, self.protocol(), transport_len);
-        match self.vteps {
-            Vteps::V4 { local, remote } => sum([local.octets(), remote.octets()].as_flattened()),
-            Vteps::V6 { local, remote } => sum([local.octets(), remote.octets()].as_flattened()),
+impl Vteps {
+    /// The sum of the pseudo-header of a packet from here to there.
+    pub(super) fn pseudo_header(self, protocol: u8, transport_len: usize) -> Sum {
+        let sum = |addresses: &[u8]| pseudo_header(addresses, protocol, transport_len);
+        match self {
+            Self::V4 { local, remote } => sum([local.octets(), remote.octets()].as_flattened()),
+            Self::V6 { local, remote } => sum([local.octets(), remote.octets()].as_flattened()),
         }
     }
 }

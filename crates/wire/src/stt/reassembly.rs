@@ -40,6 +40,17 @@ struct Pending<P> {
     len: usize,
     /// How many bytes have not arrived.
     missing: usize,
+    /// One of its segments was marked for congestion.
+    is_marked: bool,
+}
+
+/// A frame of which all segments have arrived.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Joined<'a> {
+    /// Its bytes, STT header first.
+    pub bytes: &'a [u8],
+    /// One of its segments was marked for congestion: so is the frame, as a packet is of which a fragment was (RFC 3168 §5.3).
+    pub is_marked: bool,
 }
 
 /// Why a segment was not taken.
@@ -67,9 +78,10 @@ impl<P: Copy + Eq> Reassembly<P> {
         }
     }
 
-    /// Takes a segment from `peer`, and returns the bytes of its frame, STT header first, if it was the last to arrive.
+    /// Takes a segment from `peer`, and returns its frame if it was the last to arrive.
     ///
-    /// `deadline` is when the frame is dropped if it is the first to arrive.
+    /// `is_marked` says whether its packet was marked for congestion. `deadline` is when the frame is dropped if it is the first to
+    /// arrive.
     ///
     /// # Errors
     ///
@@ -78,11 +90,12 @@ impl<P: Copy + Eq> Reassembly<P> {
         &'a mut self,
         peer: P,
         segment: &Segment<'a>,
+        is_marked: bool,
         deadline: Instant,
-    ) -> Result<Option<&'a [u8]>, Refusal> {
+    ) -> Result<Option<Joined<'a>>, Refusal> {
         let Segment { id, frame_len: len, offset, payload } = *segment;
         if segment.is_whole() {
-            return Ok(Some(payload));
+            return Ok(Some(Joined { bytes: payload, is_marked }));
         }
         let is_its = |place: &Option<Pending<P>>| place.is_some_and(|it| (it.peer, it.id) == (peer, id));
         let known = self.places.iter().position(is_its);
@@ -93,19 +106,21 @@ impl<P: Copy + Eq> Reassembly<P> {
         let arrived = &mut self.arrived[index * WORDS..][..WORDS];
         let pending = self.places[index].get_or_insert_with(|| {
             arrived.fill(0);
-            Pending { peer, id, deadline, len, missing: len }
+            Pending { peer, id, deadline, len, missing: len, is_marked: false }
         });
         if pending.len != len {
             return Err(Refusal::OtherLength(pending.len, len));
         }
         pending.missing -= mark(arrived, offset, payload.len());
-        let is_complete = pending.missing == 0;
+        pending.is_marked |= is_marked;
+        let Pending { missing, is_marked, .. } = *pending;
         let bytes = &mut self.bytes[index * LONGEST..][..len];
         bytes[offset..offset + payload.len()].copy_from_slice(payload);
-        if is_complete {
-            self.places[index] = None;
+        if missing > 0 {
+            return Ok(None);
         }
-        Ok(is_complete.then_some(bytes))
+        self.places[index] = None;
+        Ok(Some(Joined { bytes, is_marked }))
     }
 
     /// When [`expire`](Self::expire) drops something next; `None` while nothing is unfinished.
@@ -172,7 +187,7 @@ mod tests {
             let mut covered = vec![false; bytes.len()];
             for segment in &all {
                 covered[segment.offset..][..segment.payload.len()].fill(true);
-                let joined = reassembly.take((), segment, SOON).unwrap().map(<[u8]>::to_vec);
+                let joined = reassembly.take((), segment, false, SOON).unwrap().map(|it| it.bytes.to_vec());
                 prop_assert_eq!(joined.is_some(), covered.iter().all(|is| *is));
                 if let Some(joined) = joined {
                     prop_assert_eq!(&joined, &bytes);
@@ -188,7 +203,7 @@ mod tests {
             let mut left = segments(1, &bytes, most);
             left.remove(lost.index(left.len()));
             for segment in &left {
-                prop_assert_eq!(reassembly.take((), segment, SOON), Ok(None));
+                prop_assert_eq!(reassembly.take((), segment, false, SOON), Ok(None));
             }
             prop_assert_eq!((reassembly.next_deadline(), reassembly.expire(LATER)), (Some(SOON), 1));
             prop_assert_eq!((reassembly.next_deadline(), reassembly.expire(LATER)), (None, 0));
@@ -216,8 +231,8 @@ mod tests {
         for at in 0..50 {
             for (i, frame) in frames.iter().enumerate() {
                 let segment = segments(i as u32 % 2, frame, 1)[at];
-                let joined = reassembly.take(i / 2, &segment, SOON).unwrap();
-                assert_eq!(joined, (at == 49).then_some(&frame[..]));
+                let joined = reassembly.take(i / 2, &segment, false, SOON).unwrap();
+                assert_eq!(joined, (at == 49).then_some(Joined { bytes: frame, is_marked: false }));
             }
         }
     }
@@ -227,22 +242,42 @@ mod tests {
         let bytes = [0; 40];
         let first = |id| segments(id, &bytes, 30)[0];
         let mut reassembly = Reassembly::new(2);
-        assert_eq!(reassembly.take((), &first(0), SOON), Ok(None));
-        assert_eq!(reassembly.take((), &first(1), LATER), Ok(None));
-        assert_eq!(reassembly.take((), &first(2), LATER), Err(Refusal::Full(2)));
+        assert_eq!(reassembly.take((), &first(0), false, SOON), Ok(None));
+        assert_eq!(reassembly.take((), &first(1), false, LATER), Ok(None));
+        assert_eq!(reassembly.take((), &first(2), false, LATER), Err(Refusal::Full(2)));
         let whole = segments(2, &bytes, 40)[0];
-        assert_eq!(reassembly.take((), &whole, LATER), Ok(Some(&bytes[..])), "it needs no place");
+        assert_eq!(
+            reassembly.take((), &whole, false, LATER),
+            Ok(Some(Joined { bytes: &bytes, is_marked: false })),
+            "it needs no place"
+        );
         assert_eq!(reassembly.expire(Instant::from_nanos(9)), 0);
         assert_eq!(reassembly.expire(SOON), 1);
-        assert_eq!(reassembly.take((), &first(2), LATER), Ok(None));
-        assert_eq!(reassembly.take((), &segments(1, &bytes, 30)[1], SOON), Ok(Some(&bytes[..])));
+        assert_eq!(reassembly.take((), &first(2), false, LATER), Ok(None));
+        assert_eq!(
+            reassembly.take((), &segments(1, &bytes, 30)[1], false, SOON),
+            Ok(Some(Joined { bytes: &bytes, is_marked: false }))
+        );
     }
 
     #[test]
     fn a_frame_has_one_length() {
         let mut reassembly = Reassembly::new(1);
-        assert_eq!(reassembly.take((), &segments(0, &[0; 40], 30)[0], SOON), Ok(None));
+        assert_eq!(reassembly.take((), &segments(0, &[0; 40], 30)[0], false, SOON), Ok(None));
         let other = segments(0, &[0; 41], 30)[1];
-        assert_eq!(reassembly.take((), &other, SOON), Err(Refusal::OtherLength(40, 41)));
+        assert_eq!(reassembly.take((), &other, false, SOON), Err(Refusal::OtherLength(40, 41)));
+    }
+
+    #[test]
+    fn a_frame_is_marked_once_one_of_its_segments_is() {
+        let bytes = [0; 40];
+        for marked in 0..3 {
+            let mut reassembly = Reassembly::new(1);
+            let mut joined = None;
+            for (number, segment) in segments(0, &bytes, 20).iter().enumerate() {
+                joined = reassembly.take((), segment, number == marked, SOON).unwrap();
+            }
+            assert_eq!(joined.map(|it| it.is_marked), Some(marked < 2));
+        }
     }
 }

@@ -1,14 +1,12 @@
 //! Linux at the other end of a tunnel, and a capture of what is on the wire.
 
-#[path = "../../../wire/tests/tshark/mod.rs"]
-mod tshark;
-
 use model::{Encapsulation, Uplink};
 use ports::netlink::Netlink;
 use ports::packet;
 use rustix::net::{RecvFlags, sockopt};
 
 use crate::numbered::exchange;
+use crate::tshark::{self, Kind};
 use crate::world::{Machine, Plan, World, connect, run, vtep_v4};
 
 const OURS: Machine = Machine::new(0, "blue", 1);
@@ -53,6 +51,24 @@ fn linux_speaks_vxlan_with_us() {
     world.assert_balanced();
 }
 
+/// What crosses the link of host 0 from before there is an agent on host 1, while `talk` has the two talk.
+pub fn on_the_wire(plan: Plan, talk: impl FnOnce(&World)) -> Vec<Kind> {
+    let mut world = World::new(Plan { foreign: vec![1], ..plan });
+    let link = Netlink::open_in(&world.hosts[0]).unwrap().index("eth0").unwrap();
+    // ETH_P_ALL: what leaves, too.
+    let capture = world.hosts[0].run(|| packet::socket(link, 3)).unwrap().unwrap();
+    sockopt::set_socket_recv_buffer_size_force(&capture, 64 << 20).unwrap();
+    world.start(1);
+    talk(&world);
+    let mut kinds = Vec::new();
+    let mut frame = [0; 2000];
+    while let Ok((len, _)) = rustix::net::recv(&capture, &mut frame, RecvFlags::DONTWAIT) {
+        kinds.push(tshark::kind(&frame[..len], &[]));
+    }
+    assert!(kinds.len() > 500, "{}", kinds.len());
+    kinds
+}
+
 #[test]
 fn a_capture_of_the_underlay_is_dissected() {
     for v6 in [false, true] {
@@ -60,22 +76,11 @@ fn a_capture_of_the_underlay_is_dissected() {
         let mut plan = if v6 { plan.over_v6() } else { plan };
         // Some of it is sent again, and told of in ranges.
         plan.fabric.loss = 0.02;
-        plan.foreign = vec![1];
-        let mut world = World::new(plan);
-        let link = Netlink::open_in(&world.hosts[0]).unwrap().index("eth0").unwrap();
-        // ETH_P_ALL: what leaves, too.
-        let capture = world.hosts[0].run(|| packet::socket(link, 3)).unwrap().unwrap();
-        sockopt::set_socket_recv_buffer_size_force(&capture, 64 << 20).unwrap();
-        world.start(1);
-        world.ping(OURS, THEIRS.v4());
-        world.ping(THEIRS, OURS.v6());
-        exchange(&world.connect(OURS, THEIRS, 7), 500_000);
-        let mut kinds = Vec::new();
-        let mut frame = [0; 2000];
-        while let Ok((len, _)) = rustix::net::recv(&capture, &mut frame, RecvFlags::DONTWAIT) {
-            kinds.push(tshark::kind(&frame[..len], &[]));
-        }
-        assert!(kinds.len() > 500, "{}", kinds.len());
+        let kinds = on_the_wire(plan, |world| {
+            world.ping(OURS, THEIRS.v4());
+            world.ping(THEIRS, OURS.v6());
+            exchange(&world.connect(OURS, THEIRS, 7), 500_000);
+        });
         tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"]);
         let fields = ["geneve.option.type", "geneve.vni", "tcp.len"];
         if let Some(lines) = tshark::run(&kinds, &[], &fields) {

@@ -10,4 +10,7 @@ mod mtu;
 mod numbered;
 mod reach;
 mod silence;
+mod stt;
+#[path = "../../../wire/tests/tshark/mod.rs"]
+mod tshark;
 mod world;

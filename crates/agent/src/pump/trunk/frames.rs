@@ -105,9 +105,18 @@ impl Frames {
         self.malformed
     }
 
-    /// Copies a frame to a free slot; `None` if there is none.
-    pub fn keep(&mut self, frame: &[u8], network: Network) -> Option<Slot> {
-        self.keep_in(frame, frame.len() > SMALL, network)
+    /// Copies a frame, of which this is left to do, to a free slot; `None` if there is none.
+    pub fn keep(
+        &mut self,
+        frame: &[u8],
+        network: Network,
+        class: Option<Class>,
+        offload: Offload,
+    ) -> Option<Slot> {
+        let slot = self.keep_in(frame, frame.len() > SMALL, network)?;
+        let come = self.get_mut(slot);
+        (come.class, come.offload) = (class, offload);
+        Some(slot)
     }
 
     /// Copies what a session has brought to a free slot, or behind the parts of its frame before it; `None` if there is no room.

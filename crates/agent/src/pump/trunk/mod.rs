@@ -16,6 +16,7 @@ mod liveness;
 mod out;
 mod outlook;
 mod report;
+mod stt;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -40,6 +41,7 @@ pub use self::liveness::Liveness;
 pub use self::out::OPTIONS_LEN;
 use self::out::{DATA_LEN, Going, Out};
 pub use self::report::REASONS;
+pub use self::stt::STT_MTU;
 
 /// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for others.
 const FRAMES: [u32; 2] = [16 << 10, 1 << 10];
@@ -155,6 +157,8 @@ pub struct Trunk {
     has_left: bool,
     refused: Refused,
     liveness: Liveness,
+    /// Frames of which segments have come.
+    segments: stt::Segments,
 }
 
 /// What came and was not taken.
@@ -166,6 +170,8 @@ struct Refused {
     unknown_network: u64,
     /// Frames for which there was no memory: with a session they come again.
     no_memory: u64,
+    /// Frames of which segments have not come.
+    unfinished: u64,
 }
 
 impl Trunk {
@@ -190,6 +196,7 @@ impl Trunk {
             has_left: false,
             refused: Refused::default(),
             liveness: Liveness::default(),
+            segments: stt::Segments::default(),
         }
     }
 
@@ -276,7 +283,8 @@ impl Trunk {
         let Self { config, underlay, networks, scratch, .. } = self;
         let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
         let bytes = whole(&leaving.view, scratch);
-        let Ok(pieces) = wire::segments(bytes, leaving.view.offload()) else { return Sent::Unfit };
+        let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
+        let Ok(pieces) = wire::segments(bytes, left) else { return Sent::Unfit };
         let mut underlay = underlay.borrow_mut();
         let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
         let way = wire::flow::hash(bytes, bytes.len());
@@ -284,7 +292,7 @@ impl Trunk {
             return Sent::Busy;
         }
         for piece in pieces {
-            if !out.put_plain(way, &piece) {
+            if !out.put_plain(way, &piece, &stt) {
                 return Sent::Unfit;
             }
         }
@@ -506,7 +514,8 @@ impl Trunk {
     /// Puts a frame that has come into memory.
     fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
         let network = self.network(received)?;
-        let kept = self.frames.keep(&payload[received.frame.clone()], network);
+        let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
+        let kept = self.frames.keep(frame, network, class, received.offload);
         let slot = kept.ok_or_else(|| self.refused.no_memory())?;
         self.remark(received, slot);
         Ok(slot)

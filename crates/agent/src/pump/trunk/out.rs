@@ -141,8 +141,8 @@ impl Out<'_> {
         });
     }
 
-    /// Sends a frame of no session. `false` if it is too long.
-    pub fn put_plain(&mut self, way: u32, piece: &wire::Piece<'_>) -> bool {
+    /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
+    pub fn put_plain(&mut self, way: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
         use zerocopy::IntoBytes;
 
         let Self { config, underlay, vni, class } = self;
@@ -158,7 +158,8 @@ impl Out<'_> {
                 let header = subnet.expect("a network's number has 24 bits").header();
                 header.write(&mut nvgre).expect("a key is all it has")
             }
-            _ => {
+            Encapsulation::Stt => stt.as_bytes(),
+            Encapsulation::Geneve => {
                 geneve = Draft::new(*vni).expect("a network's number has 24 bits");
                 geneve.parts()[0]
             }

@@ -3,9 +3,10 @@
 use std::num::NonZeroU16;
 
 use lossless::Flow;
+use tunnel::outer::Encapsulation;
 use tunnel::{Admission, Path};
 use units::Span;
-use wire::geneve;
+use wire::{geneve, stt};
 
 use super::{DATA_LEN, FLOOD, Leaving, Trunk, stream_of};
 
@@ -45,7 +46,12 @@ impl Trunk {
         let vni = *self.networks.vnis.get(&leaving.network)?;
         let flow = self.flow(leaving).ok()?;
         let len = leaving.view.len();
-        let header_len = if flow.is_some() { DATA_LEN } else { geneve::Header::LEN };
+        let header_len = match self.config.encapsulation {
+            Encapsulation::Stt => stt::Header::LEN,
+            _ if flow.is_some() => DATA_LEN,
+            // The others' are as long.
+            _ => geneve::Header::LEN,
+        };
         let session = flow.zip(self.session.as_ref()).and_then(|(flow, session)| {
             let len = NonZeroU16::new(u16::try_from(len).ok()?)?;
             let (admission, credit) = session.outlook(stream_of(flow), len);

@@ -9,8 +9,8 @@ use units::Instant;
 use super::{Liveness, Trunk};
 
 /// Why what came from a host is not taken, as statuses and metrics have it.
-pub const REASONS: [&str; 6] =
-    ["malformed", "unknown_network", "no_memory", "beyond_credit", "too_many_streams", "stale"];
+pub const REASONS: [&str; 7] =
+    ["malformed", "unknown_network", "no_memory", "unfinished", "beyond_credit", "too_many_streams", "stale"];
 
 impl Trunk {
     /// What is known of the way there.
@@ -46,7 +46,7 @@ impl Trunk {
             self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
         let own = self.refused;
         let malformed = own.malformed + self.frames.malformed();
-        let counts = [malformed, own.unknown_network, own.no_memory, beyond, refused, stale];
+        let counts = [malformed, own.unknown_network, own.no_memory, own.unfinished, beyond, refused, stale];
         let all = REASONS.into_iter().map(str::to_owned).zip(counts);
         all.filter(|(_, count)| *count > 0).collect()
     }

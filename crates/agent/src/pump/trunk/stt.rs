@@ -1,0 +1,89 @@
+//! Frames whole, by STT: with what is left to do for them, in as many segments as it takes.
+
+use std::mem;
+
+use tunnel::outer::{Encapsulation, Received, Refusal, Vteps, segment};
+use units::{Instant, Span};
+use wire::Offload;
+use wire::ecn::Ecn;
+use wire::ethernet;
+use wire::stt::{self, Header, Joined, Reassembly};
+
+use super::{Trunk, TrunkConfig};
+
+/// The longest packet of a machine that goes by STT, in bytes.
+pub const STT_MTU: u16 = (ports::underlay::stt::LONGEST - Header::LEN - ethernet::Header::LEN) as u16;
+
+/// How many frames from one host may lack segments: 4.5 MiB of memory, which is taken as it is used.
+const PLACES: usize = 64;
+
+/// How long a frame waits for its segments. They leave at once; what may come between them is a fabric that pauses.
+const PATIENCE: Span = Span::from_millis(50);
+
+/// Frames from one host of which segments have come; none of another encapsulation has.
+#[derive(Default)]
+pub struct Segments(Option<Box<Reassembly<()>>>);
+
+/// The STT header of a frame that leaves, and what is to be done to the frame before: if the header can tell its receiver of all that
+/// is left, nothing.
+pub fn begin(config: &TrunkConfig, vni: u32, frame: &[u8], offload: Offload) -> (Header, Offload) {
+    let is_whole = config.encapsulation == Encapsulation::Stt && Header::LEN + frame.len() <= config.most;
+    let header = is_whole.then(|| Header::new(vni.into(), None, frame, offload)).flatten();
+    let plain = || Header::new(vni.into(), None, &[], Offload::NONE).expect("nothing is left to do");
+    header.map_or_else(|| (plain(), offload), |header| (header, Offload::NONE))
+}
+
+impl Trunk {
+    /// A segment has come from the far host, in a packet of this traffic class.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`]: it is not to be taken, or the frame is not that it was the last of.
+    pub fn handle_segment(
+        &mut self,
+        now: Instant,
+        vteps: Vteps,
+        traffic_class: u8,
+        bytes: &[u8],
+    ) -> Result<(), Refusal> {
+        let segment = segment(vteps, bytes)?;
+        let is_marked = Ecn::of(traffic_class) == Ecn::Ce;
+        if segment.is_whole() {
+            return self.handle_whole(now, vteps, traffic_class, segment.payload);
+        }
+        let mut segments = mem::take(&mut self.segments);
+        let reassembly = segments.0.get_or_insert_with(|| Box::new(Reassembly::new(PLACES)));
+        self.refused.unfinished += reassembly.expire(now) as u64;
+        let outcome = match reassembly.take((), &segment, is_marked, now + PATIENCE) {
+            Ok(None) => Ok(()),
+            Ok(Some(Joined { bytes, is_marked })) => {
+                let ecn = if is_marked { Ecn::Ce } else { Ecn::of(traffic_class) };
+                self.handle_whole(now, vteps, ecn.within(traffic_class), bytes)
+            }
+            Err(stt::Refusal::Full(_)) => {
+                self.refused.no_memory += 1;
+                Ok(())
+            }
+            Err(stt::Refusal::OtherLength(..)) => Err(Refusal::Malformed),
+        };
+        self.segments = segments;
+        outcome
+    }
+
+    /// All of a frame has come.
+    fn handle_whole(
+        &mut self,
+        now: Instant,
+        vteps: Vteps,
+        traffic_class: u8,
+        bytes: &[u8],
+    ) -> Result<(), Refusal> {
+        let received = Received::of_datagram(Encapsulation::Stt, vteps, traffic_class, bytes)?;
+        // What belongs to a frame is in its bytes; a tag beside them can tell its class alone.
+        if received.tag.is_some_and(|tag| tag.vlan != 0) {
+            return Err(Refusal::NoFrame);
+        }
+        self.handle(now, &received, bytes);
+        Ok(())
+    }
+}
