@@ -186,7 +186,7 @@ mod tests {
         let bare = PortSpec::new(full.name.clone(), full.attach.clone());
         assert_eq!(*full, PortSpec { rate: full.rate, ..bare });
         let uplink = example.uplink.unwrap();
-        assert_eq!(uplink, Uplink::new(uplink.vtep));
+        assert_eq!(uplink, Uplink::new(uplink.vtep.clone()));
     }
 
     #[test]

@@ -184,10 +184,9 @@ impl Underlay {
     }
 
     /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
-    pub fn mtu_to(&self, far: IpAddr) -> u16 {
-        let asked = options::mtu(SocketAddr::new(self.address, 0), far);
-        // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
-        asked.unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
+    /// None if no way leads there now.
+    pub fn mtu_to(&self, far: IpAddr) -> Option<u16> {
+        options::mtu(SocketAddr::new(self.address, 0), far).ok()
     }
 
     /// What went wrong below.
@@ -442,6 +441,6 @@ mod tests {
         }
         let error = Underlay::open(local, Transport::Udp(port), 64).err().unwrap().to_string();
         assert!(error.contains("end it, or use another address"), "{error}");
-        assert_eq!(underlay.mtu_to(local), u16::MAX, "loopback's is 65,536");
+        assert_eq!(underlay.mtu_to(local), Some(u16::MAX), "loopback's is 65,536");
     }
 }

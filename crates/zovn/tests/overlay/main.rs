@@ -10,4 +10,5 @@ mod mtu;
 mod numbered;
 mod reach;
 mod silence;
+mod uplinks;
 mod world;
