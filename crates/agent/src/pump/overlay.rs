@@ -295,6 +295,9 @@ impl Overlay {
 
     /// Has trunks be silent as the links of their ways are.
     fn silence(&self, plane: &mut Plane<Device, HostGate>) {
+        if self.links.iter().all(|link| link.pauses().is_none()) {
+            return;
+        }
         for id in self.trunks.values() {
             let silent = plane.trunk_mut(*id).silence(|place| self.links[place].silent());
             plane.pause(*id, silent);

@@ -160,6 +160,35 @@ mod tests {
         const { assert!(WIDTH <= 83) };
     }
 
+    fn way(number: u8, is_used: bool, state: BfdState) -> WayStatus {
+        let [local, remote] = [1, 2].map(|host| [192, 0, number, host].into());
+        let [diagnostic, remote_diagnostic] = ["none"; 2].map(str::to_owned);
+        let bfd = model::BfdStatus { state, diagnostic, remote_diagnostic, since: Span::from_secs(1) };
+        WayStatus { local, remote, is_used, bfd: Some(bfd) }
+    }
+
+    #[test]
+    fn a_peer_with_several_ways_has_a_line_for_each() {
+        let mut peer = PeerStatus {
+            vtep: [192, 0, 2, 2].into(),
+            networks: Vec::new(),
+            state: PeerState::Up,
+            ways: vec![way(2, false, BfdState::Down), way(3, true, BfdState::Up)],
+            session: None,
+            ingress: model::Ledgers::default(),
+            egress: model::Ledgers::default(),
+            ingress_bytes: 0,
+            egress_bytes: 0,
+            held_flows: 0,
+            refused: std::collections::BTreeMap::new(),
+        };
+        assert_eq!(bfd(&peer).content, "1/2");
+        let lines = ways(&peer).iter().map(|way| way_cells(way).map(|cell| cell.content.trim().to_owned()));
+        assert_eq!(lines.collect::<Vec<_>>(), [["192.0.2.2", "–", "down"], ["192.0.3.2", "used", "up"]]);
+        peer.ways.truncate(1);
+        assert_eq!((bfd(&peer).content.as_ref(), ways(&peer).len()), ("down", 0));
+    }
+
     #[test]
     fn a_time_keeps_its_cell() {
         for (us, text) in [(7, "7 µs"), (999, "999 µs"), (1_500, "1 ms"), (2_000_000, "2 s")] {

@@ -10,14 +10,14 @@ use ports::netlink::{LinkChange, Netlink};
 use units::Span;
 
 use crate::common::until;
-use crate::numbered::{Tally, send};
+use crate::numbered::{Tally, exchange, send};
 use crate::world::{Machine, Plan, World, vtep_v4};
 
 const NEAR: Machine = Machine::new(0, "blue", 1);
 const FAR: Machine = Machine::new(1, "blue", 2);
 
 fn world(uplink: Uplink) -> World {
-    let mut plan = Plan::new(&[NEAR, FAR]).with_two_uplinks();
+    let mut plan = Plan::new(&[NEAR, FAR]).with_two_uplinks(2);
     plan.uplink = uplink;
     // However slow the machine is, nobody counts as stalled.
     plan.agent.stall_after = Span::from_secs(600);
@@ -139,6 +139,34 @@ fn frames_wait_only_while_all_ways_are_cut_and_go_by_the_first_that_is_mended() 
     until(|| world.status(0).ledger.held == 0);
     world.assert_balanced();
     assert_eq!(peer(&world, 0).egress.total.refused_total(), 0);
+}
+
+#[test]
+fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
+    const SINGLE: Machine = Machine::new(2, "blue", 3);
+    let world = World::new(Plan::new(&[NEAR, FAR, SINGLE]).with_two_uplinks(2));
+    world.ping(NEAR, SINGLE.v4());
+    world.ping(SINGLE, FAR.v4());
+    let ways = |host: usize| -> Vec<usize> {
+        world.status(host).uplink.unwrap().peers.iter().map(|peer| peer.ways.len()).collect()
+    };
+    assert_eq!([0, 1, 2].map(ways), [[2, 1], [2, 1], [1, 1]]);
+    let connection = world.connect(NEAR, FAR, 7);
+    let client = world.client(0);
+    let all = client.networks().unwrap().networks;
+    let mut fewer = all.clone();
+    for member in fewer.iter_mut().flat_map(|network| &mut network.members).filter(|it| it.mac == FAR.mac()) {
+        member.vtep = world.vtep(1).into();
+    }
+    for (networks, count) in [(&fewer, 1), (&all, 2)] {
+        client.set_networks(networks).unwrap();
+        until(|| ways(0) == [count, 1]);
+        exchange(&connection, 500_000);
+    }
+    let peers = world.status(0).uplink.unwrap().peers;
+    assert!(peers.iter().all(|peer| peer.session.as_ref().unwrap().resets == 0), "{peers:?}");
+    assert!(peers.iter().all(|peer| peer.egress.total.refused_total() == 0), "{peers:?}");
+    world.assert_balanced();
 }
 
 #[test]

@@ -110,9 +110,10 @@ impl Plan {
         [&self.fabric].into_iter().chain(&self.second)
     }
 
-    /// The same, with a second uplink of every host, to another physical switch.
-    pub fn with_two_uplinks(mut self) -> Self {
+    /// The same, with a second uplink of the first `hosts`, to another physical switch.
+    pub fn with_two_uplinks(mut self, hosts: usize) -> Self {
         let mut second = self.fabric.clone();
+        second.ports.truncate(hosts);
         for (host, port) in second.ports.iter_mut().enumerate() {
             port.interface = "eth1".into();
             port.addresses = vec![Prefix { address: [192, 168, 1, host as u8 + 1].into(), length: 24 }];
@@ -216,8 +217,11 @@ impl World {
 
     /// All of them.
     fn vteps(&self, host: usize) -> VtepList {
-        let addresses: Vec<_> =
-            self.plan.fabrics().map(|fabric| fabric.ports[host].addresses[0].address).collect();
+        let addresses: Vec<_> = self
+            .plan
+            .fabrics()
+            .filter_map(|fabric| Some(fabric.ports.get(host)?.addresses[0].address))
+            .collect();
         addresses.try_into().unwrap()
     }
 

@@ -149,10 +149,14 @@ impl Trunk {
 
 #[cfg(test)]
 mod tests {
+    use ports::underlay::Transport;
     use proptest::collection::vec;
     use proptest::prelude::*;
+    use tunnel::outer::Encapsulation;
+    use tunnel::{Config, Life};
 
     use super::*;
+    use crate::pump::trunk::TrunkConfig;
 
     fn liveness() -> impl Strategy<Value = Liveness> {
         prop_oneof![Just(Liveness::Down), Just(Liveness::Unknown), Just(Liveness::Up)]
@@ -179,6 +183,85 @@ mod tests {
             let (one, other) = (IpAddr::from(one), IpAddr::from(other));
             prop_assert_eq!(pair([one, other]), pair([other, one]));
         }
+    }
+
+    const NOW: Instant = Instant::ZERO;
+
+    /// A way to this place of a far host.
+    fn way(place: u8) -> Way {
+        let underlay = Underlay::open([127, 0, 0, 1].into(), Transport::Udp(0), 64).unwrap();
+        Way { underlay: Rc::new(RefCell::new(underlay)), far: [192, 0, place, 2].into() }
+    }
+
+    /// A trunk with two ways, both of which work.
+    fn trunk(session: Option<Config>) -> Trunk {
+        let host = IpAddr::from([192, 0, 0, 2]);
+        let (encapsulation, life) = (Encapsulation::Geneve, Life(std::num::NonZeroU32::MIN));
+        let config = TrunkConfig { host, far: host, pair: 1, encapsulation, session, life, most: 1400 };
+        let mut trunk = Trunk::new(NOW, config, vec![way(0), way(1)]);
+        [0, 1].into_iter().for_each(|place| trunk.found(place, Some(true)));
+        trunk.settle(NOW);
+        trunk
+    }
+
+    fn session() -> Config {
+        Config {
+            unsolicited: 0,
+            stream_window: 1 << 20,
+            most_in_flight: 1 << 20,
+            most_frames: 8,
+            most_streams: 8,
+            datagram: 1400,
+            repairs: true,
+        }
+    }
+
+    fn used(trunk: &Trunk) -> Vec<usize> {
+        let used = trunk.ways().enumerate().filter(|(_, (_, is_used))| *is_used);
+        used.map(|(place, _)| place).collect()
+    }
+
+    /// The uplinks, a bit each, whose silence the trunk obeys.
+    fn obeyed(trunk: &Trunk) -> u8 {
+        trunk.silence(|place| 1 << place)
+    }
+
+    #[test]
+    fn a_session_goes_by_one_way_and_obeys_the_silence_of_that_alone() {
+        let mut trunk = trunk(Some(session()));
+        let [first] = used(&trunk)[..] else { panic!("it goes by one") };
+        assert_eq!(obeyed(&trunk), 1 << first);
+        trunk.found(first, Some(false));
+        trunk.settle(NOW);
+        assert_eq!((used(&trunk), obeyed(&trunk)), (vec![1 - first], 2 >> first));
+        trunk.found(1 - first, Some(false));
+        trunk.settle(NOW);
+        assert_eq!((used(&trunk), obeyed(&trunk), trunk.liveness()), (vec![], 0, Liveness::Down));
+        trunk.found(first, Some(true));
+        trunk.settle(NOW);
+        assert_eq!((used(&trunk), trunk.liveness()), (vec![first], Liveness::Up));
+    }
+
+    #[test]
+    fn frames_without_a_session_go_by_all_ways_that_work_and_obey_the_silence_of_each() {
+        let mut trunk = trunk(None);
+        assert_eq!((used(&trunk), obeyed(&trunk)), (vec![0, 1], 0b11));
+        trunk.found(0, Some(false));
+        trunk.settle(NOW);
+        assert_eq!((used(&trunk), obeyed(&trunk)), (vec![1], 0b10));
+    }
+
+    #[test]
+    fn what_is_known_of_a_way_is_kept_when_others_are_declared() {
+        let mut trunk = trunk(Some(session()));
+        let [first] = used(&trunk)[..] else { panic!("it goes by one") };
+        trunk.found(first, Some(false));
+        trunk.lead(NOW, vec![way(0), way(1), way(2)], 1300);
+        trunk.settle(NOW);
+        assert_eq!(used(&trunk), [1 - first], "of the third nothing is known");
+        trunk.lead(NOW, vec![way(3)], 1300);
+        trunk.settle(NOW);
+        assert_eq!((used(&trunk), trunk.liveness()), (vec![0], Liveness::Unknown));
     }
 
     #[test]
