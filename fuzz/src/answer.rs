@@ -17,17 +17,21 @@ const VNI: u32 = 7;
 /// A network whose machines have addresses that are often found in what is fed: 02:02:02:02:02:02 is elsewhere, and
 /// 02:00:00:00:00:01 here.
 fn directory() -> Directory {
-    let here = Ipv4Addr::new(192, 0, 2, 1).into();
+    let here = IpAddr::from([192, 0, 2, 1]);
     let v6 = |octet| Ipv6Addr::from([octet; 16]).into();
-    let member =
-        |mac, addresses: [IpAddr; 2], vtep, label| Member { mac, addresses: addresses.into(), vtep, label };
-    let there = Ipv4Addr::new(192, 0, 2, 2).into();
+    let member = |mac, addresses: [IpAddr; 2], vtep: IpAddr, label| Member {
+        mac,
+        addresses: addresses.into(),
+        vtep: vtep.into(),
+        label,
+    };
+    let there = IpAddr::from([192, 0, 2, 2]);
     let members = vec![
         member(Mac([2; 6]), [Ipv4Addr::new(2, 2, 2, 2).into(), v6(2)], there, 1),
         member(Mac::local(1), [Ipv4Addr::new(10, 0, 0, 1).into(), v6(0xfd)], here, 1),
     ];
     let network = NetworkSpec { name: NetworkName("attacked".into()), vni: VNI, members };
-    Directory::new(&[network], here).expect("it can stand")
+    Directory::new(&[network], &here.into()).expect("it can stand")
 }
 
 /// The frame with the checksum of its ICMPv6 message put in, if it carries one.

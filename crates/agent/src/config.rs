@@ -186,7 +186,7 @@ mod tests {
         let bare = PortSpec::new(full.name.clone(), full.attach.clone());
         assert_eq!(*full, PortSpec { rate: full.rate, ..bare });
         let uplink = example.uplink.unwrap();
-        assert_eq!(uplink, Uplink::new(uplink.vtep));
+        assert_eq!(uplink, Uplink::new(uplink.vtep.clone()));
     }
 
     #[test]
@@ -292,6 +292,30 @@ mod tests {
             let error = complaint(&format!("[uplink]\nvtep = '192.0.2.1'\nbfd = {wrong}\n"));
             assert!(error.contains("off"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_uplink_has_an_address_and_several_have_a_list() {
+        let with = |vtep: &str| NETWORK.replace("vtep = '192.0.2.1'", &format!("vtep = {vtep}"));
+        let several = "['192.0.2.1', '2001:db8::1']";
+        for (vtep, again) in
+            [("'192.0.2.1'", "\"192.0.2.1\""), ("['192.0.2.1']", "\"192.0.2.1\""), (several, "[")]
+        {
+            let config = parse(&with(vtep)).and_then(HostFile::checked).ok().unwrap();
+            let written = toml::to_string(&config).unwrap();
+            assert!(written.contains(&format!("vtep = {again}")), "{written}");
+            assert_eq!(toml::from_str::<HostConfig>(&written).unwrap(), config);
+        }
+        for (wrong, why) in [
+            ("'banana'", "`vtep = 'banana'`: write an address, as `\"192.0.2.1\"`, or one for each uplink"),
+            ("[]", "`vtep = []`: a host without a tunnel address is in no underlay"),
+            ("['192.0.2.1', '192.0.2.1']", "`vtep` has an address twice"),
+        ] {
+            let error = complaint(&with(wrong));
+            assert!(error.contains(why), "{error}");
+        }
+        let error = complaint(&NETWORK.replacen("'192.0.2.1'", several, 1));
+        assert!(error.contains("elsewhere the host with 192.0.2.1 has 192.0.2.1, 2001:db8::1"), "{error}");
     }
 
     #[test]

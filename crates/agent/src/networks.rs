@@ -1,16 +1,15 @@
 //! One generation of virtual networks: what was declared, and the directory that was made of it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use datapath::Directory;
-use model::{Generation, InvalidConfig, NetworkSpec, NetworksStatus, PortSpec};
+use model::{Generation, InvalidConfig, NetworkSpec, NetworksStatus, PortSpec, VtepList};
 
 /// Networks that can stand on this host.
 #[derive(Debug)]
 pub struct Networks {
     specs: Vec<NetworkSpec>,
-    vtep: Option<IpAddr>,
+    vtep: Option<VtepList>,
     directory: Arc<Directory>,
 }
 
@@ -19,9 +18,9 @@ impl Networks {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] if they cannot stand, or if there are some and the host has no `vtep` at which they would be reached.
-    pub fn new(specs: Vec<NetworkSpec>, vtep: Option<IpAddr>) -> Result<Self, InvalidConfig> {
-        let directory = match vtep {
+    /// [`InvalidConfig`] if they cannot stand, or if there are some and the host has no address at which they would be reached.
+    pub fn new(specs: Vec<NetworkSpec>, vtep: Option<VtepList>) -> Result<Self, InvalidConfig> {
+        let directory = match &vtep {
             Some(vtep) => Directory::new(&specs, vtep)?,
             None if specs.is_empty() => Directory::default(),
             None => return Err(InvalidConfig::NoUplink),
@@ -35,7 +34,7 @@ impl Networks {
     ///
     /// [`InvalidConfig`], as of [`PortSpec::check_within`].
     pub fn check(&self, port: &PortSpec) -> Result<(), InvalidConfig> {
-        port.check_within(&self.specs, self.vtep)
+        port.check_within(&self.specs, self.vtep.as_ref())
     }
 
     /// Where each member is.
@@ -45,6 +44,6 @@ impl Networks {
 
     /// What is told of them.
     pub fn status(&self, generation: Generation) -> NetworksStatus {
-        NetworksStatus { generation, vtep: self.vtep, networks: self.specs.clone() }
+        NetworksStatus { generation, vtep: self.vtep.clone(), networks: self.specs.clone() }
     }
 }

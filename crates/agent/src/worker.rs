@@ -14,7 +14,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::mem;
-use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,7 @@ use std::thread::{self, JoinHandle};
 
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
-    NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
+    NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
 };
 use ports::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -72,7 +71,7 @@ pub struct Handle {
 struct Shared {
     bell: Bell,
     /// The host's own address in the underlay.
-    vtep: Option<IpAddr>,
+    vtep: Option<VtepList>,
     stopping: AtomicBool,
     at_once: AtomicBool,
 }
@@ -131,7 +130,7 @@ impl Worker {
     pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Shared { bell, vtep: config.vtep(), stopping, at_once };
+        let shared = Shared { bell, vtep: config.vtep().cloned(), stopping, at_once };
         let shared = Arc::new(shared);
         let (orders, inbox) = mpsc::channel();
         let handle = Handle { orders, shared: shared.clone() };
@@ -272,7 +271,7 @@ impl Handle {
         &self,
         networks: Vec<NetworkSpec>,
     ) -> Result<Result<Generation, InvalidConfig>, Stopped> {
-        let networks = match Networks::new(networks, self.shared.vtep) {
+        let networks = match Networks::new(networks, self.shared.vtep.clone()) {
             Ok(networks) => Arc::new(networks),
             Err(error) => return Ok(Err(error)),
         };
@@ -347,7 +346,7 @@ impl Switch {
         orders: mpsc::Receiver<Order>,
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
-        let networks = Networks::new(config.networks.clone(), config.vtep())?;
+        let networks = Networks::new(config.networks.clone(), config.vtep().cloned())?;
         let mut pump = Pump::new(&config.agent, store)?;
         pump.inherit(&config.ports);
         if let Some(uplink) = &config.uplink {

@@ -29,7 +29,7 @@ fn networks(count: u32) -> Vec<NetworkSpec> {
     let member = |machine| Member {
         mac: Mac::local(machine),
         addresses: vec![address(machine).into()],
-        vtep: vtep(machine),
+        vtep: vtep(machine).into(),
         label: 1 + machine / HOSTS,
     };
     let network = |number| NetworkSpec {
@@ -44,7 +44,7 @@ fn directories(c: &mut Criterion) {
     for count in [1, 7_000] {
         let specs = networks(count);
         let mut group = c.benchmark_group(format!("63000 machines in {count}"));
-        let make = || Directory::new(&specs, vtep(0)).expect("they can stand");
+        let make = || Directory::new(&specs, &vtep(0).into()).expect("they can stand");
         group.sample_size(10);
         group.bench_function("new", |b| b.iter_with_large_drop(make));
         group.sample_size(100);

@@ -166,12 +166,12 @@ mod tests {
         let member = |i: usize, host: usize| Member {
             mac: MACS[i],
             addresses: vec![V4[i].into(), V6[i].into()],
-            vtep: hosts[host],
+            vtep: hosts[host].into(),
             label: i as u32 + 1,
         };
         let members = vec![member(0, 0), member(1, 0), member(2, 1)];
         let name = NetworkName("blue".into());
-        Directory::new(&[NetworkSpec { name, vni: 7, members }], hosts[0]).unwrap()
+        Directory::new(&[NetworkSpec { name, vni: 7, members }], &hosts[0].into()).unwrap()
     }
 
     /// What is answered; the law of `is_question` holds of every frame that is asked about.

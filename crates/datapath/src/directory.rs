@@ -3,16 +3,17 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
 
-use model::{InvalidNetwork, NetworkName, NetworkSpec, check_networks};
+use model::{InvalidNetwork, NetworkName, NetworkSpec, VtepList, check_networks};
 use units::Mac;
 
-/// All virtual networks of one generation, as the host at one VTEP sees them. By default there are none.
+/// All virtual networks of one generation, as one host sees them. By default there are none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Directory {
     /// By number.
     networks: BTreeMap<u32, Network>,
     names: BTreeMap<NetworkName, u32>,
-    peers: BTreeSet<IpAddr>,
+    /// By the first of their addresses.
+    peers: BTreeMap<IpAddr, VtepList>,
 }
 
 /// One virtual network.
@@ -33,7 +34,7 @@ pub enum Place {
     },
     /// On another.
     There {
-        /// At whose end of tunnels.
+        /// At whose end of tunnels: its first address.
         vtep: IpAddr,
         /// Behind which of its ports.
         label: u32,
@@ -41,17 +42,22 @@ pub enum Place {
 }
 
 impl Directory {
-    /// What the host at `vtep` has to know of these networks.
+    /// What the host with these tunnel addresses has to know of these networks.
     ///
     /// # Errors
     ///
     /// [`InvalidNetwork`] if they cannot stand.
-    pub fn new(networks: &[NetworkSpec], vtep: IpAddr) -> Result<Self, InvalidNetwork> {
+    pub fn new(networks: &[NetworkSpec], vtep: &VtepList) -> Result<Self, InvalidNetwork> {
         check_networks(networks, Some(vtep))?;
         let names = networks.iter().map(|network| (network.name.clone(), network.vni)).collect();
-        let networks: BTreeMap<_, _> =
-            networks.iter().map(|network| (network.vni, Network::new(network, vtep))).collect();
-        let peers = networks.values().flat_map(Network::peers).collect();
+        let mut peers = BTreeMap::new();
+        for member in
+            networks.iter().flat_map(|network| &network.members).filter(|member| member.vtep != *vtep)
+        {
+            peers.entry(member.vtep.first()).or_insert_with(|| member.vtep.clone());
+        }
+        let networks =
+            networks.iter().map(|network| (network.vni, Network::new(network, vtep.first()))).collect();
         Ok(Self { networks, names, peers })
     }
 
@@ -70,9 +76,14 @@ impl Directory {
         self.names.get(name).copied()
     }
 
-    /// Every other host that has machines of any network, in order.
+    /// Every other host that has machines of any network, in order: the first of its addresses.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = IpAddr> {
-        self.peers.iter().copied()
+        self.peers.keys().copied()
+    }
+
+    /// All addresses of another host, by the first of them.
+    pub fn addresses_of(&self, peer: IpAddr) -> Option<&VtepList> {
+        self.peers.get(&peer)
     }
 }
 
@@ -80,7 +91,7 @@ impl Network {
     fn new(network: &NetworkSpec, our: IpAddr) -> Self {
         let mut new = Self::default();
         for member in &network.members {
-            let (vtep, label) = (member.vtep, member.label);
+            let (vtep, label) = (member.vtep.first(), member.label);
             let place = if vtep == our { Place::Here { label } } else { Place::There { vtep, label } };
             new.places.insert(member.mac, place);
             new.owners.extend(member.addresses.iter().map(|address| (*address, member.mac)));
@@ -111,7 +122,7 @@ impl Network {
         self.owners.get(&address).copied()
     }
 
-    /// Every other host that has machines of it, in order.
+    /// Every other host that has machines of it, in order: the first of its addresses.
     pub fn peers(&self) -> impl ExactSizeIterator<Item = IpAddr> {
         self.peers.iter().copied()
     }
@@ -127,8 +138,10 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn vtep(host: u8) -> IpAddr {
-        Ipv4Addr::new(192, 0, 2, host + 1).into()
+    /// The hosts with even numbers have two addresses.
+    fn vtep(host: u8) -> VtepList {
+        let addresses = [2, 3].map(|network| Ipv4Addr::new(192, 0, network, host + 1).into());
+        addresses[..2 - usize::from(host % 2)].to_vec().try_into().unwrap()
     }
 
     /// Networks with as many members on hosts as these say; every member has an address of its own.
@@ -155,16 +168,16 @@ mod tests {
             hosts in vec(vec(0u8..4, 0..20), 0..6), our in 0u8..4, stranger in 20u32..,
         ) {
             let networks = networks(&hosts);
-            let directory = Directory::new(&networks, vtep(our)).unwrap();
+            let directory = Directory::new(&networks, &vtep(our)).unwrap();
             let mut all = BTreeSet::new();
             for network in &networks {
                 prop_assert_eq!(directory.vni(&network.name), Some(network.vni));
                 let known = directory.network(network.vni).unwrap();
                 for member in &network.members {
-                    let Member { vtep, label, .. } = *member;
+                    let (vtep, label) = (&member.vtep, member.label);
                     let (label, vtep) = match known.place(member.mac).unwrap() {
-                        Place::Here { label: here } => (here == label, vtep == self::vtep(our)),
-                        Place::There { vtep: there, label: far } => (far == label, there == vtep && vtep != self::vtep(our)),
+                        Place::Here { label: here } => (here == label, *vtep == self::vtep(our)),
+                        Place::There { vtep: there, label: far } => (far == label, directory.addresses_of(there) == Some(vtep)),
                     };
                     prop_assert!(label && vtep);
                     prop_assert_eq!(known.owner(member.addresses[0]), Some(member.mac));
@@ -172,7 +185,7 @@ mod tests {
                 prop_assert_eq!(known.place(Mac::local(stranger)), None);
                 prop_assert_eq!(known.owner(Ipv4Addr::from_bits(0x0a00_0001 + 20).into()), None);
                 let peers: BTreeSet<_> =
-                    network.members.iter().map(|member| member.vtep).filter(|vtep| *vtep != self::vtep(our)).collect();
+                    network.members.iter().map(|it| it.vtep.first()).filter(|it| *it != self::vtep(our).first()).collect();
                 prop_assert!(known.peers().eq(peers.iter().copied()));
                 all.extend(peers);
             }
@@ -184,12 +197,12 @@ mod tests {
     #[test]
     fn what_cannot_stand_is_no_directory() {
         let mut networks = networks(&[[0, 1].into()]);
-        assert!(Directory::new(&networks, vtep(0)).is_ok());
+        assert!(Directory::new(&networks, &vtep(0)).is_ok());
         assert!(
-            Directory::new(&networks, IpAddr::V6(core::net::Ipv6Addr::LOCALHOST)).is_err(),
+            Directory::new(&networks, &IpAddr::V6(core::net::Ipv6Addr::LOCALHOST).into()).is_err(),
             "another family"
         );
         networks[0].members[1].mac = Mac::local(0);
-        assert!(Directory::new(&networks, vtep(0)).is_err());
+        assert!(Directory::new(&networks, &vtep(0)).is_err());
     }
 }

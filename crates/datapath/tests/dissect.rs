@@ -25,11 +25,11 @@ fn reply(frame: &[u8]) -> Vec<u8> {
     let hosts: [IpAddr; 2] = [1, 2].map(|host| Ipv4Addr::new(192, 0, 2, host).into());
     let member = |i: usize| {
         let addresses = vec![V4[i].into(), V6[i].into()];
-        Member { mac: MACS[i], addresses, vtep: hosts[i], label: 1 }
+        Member { mac: MACS[i], addresses, vtep: hosts[i].into(), label: 1 }
     };
     let name = NetworkName("blue".into());
     let network = NetworkSpec { name, vni: 7, members: vec![member(0), member(1)] };
-    let directory = Directory::new(&[network], hosts[0]).unwrap();
+    let directory = Directory::new(&[network], &hosts[0].into()).unwrap();
     let mut buffer = [0; LONGEST_ANSWER];
     match answer(directory.network(7).unwrap(), 1400, frame, &Offload::NONE, &mut buffer) {
         Answer::Reply(reply) => reply.to_vec(),

@@ -1,14 +1,13 @@
 //! A host's declaration: its agent's settings and the ports it starts with.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Span};
 
 use crate::network::check_networks;
-use crate::{ClassKind, InvalidNetwork, NetworkName, NetworkSpec, PortName, PortSpec, Uplink};
+use crate::{ClassKind, InvalidNetwork, NetworkName, NetworkSpec, PortName, PortSpec, Uplink, VtepList};
 
 /// Where an agent listens unless it is told otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/zovn/agent.sock";
@@ -146,8 +145,8 @@ pub enum InvalidConfig {
         network: NetworkName,
         /// The port's Ethernet address.
         mac: Mac,
-        /// This host's address in the underlay.
-        vtep: IpAddr,
+        /// This host's addresses in the underlay.
+        vtep: Box<VtepList>,
         /// The port's label.
         label: u32,
     },
@@ -191,14 +190,16 @@ impl HostConfig {
         Ok(())
     }
 
-    /// The host's own address in the underlay, if it has one.
-    pub fn vtep(&self) -> Option<IpAddr> {
-        self.uplink.as_ref().map(|uplink| uplink.vtep)
+    /// The host's own addresses in the underlay, if it has any.
+    pub fn vtep(&self) -> Option<&VtepList> {
+        self.uplink.as_ref().map(|uplink| &uplink.vtep)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
+
     use super::*;
     use crate::{Attachment, Member, SocketMode};
     use alloc::string::ToString;
@@ -206,13 +207,17 @@ mod tests {
 
     const VTEP: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
 
+    fn vtep(text: &str) -> VtepList {
+        text.parse::<IpAddr>().unwrap().into()
+    }
+
     /// A host with one machine, which is in a network.
     fn host(mac: Option<Mac>) -> HostConfig {
         let socket = "/run/vm.sock".into();
         let attach = Attachment::VhostUser { socket, mode: SocketMode::Connect, mac, queues: 1, mtu: 1500 };
         let name = NetworkName("blue".into());
         let port = PortSpec::new(PortName("vm".into()), attach);
-        let member = Member { mac: Mac::local(1), addresses: Vec::new(), vtep: VTEP, label: 7 };
+        let member = Member { mac: Mac::local(1), addresses: Vec::new(), vtep: VTEP.into(), label: 7 };
         HostConfig {
             uplink: Some(Uplink::new(VTEP)),
             networks: vec![NetworkSpec { name: name.clone(), vni: 1, members: vec![member] }],
@@ -239,7 +244,7 @@ mod tests {
         );
         for change in [
             |host: &mut HostConfig| host.ports[0].label = Some(8),
-            |host: &mut HostConfig| host.networks[0].members[0].vtep = "192.0.2.2".parse().unwrap(),
+            |host: &mut HostConfig| host.networks[0].members[0].vtep = vtep("192.0.2.2"),
         ] {
             assert!(matches!(complaint(change), InvalidConfig::NoMember { .. }));
         }
@@ -258,7 +263,7 @@ mod tests {
         assert!(matches!(complaint(|host| host.networks.clear()), InvalidConfig::UnknownNetwork { .. }));
         assert!(matches!(complaint(|host| host.networks[0].vni = 0), InvalidConfig::Network(_)));
         assert!(matches!(
-            complaint(|host| host.uplink.as_mut().unwrap().vtep = "2001:db8::1".parse().unwrap()),
+            complaint(|host| host.uplink.as_mut().unwrap().vtep = vtep("2001:db8::1")),
             InvalidConfig::Network(_)
         ));
     }

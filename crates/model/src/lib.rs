@@ -26,6 +26,7 @@ mod port;
 mod status;
 mod trace;
 mod uplink;
+mod vtep;
 
 pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
 pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
@@ -33,7 +34,8 @@ pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
 };
 pub use overlay::{
-    AnswersStatus, PausesStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus, WayState, WayStatus,
+    AnswersStatus, BfdState, BfdStatus, PausesStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus,
+    WayStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
@@ -47,3 +49,4 @@ pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,
 };
 pub use uplink::{Bfd, Encapsulation, Uplink};
+pub use vtep::{MOST_UPLINKS, NoVtep, VtepList};

@@ -1,5 +1,6 @@
 //! Virtual networks: which machines are in them, and where those are.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +11,7 @@ use core::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 use units::Mac;
 
+use crate::VtepList;
 use crate::address::is_host;
 use crate::port::is_word;
 
@@ -58,9 +60,8 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>, example = json!(["10.0.0.1", "fd00::1"])))]
     pub addresses: Vec<IpAddr>,
-    /// Its host's address in the underlay.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
-    pub vtep: IpAddr,
+    /// Its host's address in the underlay, or one for each of its host's uplinks: the same for all machines there.
+    pub vtep: VtepList,
     /// Which port of its host it is behind: a number that no other machine there has, of whatever network.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
     pub label: u32,
@@ -147,7 +148,7 @@ pub enum NetworkFault {
     },
     /// Tunnels do not lead from IPv4 to IPv6.
     #[error(
-        "member {mac}: `vtep` {vtep} and {other} are of two families: choose IPv4 or IPv6 for all of them"
+        "member {mac}: `vtep` {vtep} and {other} are of two families: choose IPv4 or IPv6 for all hosts' addresses at that place"
     )]
     Families {
         /// The machine.
@@ -157,15 +158,32 @@ pub enum NetworkFault {
         /// Another host.
         other: IpAddr,
     },
+    /// A host's addresses are not the same everywhere.
+    #[error(
+        "member {mac}: `vtep` is {vtep}, and elsewhere the host with {shared} has {other}: write the same for all of its members, \
+         in the same order"
+    )]
+    Vteps {
+        /// The machine.
+        mac: Mac,
+        /// Its host.
+        vtep: Box<VtepList>,
+        /// An address that both have.
+        shared: IpAddr,
+        /// The same host elsewhere.
+        other: Box<VtepList>,
+    },
 }
 
-/// Whether networks can stand beside each other, on a host whose own address in the underlay is `vtep` if it has one.
+/// Whether networks can stand beside each other, on a host whose own addresses in the underlay are `vtep` if it has any.
 ///
 /// # Errors
 ///
 /// [`InvalidNetwork`] says what cannot, and of networks the first.
-pub fn check_networks(networks: &[NetworkSpec], vtep: Option<IpAddr>) -> Result<(), InvalidNetwork> {
-    let mut declared = Declared { vtep, ..Declared::default() };
+pub fn check_networks(networks: &[NetworkSpec], vtep: Option<&VtepList>) -> Result<(), InvalidNetwork> {
+    let mut declared = Declared::default();
+    declared.hosts.extend(vtep.into_iter().flat_map(|vtep| vtep.iter().map(move |address| (address, vtep))));
+    declared.longest = vtep;
     networks.iter().try_for_each(|network| {
         declared.add(network).map_err(|fault| InvalidNetwork { network: network.name.clone(), fault })
     })
@@ -178,8 +196,10 @@ struct Declared<'a> {
     vnis: BTreeMap<u32, &'a NetworkName>,
     /// Whose a host's labels are.
     labels: BTreeMap<(IpAddr, u32), (Mac, &'a NetworkName)>,
-    /// Of whose family all are.
-    vtep: Option<IpAddr>,
+    /// All addresses of the host that has one of them.
+    hosts: BTreeMap<IpAddr, &'a VtepList>,
+    /// The longest of those lists: of which families all are.
+    longest: Option<&'a VtepList>,
 }
 
 impl<'a> Declared<'a> {
@@ -201,7 +221,8 @@ impl<'a> Declared<'a> {
         let mut addresses = BTreeMap::new();
         for member in members {
             member.check()?;
-            let Member { mac, vtep, label, .. } = *member;
+            let Member { mac, label, .. } = *member;
+            let vtep = member.vtep.first();
             if !macs.insert(mac) {
                 return Err(NetworkFault::DuplicateMac(mac));
             }
@@ -219,10 +240,28 @@ impl<'a> Declared<'a> {
                     network: network.clone(),
                 });
             }
-            let other = *self.vtep.get_or_insert(vtep);
-            if other.is_ipv4() != vtep.is_ipv4() {
-                return Err(NetworkFault::Families { mac, vtep, other });
+            self.add_host(mac, &member.vtep)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the host of a machine, unless it is known.
+    fn add_host(&mut self, mac: Mac, vtep: &'a VtepList) -> Result<(), NetworkFault> {
+        if self.hosts.get(&vtep.first()).is_some_and(|known| *known == vtep) {
+            return Ok(());
+        }
+        for address in vtep.iter() {
+            if let Some(other) = self.hosts.insert(address, vtep) {
+                let [vtep, other] = [vtep, other].map(|list| Box::new(list.clone()));
+                return Err(NetworkFault::Vteps { mac, vtep, shared: address, other });
             }
+        }
+        let longest = *self.longest.get_or_insert(vtep);
+        if let Some([vtep, other]) = vtep.family_fault(longest) {
+            return Err(NetworkFault::Families { mac, vtep, other });
+        }
+        if vtep.iter().count() > longest.iter().count() {
+            self.longest = Some(vtep);
         }
         Ok(())
     }
@@ -237,8 +276,8 @@ impl Member {
         if !self.addresses.iter().copied().all(is_host) {
             return wrong("`addresses` has one that no machine can have, such as a group's or 0.0.0.0");
         }
-        if !is_host(self.vtep) {
-            return wrong("`vtep` is no machine's address: write the one that its host has in the underlay");
+        if let Some(fault) = self.vtep.fault() {
+            return wrong(fault);
         }
         if !LABELS.contains(&self.label) {
             return wrong("`label` lies outside 1 to 2147483647");
@@ -256,11 +295,16 @@ mod tests {
 
     const VTEPS: [&str; 2] = ["192.0.2.1", "192.0.2.2"];
 
+    fn list(addresses: &[&str]) -> VtepList {
+        let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
+        addresses.try_into().unwrap()
+    }
+
     fn member(number: u32, vtep: &str) -> Member {
         Member {
             mac: Mac::local(number),
             addresses: vec![format!("10.0.0.{number}").parse().unwrap()],
-            vtep: vtep.parse().unwrap(),
+            vtep: list(&[vtep]),
             label: number,
         }
     }
@@ -287,7 +331,7 @@ mod tests {
         let mut networks = networks();
         (networks[1].members[0].mac, networks[1].members[1].label) = (Mac::local(1), 3);
         networks[1].members[0].addresses = networks[0].members[0].addresses.clone();
-        assert_eq!(check_networks(&networks, Some(VTEPS[0].parse().unwrap())), Ok(()));
+        assert_eq!(check_networks(&networks, Some(&list(&VTEPS[..1]))), Ok(()));
         assert_eq!(check_networks(&[], None), Ok(()));
     }
 
@@ -347,7 +391,7 @@ mod tests {
         refused(|member| member.mac = Mac::BROADCAST, "`mac`");
         refused(|member| member.mac = Mac([0; 6]), "`mac`");
         refused(|member| member.addresses.push(IpAddr::V4(core::net::Ipv4Addr::BROADCAST)), "`addresses`");
-        refused(|member| member.vtep = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), "`vtep`");
+        refused(|member| member.vtep = list(&["0.0.0.0"]), "`vtep`");
         refused(|member| member.label = 0, "`label`");
         refused(|member| member.label = 1 << 31, "`label`");
     }
@@ -355,15 +399,45 @@ mod tests {
     #[test]
     fn all_tunnels_are_of_one_family() {
         complains(
-            |[_, red]| red.members[0].vtep = "2001:db8::1".parse().unwrap(),
+            |[_, red]| red.members[0].vtep = list(&["2001:db8::1"]),
             "network `red`: member 02:00:00:00:00:03: `vtep` 2001:db8::1 and 192.0.2.1 are of two families: choose IPv4 or \
-             IPv6 for all of them",
+             IPv6 for all hosts' addresses at that place",
         );
-        let ours = Some("2001:db8::1".parse().unwrap());
-        let error = check_networks(&networks(), ours).unwrap_err();
+        let ours = list(&["2001:db8::1"]);
+        let error = check_networks(&networks(), Some(&ours)).unwrap_err();
         assert!(
-            matches!(error.fault, NetworkFault::Families { other, .. } if Some(other) == ours),
+            matches!(error.fault, NetworkFault::Families { other, .. } if other == ours.first()),
             "{error}"
         );
+        // Underlays may be of two families.
+        let with = |second| {
+            let mut networks = networks();
+            for network in &mut networks {
+                network.members[0].vtep = list(&[VTEPS[0], "2001:db8::1"]);
+                network.members[1].vtep = list(&[VTEPS[1], second]);
+            }
+            check_networks(&networks, None)
+        };
+        assert_eq!(with("2001:db8::2"), Ok(()));
+        assert!(matches!(with("198.51.100.2").unwrap_err().fault, NetworkFault::Families { .. }));
+    }
+
+    #[test]
+    fn a_hosts_addresses_are_the_same_wherever_they_are_written() {
+        let two = [VTEPS[0], "198.51.100.1"];
+        complains(
+            |[blue, _]| blue.members[0].vtep = list(&two),
+            "network `red`: member 02:00:00:00:00:03: `vtep` is 192.0.2.1, and elsewhere the host with 192.0.2.1 has 192.0.2.1, \
+             198.51.100.1: write the same for all of its members, in the same order",
+        );
+        for [first, second] in [two, [two[1], two[0]], [VTEPS[1], two[1]]] {
+            let mut networks = networks();
+            networks.iter_mut().for_each(|network| network.members[0].vtep = list(&two));
+            networks[1].members[1].vtep = list(&[first, second]);
+            let error = check_networks(&networks, None).err();
+            assert_eq!(error.is_none(), [first, second] == two, "{error:?}");
+        }
+        // The host itself has another opinion.
+        assert!(check_networks(&networks(), Some(&list(&two))).is_err());
     }
 }

@@ -8,15 +8,14 @@ use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use crate::{Encapsulation, Ledgers, NetworkName};
+use crate::{Encapsulation, Ledgers, NetworkName, VtepList};
 
 /// This host's end of its tunnels at one moment. Counters run from the agent's start and never go back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UplinkStatus {
-    /// This host's own address in the underlay.
-    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
-    pub vtep: IpAddr,
+    /// This host's own addresses in the underlay.
+    pub vtep: VtepList,
     /// How frames are carried.
     pub encapsulation: Encapsulation,
     /// Datagrams from hosts that no network has a member at.
@@ -28,9 +27,8 @@ pub struct UplinkStatus {
     /// What it said of the last of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Pauses of the link below, if it speaks of such.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pauses: Option<PausesStatus>,
+    /// Pauses of the link below each address, if they are obeyed.
+    pub pauses: Vec<PausesStatus>,
     /// What was answered to machines in the stead of those on other hosts.
     pub answers: AnswersStatus,
     /// Every host that a tunnel leads to, by address.
@@ -40,9 +38,12 @@ pub struct UplinkStatus {
 }
 
 /// Pauses of a link (802.1Qbb, 802.3 annex 31B).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PausesStatus {
+    /// This host's address at the link.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
+    pub vtep: IpAddr,
     /// Those that came, ends of pauses among them.
     pub received: u64,
     /// Those that we sent.
@@ -63,16 +64,15 @@ pub struct AnswersStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeerStatus {
-    /// Its address in the underlay.
+    /// Its address in the underlay: the first, if it has several.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.2"))]
     pub vtep: IpAddr,
     /// The networks that both hosts have members of.
     pub networks: Vec<NetworkName>,
     /// Whether frames go there.
     pub state: PeerState,
-    /// What BFD finds of the way there, if it is watched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub way: Option<WayStatus>,
+    /// The ways there, one for each uplink that both hosts have.
+    pub ways: Vec<WayStatus>,
     /// The session with it, unless frames are neither sent again nor wait for credit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionStatus>,
@@ -100,7 +100,7 @@ pub enum PeerState {
     Up,
     /// It is not heard, or does not hear us: frames wait until the session begins.
     Waiting,
-    /// BFD finds that the way does not work any more: frames wait until it does.
+    /// BFD finds that no way works any more: frames wait until one does.
     Down,
     /// It has taken nothing for the stall time: frames for it are refused until it does.
     Stalled,
@@ -121,12 +121,29 @@ impl PeerState {
     }
 }
 
-/// What BFD finds of the way to a host (RFC 5880).
+/// A way to a host.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct WayStatus {
-    /// How the BFD session stands.
-    pub state: WayState,
+    /// Our end of it.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
+    pub local: IpAddr,
+    /// The other host's.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.2"))]
+    pub remote: IpAddr,
+    /// Whether frames go by it now: of a session by one way, others by all that work.
+    pub is_used: bool,
+    /// What BFD finds of it, if it is watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bfd: Option<BfdStatus>,
+}
+
+/// What BFD finds of a way (RFC 5880).
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BfdStatus {
+    /// How the session stands.
+    pub state: BfdState,
     /// Why that changed last: RFC 5880 §4.1 (Diag).
     pub diagnostic: String,
     /// What the far end said last of the same.
@@ -140,7 +157,7 @@ pub struct WayStatus {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum WayState {
+pub enum BfdState {
     /// Both ends hear one another.
     Up,
     /// The far end is heard, and may not hear us.

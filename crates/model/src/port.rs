@@ -1,14 +1,14 @@
 //! One port's declaration.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Mac, Prefix, Rate};
 
-use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec};
+use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, VtepList};
 
 /// A port's name: what people call it in files, tables and metrics.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -390,13 +390,17 @@ impl PortSpec {
         }
     }
 
-    /// Whether the port is in the network that it names, on a host whose own address in the underlay is `vtep`, if it has one.
+    /// Whether the port is in the network that it names, on a host whose own addresses in the underlay are `vtep`, if it has any.
     ///
     /// # Errors
     ///
     /// [`InvalidConfig`] if there is no such network, or if the port's address, as far as it is known, is not that of the
     /// member with its label.
-    pub fn check_within(&self, networks: &[NetworkSpec], vtep: Option<IpAddr>) -> Result<(), InvalidConfig> {
+    pub fn check_within(
+        &self,
+        networks: &[NetworkSpec],
+        vtep: Option<&VtepList>,
+    ) -> Result<(), InvalidConfig> {
         let (Some(name), Some(label)) = (&self.network, self.label) else { return Ok(()) };
         let (port, network) = (self.name.clone(), name.clone());
         let Some(spec) = networks.iter().find(|network| network.name == *name) else {
@@ -404,8 +408,8 @@ impl PortSpec {
         };
         let vtep = vtep.ok_or(InvalidConfig::NoUplink)?;
         match self.mac() {
-            Some(mac) if !spec.members.iter().any(|m| (m.mac, m.vtep, m.label) == (mac, vtep, label)) => {
-                Err(InvalidConfig::NoMember { port, network, mac, vtep, label })
+            Some(mac) if !spec.members.iter().any(|m| (m.mac, &m.vtep, m.label) == (mac, vtep, label)) => {
+                Err(InvalidConfig::NoMember { port, network, mac, vtep: Box::new(vtep.clone()), label })
             }
             _ => Ok(()),
         }

@@ -3,13 +3,13 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
 
 use crate::{
     Attachment, ClassKind, Generation, Limits, NetworkName, NetworkSpec, PortName, Scheduling, UplinkStatus,
+    VtepList,
 };
 
 /// The whole agent at one moment.
@@ -119,9 +119,8 @@ pub struct AddressStatus {
 pub struct NetworksStatus {
     /// Which version of them this is: those of host.toml are the first.
     pub generation: Generation,
-    /// This host's own address in the underlay, if it has one.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "192.0.2.1"))]
-    pub vtep: Option<IpAddr>,
+    /// This host's own addresses in the underlay, if it has any.
+    pub vtep: Option<VtepList>,
     /// All of them.
     pub networks: Vec<NetworkSpec>,
 }

@@ -1,20 +1,17 @@
 //! How a host's tunnels reach those of others.
 
-use core::net::IpAddr;
-
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
-use crate::InvalidConfig;
-use crate::address::is_host;
+use crate::{InvalidConfig, VtepList};
 
 /// A host's end of the tunnels that make it part of virtual networks. Every host of a network has the same
 /// `encapsulation`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uplink {
-    /// The address of this host in the underlay, at which tunnels end.
-    pub vtep: IpAddr,
+    /// The address of this host in the underlay, at which tunnels end, or one for each uplink.
+    pub vtep: VtepList,
     /// How frames are carried.
     #[serde(default)]
     pub encapsulation: Encapsulation,
@@ -37,7 +34,7 @@ pub struct Uplink {
     /// How much of each stream is taken before it was granted.
     #[serde(default = "default_unsolicited")]
     pub unsolicited: Bytes,
-    /// The rate of the interface's link, if it speaks PFC (802.1Qbb) or PAUSE (802.3x): then pauses are obeyed, for as long as
+    /// The rate of each uplink's link, if they speak PFC (802.1Qbb) or PAUSE (802.3x): then pauses are obeyed, for as long as
     /// they last at this rate, and sent when memory for what comes runs low. Absent: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc: Option<Rate>,
@@ -92,9 +89,9 @@ impl Encapsulation {
 
 impl Uplink {
     /// An uplink of which nothing else is said.
-    pub fn new(vtep: IpAddr) -> Self {
+    pub fn new(vtep: impl Into<VtepList>) -> Self {
         Self {
-            vtep,
+            vtep: vtep.into(),
             encapsulation: Encapsulation::Geneve,
             retransmit: true,
             credit: true,
@@ -115,8 +112,8 @@ impl Uplink {
     /// [`InvalidConfig::Uplink`] says what is wrong and what to write instead.
     pub fn check(&self) -> Result<(), InvalidConfig> {
         let wrong = |what| Err(InvalidConfig::Uplink(what));
-        if !is_host(self.vtep) {
-            return wrong("`vtep` is no machine's address: write the one that this host has in the underlay");
+        if let Some(fault) = self.vtep.fault() {
+            return wrong(fault);
         }
         if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
             return wrong(
@@ -127,7 +124,8 @@ impl Uplink {
             return wrong("nothing would leave this host: raise `ttl` above 0");
         }
         // RFC 791 §3.1: every host takes 576 bytes. RFC 8200 §5: every link carries 1280.
-        if self.mtu.is_some_and(|mtu| mtu < if self.vtep.is_ipv4() { 576 } else { 1280 }) {
+        let least = if self.vtep.iter().any(|vtep| vtep.is_ipv6()) { 1280 } else { 576 };
+        if self.mtu.is_some_and(|mtu| mtu < least) {
             return wrong("`mtu` is less than every underlay carries: 576 bytes of IPv4, 1280 of IPv6");
         }
         if [self.window, self.in_flight].contains(&Bytes(0)) {
@@ -210,6 +208,8 @@ mod or_off {
 
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
+
     use super::*;
 
     const VTEP: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -239,7 +239,7 @@ mod tests {
             assert!(text.starts_with("uplink: ") && text.contains(name), "{text}");
         };
         for vtep in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "::ffff:192.0.2.1"] {
-            names(complaint(|uplink| uplink.vtep = vtep.parse().unwrap()), "`vtep`");
+            names(complaint(|uplink| uplink.vtep = vtep.parse::<IpAddr>().unwrap().into()), "`vtep`");
         }
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Vxlan), "`vxlan`");
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Stt), "`stt`");
@@ -253,7 +253,7 @@ mod tests {
         names(bfd(Span::from_micros(999), 3), "`interval`");
         names(bfd(Span::from_secs(61), 3), "`interval`");
         names(bfd(Span::from_secs(1), 0), "`multiplier`");
-        let v6 = Uplink { mtu: Some(1279), ..Uplink::new("2001:db8::1".parse().unwrap()) };
+        let v6 = Uplink { mtu: Some(1279), ..Uplink::new("2001:db8::1".parse::<IpAddr>().unwrap()) };
         names(v6.check().unwrap_err(), "`mtu`");
     }
 }

@@ -43,6 +43,11 @@ impl Greeting {
         self.pause = PAUSE[0];
     }
 
+    /// Whoever is greeted may not have heard it for a reason that is over.
+    pub fn hurry(&mut self, now: Instant) {
+        (self.at, self.pause) = (self.at.map(|at| at.min(now)), PAUSE[0]);
+    }
+
     /// Whoever was greeted knows us.
     pub fn rest(&mut self) {
         (self.at, self.pause) = (None, PAUSE[0]);

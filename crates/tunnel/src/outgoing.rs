@@ -76,6 +76,23 @@ impl<F: Copy> Outgoing<F> {
         }
     }
 
+    /// What is in the fabric will not come, as its way is cut: it is to be sent again by another, of which nothing is known
+    /// (RFC 9000 §9.4). How many packets that is.
+    pub fn change_way(&mut self) -> u64 {
+        let Self { config, recovery, window, streams, due, probes, asking, .. } = self;
+        let mut count = 0;
+        recovery.give_up(|number, Packet { stream, offset, .. }| {
+            count += 1;
+            if streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
+                due.insert((stream, offset));
+            }
+        });
+        due.extend(probes.drain(..));
+        *window = Window::new(config.datagram, config.most_in_flight.into());
+        asking.hurry();
+        count
+    }
+
     /// The way through the fabric.
     pub fn path(&self) -> Path {
         let Self { recovery, window, .. } = self;

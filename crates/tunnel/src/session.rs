@@ -327,6 +327,15 @@ impl<F: Copy, R> Session<F, R> {
         self.incoming.is_next(data)
     }
 
+    /// The way to the far end was cut, and packets go by another from now on, or by the same one as it works again. What was
+    /// underway is sent again at once, and asked after, whatever silence was waited for.
+    pub fn change_way(&mut self, now: Instant) {
+        self.counters.lost += self.outgoing.change_way();
+        self.greeting.hurry(now);
+        // What we told may not have been heard.
+        self.owes_report |= self.is_met();
+    }
+
     /// The receiver has taken a frame that was delivered, or never will.
     pub fn took(&mut self, stream: Stream, from: Life, offset: u64) {
         if self.peer.is_some_and(|peer| peer.life == from) {

@@ -95,7 +95,7 @@ fn table(status: &NetworksStatus) -> String {
             table.add_row(first.clone());
         }
         for Member { mac, addresses, vtep, label } in &network.members {
-            let is_here = if Some(*vtep) == status.vtep { "yes" } else { "no" };
+            let is_here = if Some(vtep) == status.vtep.as_ref() { "yes" } else { "no" };
             let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
             let rest =
                 [mac.to_string(), vtep.to_string(), label.to_string(), is_here.into(), addresses.join(" ")];
@@ -107,21 +107,23 @@ fn table(status: &NetworksStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
-    use model::{Generation, NetworkName, NetworkSpec};
+    use model::{Generation, NetworkName, NetworkSpec, VtepList};
     use units::Mac;
 
     #[test]
     fn a_table_has_a_line_for_each_member() {
-        let vteps = ["192.0.2.1", "192.0.2.2"].map(|vtep| vtep.parse().unwrap());
+        let vteps = ["192.0.2.1", "192.0.2.2"].map(|vtep| VtepList::from(vtep.parse::<IpAddr>().unwrap()));
         let member = |number: u32, host: usize| {
             let addresses = vec![format!("10.0.0.{number}").parse().unwrap(), "fd00::1".parse().unwrap()];
-            Member { mac: Mac::local(number), addresses, vtep: vteps[host], label: 7 }
+            Member { mac: Mac::local(number), addresses, vtep: vteps[host].clone(), label: 7 }
         };
         let network = |name: &str, vni, members| NetworkSpec { name: NetworkName(name.into()), vni, members };
         let networks =
             vec![network("blue", 100, vec![member(1, 0), member(2, 1)]), network("red", 2, vec![])];
-        let status = NetworksStatus { generation: Generation(3), vtep: Some(vteps[0]), networks };
+        let status = NetworksStatus { generation: Generation(3), vtep: Some(vteps[0].clone()), networks };
         assert_eq!(
             table(&status).lines().map(str::trim_end).collect::<Vec<_>>(),
             [

@@ -94,7 +94,7 @@ impl Drop for World {
 /// Where a port's machine is if it is here.
 fn member(label: u32) -> Member {
     let address = Ipv4Addr::from_bits(0x0a00_0000 + label).into();
-    Member { mac: Mac::local(label), addresses: vec![address], vtep: VTEP, label }
+    Member { mac: Mac::local(label), addresses: vec![address], vtep: VTEP.into(), label }
 }
 
 fn network(name: &str, vni: u32, members: Vec<Member>) -> NetworkSpec {
@@ -118,7 +118,10 @@ fn a_file_is_applied_whole_and_shown() {
     let world = World::new(&format!("{UPLINK}{BLUE}"));
     let blue = network("blue", 7, vec![member(1)]);
     let status = world.client().networks().unwrap();
-    assert_eq!(status, NetworksStatus { generation: Generation(1), vtep: Some(VTEP), networks: vec![blue] });
+    assert_eq!(
+        status,
+        NetworksStatus { generation: Generation(1), vtep: Some(VTEP.into()), networks: vec![blue] }
+    );
 
     let red = BLUE.replace("blue", "red").replace("vni = 7", "vni = 8").replace("label = 1", "label = 2");
     let applied = world.apply(&format!("{BLUE}{red}"));
@@ -192,7 +195,7 @@ fn a_large_site_fits_into_one_request() {
         let here = member(machine);
         let (v6, host) =
             (format!("fd00::{machine:x}").parse().unwrap(), Ipv4Addr::from_bits(0xc612_0000 + machine / 21));
-        Member { addresses: vec![here.addresses[0], v6], vtep: host.into(), ..here }
+        Member { addresses: vec![here.addresses[0], v6], vtep: IpAddr::from(host).into(), ..here }
     };
     // NVP §6.1: 3,000 hosts with 21 ports, 7,000 networks.
     let networks: Vec<_> = (0..7_000)

@@ -5,15 +5,15 @@ mod common;
 
 use std::fs;
 use std::iter;
-use std::net::UdpSocket;
+use std::net::{IpAddr, UdpSocket};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use api::Client;
 use model::{
-    AgentSettings, Attachment, Bfd, Encapsulation, HostConfig, Member, NetworkName, NetworkSpec, PeerState,
-    PeerStatus, PortName, PortSpec, Uplink, UplinkStatus, WayState,
+    AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, Member, NetworkName,
+    NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink, UplinkStatus,
 };
 use ports::joined::{self, INTERFACE};
 use ports::netlink::{LinkChange, Netlink};
@@ -57,7 +57,7 @@ impl World {
             let [a, b, c, d] = vtep(host);
             let prefix = format!("{a}.{b}.{c}.{d}/24").parse().unwrap();
             joined::give_address(&world.hosts[host], INTERFACE, prefix).unwrap();
-            let agent = world.start(host, uplink(host, Uplink::new(vtep(host).into())));
+            let agent = world.start(host, uplink(host, Uplink::new(IpAddr::from(vtep(host)))));
             world.agents.push(agent);
         }
         for host in 0..2 {
@@ -73,7 +73,7 @@ impl World {
         let member = |host: usize| Member {
             mac: Mac::local(1 + host as u32),
             addresses: vec![address(host).into()],
-            vtep: vtep(host).into(),
+            vtep: IpAddr::from(vtep(host)).into(),
             label: 1,
         };
         let network = NetworkName("blue".into());
@@ -134,8 +134,11 @@ impl World {
         peer
     }
 
-    fn state_of_way(&self, host: usize) -> Option<WayState> {
-        self.peer(host).way.map(|way| way.state)
+    /// What it finds of the only way there.
+    fn bfd(&self, host: usize) -> Option<BfdStatus> {
+        let [way] = self.peer(host).ways.try_into().unwrap();
+        assert_eq!([way.local, way.remote], [host, 1 - host].map(|host| IpAddr::from(vtep(host))));
+        way.bfd
     }
 
     /// Takes the cable out, or puts it back.
@@ -200,15 +203,15 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     let world = World::new(uplink);
     let [near, far] = [0, 1].map(|host| world.open(host));
     greet(&near, &far);
-    until(|| [0, 1].iter().all(|host| world.state_of_way(*host) == Some(WayState::Up)));
+    until(|| [0, 1].iter().all(|host| world.bfd(*host).is_some_and(|bfd| bfd.state == BfdState::Up)));
     send(&near, 0..20);
     expect(&far, 0..20);
     assert_eq!(world.peer(0).state, PeerState::Up);
 
     world.plug(false);
     until(|| world.peer(0).state == PeerState::Down);
-    let way = world.peer(0).way.unwrap();
-    assert_eq!((way.state, &*way.diagnostic), (WayState::Down, "detection_time_expired"));
+    let bfd = world.bfd(0).unwrap();
+    assert_eq!((bfd.state, &*bfd.diagnostic), (BfdState::Down, "detection_time_expired"));
     let unsent = world.uplink(0).unsent;
     send(&near, 20..40);
     // What the container's kernel says to all its neighbours may wait as well.
@@ -223,7 +226,7 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
         assert_eq!(world.uplink(0).unsent, unsent, "nothing was sent into the void");
     }
     let metrics = world.client(0).metrics().unwrap();
-    assert!(metrics.contains("zovn_peer_way_up{peer=\"192.0.2.2\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("zovn_peer_way_up{peer=\"192.0.2.2\",way=\"192.0.2.2\"} 1\n"), "{metrics}");
 }
 
 #[test]
@@ -250,8 +253,8 @@ fn a_host_that_does_not_speak_bfd_is_reached() {
     expect(&far, 0..20);
     until(|| world.peer(0).session.unwrap().kept == 0);
     let peer = world.peer(0);
-    assert_eq!((peer.state, peer.way.unwrap().state), (PeerState::Up, WayState::Down));
+    assert_eq!((peer.state, world.bfd(0).unwrap().state), (PeerState::Up, BfdState::Down));
     let session = peer.session.unwrap();
     assert!(session.is_met && session.sent >= 20 && session.round_trip.is_some(), "{session:?}");
-    assert_eq!(world.peer(1).way, None);
+    assert_eq!(world.bfd(1), None);
 }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use model::{LedgerStatus, Ledgers, PeerState, PeerStatus, SessionStatus, UplinkStatus, WayState};
+use model::{
+    BfdState, LedgerStatus, Ledgers, PausesStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus,
+    WayStatus,
+};
 use prometheus_client::registry::Unit;
 use tunnel::outer::Refusal;
 
@@ -42,12 +45,13 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     page.counter("uplink_refused_datagrams", "Datagrams refused, by reason.", None, refused)?;
     let help = "Datagrams that the kernel did not send.";
     page.counter("uplink_unsent_datagrams", help, None, unlabelled(uplink.unsent))?;
-    if let Some(pauses) = uplink.pauses {
-        let help = "Pauses of the link below that came.";
-        page.counter("uplink_received_pauses", help, None, unlabelled(pauses.received))?;
-        let help = "Pauses of the link below that were sent.";
-        page.counter("uplink_sent_pauses", help, None, unlabelled(pauses.sent))?;
-    }
+    let pauses = |count: fn(&PausesStatus) -> u64| {
+        uplink.pauses.iter().map(move |pauses| (vec![("vtep", pauses.vtep.to_string())], count(pauses)))
+    };
+    let help = "Pauses of the link below that came.";
+    page.counter("uplink_received_pauses", help, None, pauses(|pauses| pauses.received))?;
+    let help = "Pauses of the link below that were sent.";
+    page.counter("uplink_sent_pauses", help, None, pauses(|pauses| pauses.sent))?;
     let help = "Answers that machines had in the stead of others.";
     page.counter("answers", help, None, unlabelled(uplink.answers.given))?;
     let help = "Answers that machines did not have, as they asked too often.";
@@ -60,11 +64,10 @@ fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
         PeerState::ALL.map(|state| (with(peer, "state", state.name()), i64::from(peer.state == state)))
     });
     page.gauge("peer_state", "1 for the state that the peer is in.", None, states)?;
-    let ways = peers.iter().filter_map(|peer| {
-        let way = peer.way.as_ref()?;
-        Some((name(peer), i64::from(way.state == WayState::Up)))
-    });
-    page.gauge("peer_way_up", "1: BFD finds that the way works.", None, ways)?;
+    let up = |way: &WayStatus| way.bfd.as_ref().map(|bfd| bfd.state == BfdState::Up);
+    page.gauge("peer_way_up", "1: BFD finds that the way works.", None, ways(peers, up))?;
+    let help = "1: frames go by the way; those of a session go by one.";
+    page.gauge("peer_way_used", help, None, ways(peers, |way| Some(way.is_used)))?;
     let flows = peers.iter().map(|peer| (name(peer), i64::from(peer.held_flows)));
     page.gauge("peer_held_flows", "Flows that wait for credit.", None, flows)?;
     let bytes = peers.iter().flat_map(|peer| {
@@ -112,6 +115,15 @@ fn encode_sessions(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// What there is to say of each way to each peer. A way's label is the peer's address at its end.
+fn ways(peers: &[PeerStatus], said: fn(&WayStatus) -> Option<bool>) -> impl Iterator<Item = (Labels, i64)> {
+    peers.iter().flat_map(move |peer| {
+        let said =
+            move |way: &WayStatus| Some((with(peer, "way", &way.remote.to_string()), said(way)?.into()));
+        peer.ways.iter().filter_map(said)
+    })
+}
+
 /// Each direction of each peer.
 fn sides(peers: &[PeerStatus]) -> impl Iterator<Item = (Labels, &Ledgers)> {
     peers.iter().flat_map(|peer| {
@@ -132,7 +144,9 @@ fn with(peer: &PeerStatus, label: &'static str, value: &str) -> Labels {
 mod tests {
     use std::collections::BTreeMap;
 
-    use model::{AgentStatus, AnswersStatus, Encapsulation, GateStatus, WayStatus};
+    use std::net::IpAddr;
+
+    use model::{AgentStatus, AnswersStatus, BfdStatus, Encapsulation, GateStatus};
     use units::Span;
 
     use super::*;
@@ -143,7 +157,7 @@ mod tests {
             vtep: [192, 0, 2, 2].into(),
             networks: Vec::new(),
             state: PeerState::Up,
-            way: None,
+            ways: Vec::new(),
             session: None,
             ingress: Ledgers::default(),
             egress: Ledgers::default(),
@@ -167,29 +181,35 @@ mod tests {
             missed_bytes: 9,
             resets: 10,
         };
-        let way = WayStatus {
-            state: WayState::Down,
+        let bfd = BfdStatus {
+            state: BfdState::Down,
             diagnostic: "detection_time_expired".into(),
             remote_diagnostic: "none".into(),
             since: Span::from_secs(1),
         };
+        let way = |network, bfd| WayStatus {
+            local: [192, 0, network, 1].into(),
+            remote: [192, 0, network, 3].into(),
+            is_used: false,
+            bfd,
+        };
         let cut = PeerStatus {
             vtep: [192, 0, 2, 3].into(),
             state: PeerState::Down,
-            way: Some(way),
+            ways: vec![way(2, Some(bfd)), WayStatus { is_used: true, ..way(3, None) }],
             session: Some(session),
             held_flows: 2,
             refused: [("stale".into(), 4)].into(),
             ..plain.clone()
         };
         UplinkStatus {
-            vtep: [192, 0, 2, 1].into(),
+            vtep: IpAddr::from([192, 0, 2, 1]).into(),
             encapsulation: Encapsulation::Geneve,
             strangers: 1,
             refused: [("runt".into(), 2)].into(),
             unsent: 3,
             last_error: None,
-            pauses: None,
+            pauses: vec![PausesStatus { vtep: [192, 0, 2, 1].into(), received: 8, sent: 9 }],
             answers: AnswersStatus { given: 4, limited: 5 },
             peers: vec![plain, cut],
             notes: Vec::new(),
@@ -218,12 +238,15 @@ mod tests {
             "zovn_uplink_refused_datagrams_total{reason=\"runt\"} 2",
             "zovn_uplink_refused_datagrams_total{reason=\"malformed\"} 0",
             "zovn_uplink_unsent_datagrams_total 3",
+            "zovn_uplink_received_pauses_total{vtep=\"192.0.2.1\"} 8",
+            "zovn_uplink_sent_pauses_total{vtep=\"192.0.2.1\"} 9",
             "zovn_answers_total 4",
             "zovn_limited_answers_total 5",
             "zovn_peers 2",
             "zovn_peer_state{peer=\"192.0.2.2\",state=\"up\"} 1",
             &format!("zovn_peer_state{{{cut},state=\"down\"}} 1"),
-            &format!("zovn_peer_way_up{{{cut}}} 0"),
+            &format!("zovn_peer_way_up{{{cut},way=\"192.0.2.3\"}} 0"),
+            &format!("zovn_peer_way_used{{{cut},way=\"192.0.3.3\"}} 1"),
             &format!("zovn_peer_held_flows{{{cut}}} 2"),
             "zovn_peer_bytes_total{peer=\"192.0.2.2\",direction=\"egress\"} 7",
             &format!("zovn_peer_refused_packets_total{{{cut},reason=\"stale\"}} 4"),

@@ -164,14 +164,16 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use lossless::{PortConfig, Settings, Switch};
-    use model::{Member, NetworkName, NetworkSpec};
+    use std::net::IpAddr;
+
+    use model::{Member, NetworkName, NetworkSpec, VtepList};
     use units::Mac;
 
     use super::*;
 
     /// Answers to two ports, in a network with a machine here, 10.0.0.1, and one elsewhere, 10.0.0.2.
     fn answers() -> (Answers, [PortId; 2]) {
-        let vtep = |host: u8| [192, 0, 2, host].into();
+        let vtep = |host: u8| VtepList::from(IpAddr::from([192, 0, 2, host]));
         let member = |label: u8| Member {
             mac: Mac::local(label.into()),
             addresses: vec![[10, 0, 0, label].into()],
@@ -180,7 +182,7 @@ mod tests {
         };
         let name = NetworkName("blue".into());
         let network = NetworkSpec { name, vni: 7, members: vec![member(1), member(2)] };
-        let directory = Directory::new(&[network], vtep(1)).unwrap();
+        let directory = Directory::new(&[network], &vtep(1)).unwrap();
         let mut switch = Switch::<u32>::new(Settings::default());
         let ports = [(); 2].map(|()| switch.attach(Instant::ZERO, PortConfig::default()).unwrap());
         let mut answers = Answers::default();

@@ -3,6 +3,7 @@
 mod answers;
 mod device;
 mod gate;
+mod link;
 mod overlay;
 mod pauses;
 mod plane;
@@ -56,17 +57,20 @@ const TICK: Span = Span::from_millis(1);
 /// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
 const RETRY: Span = Span::from_micros(500);
 
-/// The event that says that a held UDP flow may go; ports' events carry their numbers.
-const BELL: u64 = u64::MAX;
+/// The event that says that a held UDP flow may go; ports' events carry their numbers, below all of these.
+const BELL: u64 = 1 << 32;
 
-/// The event that says that datagrams have come from other hosts.
-const UPLINK: u64 = u64::MAX - 1;
+/// The event that says that datagrams have come from other hosts, with the number of an uplink.
+const UPLINK: u64 = 2 << 32;
 
-/// The event that says that the link below is to be silent, or may go on.
-const PAUSES: u64 = u64::MAX - 2;
+/// The event that says that the link below is to be silent, or may go on, with the number of an uplink.
+const PAUSES: u64 = 3 << 32;
 
 /// The event that says that a way to another host works, or does not any more.
-const WAYS: u64 = u64::MAX - 3;
+const WAYS: u64 = 4 << 32;
+
+/// What is above the numbers.
+const KIND: u64 = !0 << 32;
 
 /// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
 /// [events](Pump::events) when a turn moves nothing.
@@ -255,19 +259,19 @@ impl Pump {
     /// [`UplinkError`]
     pub fn connect(&mut self, uplink: &Uplink) -> Result<(), UplinkError> {
         let overlay = Overlay::new(uplink, clock::life())?;
-        let data = epoll::EventData::new_u64(UPLINK);
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        overlay
-            .with_events(|events| epoll::add(&self.epoll, events, data, flags))
-            .map_err(|error| UplinkError::Events(error.into()))?;
-        if let Some(pauses) = overlay.pauses() {
-            let data = epoll::EventData::new_u64(PAUSES);
-            epoll::add(&self.epoll, pauses, data, flags)
-                .map_err(|error| UplinkError::Events(error.into()))?;
-        }
-        if let Some(bell) = overlay.bell() {
-            epoll::add(&self.epoll, bell, epoll::EventData::new_u64(WAYS), epoll::EventFlags::IN)
-                .map_err(|error| UplinkError::Events(error.into()))?;
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        let wait = |events: BorrowedFd<'_>, event: u64, flags| {
+            epoll::add(&self.epoll, events, epoll::EventData::new_u64(event), flags)
+                .map_err(|error| UplinkError::Events(error.into()))
+        };
+        for (number, link) in (0..).zip(overlay.links()) {
+            link.with_events(|events| wait(events, UPLINK | number, once))?;
+            if let Some(pauses) = link.pauses() {
+                wait(pauses.as_fd(), PAUSES | number, once)?;
+            }
+            if let Some(bell) = link.ways().bell() {
+                wait(bell, WAYS | number, epoll::EventFlags::IN)?;
+            }
         }
         self.overlay = Some(overlay);
         Ok(())
@@ -571,16 +575,19 @@ impl Pump {
             Err(error) => return Err(error.into()),
         };
         for event in &buffer[..count] {
-            match event.data.u64() {
-                BELL => self.plane.gate_mut().silence(),
-                UPLINK => self.overlay.iter_mut().for_each(Overlay::stir),
-                PAUSES => self.overlay.iter_mut().for_each(Overlay::stir_pauses),
-                WAYS => self.overlay.iter_mut().for_each(|overlay| overlay.look(&mut self.plane)),
-                port => {
-                    if let Some(device) = self.plane.stir(port as usize) {
+            let (kind, number) = (event.data.u64() & KIND, (event.data.u64() & !KIND) as usize);
+            let Self { overlay, plane, .. } = self;
+            match (kind, overlay) {
+                (BELL, _) => plane.gate_mut().silence(),
+                (UPLINK, Some(overlay)) => overlay.links_mut()[number].stir(),
+                (PAUSES, Some(overlay)) => overlay.links_mut()[number].stir_pauses(),
+                (WAYS, Some(overlay)) => overlay.look(clock::now(), plane),
+                (0, _) => {
+                    if let Some(device) = plane.stir(number) {
                         device.wake();
                     }
                 }
+                _ => {}
             }
         }
         Ok(())

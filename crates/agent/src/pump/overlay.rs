@@ -1,20 +1,23 @@
 //! The overlay: a host's tunnels, and the virtual networks that they carry.
 //!
 //! Each other host that has machines of a network that is here too is reached by a [trunk](super::trunk) of its own; all share the
-//! host's sockets. What there is and where is told by a directory, whole ([`Overlay::follow`]).
+//! host's [uplinks](super::link). What there is and where is told by a directory, whole ([`Overlay::follow`]).
+//!
+//! ```text
+//!   trunk to host 2 ─┬─ way ── uplink 192.0.2.1 ════ underlay ════ 192.0.2.2
+//!                    └─ way ── uplink 198.51.100.1 ═ underlay ═ 198.51.100.2
+//! ```
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
-use model::{NetworkName, Uplink, UplinkStatus};
-use ports::underlay::{self, Transport, Underlay};
-use tunnel::outer::{Encapsulation, Received, Refusal, Vteps};
+use model::{NetworkName, Uplink, UplinkStatus, VtepList, WayStatus};
+use ports::underlay::{self, Transport};
+use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Config, Life};
 use units::Instant;
 use wire::ip::{Version, protocol};
@@ -23,12 +26,11 @@ use wire::{geneve, udp, vxlan};
 use super::UplinkError;
 use super::device::Device;
 use super::gate::HostGate;
-use super::pauses::Pauses;
+use super::link::Link;
 use super::plane::Plane;
 use super::report;
 use super::taps::{Outer, Taps, Way};
 use super::trunk::{self, Networks, Trunk, TrunkConfig};
-use super::ways::Ways;
 use crate::clock;
 
 /// A credit that is as good as none.
@@ -71,19 +73,15 @@ pub(super) struct Overlay {
     life: Life,
     /// The last life of ours that each far host was told of.
     lives: BTreeMap<IpAddr, Life>,
-    underlay: Rc<RefCell<Underlay>>,
+    /// By the underlay network that each is in.
+    links: Vec<Link>,
     networks: Rc<Networks>,
+    /// By the first address of each far host.
     trunks: BTreeMap<IpAddr, PortId>,
-    ways: Ways,
+    /// By every address of far hosts.
+    senders: BTreeMap<IpAddr, PortId>,
     /// The longest packet that fits into every tunnel, in bytes.
     inner_mtu: u16,
-    pauses: Option<Pauses>,
-    /// The classes that are silent, a bit each.
-    is_paused: u8,
-    /// When pauses are to be looked at again, although none has come.
-    pauses_due: Option<Instant>,
-    /// Something may have come.
-    is_wet: bool,
     /// Packets from nobody who is known.
     strangers: u64,
     /// Packets that were not taken, by what was wrong with them.
@@ -103,21 +101,17 @@ impl Overlay {
             model::Encapsulation::Nvgre => (Encapsulation::Nvgre, Transport::Ip(protocol::GRE)),
             model::Encapsulation::Stt => (Encapsulation::Stt, Transport::Stt { mtu: uplink.mtu }),
         };
-        let pauses = uplink.pfc.map(|rate| Pauses::open(uplink.vtep, rate)).transpose();
+        let link = |(place, vtep)| Link::open(uplink, vtep, transport, seed(life, place));
         Ok(Self {
-            pauses: pauses.map_err(UplinkError::Pauses)?,
-            is_paused: 0,
-            pauses_due: None,
+            links: uplink.vtep.iter().enumerate().map(link).collect::<Result<_, _>>()?,
             uplink: uplink.clone(),
             encapsulation,
             life,
             lives: BTreeMap::new(),
-            underlay: Rc::new(RefCell::new(Underlay::open(uplink.vtep, transport, uplink.ttl)?)),
             networks: Rc::default(),
             trunks: BTreeMap::new(),
-            ways: Ways::new(uplink, life),
+            senders: BTreeMap::new(),
             inner_mtu: u16::MAX,
-            is_wet: true,
             strangers: 0,
             refused: BTreeMap::new(),
         })
@@ -151,15 +145,25 @@ impl Overlay {
             plane.detach(now, id);
         }
         let mut outcome = Ok(());
-        for vtep in far {
-            if !self.trunks.contains_key(&vtep)
-                && let Err(error) = self.attach(now, plane, vtep)
-            {
-                outcome = Err(error);
+        self.senders.clear();
+        let mut watched = vec![Vec::new(); self.links.len()];
+        for host in far {
+            let addresses =
+                directory.addresses_of(host).expect("a peer of a network is one of the directory");
+            match self.lead(now, plane, addresses) {
+                Ok(id) => self.senders.extend(addresses.iter().map(|address| (address, id))),
+                Err(error) => {
+                    outcome = Err(error);
+                    continue;
+                }
             }
+            watched.iter_mut().zip(addresses.iter()).for_each(|(watched, far)| watched.push(far));
         }
         self.point(plane, &here);
-        self.ways.follow(self.trunks.keys().copied());
+        for (link, watched) in self.links.iter_mut().zip(watched) {
+            link.ways_mut().follow(watched.into_iter());
+        }
+        self.settle(now, plane);
         outcome
     }
 
@@ -168,27 +172,73 @@ impl Overlay {
         self.inner_mtu
     }
 
-    fn attach(
+    /// Has a trunk lead to the host with these addresses: the one that there is, or a new one.
+    fn lead(
         &mut self,
         now: Instant,
         plane: &mut Plane<Device, HostGate>,
-        far: IpAddr,
-    ) -> Result<(), TooManyPorts> {
+        addresses: &VtepList,
+    ) -> Result<PortId, TooManyPorts> {
+        let host = addresses.first();
+        let ways = self.links.iter().zip(addresses.iter());
+        let ways: Vec<_> =
+            ways.map(|(link, far)| trunk::Way { underlay: link.underlay().clone(), far }).collect();
+        let (most, inner) = self.room(&ways);
+        self.inner_mtu = self.inner_mtu.min(inner);
+        if let Some(&id) = self.trunks.get(&host) {
+            plane.trunk_mut(id).lead(now, ways, most);
+            return Ok(id);
+        }
+        // A trunk that is made again remembers nothing of its far host: to that, it is another life.
+        let life = match self.lives.get(&host) {
+            None => self.life,
+            Some(last) => Some(clock::life()).filter(|life| life.is_after(*last)).unwrap_or(last.next()),
+        };
+        self.lives.insert(host, life);
+        let config = TrunkConfig {
+            host,
+            far: host,
+            pair: trunk::pair([self.uplink.vtep.first(), host]),
+            encapsulation: self.encapsulation,
+            session: self.session(most),
+            life,
+            most,
+        };
+        let trunk = Trunk::new(now, config, ways);
+        let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
+        let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;
+        self.trunks.insert(host, id);
+        Ok(id)
+    }
+
+    /// How long a datagram's payload may be that all these ways carry, and a packet in it, in bytes.
+    fn room(&self, ways: &[trunk::Way]) -> (usize, u16) {
+        if self.encapsulation == Encapsulation::Stt {
+            // It goes in as many packets as it takes.
+            return (ports::underlay::stt::LONGEST, trunk::STT_MTU);
+        }
+        let options = if self.uplink.retransmit || self.uplink.credit { trunk::OPTIONS_LEN } else { 0 };
+        let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
+        let asked = |way: &trunk::Way| self.uplink.mtu.or_else(|| way.underlay.borrow().mtu_to(way.far));
+        // One that leads nowhere now says nothing of those that do.
+        let is_any_known = ways.iter().any(|way| asked(way).is_some());
+        let rooms = ways.iter().filter_map(|way| {
+            let (version, ip) = if way.far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
+            // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
+            let least = if way.far.is_ipv4() { 576 } else { 1280 };
+            let mtu = asked(way).or((!is_any_known).then_some(least))?;
+            let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
+            Some((most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0)))
+        });
+        rooms.fold((ports::underlay::LONGEST, u16::MAX), |(most, inner), room| {
+            (most.min(room.0), inner.min(room.1))
+        })
+    }
+
+    /// How a session is whose datagrams have payloads of so many bytes at most; none if nothing is sent again and nothing waits.
+    fn session(&self, most: usize) -> Option<Config> {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
         let bound = |bytes: units::Bytes| if credit { bytes.0 as u32 } else { NO_BOUND };
-        let mtu = self.uplink.mtu.unwrap_or_else(|| self.underlay.borrow().mtu_to(far));
-        let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
-        let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
-        let options = if retransmit || credit { trunk::OPTIONS_LEN } else { 0 };
-        let (most, inner) = match self.encapsulation {
-            // It goes in as many packets as it takes.
-            Encapsulation::Stt => (underlay::stt::LONGEST, trunk::STT_MTU),
-            other => {
-                let most = usize::from(mtu).saturating_sub(ip + transport).min(underlay::LONGEST);
-                (most, other.inner_mtu(version, options, mtu).unwrap_or(0))
-            }
-        };
-        self.inner_mtu = self.inner_mtu.min(inner);
         let session = Config {
             unsolicited: bound(unsolicited),
             stream_window: bound(window),
@@ -198,20 +248,7 @@ impl Overlay {
             datagram: most as u32,
             repairs: retransmit,
         };
-        let session = (retransmit || credit).then_some(session);
-        // A trunk that is made again remembers nothing of its far host: to that, it is another life.
-        let life = match self.lives.get(&far) {
-            None => self.life,
-            Some(last) => Some(clock::life()).filter(|life| life.is_after(*last)).unwrap_or(last.next()),
-        };
-        self.lives.insert(far, life);
-        let config = TrunkConfig { far, encapsulation: self.encapsulation, session, life, most };
-        let trunk = Trunk::new(now, config, self.underlay.clone());
-        let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
-        let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;
-        plane.pause(id, self.is_paused);
-        self.trunks.insert(far, id);
-        Ok(())
+        (retransmit || credit).then_some(session)
     }
 
     /// Has every trunk know of these networks, and of the machines that it leads to.
@@ -238,108 +275,105 @@ impl Overlay {
         }
     }
 
-    /// What becomes readable when the link below is to be silent, if it speaks of such.
-    pub(super) fn pauses(&self) -> Option<&Pauses> {
-        self.pauses.as_ref()
+    /// The host's uplinks, by the numbers that their events have.
+    pub(super) fn links(&self) -> &[Link] {
+        &self.links
     }
 
-    /// A pause may have come.
-    pub(super) fn stir_pauses(&mut self) {
-        self.pauses_due = Some(Instant::ZERO);
+    /// The host's uplinks.
+    pub(super) fn links_mut(&mut self) -> &mut [Link] {
+        &mut self.links
     }
 
-    /// Obeys the link's pauses, and asks for one while memory for what comes runs low.
+    /// Obeys the links' pauses, and asks for some while memory for what comes runs low.
     pub(super) fn pause(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) {
-        let Self { pauses: Some(pauses), trunks, is_paused, pauses_due, .. } = self else { return };
-        let is_short = trunks.values().any(|id| plane.is_short(*id));
-        pauses.ask(now, is_short, &plane.switch().settings().classes);
-        if pauses_due.is_none_or(|at| at > now) {
+        if self.links.iter().all(|link| link.pauses().is_none()) {
             return;
         }
-        let silent = pauses.obey(now);
-        *pauses_due = pauses.deadline(now);
-        if silent != std::mem::replace(is_paused, silent) {
-            trunks.values().for_each(|id| plane.pause(*id, silent));
+        let is_short = self.trunks.values().any(|id| plane.is_short(*id));
+        let classes = &plane.switch().settings().classes;
+        let changed = self.links.iter_mut().map(|link| link.pause(now, is_short, classes));
+        if changed.fold(false, |any, changed| any | changed) {
+            self.silence(plane);
+        }
+    }
+
+    /// Has trunks be silent as the links of their ways are.
+    fn silence(&self, plane: &mut Plane<Device, HostGate>) {
+        if self.links.iter().all(|link| link.pauses().is_none()) {
+            return;
+        }
+        for id in self.trunks.values() {
+            let silent = plane.trunk_mut(*id).silence(|place| self.links[place].silent());
+            plane.pause(*id, silent);
         }
     }
 
     /// When pauses are to be looked at again, although none comes.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
-        self.pauses.as_ref().and_then(|pauses| pauses.deadline(now))
-    }
-
-    /// Datagrams may have come.
-    pub(super) fn stir(&mut self) {
-        self.is_wet = true;
+        self.links.iter().filter_map(|link| link.deadline(now)).min()
     }
 
     /// Receives what has come, and has trunks look at it. Whether anything has.
     pub(super) fn receive(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) -> io::Result<bool> {
-        if !self.is_wet {
-            return Ok(false);
-        }
-        let Self { uplink, encapsulation, underlay, trunks, strangers, refused, .. } = self;
-        let mut came = false;
-        let more = underlay.borrow_mut().receive(|datagram| {
-            came = true;
-            if let Some(taps) = plane.taps_mut() {
+        let Self { encapsulation, links, senders, strangers, refused, .. } = self;
+        let (mut came, mut is_news) = (false, false);
+        for link in links {
+            link.receive(|vteps, datagram| {
+                came = true;
                 let underlay::Received { from, ports, traffic_class, payload } = datagram;
-                let vteps = Vteps::new(from, uplink.vtep).expect("all hosts' addresses are of one family");
-                taps.outer(now, &Outer { way: Way::In, vteps, ports, traffic_class, payload });
-            }
-            let Some(id) = trunks.get(&datagram.from) else {
-                *strangers += 1;
-                return;
-            };
-            let vteps =
-                Vteps::new(uplink.vtep, datagram.from).expect("all hosts' addresses are of one family");
-            let (trunk, payload, class) = (plane.trunk_mut(*id), datagram.payload, datagram.traffic_class);
-            let outcome = match *encapsulation {
-                Encapsulation::Stt => trunk.handle_segment(now, vteps, class, payload),
-                other => Received::of_datagram(other, vteps, class, payload)
-                    .map(|received| trunk.handle(now, &received, payload)),
-            };
-            if let Err(refusal) = outcome {
-                *refused.entry(refusal).or_default() += 1;
-            }
-        })?;
-        self.is_wet = more;
+                if let Some(taps) = plane.taps_mut() {
+                    let vteps = vteps.reversed();
+                    taps.outer(now, &Outer { way: Way::In, vteps, ports, traffic_class, payload });
+                }
+                let Some(id) = senders.get(&from) else {
+                    *strangers += 1;
+                    return;
+                };
+                let trunk = plane.trunk_mut(*id);
+                let outcome = match *encapsulation {
+                    Encapsulation::Stt => trunk.handle_segment(now, vteps, traffic_class, payload),
+                    other => Received::of_datagram(other, vteps, traffic_class, payload)
+                        .map(|received| trunk.handle(now, &received, payload)),
+                };
+                match outcome {
+                    Ok(news) => is_news |= news,
+                    Err(refusal) => *refused.entry(refusal).or_default() += 1,
+                }
+            })?;
+        }
+        if is_news {
+            self.settle(now, plane);
+        }
         Ok(came)
     }
 
     /// Hands over what is to be sent. Whether the kernel had room for all.
-    pub(super) fn flush(&mut self, now: Instant, taps: Option<&mut Taps>) -> bool {
-        let mut underlay = self.underlay.borrow_mut();
-        let Some(taps) = taps else { return underlay.flush() };
-        underlay.flush_telling(|underlay::Sent { to, ports, traffic_class, payload }| {
-            let vteps = Vteps::new(self.uplink.vtep, to).expect("all hosts' addresses are of one family");
-            taps.outer(now, &Outer { way: Way::Out, vteps, ports, traffic_class, payload });
-        })
+    pub(super) fn flush(&mut self, now: Instant, mut taps: Option<&mut Taps>) -> bool {
+        self.links.iter_mut().fold(true, |all, link| link.flush(now, taps.as_deref_mut()) & all)
     }
 
-    /// Has frames go, or wait, as the ways are now.
-    pub(super) fn look(&mut self, plane: &mut Plane<Device, HostGate>) {
-        let Self { ways, trunks, .. } = self;
-        ways.look(|far, works| {
-            if let Some(id) = trunks.get(&far) {
-                plane.trunk_mut(*id).found(works);
-            }
-        });
+    /// Has frames go, or wait, as BFD finds the ways now.
+    pub(super) fn look(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) {
+        for (place, link) in self.links.iter().enumerate() {
+            link.ways().look(|far, works| {
+                if let Some(id) = self.senders.get(&far) {
+                    plane.trunk_mut(*id).found(place, works);
+                }
+            });
+        }
+        self.settle(now, plane);
+    }
+
+    /// Has frames go by the best ways that there are, now that something else is known of some.
+    fn settle(&self, now: Instant, plane: &mut Plane<Device, HostGate>) {
+        self.trunks.values().for_each(|id| plane.trunk_mut(*id).settle(now));
+        self.silence(plane);
     }
 
     /// The tunnels' far ends, and the ports that lead there.
     pub(super) fn trunks(&self) -> impl Iterator<Item = (IpAddr, PortId)> {
         self.trunks.iter().map(|(vtep, id)| (*vtep, *id))
-    }
-
-    /// What becomes readable when datagrams have come.
-    pub(super) fn with_events<T>(&self, wait: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
-        wait(self.underlay.borrow().as_fd())
-    }
-
-    /// What becomes readable when a way has changed, if ways are watched.
-    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.ways.bell()
     }
 
     /// What there is to know of the tunnels now.
@@ -349,25 +383,38 @@ impl Overlay {
         numbers: &Numbers,
         now: Instant,
     ) -> UplinkStatus {
-        let underlay = self.underlay.borrow();
-        let ports::underlay::Counters { unsent, last_error } = underlay.counters().clone();
+        let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
         let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
         let names = numbers.names();
         let peer = |(far, id): (&IpAddr, &PortId)| {
-            let way = self.ways.status(now, *far);
-            report::peer(plane, *id, *far, &names, way, now)
+            report::peer(plane, *id, *far, &names, self.ways_by(plane, *id, now), now)
         };
         UplinkStatus {
-            vtep: self.uplink.vtep,
+            vtep: self.uplink.vtep.clone(),
             encapsulation: self.uplink.encapsulation,
             strangers: self.strangers,
             refused: refused.collect(),
-            unsent,
-            last_error,
-            pauses: self.pauses.as_ref().map(Pauses::status),
+            unsent: counters.iter().map(|counters| counters.unsent).sum(),
+            last_error: counters.into_iter().rev().find_map(|counters| counters.last_error),
+            pauses: self.links.iter().filter_map(Link::pauses_status).collect(),
             answers: plane.gate().answers().status(),
             peers: self.trunks.iter().map(peer).collect(),
-            notes: self.ways.notes(),
+            notes: self.links.iter().flat_map(|link| link.ways().notes()).collect(),
         }
     }
+
+    /// What is found of each way that a trunk has.
+    fn ways_by(&self, plane: &Plane<Device, HostGate>, id: PortId, now: Instant) -> Vec<WayStatus> {
+        let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
+        let status = |(link, (remote, is_used)): (&Link, _)| {
+            let bfd = link.ways().status(now, remote);
+            WayStatus { local: link.vtep(), remote, is_used, bfd }
+        };
+        self.links.iter().zip(trunk.ways()).map(status).collect()
+    }
+}
+
+/// Of what BFD at each address draws its numbers, which nobody else on this host is to have (RFC 5880 §6.3).
+fn seed(life: Life, place: usize) -> u64 {
+    u64::from(life.0.get()) << 8 | place as u64
 }

@@ -1,4 +1,4 @@
-//! Pauses of the uplink's link (802.1Qbb): those that its far end asks for, and ours when memory for what comes runs low.
+//! Pauses of an uplink's link (802.1Qbb): those that its far end asks for, and ours when memory for what comes runs low.
 //!
 //! Credit keeps what other hosts send below what there is memory for. This is for those that have none, and for the fabric, whose
 //! switches pause us as they would any host.
@@ -77,9 +77,9 @@ impl Pauses {
         }
     }
 
-    /// How many came, and how many we sent.
-    pub(super) fn status(&self) -> PausesStatus {
-        PausesStatus { received: self.received, sent: self.sent }
+    /// How many came, and how many we sent, at this address of ours.
+    pub(super) fn status(&self, vtep: IpAddr) -> PausesStatus {
+        PausesStatus { vtep, received: self.received, sent: self.sent }
     }
 }
 

@@ -83,7 +83,7 @@ pub(super) fn peer(
     id: PortId,
     vtep: IpAddr,
     names: &HashMap<Network, &NetworkName>,
-    way: Option<WayStatus>,
+    ways: Vec<WayStatus>,
     now: Instant,
 ) -> PeerStatus {
     let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
@@ -104,7 +104,7 @@ pub(super) fn peer(
         vtep,
         networks: trunk.networks().map(|network| names[&network].clone()).collect(),
         state,
-        way,
+        ways,
         session,
         ingress,
         egress,

@@ -218,7 +218,7 @@ impl Walk<'_> {
                 let (port, slot, network) = (self.from.id, Slot(0), self.network);
                 let class = egress.class;
                 let outlook = trunk.outlook(&Leaving { port, slot, network, class, view });
-                (true, outlook.map(|outlook| (trunk.far(), outlook)))
+                (true, outlook.map(|outlook| (trunk.host(), outlook)))
             }
             _ => (false, None),
         };

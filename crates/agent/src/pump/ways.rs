@@ -1,18 +1,17 @@
-//! Whether the ways to other hosts work, as BFD finds.
+//! Whether the ways from one uplink to other hosts work, as BFD finds.
 
 use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::os::fd::BorrowedFd;
 
-use model::{Uplink, WayState, WayStatus};
-use tunnel::Life;
+use model::{BfdState, BfdStatus, Uplink};
 use tunnel::bfd::Interval;
 use units::Instant;
 use wire::bfd::{Diagnostic, State};
 
 use crate::bfd::{Bfd, Health, Settings, Way};
 
-/// The ways from this host.
+/// The ways from one of this host's addresses.
 #[derive(Debug)]
 pub(super) struct Ways {
     local: IpAddr,
@@ -23,16 +22,16 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// Watches no way yet, and none ever if that is not wanted or cannot be.
-    pub(super) fn new(uplink: &Uplink, life: Life) -> Self {
-        let mut ways = Self { local: uplink.vtep, bfd: None, failure: None };
+    /// Watches no way yet, and none ever if that is not wanted or cannot be. The seed is as of [`Bfd::start`].
+    pub(super) fn new(uplink: &Uplink, local: IpAddr, seed: u64) -> Self {
+        let mut ways = Self { local, bfd: None, failure: None };
         let Some(model::Bfd { interval, multiplier }) = uplink.bfd else { return ways };
         let settings = Settings {
-            address: uplink.vtep,
+            address: local,
             interval: Interval::new(interval).expect("the declaration was checked"),
             multiplier: NonZeroU8::new(multiplier).expect("the declaration was checked"),
         };
-        match Bfd::start(settings, life.0.get().into()) {
+        match Bfd::start(settings, seed) {
             Ok(bfd) => ways.bfd = Some(bfd),
             Err(error) => ways.failed(&error),
         }
@@ -49,8 +48,9 @@ impl Ways {
     }
 
     fn failed(&mut self, error: &(dyn std::error::Error + 'static)) {
-        tracing::warn!(error, "ways to other hosts are not watched");
-        self.failure = Some(format!("ways to other hosts are not watched: {error}"));
+        let local = self.local;
+        tracing::warn!(%local, error, "ways to other hosts are not watched");
+        self.failure = Some(format!("ways from {local} to other hosts are not watched: {error}"));
     }
 
     /// What becomes readable when a way has changed, if ways are watched.
@@ -69,14 +69,14 @@ impl Ways {
     }
 
     /// What is found of the way to a host, if it is watched.
-    pub(super) fn status(&self, now: Instant, remote: IpAddr) -> Option<WayStatus> {
+    pub(super) fn status(&self, now: Instant, remote: IpAddr) -> Option<BfdStatus> {
         let Health { status, since } = self.bfd.as_ref()?.health(Way { local: self.local, remote })?;
-        Some(WayStatus {
+        Some(BfdStatus {
             state: match status.state {
-                State::Up => WayState::Up,
-                State::Init => WayState::Init,
-                State::Down => WayState::Down,
-                State::AdminDown => WayState::AdminDown,
+                State::Up => BfdState::Up,
+                State::Init => BfdState::Init,
+                State::Down => BfdState::Down,
+                State::AdminDown => BfdState::AdminDown,
             },
             diagnostic: status.diagnostic.name().into(),
             remote_diagnostic: status.remote_diagnostic.name().into(),

@@ -15,6 +15,7 @@ mod ovs;
 mod spec;
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -129,7 +130,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     let member = |(label, endpoint): (u32, &Endpoint)| Member {
         mac: endpoint.mac,
         addresses: endpoint.addresses.iter().map(|prefix| prefix.address).collect(),
-        vtep: vtep(endpoint.host.unwrap_or(0)).into(),
+        vtep: IpAddr::from(vtep(endpoint.host.unwrap_or(0))).into(),
         label,
     };
     let ours = here.clone().filter(|endpoint| endpoint.host == Some(host));
@@ -149,7 +150,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
             retransmit: hosts.retransmit,
             credit: hosts.credit,
             pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
-            ..Uplink::new(vtep(host).into())
+            ..Uplink::new(IpAddr::from(vtep(host)))
         }),
         networks: vec![network],
         ..config

@@ -214,8 +214,9 @@ impl Underlay {
     }
 
     /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
-    pub fn mtu_to(&self, far: IpAddr) -> u16 {
-        options::mtu_or_least(self.address, far)
+    /// None if no way leads there now.
+    pub fn mtu_to(&self, far: IpAddr) -> Option<u16> {
+        options::mtu(self.address, far).ok()
     }
 
     /// What went wrong below.
@@ -479,6 +480,6 @@ mod tests {
         }
         let error = Underlay::open(local, Transport::Udp(port), 64).err().unwrap().to_string();
         assert!(error.contains("end it, or use another address"), "{error}");
-        assert_eq!(underlay.mtu_to(local), u16::MAX, "loopback's is 65,536");
+        assert_eq!(underlay.mtu_to(local), Some(u16::MAX), "loopback's is 65,536");
     }
 }

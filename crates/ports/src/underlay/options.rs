@@ -75,12 +75,12 @@ pub fn port(socket: &OwnedFd) -> u16 {
 /// The longest packet that goes from here to there, in bytes, or what everybody carries if that is not known (RFC 791 §3.1,
 /// RFC 8200 §5).
 pub fn mtu_or_least(own: IpAddr, far: IpAddr) -> u16 {
-    mtu(SocketAddr::new(own, 0), far).unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
+    mtu(own, far).unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
 }
 
 /// The longest packet that goes from here to there, in bytes (IP_MTU, ip(7)).
-fn mtu(own: SocketAddr, far: IpAddr) -> io::Result<u16> {
-    let socket = UdpSocket::bind(own)?;
+pub fn mtu(own: IpAddr, far: IpAddr) -> io::Result<u16> {
+    let socket = UdpSocket::bind(SocketAddr::new(own, 0))?;
     // Nothing is sent: it only chooses a way. The port means nothing.
     socket.connect(SocketAddr::new(far, 1))?;
     let (level, name) = match far {

@@ -4,6 +4,7 @@ mod late;
 mod lives;
 mod silence;
 mod unrepaired;
+mod way;
 
 use std::num::{NonZeroU16, NonZeroU32};
 

@@ -1,6 +1,6 @@
 //! The hosts that tunnels lead to, as a table below that of ports.
 
-use model::{PeerState, PeerStatus, SessionStatus, WayState};
+use model::{BfdState, PeerState, PeerStatus, SessionStatus, WayStatus};
 use ratatui::layout::{Constraint, HorizontalAlignment};
 use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
@@ -30,7 +30,7 @@ const COLUMNS: [Column; 10] = {
     [
         column("PEER", 15, Left, |peer, _| vec![peer.vtep.to_string().bold()]),
         column("STATE", 7, Left, |peer, _| vec![state(peer.state)]),
-        column("BFD", 4, Left, |peer, _| vec![way(peer)]),
+        column("BFD", 4, Left, |peer, _| vec![bfd(peer)]),
         column("IN bit/s", 8, Right, |_, rates| figure(rates.in_bits)),
         column("OUT bit/s", 9, Right, |_, rates| figure(rates.out_bits)),
         column("RTT", 6, Right, |peer, _| {
@@ -61,9 +61,9 @@ pub const WIDTH: u16 = {
 
 /// How many lines the table takes, with an empty one above it.
 pub fn height(pace: &Pace) -> usize {
-    match pace.peers().len() {
+    match pace.peers().map(|(peer, _)| 1 + ways(peer).len()).sum() {
         0 => 0,
-        peers => peers + 2,
+        lines => lines + 2,
     }
 }
 
@@ -71,11 +71,13 @@ pub fn height(pace: &Pace) -> usize {
 pub fn table(pace: &Pace, scroll: usize) -> Table<'_> {
     let peers = pace.peers();
     let scroll = scroll.min(peers.len().saturating_sub(1));
-    let rows = peers.skip(scroll).map(|(peer, rates)| {
-        Row::new(COLUMNS.iter().map(|column| {
-            let cell = abridged((column.show)(peer, rates), column.width.into());
-            Line::from(cell).alignment(column.alignment)
-        }))
+    let cell =
+        |column: &Column, cell| Line::from(abridged(cell, column.width.into())).alignment(column.alignment);
+    let rows = peers.skip(scroll).flat_map(|(peer, rates)| {
+        let own = Row::new(COLUMNS.iter().map(|column| cell(column, (column.show)(peer, rates))));
+        let way = |way| COLUMNS.iter().zip(way_cells(way)).map(|(column, span)| cell(column, vec![span]));
+        let ways: Vec<_> = ways(peer).iter().map(|it| Row::new(way(it))).collect();
+        std::iter::once(own).chain(ways)
     });
     let titles = COLUMNS.iter().map(|column| Line::from(column.title.dim()).alignment(column.alignment));
     let widths = COLUMNS.iter().map(|column| Constraint::Length(column.width));
@@ -98,14 +100,43 @@ fn state(state: PeerState) -> Span<'static> {
     }
 }
 
-fn way(peer: &PeerStatus) -> Span<'static> {
-    match peer.way.as_ref().map(|way| way.state) {
-        None => "–".dim(),
-        Some(WayState::Up) => "up".green(),
-        Some(WayState::Init) => "init".yellow(),
-        Some(WayState::Down) => "down".yellow(),
-        Some(WayState::AdminDown) => "off".dim(),
+/// What BFD finds of the only way to a peer, or of how many out of several it finds that they work.
+fn bfd(peer: &PeerStatus) -> Span<'static> {
+    match &peer.ways[..] {
+        [way] => found(way),
+        ways if ways.iter().all(|way| way.bfd.is_none()) => "–".dim(),
+        ways => {
+            let up = ways.iter().filter(|way| state_of(way) == Some(BfdState::Up)).count();
+            let text = format!("{up}/{}", ways.len());
+            if up == ways.len() { text.green() } else { text.yellow() }
+        }
     }
+}
+
+/// What BFD finds of a way.
+fn found(way: &WayStatus) -> Span<'static> {
+    match state_of(way) {
+        None => "–".dim(),
+        Some(BfdState::Up) => "up".green(),
+        Some(BfdState::Init) => "init".yellow(),
+        Some(BfdState::Down) => "down".yellow(),
+        Some(BfdState::AdminDown) => "off".dim(),
+    }
+}
+
+fn state_of(way: &WayStatus) -> Option<BfdState> {
+    way.bfd.as_ref().map(|bfd| bfd.state)
+}
+
+/// The lines below a peer: its ways, if it has several.
+fn ways(peer: &PeerStatus) -> &[WayStatus] {
+    if peer.ways.len() > 1 { &peer.ways } else { &[] }
+}
+
+/// The cells of such a line.
+fn way_cells(way: &WayStatus) -> [Span<'static>; 3] {
+    let used = if way.is_used { "used".green() } else { "–".dim() };
+    [format!(" {}", way.remote).into(), used, found(way)]
 }
 
 /// A time in three digits.
@@ -127,6 +158,35 @@ mod tests {
     #[test]
     fn it_fits_a_terminal_of_eighty_and_three() {
         const { assert!(WIDTH <= 83) };
+    }
+
+    fn way(number: u8, is_used: bool, state: BfdState) -> WayStatus {
+        let [local, remote] = [1, 2].map(|host| [192, 0, number, host].into());
+        let [diagnostic, remote_diagnostic] = ["none"; 2].map(str::to_owned);
+        let bfd = model::BfdStatus { state, diagnostic, remote_diagnostic, since: Span::from_secs(1) };
+        WayStatus { local, remote, is_used, bfd: Some(bfd) }
+    }
+
+    #[test]
+    fn a_peer_with_several_ways_has_a_line_for_each() {
+        let mut peer = PeerStatus {
+            vtep: [192, 0, 2, 2].into(),
+            networks: Vec::new(),
+            state: PeerState::Up,
+            ways: vec![way(2, false, BfdState::Down), way(3, true, BfdState::Up)],
+            session: None,
+            ingress: model::Ledgers::default(),
+            egress: model::Ledgers::default(),
+            ingress_bytes: 0,
+            egress_bytes: 0,
+            held_flows: 0,
+            refused: std::collections::BTreeMap::new(),
+        };
+        assert_eq!(bfd(&peer).content, "1/2");
+        let lines = ways(&peer).iter().map(|way| way_cells(way).map(|cell| cell.content.trim().to_owned()));
+        assert_eq!(lines.collect::<Vec<_>>(), [["192.0.2.2", "–", "down"], ["192.0.3.2", "used", "up"]]);
+        peer.ways.truncate(1);
+        assert_eq!((bfd(&peer).content.as_ref(), ways(&peer).len()), ("down", 0));
     }
 
     #[test]

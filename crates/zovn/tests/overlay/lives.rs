@@ -83,7 +83,7 @@ fn a_host_that_is_declared_again_is_reached_again() {
     let client = world.client(0);
     let all = client.networks().unwrap().networks;
     let mut near = all.clone();
-    near.iter_mut().for_each(|network| network.members.retain(|member| member.vtep == world.vtep(0)));
+    near.iter_mut().for_each(|network| network.members.retain(|member| member.vtep == world.vtep(0).into()));
     for _ in 0..3 {
         client.set_networks(&near).unwrap();
         client.set_networks(&all).unwrap();

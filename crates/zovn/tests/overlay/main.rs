@@ -13,4 +13,5 @@ mod silence;
 mod stt;
 #[path = "../../../wire/tests/tshark/mod.rs"]
 mod tshark;
+mod uplinks;
 mod world;

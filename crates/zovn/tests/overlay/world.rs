@@ -17,7 +17,7 @@ use api::Client;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::{
     AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkSpec, PortName, PortSpec,
-    PortStatus, Uplink,
+    PortStatus, Uplink, VtepList,
 };
 use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,6 +72,8 @@ pub struct Plan {
     pub mtu: u32,
     /// Hosts without an agent of ours.
     pub foreign: Vec<usize>,
+    /// What hosts' second uplinks lead to, if they have such.
+    pub second: Option<FabricSpec>,
 }
 
 impl Plan {
@@ -99,7 +101,25 @@ impl Plan {
             agent: AgentSettings { drain: Span::from_secs(60), ..AgentSettings::default() },
             mtu: 1500,
             foreign: Vec::new(),
+            second: None,
         }
+    }
+
+    /// What hosts' uplinks lead to.
+    fn fabrics(&self) -> impl Iterator<Item = &FabricSpec> {
+        [&self.fabric].into_iter().chain(&self.second)
+    }
+
+    /// The same, with a second uplink of the first `hosts`, to another physical switch.
+    pub fn with_two_uplinks(mut self, hosts: usize) -> Self {
+        let mut second = self.fabric.clone();
+        second.ports.truncate(hosts);
+        for (host, port) in second.ports.iter_mut().enumerate() {
+            port.interface = "eth1".into();
+            port.addresses = vec![Prefix { address: [192, 168, 1, host as u8 + 1].into(), length: 24 }];
+        }
+        self.second = Some(second);
+        self
     }
 
     /// The same, over IPv6.
@@ -127,9 +147,34 @@ pub struct World {
     pub hosts: Vec<Namespace>,
     machines: Vec<Namespace>,
     agents: Vec<Option<Child>>,
-    switch: Child,
+    switches: Vec<Switch>,
+}
+
+/// A physical switch.
+struct Switch {
+    program: Child,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Switch {
+    /// Starts one, and waits until it is ready.
+    fn start(file: PathBuf, spec: &FabricSpec) -> Self {
+        fs::write(&file, toml::to_string(spec).unwrap()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.arg("fabric").arg("--config").arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = command.spawn().unwrap();
+        let (stdin, stdout) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
+        let mut switch = Self { program, stdin, lines: BufReader::new(stdout).lines() };
+        assert_eq!(switch.lines.next().unwrap().unwrap(), r#"{"ready":true}"#);
+        switch
+    }
+
+    /// What it has counted.
+    fn report(&mut self) -> FabricReport {
+        writeln!(self.stdin, "counters").unwrap();
+        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+    }
 }
 
 impl World {
@@ -142,20 +187,16 @@ impl World {
         let make = |kind, at| Namespace::create(&format!("{prefix}-{kind}{at}")).unwrap();
         let hosts: Vec<_> = (0..plan.fabric.ports.len()).map(|host| make("h", host)).collect();
         let machines = (0..plan.machines.len()).map(|place| make("m", place)).collect();
-        let mut fabric = plan.fabric.clone();
-        for (host, port) in fabric.ports.iter_mut().enumerate() {
-            port.netns = format!("{prefix}-h{host}");
-        }
-        let file = directory.path().join("fabric.toml");
-        fs::write(&file, toml::to_string(&fabric).unwrap()).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.arg("fabric").arg("--config").arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut switch = command.spawn().unwrap();
-        let (stdin, stdout) = (switch.stdin.take().unwrap(), switch.stdout.take().unwrap());
         let agents = hosts.iter().map(|_| None).collect();
-        let lines = BufReader::new(stdout).lines();
-        let mut world = Self { prefix, directory, plan, hosts, machines, agents, switch, stdin, lines };
-        assert_eq!(world.lines.next().unwrap().unwrap(), r#"{"ready":true}"#);
+        let mut world = Self { prefix, directory, plan, hosts, machines, agents, switches: Vec::new() };
+        for (place, fabric) in world.plan.fabrics().enumerate() {
+            let mut fabric = fabric.clone();
+            for (host, port) in fabric.ports.iter_mut().enumerate() {
+                port.netns = format!("{}-h{host}", world.prefix);
+            }
+            let file = world.directory.path().join(format!("fabric{place}.toml"));
+            world.switches.push(Switch::start(file, &fabric));
+        }
         for host in 0..world.hosts.len() {
             fs::create_dir(world.folder(host)).unwrap();
             if !world.plan.foreign.contains(&host) {
@@ -169,9 +210,19 @@ impl World {
         self.directory.path().join(format!("h{host}"))
     }
 
-    /// A host's address in the underlay.
+    /// A host's address in the underlay: the first, if it has several.
     pub fn vtep(&self, host: usize) -> IpAddr {
-        self.plan.fabric.ports[host].addresses[0].address
+        self.vteps(host).first()
+    }
+
+    /// All of them.
+    fn vteps(&self, host: usize) -> VtepList {
+        let addresses: Vec<_> = self
+            .plan
+            .fabrics()
+            .filter_map(|fabric| Some(fabric.ports.get(host)?.addresses[0].address))
+            .collect();
+        addresses.try_into().unwrap()
     }
 
     fn place(&self, machine: Machine) -> usize {
@@ -185,7 +236,7 @@ impl World {
             let member = Member {
                 mac: machine.mac(),
                 addresses: vec![machine.v4(), machine.v6()],
-                vtep: self.vtep(machine.host),
+                vtep: self.vteps(machine.host),
                 label,
             };
             let name = NetworkName(machine.network.into());
@@ -222,7 +273,7 @@ impl World {
         let here = self.plan.machines.iter().filter(|machine| machine.host == host);
         let config = HostConfig {
             agent: self.plan.agent.clone(),
-            uplink: Some(Uplink { vtep: self.vtep(host), ..self.plan.uplink.clone() }),
+            uplink: Some(Uplink { vtep: self.vteps(host), ..self.plan.uplink.clone() }),
             networks: self.networks(),
             ports: here.map(|machine| self.port(*machine)).collect(),
         };
@@ -279,10 +330,14 @@ impl World {
         }
     }
 
-    /// What the physical switch has counted.
+    /// What the physical switch has counted: the first, if there are several.
     pub fn fabric(&mut self) -> FabricReport {
-        writeln!(self.stdin, "counters").unwrap();
-        serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
+        self.switches[0].report()
+    }
+
+    /// What all physical switches have counted.
+    pub fn all_fabrics(&mut self) -> Vec<FabricReport> {
+        self.switches.iter_mut().map(Switch::report).collect()
     }
 
     /// The machine's namespace.
@@ -315,7 +370,7 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         let agents = self.agents.iter_mut().flatten();
-        for child in agents.chain([&mut self.switch]) {
+        for child in agents.chain(self.switches.iter_mut().map(|switch| &mut switch.program)) {
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,15 +1,15 @@
 //! Whether the way to a host works, as far as frames go by it.
 
-/// What is known of a way.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+/// What is known of a way. The greater is the better.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Liveness {
-    /// Nobody watches it, or it was never found to work: the far host may not speak BFD. Frames go.
+    /// It worked, and does not any more: nothing goes by it.
+    Down,
+    /// Nobody watches it, or it was never found to work: the far host may not speak BFD. Frames go, unless there is a better one.
     #[default]
     Unknown,
     /// It works.
     Up,
-    /// It worked, and does not any more: frames wait.
-    Down,
 }
 
 impl Liveness {

@@ -17,6 +17,7 @@ mod out;
 mod outlook;
 mod report;
 mod stt;
+mod ways;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -42,6 +43,8 @@ pub use self::out::OPTIONS_LEN;
 use self::out::{DATA_LEN, Going, Out};
 pub use self::report::REASONS;
 pub use self::stt::STT_MTU;
+use self::ways::Ways;
+pub use self::ways::{Way, pair};
 
 /// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for others.
 const FRAMES: [u32; 2] = [16 << 10, 1 << 10];
@@ -55,8 +58,12 @@ const LARGE: usize = 66 << 10;
 /// How a trunk is.
 #[derive(Clone, Debug)]
 pub struct TrunkConfig {
-    /// The far host's tunnel address.
+    /// The far host, by the first of its tunnel addresses.
+    pub host: IpAddr,
+    /// Its address at the end of the way that the session goes by.
     pub far: IpAddr,
+    /// What chooses that way: [`pair`].
+    pub pair: u32,
     /// How frames are carried.
     pub encapsulation: Encapsulation,
     /// How the session is; none: frames are sent, and nothing more is heard of them.
@@ -133,7 +140,11 @@ struct Begun {
 /// A port that leads to another host.
 pub struct Trunk {
     config: TrunkConfig,
+    /// What the session is sent by.
     underlay: Rc<RefCell<Underlay>>,
+    ways: Ways,
+    /// Which of them the session goes by.
+    way: usize,
     networks: Rc<Networks>,
     /// The far ports' labels.
     labels: HashMap<(Network, Mac), u32>,
@@ -156,6 +167,7 @@ pub struct Trunk {
     /// The switch ends: the far host has been told of all that was taken.
     has_left: bool,
     refused: Refused,
+    /// That of the best way.
     liveness: Liveness,
     /// Frames of which segments have come.
     segments: stt::Segments,
@@ -175,13 +187,19 @@ struct Refused {
 }
 
 impl Trunk {
-    /// A trunk that knows of no network.
-    pub fn new(now: Instant, config: TrunkConfig, underlay: Rc<RefCell<Underlay>>) -> Self {
+    /// A trunk that knows of no network, and leads to the far host by these ways, of which there is one at least.
+    pub fn new(now: Instant, mut config: TrunkConfig, ways: Vec<Way>) -> Self {
+        let ways = Ways::new(ways);
+        let way = ways.of(config.pair);
+        let Way { underlay, far } = ways.get(way).clone();
+        config.far = far;
         let session = config.session.map(|session| Session::new(now, session, config.life));
         let [small, large] = FRAMES;
         Self {
             config,
             underlay,
+            ways,
+            way,
             networks: Rc::default(),
             labels: HashMap::new(),
             joined: BTreeSet::new(),
@@ -207,9 +225,9 @@ impl Trunk {
         self.labels = labels;
     }
 
-    /// The far host's tunnel address.
-    pub fn far(&self) -> IpAddr {
-        self.config.far
+    /// The far host, by the first of its tunnel addresses.
+    pub fn host(&self) -> IpAddr {
+        self.config.host
     }
 
     /// Of these classes, a bit each, nothing is sent until this is called again.
@@ -230,11 +248,6 @@ impl Trunk {
     /// The networks of the far host's machines.
     pub fn networks(&self) -> impl Iterator<Item = Network> {
         self.joined.iter().copied()
-    }
-
-    /// BFD has found that the way there works, or not: [`Liveness::found`].
-    pub fn found(&mut self, works: Option<bool>) {
-        self.liveness = self.liveness.found(works);
     }
 
     /// What a frame shares its fate with: others for the same far egress in the same class. `None` if there is no session;
@@ -280,19 +293,20 @@ impl Trunk {
 
     /// Sends a frame of no session.
     fn send_plain(&mut self, leaving: &Leaving<'_>) -> Sent {
-        let Self { config, underlay, networks, scratch, .. } = self;
+        let Self { config, ways, networks, scratch, .. } = self;
         let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
         let bytes = whole(&leaving.view, scratch);
         let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
         let Ok(pieces) = wire::segments(bytes, left) else { return Sent::Unfit };
+        let flow = wire::flow::hash(bytes, bytes.len());
+        let Way { underlay, far } = ways.get(ways.of(flow));
         let mut underlay = underlay.borrow_mut();
         let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
-        let way = wire::flow::hash(bytes, bytes.len());
-        if !out.underlay.has_room(way) {
+        if !out.underlay.has_room(flow) {
             return Sent::Busy;
         }
         for piece in pieces {
-            if !out.put_plain(way, &piece, &stt) {
+            if !out.put_plain(*far, flow, &piece, &stt) {
                 return Sent::Unfit;
             }
         }
@@ -458,22 +472,23 @@ impl Trunk {
         self.completed.pop_front()
     }
 
-    /// A datagram has come from the far host.
-    pub fn handle(&mut self, now: Instant, received: &Received<'_>, payload: &[u8]) {
+    /// A datagram has come from the far host. Whether something else is known of ways because of that: [`Self::settle`].
+    pub fn handle(&mut self, now: Instant, received: &Received<'_>, payload: &[u8]) -> bool {
         let message = match received.encapsulation {
             Encapsulation::Geneve => Message::parse(received.options),
             _ => None,
         };
-        let Self { session, frames, completed, liveness, .. } = self;
+        let Self { session, frames, completed, ways, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
                 let resets = session.counters().resets;
                 session.handle_hello(now, &hello, |kept| frames.forget(kept));
                 if session.counters().resets > resets {
-                    *liveness = liveness.begun_anew();
                     // All of them will come again.
                     frames.tear_all();
                     bury(frames, session);
+                    ways.begin_anew();
+                    return true;
                 }
             }
             (Some(Message::Report(report)), Some(session)) => {
@@ -489,6 +504,7 @@ impl Trunk {
             // A far end that speaks of sessions where none was declared.
             _ => self.refused.malformed += 1,
         }
+        false
     }
 
     fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {

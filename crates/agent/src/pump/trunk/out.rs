@@ -1,5 +1,6 @@
 //! What leaves by a trunk: frames, whole or in parts, behind their headers.
 
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use ports::underlay::Underlay;
@@ -142,7 +143,7 @@ impl Out<'_> {
     }
 
     /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
-    pub fn put_plain(&mut self, way: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
+    pub fn put_plain(&mut self, to: IpAddr, flow: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
         use zerocopy::IntoBytes;
 
         let Self { config, underlay, vni, class } = self;
@@ -154,7 +155,7 @@ impl Out<'_> {
                 vxlan.as_bytes()
             }
             Encapsulation::Nvgre => {
-                let subnet = gre::VirtualSubnet::new(*vni, (way >> 24) as u8);
+                let subnet = gre::VirtualSubnet::new(*vni, (flow >> 24) as u8);
                 let header = subnet.expect("a network's number has 24 bits").header();
                 header.write(&mut nvgre).expect("a key is all it has")
             }
@@ -168,7 +169,7 @@ impl Out<'_> {
         if len > config.most {
             return false;
         }
-        underlay.send(config.far, way, *class, len, |bytes| {
+        underlay.send(to, flow, *class, len, |bytes| {
             let (head, rest) = bytes.split_at_mut(header.len());
             head.copy_from_slice(header);
             piece.write(rest).expect(FITS);

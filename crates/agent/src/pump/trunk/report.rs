@@ -6,18 +6,13 @@ use model::SessionStatus;
 use tunnel::Counters;
 use units::Instant;
 
-use super::{Liveness, Trunk};
+use super::Trunk;
 
 /// Why what came from a host is not taken, as statuses and metrics have it.
 pub const REASONS: [&str; 7] =
     ["malformed", "unknown_network", "no_memory", "unfinished", "beyond_credit", "too_many_streams", "stale"];
 
 impl Trunk {
-    /// What is known of the way there.
-    pub fn liveness(&self) -> Liveness {
-        self.liveness
-    }
-
     /// The session as it is now, if there is one.
     pub fn session_status(&self, now: Instant) -> Option<SessionStatus> {
         let session = self.session.as_ref()?;

@@ -34,7 +34,7 @@ pub fn begin(config: &TrunkConfig, vni: u32, frame: &[u8], offload: Offload) -> 
 }
 
 impl Trunk {
-    /// A segment has come from the far host, in a packet of this traffic class.
+    /// A segment has come from the far host, in a packet of this traffic class. Returns what [`Self::handle`] does.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Trunk {
         vteps: Vteps,
         traffic_class: u8,
         bytes: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let segment = segment(vteps, bytes)?;
         let is_marked = Ecn::of(traffic_class) == Ecn::Ce;
         if segment.is_whole() {
@@ -55,14 +55,14 @@ impl Trunk {
         let reassembly = segments.0.get_or_insert_with(|| Box::new(Reassembly::new(PLACES)));
         self.refused.unfinished += reassembly.expire(now) as u64;
         let outcome = match reassembly.take((), &segment, is_marked, now + PATIENCE) {
-            Ok(None) => Ok(()),
+            Ok(None) => Ok(false),
             Ok(Some(Joined { bytes, is_marked })) => {
                 let ecn = if is_marked { Ecn::Ce } else { Ecn::of(traffic_class) };
                 self.handle_whole(now, vteps, ecn.within(traffic_class), bytes)
             }
             Err(stt::Refusal::Full(_)) => {
                 self.refused.no_memory += 1;
-                Ok(())
+                Ok(false)
             }
             Err(stt::Refusal::OtherLength(..)) => Err(Refusal::Malformed),
         };
@@ -77,13 +77,12 @@ impl Trunk {
         vteps: Vteps,
         traffic_class: u8,
         bytes: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<bool, Refusal> {
         let received = Received::of_datagram(Encapsulation::Stt, vteps, traffic_class, bytes)?;
         // What belongs to a frame is in its bytes; a tag beside them can tell its class alone.
         if received.tag.is_some_and(|tag| tag.vlan != 0) {
             return Err(Refusal::NoFrame);
         }
-        self.handle(now, &received, bytes);
-        Ok(())
+        Ok(self.handle(now, &received, bytes))
     }
 }
