@@ -183,12 +183,20 @@ impl Overlay {
         let ways = self.links.iter().zip(addresses.iter());
         let ways: Vec<_> =
             ways.map(|(link, far)| trunk::Way { underlay: link.underlay().clone(), far }).collect();
-        let (most, inner) = self.room(&ways);
-        self.inner_mtu = self.inner_mtu.min(inner);
+        let room = self.room(&ways);
         if let Some(&id) = self.trunks.get(&host) {
-            plane.trunk_mut(id).lead(now, ways, most);
+            let trunk = plane.trunk_mut(id);
+            let is_new = !trunk.ways().map(|(far, _)| far).eq(ways.iter().map(|way| way.far));
+            if is_new {
+                trunk.lead(now, ways, room.map(|(most, _)| most));
+                self.inner_mtu = room.map_or(self.inner_mtu, |(_, inner)| self.inner_mtu.min(inner));
+            }
             return Ok(id);
         }
+        // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
+        let least = if host.is_ipv4() { 576 } else { 1280 };
+        let (most, inner) = room.unwrap_or_else(|| self.room_of(host, least));
+        self.inner_mtu = self.inner_mtu.min(inner);
         // A trunk that is made again remembers nothing of its far host: to that, it is another life.
         let life = match self.lives.get(&host) {
             None => self.life,
@@ -211,28 +219,27 @@ impl Overlay {
         Ok(id)
     }
 
-    /// How long a datagram's payload may be that all these ways carry, and a packet in it, in bytes.
-    fn room(&self, ways: &[trunk::Way]) -> (usize, u16) {
+    /// How long a datagram's payload may be that all these ways carry, and a packet in it, in bytes. A way that leads nowhere now says
+    /// nothing; none if that is so of all.
+    fn room(&self, ways: &[trunk::Way]) -> Option<(usize, u16)> {
+        let rooms = ways.iter().filter_map(|way| {
+            let mtu = self.uplink.mtu.or_else(|| way.underlay.borrow().mtu_to(way.far))?;
+            Some(self.room_of(way.far, mtu))
+        });
+        rooms.reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)))
+    }
+
+    /// The same of a way to this address that carries packets of `mtu` bytes.
+    fn room_of(&self, far: IpAddr, mtu: u16) -> (usize, u16) {
         if self.encapsulation == Encapsulation::Stt {
             // It goes in as many packets as it takes.
             return (ports::underlay::stt::LONGEST, trunk::STT_MTU);
         }
         let options = if self.uplink.retransmit || self.uplink.credit { trunk::OPTIONS_LEN } else { 0 };
         let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
-        let asked = |way: &trunk::Way| self.uplink.mtu.or_else(|| way.underlay.borrow().mtu_to(way.far));
-        // One that leads nowhere now says nothing of those that do.
-        let is_any_known = ways.iter().any(|way| asked(way).is_some());
-        let rooms = ways.iter().filter_map(|way| {
-            let (version, ip) = if way.far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
-            // RFC 791 §3.1 and RFC 8200 §5: what everybody carries.
-            let least = if way.far.is_ipv4() { 576 } else { 1280 };
-            let mtu = asked(way).or((!is_any_known).then_some(least))?;
-            let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
-            Some((most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0)))
-        });
-        rooms.fold((ports::underlay::LONGEST, u16::MAX), |(most, inner), room| {
-            (most.min(room.0), inner.min(room.1))
-        })
+        let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
+        let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
+        (most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0))
     }
 
     /// How a session is whose datagrams have payloads of so many bytes at most; none if nothing is sent again and nothing waits.

@@ -94,22 +94,18 @@ impl Trunk {
         ways.map(move |(place, (way, liveness))| (way.far, is_used(place, *liveness)))
     }
 
-    /// Has the trunk lead to the far host by these ways from now on, with payloads of datagrams of so many bytes at most. What is known of
-    /// those that it has already is kept.
-    pub fn lead(&mut self, now: Instant, ways: Vec<Way>, most: usize) {
-        let known: Vec<_> = self.ways().map(|(far, _)| far).collect();
-        if !ways.iter().map(|way| way.far).eq(known) {
-            let new = Ways::new(ways);
-            let old = std::mem::replace(&mut self.ways, new);
-            for ((way, liveness), (old, known)) in self.ways.0.iter_mut().zip(old.0) {
-                if way.far == old.far {
-                    *liveness = known;
-                }
+    /// Has the trunk lead to the far host by these ways from now on, with payloads of datagrams of so many bytes at most, if that is
+    /// known. What is known of those that it has already is kept.
+    pub fn lead(&mut self, now: Instant, ways: Vec<Way>, most: Option<usize>) {
+        let old = std::mem::replace(&mut self.ways, Ways::new(ways));
+        for ((way, liveness), (old, known)) in self.ways.0.iter_mut().zip(old.0) {
+            if way.far == old.far {
+                *liveness = known;
             }
-            let best = self.ways.of(self.config.pair);
-            self.go_by(now, best, self.ways.get(best).far != self.config.far);
         }
-        self.config.most = most;
+        self.config.most = most.unwrap_or(self.config.most);
+        let best = self.ways.of(self.config.pair);
+        self.go_by(now, best, self.ways.get(best).far != self.config.far);
     }
 
     /// BFD has found that the way at this place works, or not: [`Liveness::found`]. [`settle`](Self::settle) has frames go by it.
@@ -256,10 +252,10 @@ mod tests {
         let mut trunk = trunk(Some(session()));
         let [first] = used(&trunk)[..] else { panic!("it goes by one") };
         trunk.found(first, Some(false));
-        trunk.lead(NOW, vec![way(0), way(1), way(2)], 1300);
+        trunk.lead(NOW, vec![way(0), way(1), way(2)], Some(1300));
         trunk.settle(NOW);
         assert_eq!(used(&trunk), [1 - first], "of the third nothing is known");
-        trunk.lead(NOW, vec![way(3)], 1300);
+        trunk.lead(NOW, vec![way(3)], None);
         trunk.settle(NOW);
         assert_eq!((used(&trunk), trunk.liveness()), (vec![0], Liveness::Unknown));
     }
