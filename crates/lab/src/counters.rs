@@ -15,15 +15,16 @@ use std::fs;
 use std::path::Path;
 
 use api::Client;
-use model::AgentStatus;
+use model::{AgentStatus, PortStatus};
 use ports::netlink::{Handle, LinkCounters, Netlink};
 use ports::netns::Namespace;
 use serde::Serialize;
 
 use crate::endpoint::INTERFACE;
+use crate::hosts::UPLINK;
 use crate::lab::{Lab, open};
 use crate::physical::FabricReport;
-use crate::{LabError, SwitchKind, hosts, ovs};
+use crate::{LabError, SwitchKind, agent, hosts, ovs};
 
 /// Everything that a lab counts, at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -39,6 +40,9 @@ pub struct Counters {
     pub agents: Vec<AgentStatus>,
     /// What the physical switch says, where there are several hosts. What it dropped may have been sent again.
     pub fabric: Option<FabricReport>,
+    /// Both ends of the cable, where there is one between two hosts, in the hosts' order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cable: Vec<DeviceCounters>,
 }
 
 /// One endpoint.
@@ -55,7 +59,8 @@ pub struct EndpointCounters {
 
 /// One port of the switch.
 ///
-/// On the kernel's bridge and on Open vSwitch, its device and its queue. On zovn, the agent's ledger: `rx` is what was
+/// On the kernel's bridge and on Open vSwitch, its device and its queue. Open vSwitch on several hosts has the endpoint's own device as
+/// its port, seen from the other side. On zovn, the agent's ledger: `rx` is what was
 /// accepted, `tx` what was delivered, and `queue.dropped` what was refused, on its way to this port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PortCounters {
@@ -107,26 +112,40 @@ impl Lab {
         }
         match self.spec().switch {
             SwitchKind::Bridge | SwitchKind::Ovs => {
+                let is_ovs = self.spec().switch == SwitchKind::Ovs;
                 for endpoint in self.endpoints() {
-                    let mut netlink = Netlink::open_in(&self.switch_of(endpoint)?)?;
-                    let (device, queue) = device(&mut netlink, &endpoint.name)?;
-                    counters.ports.insert(endpoint.name.clone(), PortCounters { device, queue });
+                    let port = if is_ovs && endpoint.host.is_some() {
+                        counters.endpoints[&endpoint.name].device.other_side()
+                    } else {
+                        let mut netlink = Netlink::open_in(&self.switch_of(endpoint)?)?;
+                        let (device, queue) = device(&mut netlink, &endpoint.name)?;
+                        PortCounters { device, queue }
+                    };
+                    counters.ports.insert(endpoint.name.clone(), port);
                 }
-                if self.spec().switch == SwitchKind::Ovs {
-                    counters.handled = Some(ovs::received(&self.directory())?);
+                if is_ovs {
+                    let received = self.switches().into_iter().map(|directory| ovs::received(&directory));
+                    counters.handled = Some(received.sum::<Result<_, _>>()?);
                 }
             }
             SwitchKind::OvsDpdk | SwitchKind::Testpmd => unreachable!("no spec of a lab resolves to one"),
             SwitchKind::ZovnLossy | SwitchKind::Zovn => {
-                let statuses = self.agents().into_iter().map(|socket| Ok(Client::new(socket)?.status()?));
+                let sockets = self.switches().into_iter().map(|directory| agent::socket(&directory));
+                let statuses = sockets.map(|socket| Ok(Client::new(socket)?.status()?));
                 counters.agents = statuses.collect::<Result<_, LabError>>()?;
-                let ports = || counters.agents.iter().flat_map(|status| &status.ports);
+                // An agent may have a port to the other host as well.
+                let is_endpoint = |port: &&PortStatus| self.endpoint(&port.name.0).is_ok();
+                let ports = || counters.agents.iter().flat_map(|status| &status.ports).filter(is_endpoint);
                 counters.ports = ports().map(|port| (port.name.0.clone(), port.into())).collect();
-                if self.spec().hosts.as_ref().is_some_and(|hosts| !hosts.physical.cable) {
+                if self.spec().hosts.as_ref().is_some_and(|hosts| hosts.physical.cable.is_none()) {
                     counters.fabric = Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
                 }
                 counters.handled = Some(ports().map(|port| port.ingress.total.accepted).sum());
             }
+        }
+        if self.spec().hosts.as_ref().is_some_and(|hosts| hosts.physical.cable.is_some()) {
+            let end = |host| Ok(Netlink::open_in(&self.host(host)?)?.link(UPLINK)?.counters.into());
+            counters.cable = [0, 1].into_iter().map(end).collect::<Result<_, LabError>>()?;
         }
         Ok(counters)
     }
@@ -144,6 +163,21 @@ impl EndpointCounters {
     }
 }
 
+impl DeviceCounters {
+    /// The device as whoever holds its file sees it. What it dropped is counted on this side.
+    fn other_side(self) -> PortCounters {
+        let Self { rx_packets, rx_bytes, tx_packets, tx_bytes, .. } = self;
+        let device = Self {
+            rx_packets: tx_packets,
+            rx_bytes: tx_bytes,
+            tx_packets: rx_packets,
+            tx_bytes: rx_bytes,
+            ..Self::default()
+        };
+        PortCounters { device, ..PortCounters::default() }
+    }
+}
+
 impl From<LinkCounters> for DeviceCounters {
     fn from(counters: LinkCounters) -> Self {
         Self {
@@ -157,8 +191,8 @@ impl From<LinkCounters> for DeviceCounters {
     }
 }
 
-impl From<&model::PortStatus> for PortCounters {
-    fn from(port: &model::PortStatus) -> Self {
+impl From<&PortStatus> for PortCounters {
+    fn from(port: &PortStatus) -> Self {
         let (ingress, egress) = (&port.ingress.total, &port.egress.total);
         Self {
             device: DeviceCounters {

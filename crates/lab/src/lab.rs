@@ -174,24 +174,26 @@ impl Lab {
         self.home.directory_of(self.id())
     }
 
-    /// Where each agent of the lab listens: one for all endpoints, or one on each host.
-    pub(crate) fn agents(&self) -> Vec<PathBuf> {
+    /// Where the files of each switch under test are: of one for all endpoints, or of one on each host.
+    pub(crate) fn switches(&self) -> Vec<PathBuf> {
         let directory = self.directory();
         match &self.spec().hosts {
-            None => vec![agent::socket(&directory)],
-            Some(hosts) => {
-                let of = |host| agent::socket(&hosts::directory(&directory, host));
-                (0..hosts.count).map(of).collect()
-            }
+            None => vec![directory],
+            Some(hosts) => (0..hosts.count).map(|host| hosts::directory(&directory, host)).collect(),
         }
     }
 
     /// The namespace of the switch that an endpoint is at.
     pub(crate) fn switch_of(&self, endpoint: &Endpoint) -> Result<Namespace, LabError> {
-        open(&match endpoint.host {
-            None => self.home.switch_netns(self.id()),
-            Some(host) => self.home.host_netns(self.id(), host),
-        })
+        match endpoint.host {
+            None => open(&self.home.switch_netns(self.id())),
+            Some(host) => self.host(host),
+        }
+    }
+
+    /// The namespace of a host, by its number from 0.
+    pub(crate) fn host(&self, host: u32) -> Result<Namespace, LabError> {
+        open(&self.home.host_netns(self.id(), host))
     }
 
     fn build(&self, interrupted: &AtomicBool) -> Result<(), LabError> {

@@ -41,7 +41,7 @@ pub use counters::{Counters, DeviceCounters, EndpointCounters, PortCounters, Que
 pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
-pub use hosts::{HostsSpec, PhysicalSpec};
+pub use hosts::{Cable, HostsSpec, ParseCableError, PhysicalSpec};
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;

@@ -9,6 +9,7 @@
 //! queues, as a host's own stack would. When such a queue is full it gives up the rest of the batch that it was
 //! about to send: a shallow queue loses more here than it would by itself.
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,7 +47,7 @@ pub(crate) fn up(site: &Site<'_>) -> Result<(), LabError> {
         let name = &endpoint.name;
         bridge.args(["--", "add-port", SWITCH, name, "--", "set", "port", name, "qos=@hands-off"]);
     }
-    run(&mut bridge)?;
+    switch.apply(&mut bridge)?;
     if site.spec.static_addresses {
         for (endpoint, _) in &site.endpoints {
             switch.pin(&endpoint.name, endpoint.mac)?;
@@ -123,9 +124,25 @@ impl OpenVSwitch {
         configure
     }
 
+    /// Makes a change of the database, and sees to it that its ports are there: what the daemon could not do it only writes down.
+    pub(crate) fn apply(&self, change: &mut Command) -> Result<(), LabError> {
+        run(change)?;
+        let errors = run(self.configure().args(["--bare", "--columns=error", "list", "interface"]))?;
+        match errors.lines().find(|line| !line.is_empty()) {
+            None => Ok(()),
+            Some(error) => Err(LabError::Program { program: "ovs-vswitchd".into(), said: error.into() }),
+        }
+    }
+
     /// Tells the bridge behind which port an address is, in VLAN 0: untagged.
     pub(crate) fn pin(&self, port: &str, address: Mac) -> Result<(), LabError> {
         run(self.ask().args(["fdb/add", SWITCH, port, "0", &address.to_string()])).map(drop)
+    }
+
+    /// Tells tunnels that leave by a bridge who has an address in the network there.
+    pub(crate) fn tell_neighbour(&self, bridge: &str, address: Ipv4Addr, mac: Mac) -> Result<(), LabError> {
+        let (address, mac) = (address.to_string(), mac.to_string());
+        run(self.ask().args(["tnl/neigh/set", bridge, &address, &mac])).map(drop)
     }
 
     /// What the datapath's threads have counted.

@@ -54,7 +54,7 @@ pub struct LabSpec {
     /// its UDP gate.
     #[serde(default)]
     pub agent: AgentSettings,
-    /// The hosts that the endpoints are on, with a zovn of its own on each; one switch for all endpoints if absent.
+    /// The hosts that the endpoints are on, with a switch of its own on each; one switch for all endpoints if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostsSpec>,
     /// The endpoints, in the order in which they are numbered.
@@ -216,15 +216,19 @@ impl LabSpec {
     /// Puts endpoints on hosts.
     fn place(&self, endpoints: &mut [Endpoint]) -> Result<(), LabError> {
         let Some(hosts) = &self.hosts else { return Ok(()) };
-        let has_tunnels = match self.switch {
-            SwitchKind::Zovn | SwitchKind::ZovnLossy => true,
-            // The kernel's own, from one to one.
-            SwitchKind::Bridge => hosts.count == 2,
-            _ => false,
+        let joins = match self.switch {
+            SwitchKind::Zovn => true,
+            // A port of its own to the other host would have to promise nothing either.
+            SwitchKind::ZovnLossy => hosts.tunnels,
+            // The kernel's own tunnel, from one to one.
+            SwitchKind::Bridge => hosts.tunnels && hosts.count == 2,
+            SwitchKind::Ovs => hosts.tunnels && hosts.physical.cable.is_some(),
+            SwitchKind::OvsDpdk | SwitchKind::Testpmd => false,
         };
-        if !has_tunnels {
+        if !joins {
             return Err(self.wrong(format!(
-                "`{}` has no tunnels between {} hosts: with [hosts], make `switch` zovn or zovn-lossy, or bridge between two",
+                "`{}` does not join {} hosts so: with [hosts], make `switch` zovn; or with tunnels zovn-lossy, bridge between \
+                 two, or ovs at the ends of a `cable`",
                 self.switch, hosts.count
             )));
         }
@@ -237,6 +241,12 @@ impl LabSpec {
                 return Err(
                     self.wrong(format!("endpoint `{}`: names with `host` are the hosts'", endpoint.name))
                 );
+            }
+            if self.switch == SwitchKind::Ovs && (endpoint.rate.is_some() || endpoint.buffer.is_some()) {
+                return Err(self.wrong(format!(
+                    "endpoint `{}`: `ovs` on several hosts has no queue for a `rate` or a `buffer`: leave them out",
+                    endpoint.name
+                )));
             }
             endpoint.host = Some(hosts.of(place, count));
         }

@@ -9,7 +9,9 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use lab::{Counters, EndpointSpec, Home, Lab, LabError, LabSpec, State, SwitchKind};
+use lab::{
+    Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalSpec, State, SwitchKind,
+};
 use ports::netns::Namespace;
 use units::Rate;
 
@@ -49,25 +51,32 @@ fn socket(lab: &Lab, endpoint: &str, address: impl ToString) -> UdpSocket {
     namespace.run(|| UdpSocket::bind(address)).unwrap().unwrap()
 }
 
-/// Frames pass in both IP versions, and every counter on their way has seen them.
-fn frames_pass(switch: SwitchKind) {
-    const FRAMES: u64 = 50;
-    let place = Place::new();
-    let lab = up(&place, &spec(switch, EndpointSpec::new("receiver")));
-    let before = lab.counters().unwrap();
+/// How many frames are sent in each IP version.
+const FRAMES: u64 = 50;
+
+/// Sends frames from `sender` to `receiver`, which arrive.
+fn send_in_both_versions(lab: &Lab) {
     let receiver = lab.endpoint("receiver").unwrap();
     for (to, any) in [
         (format!("{}:9000", receiver.ipv4().unwrap()), "0.0.0.0:0"),
         (format!("[{}]:9000", receiver.ipv6().unwrap()), "[::]:0"),
     ] {
-        let inbox = socket(&lab, "receiver", &to);
+        let inbox = socket(lab, "receiver", &to);
         inbox.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        let outbox = socket(&lab, "sender", any);
+        let outbox = socket(lab, "sender", any);
         for number in 0..FRAMES {
             outbox.send_to(&[7; 1400], &to).unwrap();
             assert_eq!(inbox.recv(&mut [0; 1500]).unwrap(), 1400, "datagram {number}");
         }
     }
+}
+
+/// Frames pass in both IP versions, and every counter on their way has seen them.
+fn frames_pass(switch: SwitchKind) {
+    let place = Place::new();
+    let lab = up(&place, &spec(switch, EndpointSpec::new("receiver")));
+    let before = lab.counters().unwrap();
+    send_in_both_versions(&lab);
     let after = lab.counters().unwrap();
     let grown = |read: &dyn Fn(&Counters) -> u64| read(&after) - read(&before);
     assert_eq!(grown(&|c| c.endpoints["sender"].udp("OutDatagrams")), 2 * FRAMES);
@@ -82,6 +91,27 @@ fn frames_pass(switch: SwitchKind) {
         // IPv6 says hello to its multicast groups now and then.
         assert!((2 * FRAMES..2 * FRAMES + 20).contains(&frames), "{place}: {frames}");
     }
+    lab.down().unwrap();
+    place.assert_empty();
+}
+
+/// Frames pass from one host to the other, over a cable that has seen them.
+fn frames_pass_between_hosts(switch: SwitchKind, tunnels: bool) {
+    let place = Place::new();
+    let mut spec = spec(switch, EndpointSpec::new("receiver"));
+    // Each host has another endpoint, which has an interface of its own.
+    spec.endpoints.insert(1, EndpointSpec::new("near"));
+    spec.endpoints.push(EndpointSpec::new("far"));
+    let physical = PhysicalSpec { cable: Some(Cable::Cut), ..PhysicalSpec::default() };
+    let (retransmit, credit) = (false, false);
+    spec.hosts = Some(HostsSpec { tunnels, retransmit, credit, physical, ..HostsSpec::new(2) });
+    let lab = up(&place, &spec);
+    let before = lab.counters().unwrap();
+    send_in_both_versions(&lab);
+    let after = lab.counters().unwrap();
+    let crossed = after.cable[1].tx_packets - before.cable[1].tx_packets;
+    assert!(crossed >= 2 * FRAMES, "{crossed} packets crossed");
+    assert!(after.handled.is_none_or(|handled| handled >= 2 * FRAMES));
     lab.down().unwrap();
     place.assert_empty();
 }
@@ -183,6 +213,26 @@ fn each_frame_of_a_large_segment_takes_a_place_in_a_bridges_queue() {
     // Two frames are on the wire or in the bucket, and one may leave meanwhile.
     let dropped = lab.counters().unwrap().ports["receiver"].queue.dropped;
     assert!(dropped + u64::from(BUFFER) + 5 >= 4 * CONNECTIONS, "{dropped} frames were dropped");
+}
+
+#[test]
+fn kernels_pass_frames_between_hosts() {
+    frames_pass_between_hosts(SwitchKind::Bridge, true);
+}
+
+#[test]
+fn open_vswitches_pass_frames_between_hosts() {
+    if is_here(SwitchKind::Ovs) {
+        frames_pass_between_hosts(SwitchKind::Ovs, true);
+    }
+}
+
+#[test]
+fn agents_pass_frames_between_hosts_with_tunnels_and_without() {
+    if is_here(SwitchKind::Zovn) {
+        frames_pass_between_hosts(SwitchKind::Zovn, true);
+        frames_pass_between_hosts(SwitchKind::Zovn, false);
+    }
 }
 
 #[test]

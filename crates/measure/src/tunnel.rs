@@ -1,13 +1,13 @@
 //! What a tunnel costs (Koponen et al., NSDI 2014, table 1): TCP between two hosts, and the processors' time for it.
 //!
-//! The hosts are joined by a cable that takes large packets whole, as network cards with all their offloads do. What is compared
-//! is what hosts do to put frames into tunnels and take them out again.
+//! The hosts are joined by a cable. It takes large packets whole, as network cards with all their offloads do, or has them cut, as
+//! cards do that have none. What is compared is what hosts do to put frames into tunnels and take them out again.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use lab::{HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
+use lab::{Cable, Counters, DeviceCounters, HostsSpec, LabSpec, PhysicalSpec, SwitchKind};
 use model::Encapsulation;
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -32,6 +32,8 @@ const RECEIVER: &str = "rx";
 pub struct Config {
     /// What to compare.
     pub tunnels: Vec<Tunnel>,
+    /// What becomes of large packets between the hosts.
+    pub cable: Cable,
     /// Numbers of streams, one after the other.
     pub streams: Vec<u32>,
     /// How long each run lasts, in each round.
@@ -48,6 +50,8 @@ pub struct Config {
 pub enum Tunnel {
     /// zovn, and both endpoints at one switch: no tunnel at all.
     None,
+    /// zovn, and frames cross from one host to the other as they are.
+    NoneTwoHosts,
     /// zovn by Geneve, with credit and repair: nothing is lost.
     Geneve,
     /// zovn by Geneve, without either: as plain as the others.
@@ -60,22 +64,35 @@ pub enum Tunnel {
     Stt,
     /// The kernel's bridge and VXLAN device.
     KernelVxlan,
+    /// Open vSwitch in user space, by VXLAN.
+    OvsVxlan,
 }
 
 impl Tunnel {
     /// All there are, in the order in which tables show them.
-    pub const ALL: [Self; 7] =
-        [Self::None, Self::Geneve, Self::GenevePlain, Self::Vxlan, Self::Nvgre, Self::Stt, Self::KernelVxlan];
+    pub const ALL: [Self; 9] = [
+        Self::None,
+        Self::NoneTwoHosts,
+        Self::Geneve,
+        Self::GenevePlain,
+        Self::Vxlan,
+        Self::Nvgre,
+        Self::Stt,
+        Self::KernelVxlan,
+        Self::OvsVxlan,
+    ];
 
     const fn word(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::NoneTwoHosts => "none-two-hosts",
             Self::Geneve => "geneve",
             Self::GenevePlain => "geneve-plain",
             Self::Vxlan => "vxlan",
             Self::Nvgre => "nvgre",
             Self::Stt => "stt",
             Self::KernelVxlan => "kernel-vxlan",
+            Self::OvsVxlan => "ovs-vxlan",
         }
     }
 
@@ -84,23 +101,32 @@ impl Tunnel {
         matches!(self, Self::None | Self::Geneve)
     }
 
-    fn lab(self) -> Result<LabSpec, MeasureError> {
-        let switch = if self == Self::KernelVxlan { SwitchKind::Bridge } else { SwitchKind::Zovn };
+    const fn switch(self) -> SwitchKind {
+        match self {
+            Self::KernelVxlan => SwitchKind::Bridge,
+            Self::OvsVxlan => SwitchKind::Ovs,
+            _ => SwitchKind::Zovn,
+        }
+    }
+
+    fn lab(self, cable: Cable) -> Result<LabSpec, MeasureError> {
+        let switch = self.switch();
         let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), switch);
         for (number, name) in (1..).zip([SENDER, RECEIVER]) {
             spec.endpoints.push(quiet_endpoint(name.into(), number)?);
         }
         let is_session = self == Self::Geneve;
         spec.hosts = (self != Self::None).then(|| HostsSpec {
+            tunnels: self != Self::NoneTwoHosts,
             encapsulation: match self {
-                Self::Vxlan | Self::KernelVxlan => Encapsulation::Vxlan,
+                Self::Vxlan | Self::KernelVxlan | Self::OvsVxlan => Encapsulation::Vxlan,
                 Self::Nvgre => Encapsulation::Nvgre,
                 Self::Stt => Encapsulation::Stt,
-                Self::None | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
+                Self::None | Self::NoneTwoHosts | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
             },
             retransmit: is_session,
             credit: is_session,
-            physical: PhysicalSpec { cable: true, ..PhysicalSpec::default() },
+            physical: PhysicalSpec { cable: Some(cable), ..PhysicalSpec::default() },
             ..HostsSpec::new(2)
         });
         Ok(spec)
@@ -139,6 +165,8 @@ pub struct Cost {
     pub gbit_per_cpu_s: Option<f64>,
     /// How much of that the first tunnel of the table has, for as many streams.
     pub of_first: Option<f64>,
+    /// How long a packet was that the sender's host put on the cable, in bytes and on average; none without a cable.
+    pub bytes_per_packet: Option<f64>,
     /// Segments that were sent again.
     pub retransmits: u64,
     /// Frames that the switches lost.
@@ -157,6 +185,9 @@ struct Carried {
     busy_ns: u64,
     retransmits: u64,
     losses: Losses,
+    /// What the sender's host put on the cable.
+    crossed_packets: u64,
+    crossed_bytes: u64,
 }
 
 /// Makes the experiment.
@@ -183,6 +214,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
             sum.busy_ns += carried.busy_ns;
             sum.retransmits += carried.retransmits;
             sum.losses += carried.losses;
+            sum.crossed_packets += carried.crossed_packets;
+            sum.crossed_bytes += carried.crossed_bytes;
         }
     }
     let results = conclude(runs.into_iter().zip(sums));
@@ -201,11 +234,13 @@ fn check(config: &Config) -> Result<(), MeasureError> {
     if config.streams.contains(&0) {
         return wrong("no streams carry nothing: ask for 1 or more");
     }
+    // Before the first rounds rather than after.
+    config.tunnels.iter().try_for_each(|tunnel| tunnel.switch().check())?;
     check_congestion(&config.tcp)
 }
 
 fn carry(bench: &Bench<'_>, tunnel: Tunnel, streams: u32, config: &Config) -> Result<Carried, MeasureError> {
-    let lab = raise(bench, &tunnel.lab()?)?;
+    let lab = raise(bench, &tunnel.lab(config.cable)?)?;
     let before = settled(&lab)?;
     let congestion = config.tcp.clone();
     let role = TcpReceive { port: PORT, flows: streams, congestion: congestion.clone() };
@@ -225,15 +260,27 @@ fn carry(bench: &Bench<'_>, tunnel: Tunnel, streams: u32, config: &Config) -> Re
     }
     let received: TcpReceived = receiver.report(bench, PATIENCE)?;
     let busy_ns = busy_ns()?.saturating_sub(busy);
-    let losses = Losses::between(&before, &settled(&lab)?);
-    let (bytes, elapsed_ns, retransmits) = (received.bytes, received.elapsed_ns, repairs.retransmits);
-    Ok(Carried { bytes, elapsed_ns, busy_ns, retransmits, losses })
+    let after = settled(&lab)?;
+    let losses = Losses::between(&before, &after);
+    let crossed = |count: fn(&DeviceCounters) -> u64| {
+        let of = |counters: &Counters| counters.cable.first().map_or(0, count);
+        of(&after).saturating_sub(of(&before))
+    };
+    Ok(Carried {
+        bytes: received.bytes,
+        elapsed_ns: received.elapsed_ns,
+        busy_ns,
+        retransmits: repairs.retransmits,
+        losses,
+        crossed_packets: crossed(|end| end.tx_packets),
+        crossed_bytes: crossed(|end| end.tx_bytes),
+    })
 }
 
 fn conclude(runs: impl Iterator<Item = ((Tunnel, u32), Carried)>) -> Vec<Cost> {
     let mut results: Vec<Cost> = Vec::new();
     for ((tunnel, streams), carried) in runs {
-        let Carried { bytes, elapsed_ns, busy_ns, retransmits, losses } = carried;
+        let Carried { bytes, elapsed_ns, busy_ns, retransmits, losses, .. } = carried;
         let over = |one: u64, other: u64| (one > 0 && other > 0).then(|| one as f64 / other as f64);
         let gbit_per_cpu_s = over(bytes, busy_ns).map(|bytes| bytes * 8.0);
         let first = results.iter().find(|one| one.streams == streams).and_then(|one| one.gbit_per_cpu_s);
@@ -244,6 +291,7 @@ fn conclude(runs: impl Iterator<Item = ((Tunnel, u32), Carried)>) -> Vec<Cost> {
             cpu_s_per_gb: over(busy_ns, bytes),
             gbit_per_cpu_s,
             of_first: gbit_per_cpu_s.zip(first).map(|(one, first)| one / first),
+            bytes_per_packet: over(carried.crossed_bytes, carried.crossed_packets),
             retransmits,
             lost: losses.lost,
             balanced: losses.balanced,
@@ -260,8 +308,9 @@ mod tests {
     fn every_tunnel_has_its_word_and_its_lab() {
         for tunnel in Tunnel::ALL {
             assert_eq!(tunnel.to_string().parse::<Tunnel>().unwrap(), tunnel);
-            let lab = tunnel.lab().unwrap();
+            let lab = tunnel.lab(Cable::Cut).unwrap();
             assert_eq!(lab.hosts.is_some(), tunnel != Tunnel::None);
+            lab.resolve("zovn-7c1e").unwrap();
         }
         assert!("carrier-pigeon".parse::<Tunnel>().unwrap_err().to_string().contains("kernel-vxlan"));
     }

@@ -59,7 +59,7 @@ impl Default for AgentSettings {
         Self {
             socket: DEFAULT_SOCKET.into(),
             polling: Polling::Adaptive,
-            spin: Span::from_micros(50),
+            spin: Span::from_micros(10),
             drain: Span::from_secs(5),
             classes: [ClassKind::Lossless; 8],
             priorities: core::array::from_fn(|priority| Class::from_low_bits(priority as u8)),

@@ -7,13 +7,17 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::netns::Namespace;
 
+/// Join packets of a flow that come in (ETHTOOL_SGRO).
+const JOIN: u32 = 0x2c;
+
+/// Cut large packets of TCP that go out (ETHTOOL_STSO).
+const CUT: u32 = 0x1f;
+
 /// The offloads that let a sender hand over, and a receiver be given, what no wire would carry: unfinished checksums
 /// and packets larger than the MTU. Their numbers are those of the request that sets each (linux/ethtool.h).
 const SET: [u32; 5] = [
-    0x2c, // ETHTOOL_SGRO
-    0x24, // ETHTOOL_SGSO
-    0x1f, // ETHTOOL_STSO
-    0x19, // ETHTOOL_SSG
+    JOIN, 0x24, // ETHTOOL_SGSO
+    CUT, 0x19, // ETHTOOL_SSG
     0x17, // ETHTOOL_STXCSUM
 ];
 
@@ -30,14 +34,29 @@ struct Value {
 ///
 /// What the kernel answered; the namespace cannot be entered, there is no such device, or it cannot do without.
 pub fn switch_offload_off(namespace: &Namespace, device: &str) -> io::Result<()> {
-    let socket = namespace
-        .run(|| rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None))
-        .map_err(io::Error::other)??;
-    SET.into_iter().try_for_each(|command| set(&socket, device, command))
+    let socket = socket(namespace)?;
+    SET.into_iter().try_for_each(|command| set(&socket, device, command, false))
 }
 
-fn set(socket: &OwnedFd, device: &str, command: u32) -> io::Result<()> {
-    let mut value = Value { command, data: 0 };
+/// Makes a veth pair's end one of a pair of network cards that cut nothing: the kernel cuts TCP's packets before it, and joins those
+/// that come in. Both ends have to be: none joins what comes from one that could have cut (veth_skb_is_eligible_for_gro).
+///
+/// # Errors
+///
+/// What the kernel answered; the namespace cannot be entered, or there is no such device.
+pub fn leave_cutting_to_kernel(namespace: &Namespace, device: &str) -> io::Result<()> {
+    let socket = socket(namespace)?;
+    set(&socket, device, CUT, false)?;
+    set(&socket, device, JOIN, true)
+}
+
+fn socket(namespace: &Namespace) -> io::Result<OwnedFd> {
+    let open = || rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    Ok(namespace.run(open).map_err(io::Error::other)??)
+}
+
+fn set(socket: &OwnedFd, device: &str, command: u32, on: bool) -> io::Result<()> {
+    let mut value = Value { command, data: on.into() };
     let mut name = [0; libc::IFNAMSIZ];
     if device.len() >= name.len() {
         return Err(io::ErrorKind::InvalidFilename.into());
@@ -64,6 +83,7 @@ mod tests {
     fn what_is_no_device_is_an_error() {
         let here = Namespace::current().unwrap();
         assert!(switch_offload_off(&here, "zovn-t-none").is_err());
+        assert!(leave_cutting_to_kernel(&here, "zovn-t-none").is_err());
         assert!(switch_offload_off(&here, "a-name-that-is-too-long").is_err());
     }
 }

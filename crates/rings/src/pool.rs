@@ -94,6 +94,19 @@ impl Pool {
         &mut self.lines[first..first + self.lines_a_slot].as_mut_bytes()[..self.slot_size]
     }
 
+    /// Copies the first `len` bytes of a slot into another one, from `at` on.
+    ///
+    /// # Panics
+    ///
+    /// If either was not taken, or has fewer bytes.
+    pub fn copy(&mut self, from: u32, len: usize, to: u32, at: usize) {
+        assert!(self.taken[from as usize] && self.taken[to as usize], "slot {from} or {to} is free");
+        assert!(len <= self.slot_size && at + len <= self.slot_size, "{len} bytes lie in both slots");
+        let first = |slot: u32| slot as usize * self.lines_a_slot * CACHE_LINE;
+        let (from, to) = (first(from), first(to) + at);
+        self.lines.as_mut_bytes().copy_within(from..from + len, to);
+    }
+
     /// How many slots are free.
     pub fn free(&self) -> usize {
         self.free.len()

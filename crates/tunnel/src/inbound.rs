@@ -141,6 +141,11 @@ impl<R> Inbound<R> {
         self.settle();
     }
 
+    /// What the far end does not know yet, it is to be told at once.
+    pub fn hurry(&mut self) {
+        self.asked |= self.handed.taken() > self.told.0;
+    }
+
     /// The receiver has the frame that was handed on and begins there.
     pub fn took(&mut self, offset: u64) {
         self.handed.took(offset);

@@ -116,6 +116,11 @@ impl<R> Incoming<R> {
         fate
     }
 
+    /// Whether a frame is the next one of its stream.
+    pub fn is_next(&self, data: &Data) -> bool {
+        self.streams.get(&data.stream).map_or(0, Inbound::expected) as u32 == data.offset
+    }
+
     /// The far end asks after a stream. `false` if that is one too many.
     pub fn asked(&mut self, now: Instant, ask: &Ask, repairs: bool) -> bool {
         let Some(inbound) = self.stream(ask.stream) else { return false };
@@ -141,6 +146,12 @@ impl<R> Incoming<R> {
         }
     }
 
+    /// Has the far end told at once of all that it does not know to be taken.
+    pub fn hurry(&mut self) {
+        self.streams.values_mut().for_each(Inbound::hurry);
+        self.owing.extend(self.streams.keys());
+    }
+
     /// When something that is missing has been waited for long enough.
     pub fn deadline(&self) -> Option<Instant> {
         self.missing.front().map(|(at, _)| *at)
@@ -151,7 +162,7 @@ impl<R> Incoming<R> {
         while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
             let Some(inbound) = self.streams.get_mut(&stream) else { continue };
             inbound.give_up();
-            let next = inbound.next();
+            let next = next(inbound, stream, &mut arrived);
             hand_on(inbound, stream, from, next, &mut arrived);
             self.owe(now, stream, false);
         }
@@ -197,17 +208,34 @@ fn hand_on<R>(
     inbound: &mut Inbound<Option<R>>,
     stream: Stream,
     from: Life,
-    mut next: Option<(u64, Option<R>)>,
+    mut turn: Option<(u64, Option<R>)>,
     mut arrived: impl FnMut(Arrival<R>),
 ) {
-    while let Some((offset, frame)) = next {
+    while let Some((offset, frame)) = turn {
         match frame {
             Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
-            None => inbound.took(offset),
+            None => {
+                inbound.took(offset);
+                arrived(Arrival::Gap { stream });
+            }
         }
-        next = inbound.next();
+        turn = next(inbound, stream, &mut arrived);
     }
     while let Some(frame) = inbound.stale() {
         frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
     }
+}
+
+/// The next frame whose turn has come. What it was waited for, and was given up, is told of.
+fn next<R>(
+    inbound: &mut Inbound<Option<R>>,
+    stream: Stream,
+    mut arrived: impl FnMut(Arrival<R>),
+) -> Option<(u64, Option<R>)> {
+    let missed = inbound.missed();
+    let next = inbound.next();
+    if inbound.missed() > missed {
+        arrived(Arrival::Gap { stream });
+    }
+    next
 }

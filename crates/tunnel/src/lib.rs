@@ -56,5 +56,5 @@ mod recovery;
 mod session;
 mod window;
 
-pub use message::{Data, Hello, Life, Report, Stream};
+pub use message::{Data, Hello, Life, Part, Report, Stream};
 pub use session::{Admission, Arrival, Config, Counters, Path, Session};

@@ -6,12 +6,17 @@ use alloc::vec::Vec;
 use core::num::{NonZeroU16, NonZeroU32};
 
 use units::Class;
+use wire::Offload;
+use wire::ethernet::ethertype;
 use wire::geneve::{Draft, Options, TunnelOption};
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The class of our options: one for experiments (RFC 8926 §7).
 pub const OPTION_CLASS: u16 = 0xff5a;
+
+/// What Geneve's header says of a packet with a part of a frame: that it is no frame.
+pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The version of the protocol that is spoken here.
 pub const VERSION: u8 = 1;
@@ -85,7 +90,7 @@ pub struct Hello {
     pub unsolicited: u32,
 }
 
-/// What is said of a frame.
+/// What is said of a frame, or of a part of one: each part has a place of its own in the stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Data {
     /// From whom to whom.
@@ -98,6 +103,24 @@ pub struct Data {
     pub offset: u32,
     /// How many bytes it has. If none follow, its sender has taken it back, and only its place is told of.
     pub len: NonZeroU16,
+    /// Which part of its frame it is.
+    pub part: Part,
+    /// What is left to do for the frame, as its sender's kernel says it (virtio 1.2, 5.1.6), if it is its first part and anything is.
+    pub offload: Option<[u8; Offload::LEN]>,
+}
+
+/// A part of a frame, or all of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Part {
+    /// It goes on where the one before it in the stream ends.
+    pub continues: bool,
+    /// The next one in the stream goes on where it ends.
+    pub more: bool,
+}
+
+impl Part {
+    /// All of a frame.
+    pub const WHOLE: Self = Self { continues: false, more: false };
 }
 
 /// What has come, what is taken, how far streams may go; and questions after that.
@@ -140,6 +163,7 @@ const DATA: u8 = TunnelOption::CRITICAL | 2;
 const REPORT: u8 = TunnelOption::CRITICAL | 3;
 const ROOMS: u8 = TunnelOption::CRITICAL | 4;
 const ASKS: u8 = TunnelOption::CRITICAL | 5;
+const OFFLOAD: u8 = TunnelOption::CRITICAL | 6;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -177,9 +201,13 @@ struct DataRecord {
     offset: U32,
     label: U32,
     class: u8,
-    unused: u8,
+    /// [`CONTINUES`], [`MORE`].
+    part: u8,
     len: U16,
 }
+
+const CONTINUES: u8 = 1;
+const MORE: u8 = 2;
 
 /// Begins a report; its ranges follow.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -222,7 +250,7 @@ impl Message {
         let first = ours.next()?;
         match first.kind {
             HELLO => Hello::parse(first.data).map(Self::Hello),
-            DATA => Data::parse(first.data).map(Self::Data),
+            DATA => Data::parse(first.data, ours).map(Self::Data),
             REPORT => Report::parse(first.data, ours).map(Self::Report),
             _ => None,
         }
@@ -230,7 +258,7 @@ impl Message {
 
     /// Whether an option of our class is one that is read here.
     pub fn knows(kind: u8) -> bool {
-        (HELLO..=ASKS).contains(&kind)
+        (HELLO..=OFFLOAD).contains(&kind)
     }
 
     /// Adds it to a packet. `false` if there is no room for it, which there is in one without other options.
@@ -275,14 +303,26 @@ impl Hello {
 }
 
 impl Data {
-    fn parse(data: &[u8]) -> Option<Self> {
+    /// What is said of all of a frame of which nothing is left to do.
+    pub const fn whole(ends: Ends, number: u32, stream: Stream, offset: u32, len: NonZeroU16) -> Self {
+        Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None }
+    }
+
+    fn parse<'a>(data: &[u8], mut rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
         let record = DataRecord::ref_from_bytes(data).ok()?;
+        let offload = match rest.next() {
+            None => None,
+            Some(TunnelOption { kind: OFFLOAD, data, .. }) => Some(data.try_into().ok()?),
+            Some(_) => return None,
+        };
         Some(Self {
             ends: record.ends.read()?,
             number: record.number.get(),
             stream: Stream { label: record.label.get(), class: Class::new(record.class)? },
             offset: record.offset.get(),
             len: NonZeroU16::new(record.len.get())?,
+            part: Part { continues: record.part & CONTINUES != 0, more: record.part & MORE != 0 },
+            offload,
         })
     }
 
@@ -294,10 +334,11 @@ impl Data {
             offset: U32::new(self.offset),
             label: U32::new(self.stream.label),
             class: self.stream.class.pcp(),
-            unused: 0,
+            part: if self.part.continues { CONTINUES } else { 0 } | if self.part.more { MORE } else { 0 },
             len: U16::new(self.len.get()),
         };
         add(draft, DATA, record.as_bytes())
+            && self.offload.is_none_or(|offload| add(draft, OFFLOAD, &offload))
     }
 }
 
@@ -422,10 +463,12 @@ mod tests {
             .prop_map(|(from, to, versions, repairs, unsolicited)| {
                 Message::Hello(Hello { from, to, versions, repairs, unsolicited })
             });
-        let data = (ends(), any::<u32>(), streams(), any::<u32>(), 1..=u16::MAX).prop_map(
-            |(ends, number, stream, offset, len)| {
+        let part = (any::<bool>(), any::<bool>()).prop_map(|(continues, more)| Part { continues, more });
+        let place = (any::<u32>(), any::<u32>(), 1..=u16::MAX);
+        let data = (ends(), streams(), place, part, any::<Option<[u8; Offload::LEN]>>()).prop_map(
+            |(ends, stream, (number, offset, len), part, offload)| {
                 let len = NonZeroU16::new(len).unwrap();
-                Message::Data(Data { ends, number, stream, offset, len })
+                Message::Data(Data { ends, number, stream, offset, len, part, offload })
             },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
@@ -474,7 +517,8 @@ mod tests {
             prop_assert!(data.write(&mut draft));
             let mut bytes = draft.parts().concat();
             let end = bytes.len();
-            bytes[end - 2..].fill(0);
+            let end = end - data.offload.map_or(0, |_| 16);
+            bytes[end - 2..end].fill(0);
             prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
         }
 

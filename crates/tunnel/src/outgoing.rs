@@ -143,13 +143,13 @@ impl<F: Copy> Outgoing<F> {
         let out = self.streams.get_mut(&stream).expect("a frame is sent after it was admitted");
         if !self.config.repairs {
             let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
-            return Data { ends, number, stream, offset, len };
+            return Data::whole(ends, number, stream, offset, len);
         }
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
         self.asking.begin(stream);
         let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
-        Data { ends, number: number as u32, stream, offset: offset as u32, len }
+        Data::whole(ends, number as u32, stream, offset as u32, len)
     }
 
     /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
@@ -192,7 +192,7 @@ impl<F: Copy> Outgoing<F> {
         let (frame, len) = out.due(offset)?;
         let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
         out.resent(offset, number);
-        Some((frame, Data { ends, number: number as u32, stream, offset: offset as u32, len }))
+        Some((frame, Data::whole(ends, number as u32, stream, offset as u32, len)))
     }
 
     /// Forgets frames that are gone, of one stream or of all. Their places remain.

@@ -70,6 +70,11 @@ pub enum Arrival<R> {
     },
     /// Not wanted: its handle is free.
     Release(R),
+    /// What was delivered of the stream is followed by nothing for now: what should have come there never will.
+    Gap {
+        /// Whose it is.
+        stream: Stream,
+    },
 }
 
 /// What has gone wrong and was repaired, or refused.
@@ -317,6 +322,11 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
+    /// Whether what is said to have come is the next of its stream, so that others may wait for it.
+    pub fn is_next(&self, data: &Data) -> bool {
+        self.incoming.is_next(data)
+    }
+
     /// The receiver has taken a frame that was delivered, or never will.
     pub fn took(&mut self, stream: Stream, from: Life, offset: u64) {
         if self.peer.is_some_and(|peer| peer.life == from) {
@@ -324,6 +334,16 @@ impl<F: Copy, R> Session<F, R> {
         } else {
             self.incoming.took_leftover(stream, from, offset);
         }
+    }
+
+    /// Whether the far end keeps what it sends until it knows that it was taken, and sends it again to a later life of ours.
+    pub fn is_repaired(&self) -> bool {
+        self.peer.is_some_and(|peer| peer.repairs)
+    }
+
+    /// Before this life ends: [`Self::poll`] tells the far end of all that was taken.
+    pub fn hurry(&mut self) {
+        self.incoming.hurry();
     }
 
     /// Forgets frames whose senders take them back, and which nobody needs any more. Their places in their streams are told of,

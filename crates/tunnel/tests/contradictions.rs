@@ -143,7 +143,7 @@ impl Owner {
             Event::Data { number, stream, offset, len, marked } => {
                 self.count += 1;
                 held.insert(self.count);
-                let data = Data { ends, number, stream, offset, len };
+                let data = Data::whole(ends, number, stream, offset, len);
                 session.handle_data(*now, &data, marked, Some((self.count, len)), |arrival| {
                     note(arrival, held, handed);
                 });
@@ -214,7 +214,7 @@ impl Owner {
 
 /// A frame comes back from the session.
 fn note(arrival: Arrival<Came>, held: &mut BTreeSet<u32>, handed: &mut Vec<Handed>) {
-    let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival;
+    let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival else { return };
     assert!(held.remove(&frame.0), "a frame comes back once");
     if let Arrival::Deliver { stream, from, offset, frame: (_, len) } = arrival {
         handed.push((stream, from, offset, len));

@@ -55,7 +55,7 @@ fn carried(
     let stream = Stream { label: 3, class: Class::from_low_bits(5) };
     let frame = frame();
     let len = NonZeroU16::new(frame.len() as u16).unwrap();
-    assert!(Data { ends: Ends { from, to }, number: 1, stream, offset: 0, len }.write(&mut draft));
+    assert!(Data::whole(Ends { from, to }, 1, stream, 0, len).write(&mut draft));
     let inner = Inner {
         len: frame.len(),
         flow: flow::hash(&frame, frame.len()),

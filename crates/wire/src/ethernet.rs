@@ -13,6 +13,8 @@ pub mod ethertype {
     /// A whole Ethernet frame follows, as in GRE (RFC 7637 §3.2) and Geneve (RFC 8926 §3.4): transparent Ethernet
     /// bridging.
     pub const BRIDGED: u16 = 0x6558;
+    /// What two who agree on it mean by it: the first one for experiments (IEEE 802, 9.2.4).
+    pub const EXPERIMENTAL: u16 = 0x88b5;
     /// Reverse ARP (RFC 903).
     pub const RARP: u16 = 0x8035;
     /// A customer VLAN tag follows (802.1Q).

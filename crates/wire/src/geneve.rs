@@ -184,6 +184,12 @@ impl Draft {
         self
     }
 
+    /// The header of something else than a frame: `protocol` says what.
+    pub const fn carrying(mut self, protocol: u16) -> Self {
+        self.header.protocol = U16::new(protocol);
+        self
+    }
+
     /// Adds an option. `false` if there is no room for it, or its data are longer than [`MOST_DATA_LEN`] or no multiple
     /// of 4 bytes.
     pub fn add(&mut self, option: TunnelOption<'_>) -> bool {

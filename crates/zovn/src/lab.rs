@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use comfy_table::Table;
 use lab::physical::FabricReport;
-use lab::{Counters, Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
+use lab::{Counters, DeviceCounters, Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
 
 use crate::ending::print_json;
 use crate::table::{headed, text};
@@ -210,6 +210,9 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
     if let Some(fabric) = &counters.fabric {
         writeln!(io::stdout(), "\n{}", text(between_hosts(fabric)))?;
     }
+    if !counters.cable.is_empty() {
+        writeln!(io::stdout(), "\n{}", text(over_cable(&counters.cable)))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -239,6 +242,16 @@ fn between_hosts(fabric: &FabricReport) -> Table {
             port.pauses_obeyed,
         ];
         table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
+    }
+    table
+}
+
+/// What each host put on the cable.
+fn over_cable(ends: &[DeviceCounters]) -> Table {
+    let mut table = headed(["host", "sent", "bytes", "dropped"]);
+    for (number, end) in (1..).zip(ends) {
+        let figures = [end.tx_packets, end.tx_bytes, end.tx_dropped].map(|figure| figure.to_string());
+        table.add_row(std::iter::once(format!("host{number}")).chain(figures));
     }
     table
 }

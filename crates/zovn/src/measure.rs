@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
+use lab::Cable;
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
@@ -42,7 +43,7 @@ enum Experiment {
     Throughput(ThroughputArgs),
     /// What tunnels between two hosts cost: TCP throughput, and processors' time for it.
     ///
-    /// Example: zovn measure tunnel --tunnels kernel-vxlan,geneve,vxlan --streams 1,4
+    /// Example: zovn measure tunnel --tunnels kernel-vxlan,geneve,vxlan --streams 1,4 --cable cut
     Tunnel(TunnelArgs),
     /// See what it costs to watch the ways to many hosts by BFD, and how soon a cut is noticed.
     ///
@@ -163,9 +164,13 @@ struct ThroughputArgs {
 struct TunnelArgs {
     #[command(flatten)]
     output: Output,
-    /// What to compare, in this order: none, geneve, geneve-plain, vxlan, nvgre, stt, kernel-vxlan.
+    /// What to compare, in this order: none (one host), none-two-hosts, geneve, geneve-plain, vxlan, nvgre, stt, kernel-vxlan, ovs-vxlan.
     #[arg(long, value_delimiter = ',', default_values_t = Tunnel::ALL)]
     tunnels: Vec<Tunnel>,
+    /// What becomes of large packets between the hosts: they cross whole, as with network cards that have all offloads, or are cut to
+    /// the MTU by the sending host.
+    #[arg(long, default_value_t)]
+    cable: Cable,
     /// How many streams; several numbers are compared.
     #[arg(long, value_delimiter = ',', default_value = "1,4")]
     streams: Vec<u32>,
@@ -240,8 +245,8 @@ pub fn run(args: Args) -> Outcome {
             }
         },
         Experiment::Tunnel(args) => {
-            let TunnelArgs { output, tunnels, streams, duration, tcp, rounds } = args;
-            let config = tunnel::Config { tunnels, streams, duration, tcp, rounds };
+            let TunnelArgs { output, tunnels, cable, streams, duration, tcp, rounds } = args;
+            let config = tunnel::Config { tunnels, cable, streams, duration, tcp, rounds };
             output.make(|bench| tunnel::run(bench, config))
         }
         Experiment::Bfd(args) => {

@@ -6,6 +6,7 @@ use ports::tap::TapPort;
 use ports::vhost::port::{Link, VhostPort};
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
+use units::Instant;
 
 use super::plane::MaybeTrunk;
 use super::trunk;
@@ -67,10 +68,11 @@ impl Device {
     }
 
     /// Before the switch ends: what can be left to the next switch is.
-    pub(super) fn leave(&mut self) {
+    pub(super) fn leave(&mut self, now: Instant) {
         match self {
-            Tap(_) | Trunk(_) => {}
+            Tap(_) => {}
             Vhost(port) => port.leave(),
+            Trunk(trunk) => trunk.leave(now),
         }
     }
 

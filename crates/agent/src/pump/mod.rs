@@ -30,13 +30,13 @@ use model::{
     PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use ports::tap::{self, TapConfig, TapPort};
-use ports::underlay::OpenError;
+use ports::underlay::{AT_ONCE, OpenError};
 use ports::vhost;
 use ports::vhost::handover::Handover;
 use ports::vhost::port::{VhostConfig, VhostPort};
 use ports::vhost::socket::Access;
 use rustix::event::epoll;
-use units::{ClassMap, Instant, Rate, Span};
+use units::{Class, ClassMap, Instant, Rate, Span};
 
 use crate::clock;
 use crate::store::{self, Store};
@@ -331,6 +331,7 @@ impl Pump {
                     addresses: addresses.clone(),
                     mtu: *mtu,
                     offload: *offload,
+                    longest: self.overlay.is_some().then_some(AT_ONCE),
                     small_slots: frames,
                     large_slots: if spec.attach.has_large_frames() { frames.max(SEGMENTS) } else { SEGMENTS },
                     ..TapConfig::new(netns, interface, spec.mac().expect("a container's port has an address"))
@@ -595,11 +596,16 @@ impl Pump {
         }
     }
 
-    /// Ends the switch: every port is detached. What virtual machines have sent and is still held is left to the next
+    /// Ends the switch: every port is detached. What virtual machines and far hosts have sent and is still held is left to the next
     /// switch; the rest had its time, and is refused.
     pub fn end(&mut self) {
-        for port in &self.attached {
-            self.plane.device_mut(port.id).leave();
+        let now = clock::now();
+        let trunks = self.overlay.iter().flat_map(Overlay::trunks).map(|(_, id)| id);
+        for id in self.attached.iter().map(|port| port.id).chain(trunks) {
+            self.plane.device_mut(id).leave(now);
+        }
+        if let Some(overlay) = &mut self.overlay {
+            overlay.flush(now, self.plane.taps_mut());
         }
         for port in std::mem::take(&mut self.attached) {
             if let Err(error) = self.plane.detach(clock::now(), port.id).end() {
@@ -608,9 +614,14 @@ impl Pump {
         }
     }
 
-    /// Whether nothing is held.
+    /// Whether nothing is held but what far hosts keep, and send again to the next switch.
     pub fn drained(&self) -> bool {
-        self.plane.switch().total().held == 0
+        let switch = self.plane.switch();
+        let trunks = self.overlay.iter().flat_map(Overlay::trunks).map(|(_, id)| id);
+        let repaired =
+            trunks.filter(|id| matches!(self.plane.device(*id), Device::Trunk(it) if it.is_repaired()));
+        let held = |id| Class::all().map(|class| switch.ingress_account(id, class).held).sum::<u64>();
+        switch.total().held == repaired.map(held).sum::<u64>()
     }
 
     /// The place of the port of this name, or where it would be.

@@ -1,4 +1,4 @@
-//! Several hosts, joined by a physical switch: on each an agent of its own, with the endpoints that are there.
+//! Several hosts, joined by a physical switch or a cable: on each a switch of its own, with the endpoints that are there.
 //!
 //! ```text
 //!   zovn-7c1e-host1               zovn-7c1e-switch               zovn-7c1e-host2
@@ -8,8 +8,10 @@
 //!  endpoint 1    endpoint 2                                 endpoint 3    endpoint 4
 //! ```
 
+mod bare;
 mod cable;
 mod kernel;
+mod ovs;
 mod spec;
 
 use std::fs;
@@ -17,10 +19,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, Uplink};
+use ports::netlink::Netlink;
 use units::{Mac, Prefix};
 
+pub(crate) use self::cable::UPLINK;
 use self::spec::vtep;
-pub use self::spec::{HostsSpec, PhysicalSpec};
+pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalSpec};
 use crate::lab::Site;
 use crate::physical::{FabricPort, FabricSpec};
 use crate::program::Program;
@@ -46,14 +50,31 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
     });
     let grounds = grounds.collect::<Result<Vec<_>, LabError>>()?;
     match (hosts.physical.cable, &grounds[..]) {
-        (true, [one, other]) => cable::lay([one, other], hosts.physical.mtu)?,
-        _ => join(site, hosts, netns)?,
+        (Some(cable), [one, other]) => {
+            cable::lay([one, other], hosts.physical.mtu, cable)?;
+            // Open vSwitch has the address at a bridge of its own.
+            if hosts.tunnels && site.spec.switch != SwitchKind::Ovs {
+                [one, other].into_iter().zip(0..).try_for_each(|(ground, host)| {
+                    cable::give_address(&mut Netlink::open_in(&ground.switch)?, UPLINK, host)
+                })?;
+            }
+        }
+        _ => join(site, hosts, &netns)?,
     }
-    if site.spec.switch == SwitchKind::Bridge {
-        return kernel::up(site, grounds);
+    match site.spec.switch {
+        SwitchKind::Bridge => return kernel::up(site, grounds),
+        SwitchKind::Ovs => return ovs::up(site, &grounds),
+        _ => {}
     }
     for (host, ground) in (0..).zip(&grounds) {
-        agent::start(ground, &config(site, hosts, host, &ground.directory), None)?;
+        let mut config = config(site, hosts, host, &ground.directory);
+        if hosts.tunnels {
+            agent::start(ground, &config, None)?;
+        } else {
+            config.ports.push(bare::port(site, host, netns(host)));
+            agent::start(ground, &config, None)?;
+            bare::bridge(ground)?;
+        }
     }
     Ok(())
 }
@@ -69,7 +90,7 @@ pub(crate) fn fabric_socket(lab: &Path) -> PathBuf {
 }
 
 /// Starts the physical switch, which makes the hosts' interfaces.
-fn join(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
+fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> Result<(), LabError> {
     let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } = hosts.physical;
     let port = |host| FabricPort {
         name: format!("host{}", host + 1),
@@ -113,6 +134,9 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     };
     let ours = here.clone().filter(|endpoint| endpoint.host == Some(host));
     let mut config = agent::host_config(site.spec, ours, &agent::socket(directory));
+    if !hosts.tunnels {
+        return config;
+    }
     for PortSpec { name: port, network, label, .. } in &mut config.ports {
         *network = Some(name());
         *label = labelled().find(|(_, endpoint)| endpoint.name == port.0).map(|(label, _)| label);

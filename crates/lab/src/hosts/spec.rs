@@ -1,6 +1,8 @@
 //! Several hosts, as people ask for them.
 
+use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 use fabric::Buffer;
 use model::{ClassKind, Encapsulation};
@@ -13,7 +15,10 @@ use units::{Bytes, Rate, Span};
 pub struct HostsSpec {
     /// How many. Endpoints are spread over them in order, as many on each as on any other or one less.
     pub count: u32,
-    /// How frames are carried between them.
+    /// Frames are carried between them in tunnels. Without, they cross a `cable` as they are: each agent has a port there.
+    #[serde(default = "yes")]
+    pub tunnels: bool,
+    /// What the tunnels are.
     #[serde(default)]
     pub encapsulation: Encapsulation,
     /// What the physical network drops is sent again.
@@ -50,9 +55,48 @@ pub struct PhysicalSpec {
     pub seed: u64,
     /// Let hosts hand over large segments, which a real network card would cut.
     pub offload: bool,
-    /// A cable between two hosts instead of a switch: as fast as they are, with all offloads, and nothing else of this.
-    pub cable: bool,
+    /// A cable between two hosts instead of a switch: as fast as they are, of this `mtu`, and nothing else of this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cable: Option<Cable>,
 }
+
+/// What becomes of large packets that a host hands to its end of a cable.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cable {
+    /// They cross whole, as if both hosts had network cards with every offload.
+    #[default]
+    Whole,
+    /// The sending host's kernel cuts them, so that every packet is one of the MTU, and the receiving one's joins what it can: as
+    /// with network cards that cut nothing.
+    Cut,
+}
+
+impl FromStr for Cable {
+    type Err = ParseCableError;
+
+    fn from_str(text: &str) -> Result<Self, ParseCableError> {
+        match text {
+            "whole" => Ok(Self::Whole),
+            "cut" => Ok(Self::Cut),
+            _ => Err(ParseCableError(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for Cable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Whole => "whole",
+            Self::Cut => "cut",
+        })
+    }
+}
+
+/// Why a word names no cable.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{0}` is no cable: write whole or cut")]
+pub struct ParseCableError(String);
 
 impl Default for PhysicalSpec {
     fn default() -> Self {
@@ -66,7 +110,7 @@ impl Default for PhysicalSpec {
             loss: 0.0,
             seed: 1,
             offload: false,
-            cable: false,
+            cable: None,
         }
     }
 }
@@ -75,7 +119,8 @@ impl HostsSpec {
     /// So many hosts of which nothing else is said.
     pub fn new(count: u32) -> Self {
         let encapsulation = Encapsulation::default();
-        Self { count, encapsulation, retransmit: true, credit: true, physical: PhysicalSpec::default() }
+        let physical = PhysicalSpec::default();
+        Self { count, tunnels: true, encapsulation, retransmit: true, credit: true, physical }
     }
 
     /// The host of the endpoint at this place among so many, by number from 0.
@@ -91,20 +136,24 @@ impl HostsSpec {
                 self.count
             ));
         }
-        if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
+        if !(self.tunnels && self.encapsulation.has_sessions()) && (self.retransmit || self.credit) {
             return Some(
-                "`vxlan`, `nvgre` and `stt` have no place for `retransmit` and `credit`: set both to false"
+                "only `geneve` has a place for `retransmit` and `credit`: set both to false, or leave out \
+                 `encapsulation` and `tunnels`"
                     .into(),
             );
         }
-        if self.physical.cable && self.count != 2 {
+        if self.physical.cable.is_some() && self.count != 2 {
             return Some(format!("a `cable` has two ends, and there are {} hosts", self.count));
         }
+        if !self.tunnels && self.physical.cable.is_none() {
+            return Some("without `tunnels` frames cross a cable: give [hosts.physical] a `cable`".into());
+        }
         // Ethernet, Geneve with our option, UDP and IPv4.
-        let around = 14 + 36 + 8 + 20;
+        let around = if self.tunnels { 14 + 36 + 8 + 20 } else { 0 };
         (mtu + around > self.physical.mtu).then(|| {
             format!(
-                "packets of {mtu} bytes do not fit through tunnels: raise `mtu` of [hosts.physical] to {}",
+                "packets of {mtu} bytes do not fit between hosts: raise `mtu` of [hosts.physical] to {}",
                 mtu + around
             )
         })
@@ -141,7 +190,14 @@ mod tests {
             (HostsSpec::new(0), 4, 1500, "1 to 250"),
             (HostsSpec::new(5), 4, 1500, "each host"),
             (HostsSpec::new(2), 4, 1523, "1601"),
-            (HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) }, 4, 1500, "vxlan"),
+            (HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) }, 4, 1500, "geneve"),
+            (HostsSpec { tunnels: false, ..HostsSpec::new(2) }, 4, 1500, "`tunnels`"),
+            (
+                HostsSpec { tunnels: false, retransmit: false, credit: false, ..HostsSpec::new(2) },
+                4,
+                1500,
+                "`cable`",
+            ),
         ] {
             let fault = hosts.fault(endpoints, mtu).unwrap();
             assert!(fault.contains(word), "{fault}");

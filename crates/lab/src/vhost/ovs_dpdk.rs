@@ -102,12 +102,7 @@ impl OvsDpdk {
             bridge.arg("type=dpdkvhostuserclient");
             bridge.arg(format!("options:vhost-server-path={}", port.socket.display()));
         }
-        run(&mut bridge)?;
-        // What it could not do it only writes down.
-        let errors = run(switch.configure().args(["--bare", "--columns=error", "list", "interface"]))?;
-        if let Some(error) = errors.lines().find(|line| !line.is_empty()) {
-            return Err(LabError::Program { program: "ovs-vswitchd".into(), said: error.into() });
-        }
+        switch.apply(&mut bridge)?;
         for port in ports {
             switch.pin(&port.name, port.mac)?;
         }

@@ -1,5 +1,7 @@
 //! What tunnels cost, told.
 
+use lab::Cable;
+
 use crate::Environment;
 use crate::page::{Axis, Bars, Chart, Unit, count, si};
 use crate::tunnel::{Cost, Report};
@@ -14,10 +16,11 @@ impl Readable for Report {
     fn conditions(&self) -> String {
         let config = &self.config;
         let rounds = many(config.rounds.into(), "round");
-        format!(
-            "{} each, {rounds}, {}; the hosts are joined by a cable with all offloads.",
-            config.duration, config.tcp
-        )
+        let cable = match config.cable {
+            Cable::Whole => "takes large packets whole",
+            Cable::Cut => "has every large packet cut",
+        };
+        format!("{} each, {rounds}, {}; the cable between the hosts {cable}.", config.duration, config.tcp)
     }
 
     fn rows(&self) -> Rows {
@@ -28,6 +31,7 @@ impl Readable for Report {
             "CPU s/GB",
             "bit per CPU s",
             "of the first",
+            "B/packet",
             "resent",
             "lost",
         ]);
@@ -41,6 +45,7 @@ impl Readable for Report {
                 one.cpu_s_per_gb.map_or("–".into(), |cpu| format!("{cpu:.2}")),
                 bits(one.gbit_per_cpu_s),
                 one.of_first.map_or("–".into(), |share| format!("{share:.2}×")),
+                one.bytes_per_packet.map_or("–".into(), |bytes| format!("{bytes:.0}")),
                 count(one.retransmits),
                 count(one.lost),
             ]);
@@ -53,9 +58,10 @@ impl Readable for Report {
             "CPU is all time that the machine's processors were busy meanwhile: both hosts, both endpoints, the kernel. Whatever \
              else runs counts too."
                 .into(),
-            "`none` is both endpoints at one switch of zovn. `geneve` has credit and repair, `geneve-plain`, `vxlan`, `nvgre` and \
-             `stt` have neither, like `kernel-vxlan`."
+            "`none` is both endpoints at one switch of zovn, `none-two-hosts` at two, between which frames cross as they are. `geneve` \
+             has credit and repair; `geneve-plain`, `vxlan`, `nvgre` and `stt` have neither, like `kernel-vxlan` and `ovs-vxlan`."
                 .into(),
+            "B/packet is how long packets were that the sender's host put on the cable, on average.".into(),
         ]
     }
 

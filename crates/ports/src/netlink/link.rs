@@ -65,6 +65,8 @@ pub struct LinkChange<'a> {
     pub tx_queue_len: Option<u32>,
     /// At most so many segments make one large packet.
     pub gso_max_segs: Option<u32>,
+    /// The longest packet that stands for several and is taken as one, in bytes; longer ones are cut before.
+    pub gso_max_size: Option<u32>,
     /// Its new name. Older kernels want the device down for that.
     pub name: Option<&'a str>,
     /// The bridge to put it into; 0 takes it out.
@@ -176,6 +178,7 @@ impl Netlink {
             change.mac.map(|mac| LinkAttribute::Address(mac.0.to_vec())),
             change.tx_queue_len.map(LinkAttribute::TxQueueLen),
             change.gso_max_segs.map(LinkAttribute::GsoMaxSegs),
+            change.gso_max_size.map(LinkAttribute::GsoMaxSize),
             change.name.map(|name| LinkAttribute::IfName(name.into())),
             change.master.map(LinkAttribute::Controller),
             change.namespace.map(|namespace| LinkAttribute::NetNsFd(namespace.as_raw_fd())),

@@ -55,6 +55,8 @@ pub struct TapConfig {
     pub mtu: u32,
     /// Let large packets and unfinished checksums pass as they are.
     pub offload: bool,
+    /// The longest of these large packets, if they are to be shorter than 64 KiB.
+    pub longest: Option<u32>,
     /// How many frames of up to 2 KiB the switch may hold; 2 KiB of memory each.
     pub small_slots: u32,
     /// How many larger frames the switch may hold; 66 KiB of memory each.
@@ -72,6 +74,7 @@ impl TapConfig {
             addresses: Vec::new(),
             mtu: 1500,
             offload: true,
+            longest: None,
             small_slots: 1024,
             large_slots: 64,
         }
@@ -146,6 +149,7 @@ impl TapPort {
             mac: Some(config.mac),
             tx_queue_len: Some(credit::RING),
             gso_max_segs: Some(credit::MOST_SEGMENTS),
+            gso_max_size: config.longest,
             ..LinkChange::default()
         };
         netlink.change_link(interface, change)?;

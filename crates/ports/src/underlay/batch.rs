@@ -9,6 +9,10 @@ pub const LONGEST: usize = 65_507;
 /// The most datagrams that the kernel cuts from one packet (UDP_MAX_SEGMENTS before Linux 6.11).
 const MOST_DATAGRAMS: usize = 64;
 
+/// What may wait before nothing more is taken, in bytes, and in batches, which have memory for the longest.
+const MOST_QUEUED: usize = 256 << 10;
+const MOST_BATCHES: usize = 64;
+
 /// What one socket has to send, in order.
 #[derive(Debug)]
 pub struct Queue {
@@ -16,7 +20,7 @@ pub struct Queue {
     joins: bool,
     batches: VecDeque<Batch>,
     /// Buffers of batches that are gone.
-    spare: Vec<Vec<u8>>,
+    spare: Vec<Box<[u8]>>,
     len: usize,
 }
 
@@ -28,7 +32,9 @@ pub struct Batch {
     /// Their packets' traffic class.
     pub traffic_class: u8,
     segment: usize,
-    bytes: Vec<u8>,
+    len: usize,
+    /// Room for the longest batch, whose first bytes they are.
+    buffer: Box<[u8]>,
 }
 
 impl Queue {
@@ -37,12 +43,12 @@ impl Queue {
         Self { joins, batches: VecDeque::new(), spare: Vec::new(), len: 0 }
     }
 
-    /// How many bytes wait.
-    pub fn len(&self) -> usize {
-        self.len
+    /// Whether little enough waits that more may.
+    pub fn has_room(&self) -> bool {
+        self.len < MOST_QUEUED && self.batches.len() < MOST_BATCHES
     }
 
-    /// Puts a datagram of so many bytes behind all others, which `write` writes.
+    /// Puts a datagram of so many bytes behind all others, which `write` writes: all of them, as there may be anything.
     ///
     /// # Panics
     ///
@@ -52,24 +58,21 @@ impl Queue {
         let batch = match self.batches.back_mut() {
             Some(last) if self.joins && last.takes(to, traffic_class, len) => last,
             _ => {
-                let bytes = self.spare.pop().unwrap_or_default();
-                self.batches.push_back(Batch { to, traffic_class, segment: len, bytes });
+                let buffer = self.spare.pop().unwrap_or_else(|| vec![0; LONGEST].into());
+                self.batches.push_back(Batch { to, traffic_class, segment: len, len: 0, buffer });
                 self.batches.back_mut().expect("it was put there just now")
             }
         };
-        let before = batch.bytes.len();
-        batch.bytes.resize(before + len, 0);
-        write(&mut batch.bytes[before..]);
+        write(&mut batch.buffer[batch.len..batch.len + len]);
+        batch.len += len;
         self.len += len;
     }
 
     /// Has batches sent, one after the other, as long as `send` says that they were. Whether all were.
     pub fn drain(&mut self, mut send: impl FnMut(&Batch) -> bool) -> bool {
         while let Some(batch) = self.batches.pop_front_if(|batch| send(batch)) {
-            self.len -= batch.bytes.len();
-            let mut bytes = batch.bytes;
-            bytes.clear();
-            self.spare.push(bytes);
+            self.len -= batch.len;
+            self.spare.push(batch.buffer);
         }
         self.batches.is_empty()
     }
@@ -80,14 +83,14 @@ impl Batch {
     fn takes(&self, to: IpAddr, traffic_class: u8, len: usize) -> bool {
         (to, traffic_class) == (self.to, self.traffic_class)
             && len <= self.segment
-            && self.bytes.len().is_multiple_of(self.segment)
-            && self.bytes.len() + len <= LONGEST
+            && self.len.is_multiple_of(self.segment)
+            && self.len + len <= LONGEST
             && self.datagrams() < MOST_DATAGRAMS
     }
 
     /// How many there are.
     pub fn datagrams(&self) -> usize {
-        self.bytes.len().div_ceil(self.segment)
+        self.len.div_ceil(self.segment)
     }
 
     /// The length of each, in bytes.
@@ -97,7 +100,7 @@ impl Batch {
 
     /// All of them.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.buffer[..self.len]
     }
 }
 
@@ -121,7 +124,7 @@ mod tests {
             for (number, (to, class, len)) in sent.iter().enumerate() {
                 queue.push(host(*to), *class, *len, |bytes| bytes[0] = number as u8);
             }
-            prop_assert_eq!(queue.len(), sent.iter().map(|(_, _, len)| len).sum::<usize>());
+            prop_assert_eq!(queue.len, sent.iter().map(|(_, _, len)| len).sum::<usize>());
             let mut left = Vec::new();
             let mut stops = stops;
             loop {
@@ -142,7 +145,7 @@ mod tests {
             let sent: Vec<_> =
                 (0..).zip(&sent).map(|(number, (to, class, len))| (number as u8, host(*to), *class, *len)).collect();
             prop_assert_eq!(left, sent);
-            prop_assert_eq!(queue.len(), 0);
+            prop_assert_eq!(queue.len, 0);
         }
     }
 }

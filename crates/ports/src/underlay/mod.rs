@@ -35,6 +35,9 @@ use self::stt::Stt;
 /// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
 const SENDERS: usize = 8;
 
+/// A frame that is no longer leaves by one system call, whatever headers are before each part of it that fills a datagram.
+pub const AT_ONCE: u32 = 63_000;
+
 /// How many joined packets are received by one system call.
 const RECEIVED_AT_ONCE: usize = 16;
 
@@ -49,9 +52,6 @@ const RECEIVE_BUFFER: usize = 64 << 20;
 
 /// What a sender's socket may have underway to the network card, in bytes of the kernel's counting.
 const SEND_BUFFER: usize = 4 << 20;
-
-/// What may wait for the kernel before nothing more is taken, in bytes.
-const MOST_QUEUED: usize = 256 << 10;
 
 /// Why a host's place in the underlay cannot be taken.
 #[derive(Debug, thiserror::Error)]
@@ -230,7 +230,7 @@ impl Underlay {
 
     /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it.
     pub fn has_room(&self, flow: u32) -> bool {
-        self.senders[wire::flow::place(flow, self.senders.len())].queue.len() < MOST_QUEUED
+        self.senders[wire::flow::place(flow, self.senders.len())].queue.has_room()
     }
 
     /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next [`flush`](Self::flush), after those of its

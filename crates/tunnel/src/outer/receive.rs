@@ -10,7 +10,7 @@ use wire::ip::{Fragment, Version, protocol};
 use wire::{Layout, Offload, geneve, gre, stt, tcp, udp, vxlan};
 
 use super::{Checksum, Encapsulation, Vni, Vteps};
-use crate::message::{Message, OPTION_CLASS};
+use crate::message::{Message, OPTION_CLASS, PART};
 
 /// A packet of a tunnel. Whether there is such a tunnel here is its receiver's to know.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Received<'a> {
     pub options: geneve::Options<'a>,
     /// It is from the far end itself, for this end itself (Geneve's O bit): there is no frame to forward.
     pub is_control: bool,
+    /// It carries a part of a frame: all that is said of frames here is not said of it.
+    pub is_part: bool,
     /// Where the frame lies in what has arrived, or what a control packet carries.
     pub frame: Range<usize>,
     /// A tag that the frame has besides those in its bytes (STT).
@@ -110,6 +112,7 @@ struct Shim<'a> {
     vni: Option<u32>,
     options: geneve::Options<'a>,
     is_control: bool,
+    is_part: bool,
     tag: Option<Tag>,
     offload: Offload,
     frame: &'a [u8],
@@ -118,7 +121,7 @@ struct Shim<'a> {
 impl<'a> Shim<'a> {
     fn new(encapsulation: Encapsulation, vni: Option<u32>, frame: &'a [u8]) -> Self {
         let (options, offload) = (geneve::Options::default(), Offload::NONE);
-        Self { encapsulation, vni, options, is_control: false, tag: None, offload, frame }
+        Self { encapsulation, vni, options, is_control: false, is_part: false, tag: None, offload, frame }
     }
 }
 
@@ -204,17 +207,18 @@ impl<'a> Received<'a> {
     /// A packet with this between Ethernet's header and its end.
     fn of(shim: Shim<'a>, vteps: Vteps, traffic_class: u8, end: usize) -> Result<Self, Refusal> {
         let vni = shim.vni.and_then(Vni::new).ok_or(Refusal::NoNetwork)?;
-        if !shim.is_control && shim.frame.len() < ethernet::Header::LEN {
+        let is_frame = !shim.is_control && !shim.is_part;
+        if is_frame && shim.frame.len() < ethernet::Header::LEN {
             return Err(Refusal::Runt);
         }
         // A session reacts to marks itself, whatever the transport in it understands.
         let is_sessions = || shim.options.clone().any(|option| option.class == OPTION_CLASS);
-        let (remark, alarm) = match mark(shim.frame, Ecn::of(traffic_class)) {
-            _ if shim.is_control => (None, None),
-            Err(Refusal::Congested) if is_sessions() => (None, None),
-            marked => marked?,
+        let (remark, alarm) = match is_frame.then(|| mark(shim.frame, Ecn::of(traffic_class))) {
+            None => (None, None),
+            Some(Err(Refusal::Congested)) if is_sessions() => (None, None),
+            Some(marked) => marked?,
         };
-        let Shim { encapsulation, options, is_control, tag, offload, .. } = shim;
+        let Shim { encapsulation, options, is_control, is_part, tag, offload, .. } = shim;
         let frame = end - shim.frame.len()..end;
         Ok(Self {
             encapsulation,
@@ -222,6 +226,7 @@ impl<'a> Received<'a> {
             vni,
             options,
             is_control,
+            is_part,
             frame,
             tag,
             offload,
@@ -259,11 +264,14 @@ fn geneve(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
         return Err(Refusal::CriticalOption);
     }
     let is_control = packet.header.is_control();
-    if !is_control && packet.header.protocol.get() != ethertype::BRIDGED {
-        return Err(Refusal::NoFrame);
-    }
+    let is_part = match packet.header.protocol.get() {
+        _ if is_control => false,
+        ethertype::BRIDGED => false,
+        PART => true,
+        _ => return Err(Refusal::NoFrame),
+    };
     let shim = Shim::new(Encapsulation::Geneve, Some(packet.header.vni()), packet.payload);
-    Ok(Shim { options: packet.options, is_control, ..shim })
+    Ok(Shim { options: packet.options, is_control, is_part, ..shim })
 }
 
 fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {

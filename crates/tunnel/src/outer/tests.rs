@@ -113,6 +113,7 @@ proptest! {
             vni,
             options: geneve.map_or(Default::default(), |_| written),
             is_control: false,
+            is_part: false,
             frame: bytes.len() - frame.len()..bytes.len(),
             tag: None,
             offload: Offload::NONE,

@@ -66,14 +66,16 @@ fn what_was_given_up_is_told_of_without_its_frames() {
     ends[0].abandon(None, |_| panic!("each comes back once"));
     assert_eq!(ends[0].kept(), 6);
     // The far end is heard again.
+    let mut gaps = Vec::new();
     for now in (10..2000).map(ms) {
         ends[0].handle_deadline(now, |_| panic!());
         while let Some((frame, data)) = ends[0].resend(now) {
             assert_eq!(frame, None);
-            ends[1].handle_data(now, &data, false, None, |_| panic!());
+            ends[1].handle_data(now, &data, false, None, |arrival| gaps.push(arrival));
         }
         talk(now, &mut ends);
     }
+    assert!(gaps.len() == 6 && gaps.iter().all(|arrival| matches!(arrival, Arrival::Gap { .. })));
     assert_eq!((ends[0].kept(), ends[0].silent_since()), (0, None));
     carry(ms(2000), &mut ends, 1, 100, true);
 }

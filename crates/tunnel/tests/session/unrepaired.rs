@@ -40,14 +40,17 @@ fn a_stream_whose_last_frames_are_lost_goes_on() {
     let (mut ends, data) = sent(1000);
     assert_eq!(arrive(ms(1), &mut ends[1], &data[0]).len(), 1);
     ends[1].took(stream(1), life(1), 0);
-    let mut now = ms(1);
+    let (mut now, mut gaps) = (ms(1), Vec::new());
     talk(now, &mut ends);
     while ends[0].admit(stream(1), bytes(1000)) != Admission::Go {
         now += Span::from_millis(1);
-        ends.iter_mut().for_each(|end| end.handle_deadline(now, |_| panic!()));
+        for end in &mut ends {
+            end.handle_deadline(now, |arrival| gaps.push(arrival));
+        }
         talk(now, &mut ends);
         assert!(now < ms(100), "it stands still");
     }
+    assert_eq!(gaps, [Arrival::Gap { stream: stream(1) }]);
     assert_eq!(ends[1].counters().missed, 99_900);
 }
 

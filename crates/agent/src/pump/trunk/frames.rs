@@ -1,19 +1,26 @@
 //! Frames that have come from another host: each in a slot of its own until its last receiver has it.
 
-use std::collections::VecDeque;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
 
 use lossless::Network;
 use ports::{FrameView, Slot};
 use rings::Pool;
-use tunnel::{Life, Stream};
+use tunnel::{Data, Life, Part, Stream};
 use units::Class;
-use wire::{Join, Offload};
+use wire::ecn::Ecn;
+use wire::{Join, Layout, Offload};
 
 /// Room for a frame of an MTU of 1500, with room to spare.
 const SMALL: usize = 2 << 10;
 
-/// Room for the longest frame that a datagram carries, or that segments are joined into.
+/// Room for the longest frame that a datagram carries, or that is put together of parts or segments.
 const LARGE: usize = 66 << 10;
+
+/// Where a frame begins in its stream, which a life of the far end sends.
+pub type Place = (Stream, Life, u64);
 
 /// What is known of a frame that has come.
 #[derive(Clone, Copy, Debug)]
@@ -22,19 +29,42 @@ pub struct Come {
     pub network: Network,
     /// Its class, where the far switch says it.
     pub class: Option<Class>,
-    /// What the session wants to hear of once it is taken: its stream, the far life that sent it, and where it begins.
-    pub place: Option<(Stream, Life, u64)>,
+    /// What the session wants to hear of once it is taken.
+    pub place: Option<Place>,
     len: usize,
+    /// What is left to do for it, as its sender says, until it is whole.
+    said: Option<[u8; Offload::LEN]>,
     /// What is left to do for it.
     offload: Offload,
+    /// Which part of a frame it is.
+    part: Part,
+    /// The fabric has marked a part of it.
+    is_marked: bool,
 }
 
 impl Come {
     /// Whether segments of both may be one frame.
     fn is_alike(&self, other: &Self) -> bool {
         let of = |come: &Self| (come.network, come.class, come.place.map(|(stream, life, _)| (stream, life)));
-        of(self) == of(other)
+        of(self) == of(other) && [self, other].iter().all(|come| come.offload == Offload::NONE)
     }
+}
+
+/// Where a frame lies, or a part of one, whose turn has not come.
+#[derive(Clone, Copy, Debug)]
+pub enum Kept {
+    /// In a slot of its own.
+    Alone(Slot),
+    /// Behind the parts of its frame that came before it: it is a part of so many bytes, and others follow, or not.
+    Behind(u16, Part),
+}
+
+/// A frame of which parts have had their turn.
+#[derive(Clone, Copy, Debug)]
+struct Growing {
+    slot: Slot,
+    /// Where in the stream its next part begins.
+    end: u64,
 }
 
 /// Slots, known by one number: the small ones first, then the large ones.
@@ -42,21 +72,37 @@ pub struct Frames {
     small: Pool,
     large: Pool,
     come: Box<[Option<Come>]>,
-    /// By large slot: where those segments begin in their stream that were joined to the first one there.
+    /// By large slot: where those parts or segments begin in their stream that were put behind the first one there.
     joined: Box<[Vec<u64>]>,
+    growing: BTreeMap<Stream, Growing>,
+    /// Where what was not put together began: nobody will take it.
+    torn: Vec<Place>,
+    /// Frames that are not what was said of them.
+    malformed: u64,
 }
 
 impl Frames {
     /// Memory for so many frames of either kind, which is taken as it is used.
     pub fn new(small: u32, large: u32) -> Self {
-        let come = vec![None; (small + large) as usize].into_boxed_slice();
-        let joined = vec![Vec::new(); large as usize].into_boxed_slice();
-        Self { small: Pool::new(small, SMALL), large: Pool::new(large, LARGE), come, joined }
+        Self {
+            small: Pool::new(small, SMALL),
+            large: Pool::new(large, LARGE),
+            come: vec![None; (small + large) as usize].into_boxed_slice(),
+            joined: vec![Vec::new(); large as usize].into_boxed_slice(),
+            growing: BTreeMap::new(),
+            torn: Vec::new(),
+            malformed: 0,
+        }
     }
 
     /// Whether less than a quarter of the small slots is free.
     pub fn is_short(&self) -> bool {
         self.small.free() < self.small.slots() / 4
+    }
+
+    /// Frames that are not what was said of them.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
     }
 
     /// Copies a frame, of which this is left to do, to a free slot; `None` if there is none.
@@ -67,23 +113,190 @@ impl Frames {
         class: Option<Class>,
         offload: Offload,
     ) -> Option<Slot> {
-        let (slot, bytes) = if frame.len() <= SMALL {
+        let slot = self.keep_in(frame, frame.len() > SMALL, network)?;
+        let come = self.get_mut(slot);
+        (come.class, come.offload) = (class, offload);
+        Some(slot)
+    }
+
+    /// Copies what a session has brought to a free slot, or behind the parts of its frame before it; `None` if there is no room.
+    /// `is_next`: what was sent before it in its stream has had its turn.
+    pub fn keep_data(
+        &mut self,
+        data: &Data,
+        is_marked: bool,
+        is_next: bool,
+        bytes: &[u8],
+        network: Network,
+    ) -> Option<Kept> {
+        if data.part.continues
+            && let Some(growing) = self.growing.get(&data.stream)
+            && growing.end as u32 == data.offset
+        {
+            let come = self.come[growing.slot.0 as usize].as_mut().expect(GROWS);
+            let into = self.large.bytes_mut(growing.slot.0 - self.small.slots() as u32);
+            into.get_mut(come.len..come.len + bytes.len())?.copy_from_slice(bytes);
+            come.is_marked |= is_marked;
+            return Some(Kept::Behind(data.len.get(), data.part));
+        }
+        let begins = data.part.more && !data.part.continues;
+        // Whatever waits for others, there is room for those.
+        if begins && !is_next && self.large.free() < self.large.slots() / 4 {
+            return None;
+        }
+        let slot = self.keep_in(bytes, begins || bytes.len() > SMALL, network)?;
+        let come = self.come[slot.0 as usize].as_mut().expect(GROWS);
+        (come.class, come.part, come.said) = (Some(data.stream.class), data.part, data.offload);
+        come.is_marked = is_marked && data.part != Part::WHOLE;
+        Some(Kept::Alone(slot))
+    }
+
+    fn keep_in(&mut self, bytes: &[u8], is_large: bool, network: Network) -> Option<Slot> {
+        let small = self.small.slots() as u32;
+        let (slot, room) = if is_large {
+            let slot = self.large.take()?;
+            self.joined[slot as usize].clear();
+            (small + slot, self.large.bytes_mut(slot))
+        } else {
             let slot = self.small.take()?;
             (slot, self.small.bytes_mut(slot))
-        } else {
-            let slot = self.large.take()?;
-            (self.small.slots() as u32 + slot, self.large.bytes_mut(slot))
         };
-        let Some(bytes) = bytes.get_mut(..frame.len()) else {
+        let Some(room) = room.get_mut(..bytes.len()) else {
             self.put(slot);
             return None;
         };
-        bytes.copy_from_slice(frame);
-        if let Some(large) = slot.checked_sub(self.small.slots() as u32) {
-            self.joined[large as usize].clear();
-        }
-        self.come[slot as usize] = Some(Come { network, class, place: None, len: frame.len(), offload });
+        room.copy_from_slice(bytes);
+        self.come[slot as usize] = Some(Come {
+            network,
+            class: None,
+            place: None,
+            len: bytes.len(),
+            said: None,
+            offload: Offload::NONE,
+            part: Part::WHOLE,
+            is_marked: false,
+        });
         Some(Slot(slot))
+    }
+
+    /// The turn of what was kept has come. The frame that is whole by that, if one is.
+    pub fn turn(&mut self, kept: Kept, place: Place) -> Option<Slot> {
+        let (stream, _, offset) = place;
+        let (part, len) = match kept {
+            Kept::Behind(len, part) => (part, usize::from(len)),
+            Kept::Alone(slot) => (self.get(slot).part, self.get(slot).len),
+        };
+        let follows =
+            part.continues && self.growing.get(&stream).is_some_and(|growing| growing.end == offset);
+        if !follows {
+            self.tear(stream);
+        }
+        let end = offset + len as u64;
+        let slot = match kept {
+            Kept::Alone(slot) if !part.continues => {
+                self.get_mut(slot).place = Some(place);
+                slot
+            }
+            _ if follows => {
+                let slot = self.growing[&stream].slot;
+                if !self.append(slot, kept, len) {
+                    self.tear(stream);
+                    self.torn.push(place);
+                    return None;
+                }
+                self.joined[slot.0 as usize - self.small.slots()].push(offset);
+                slot
+            }
+            // Its frame's first part never came.
+            _ => {
+                self.torn.push(place);
+                self.forget(kept);
+                return None;
+            }
+        };
+        if part.more {
+            self.growing.insert(stream, Growing { slot, end });
+            return None;
+        }
+        self.growing.remove(&stream);
+        self.finish(slot)
+    }
+
+    /// Makes a part the last so far of a frame that grows. `false` if there is no room for it.
+    fn append(&mut self, slot: Slot, kept: Kept, len: usize) -> bool {
+        let at = self.get(slot).len;
+        if let Kept::Alone(part) = kept {
+            let is_marked = self.get(part).is_marked;
+            self.get_mut(slot).is_marked |= is_marked;
+            let Self { small, large, .. } = self;
+            let first = small.slots() as u32;
+            let has_room = at + len <= LARGE;
+            if has_room {
+                match part.0.checked_sub(first) {
+                    None => large.bytes_mut(slot.0 - first)[at..at + len]
+                        .copy_from_slice(&small.bytes(part.0)[..len]),
+                    Some(part) => large.copy(part, len, slot.0 - first, at),
+                }
+            }
+            self.forget(kept);
+            if !has_room {
+                return false;
+            }
+        }
+        self.get_mut(slot).len += len;
+        true
+    }
+
+    /// Whatever follows in a stream, it is not the rest of a frame that grows there.
+    pub fn tear(&mut self, stream: Stream) {
+        if let Some(Growing { slot, .. }) = self.growing.remove(&stream) {
+            self.tear_up(slot);
+        }
+    }
+
+    /// The same of all streams.
+    pub fn tear_all(&mut self) {
+        for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
+            self.tear_up(slot);
+        }
+    }
+
+    fn tear_up(&mut self, slot: Slot) {
+        let mut torn = std::mem::take(&mut self.torn);
+        self.release(slot, |place| torn.push(place));
+        self.torn = torn;
+    }
+
+    /// Where what was not put together began, each once.
+    pub fn torn(&mut self) -> Option<Place> {
+        self.torn.pop()
+    }
+
+    /// Does what its sender has said of a frame that is whole. `None` if it cannot be so.
+    fn finish(&mut self, slot: Slot) -> Option<Slot> {
+        let come = *self.get(slot);
+        let bytes = self.bytes_mut(slot);
+        if let Some(layout) = Layout::of(bytes).filter(|_| come.is_marked)
+            && let Some(class) = layout.traffic_class(bytes).filter(|class| Ecn::of(*class) != Ecn::NotEct)
+        {
+            // It was read from this very header.
+            let _ = layout.set_traffic_class(bytes, Ecn::Ce.within(class));
+        }
+        let Some(said) = come.said else { return Some(slot) };
+        if let Ok(offload) = Offload::parse(&said, bytes) {
+            self.get_mut(slot).offload = offload;
+            return Some(slot);
+        }
+        self.malformed += 1;
+        self.tear_up(slot);
+        None
+    }
+
+    /// Frees what was kept and has not had its turn.
+    pub fn forget(&mut self, kept: Kept) {
+        if let Kept::Alone(slot) = kept {
+            self.release(slot, |_| {});
+        }
     }
 
     /// Takes the first frame that is ready, and with it those that make one large segment of it.
@@ -184,7 +397,7 @@ impl Frames {
     /// # Panics
     ///
     /// If it had none.
-    pub fn release(&mut self, slot: Slot, mut taken: impl FnMut((Stream, Life, u64))) {
+    pub fn release(&mut self, slot: Slot, mut taken: impl FnMut(Place)) {
         let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
         if let Some((stream, life, offset)) = come.place {
             taken((stream, life, offset));
@@ -202,3 +415,5 @@ impl Frames {
         }
     }
 }
+
+const GROWS: &str = "the slot has a frame";

@@ -8,11 +8,12 @@
 //! ```
 //!
 //! Where there is a session, a frame that was sent stays in its sender's slot until the far receiver has taken it, and is sent again
-//! from there. A large segment goes as the frames that it stands for, each with its own place in the stream. It is underway with
-//! the first of them, and completed with the last.
+//! from there. A large segment goes in parts that fill datagrams, each with its own place in the stream, and is put together by the far
+//! end: what it stands for is cut by whoever needs that. It is underway with the first part, and completed with the last.
 
 mod frames;
 mod liveness;
+mod out;
 mod outlook;
 mod report;
 mod stt;
@@ -30,18 +31,20 @@ use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
 use units::{Class, Instant, Mac, Span};
+use wire::Layout;
 use wire::ecn::Ecn;
-use wire::geneve::{self, Draft};
-use wire::{Layout, gre, vxlan};
+use wire::geneve::Draft;
 
 pub use self::frames::Come;
-use self::frames::Frames;
+use self::frames::{Frames, Kept};
 pub use self::liveness::Liveness;
+pub use self::out::OPTIONS_LEN;
+use self::out::{DATA_LEN, Going, Out};
 pub use self::report::REASONS;
 pub use self::stt::STT_MTU;
 
-/// How many frames from one host may wait here: 32 MiB of memory for small ones, 16 for others.
-const FRAMES: [u32; 2] = [16 << 10, 256];
+/// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for others.
+const FRAMES: [u32; 2] = [16 << 10, 1 << 10];
 
 /// The label of what is for all of a network's machines at a host is this and the network's number.
 const FLOOD: u32 = 1 << 31;
@@ -105,13 +108,14 @@ pub enum Sent {
     Unfit,
 }
 
-/// Part of a frame that is underway: one of those that a large segment stands for.
+/// Part of a frame that is underway, or all of it.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     flow: Flow,
     port: PortId,
     slot: Slot,
-    number: u32,
+    /// Where in the frame it begins.
+    begin: u32,
     is_last: bool,
 }
 
@@ -120,7 +124,7 @@ struct Piece {
 struct Begun {
     port: PortId,
     slot: Slot,
-    /// How many of the frames that it stands for were sent.
+    /// How much of it was sent, in bytes.
     sent: usize,
     /// What the next of them waits for.
     waits: Sent,
@@ -135,7 +139,7 @@ pub struct Trunk {
     labels: HashMap<(Network, Mac), u32>,
     /// The networks of the far host's machines.
     joined: BTreeSet<Network>,
-    session: Option<Session<Piece, Slot>>,
+    session: Option<Session<Piece, Kept>>,
     frames: Frames,
     /// What has come and was not lifted, in order.
     ready: VecDeque<Slot>,
@@ -149,6 +153,8 @@ pub struct Trunk {
     scratch: Vec<u8>,
     /// The classes of which nothing is sent, a bit each.
     paused: u8,
+    /// The switch ends: the far host has been told of all that was taken.
+    has_left: bool,
     refused: Refused,
     liveness: Liveness,
     /// Frames of which segments have come.
@@ -187,6 +193,7 @@ impl Trunk {
             is_abandoned: false,
             scratch: Vec::new(),
             paused: 0,
+            has_left: false,
             refused: Refused::default(),
             liveness: Liveness::default(),
             segments: stt::Segments::default(),
@@ -292,8 +299,8 @@ impl Trunk {
         Sent::Gone
     }
 
-    /// Sends a frame of a session from the `first` of those on that it stands for. If not all go now: how many have, and what the
-    /// next waits for.
+    /// Sends a frame of a session from the part on that begins at `first`. If not all of it goes now: where the next part begins, and
+    /// what it waits for.
     fn send_from(
         &mut self,
         now: Instant,
@@ -306,23 +313,20 @@ impl Trunk {
         };
         let Leaving { port, slot, network, view, .. } = *leaving;
         let bytes = whole(&view, scratch);
-        let (vni, pieces) = (networks.vnis.get(&network), wire::segments(bytes, view.offload()));
-        let (Some(&vni), Ok(pieces)) = (vni, pieces) else { return Err((first, Sent::Unfit)) };
+        let (vni, going) = (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
+        let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
         let mut underlay = underlay.borrow_mut();
         let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
         let stream = stream_of(flow);
-        let count = pieces.len();
-        for (number, piece) in pieces.enumerate().skip(first) {
-            let len = u16::try_from(piece.len()).ok().and_then(NonZeroU16::new);
-            let len = len.filter(|len| usize::from(len.get()) + DATA_LEN <= config.most);
-            let Some(len) = len else { return Err((number, Sent::Unfit)) };
-            may_send(session, out.underlay, config.far, stream, len).map_err(|waits| (number, waits))?;
-            let is_last = number + 1 == count;
-            let handle = Piece { flow, port, slot, number: number as u32, is_last };
+        let mut begin = first;
+        while let Some((len, is_last)) = going.part(begin) {
+            may_send(session, out.underlay, config.far, stream, len).map_err(|waits| (begin, waits))?;
+            let handle = Piece { flow, port, slot, begin: begin as u32, is_last };
             let data = session.send(now, stream, len, handle);
-            out.put(&data, Some(&piece));
+            out.put(&data, Some((&going, begin)));
+            begin += usize::from(len.get());
         }
-        if first < count { Ok(()) } else { Err((first, Sent::Unfit)) }
+        if first < begin { Ok(()) } else { Err((first, Sent::Unfit)) }
     }
 
     /// Goes on with large segments of which some was sent, as far as they may go now. `frame_of` tells of a frame that is underway,
@@ -373,7 +377,7 @@ impl Trunk {
         let stream = stream_of(flow);
         let mut underlay = underlay.borrow_mut();
         may_send(session, &underlay, config.far, stream, NonZeroU16::MIN)?;
-        let handle = Piece { flow, port, slot, number: sent as u32, is_last: true };
+        let handle = Piece { flow, port, slot, begin: sent as u32, is_last: true };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
         Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put(&data, None);
         Ok(())
@@ -425,7 +429,7 @@ impl Trunk {
         {
             moved = true;
             let mut out = Out { config, underlay: &mut underlay, vni: 0, class: 0 };
-            let Some(Piece { port, slot, number, .. }) = handle else {
+            let Some(Piece { port, slot, begin, .. }) = handle else {
                 out.put(&data, None);
                 continue;
             };
@@ -433,10 +437,10 @@ impl Trunk {
             let bytes = whole(&view, scratch);
             out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
             out.class = traffic_class(bytes);
-            let pieces = wire::segments(bytes, view.offload());
-            let piece = pieces.ok().and_then(|mut pieces| pieces.nth(number as usize));
+            let going = Going::new(bytes, view.offload(), config.most);
             // A guest that takes away the memory of what it sent leaves a place.
-            out.put(&data, piece.filter(|piece| piece.len() == usize::from(data.len.get())).as_ref());
+            let going = going.filter(|going| going.has(begin as usize, data.len));
+            out.put(&data, going.as_ref().map(|going| (going, begin as usize)));
         }
         moved
     }
@@ -464,9 +468,12 @@ impl Trunk {
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
                 let resets = session.counters().resets;
-                session.handle_hello(now, &hello, |slot| frames.release(slot, |_| {}));
+                session.handle_hello(now, &hello, |kept| frames.forget(kept));
                 if session.counters().resets > resets {
                     *liveness = liveness.begun_anew();
+                    // All of them will come again.
+                    frames.tear_all();
+                    bury(frames, session);
                 }
             }
             (Some(Message::Report(report)), Some(session)) => {
@@ -474,8 +481,8 @@ impl Trunk {
                 session.handle_report(now, &report, |piece| completed.extend(last(piece)));
             }
             (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
-            (None, _) if !received.is_control && !is_of_session(received) => {
-                if let Ok(slot) = self.keep(received, payload, received.tag.map(|tag| tag.class)) {
+            (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
+                if let Ok(slot) = self.keep(received, payload) {
                     self.ready.push_back(slot);
                 }
             }
@@ -491,8 +498,8 @@ impl Trunk {
                 self.refused.malformed += 1;
                 return;
             }
-            false => match self.keep(received, payload, Some(data.stream.class)) {
-                Ok(slot) => Some(slot),
+            false => match self.keep_data(received, payload, data) {
+                Ok(kept) => Some(kept),
                 // It is refused, and its place taken: it would come again and again otherwise.
                 Err(NoPlace::Network) => None,
                 Err(NoPlace::Memory) => return,
@@ -501,29 +508,51 @@ impl Trunk {
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         session.handle_data(now, data, is_marked, frame, |arrival| settle(frames, ready, arrival));
+        bury(frames, session);
     }
 
     /// Puts a frame that has come into memory.
-    fn keep(
-        &mut self,
-        received: &Received<'_>,
-        payload: &[u8],
-        class: Option<Class>,
-    ) -> Result<Slot, NoPlace> {
-        let Some(&network) = self.networks.by_vni.get(&received.vni.number()) else {
-            self.refused.unknown_network += 1;
-            return Err(NoPlace::Network);
-        };
-        let frame = &payload[received.frame.clone()];
-        let Some(slot) = self.frames.keep(frame, network, class, received.offload) else {
-            self.refused.no_memory += 1;
-            return Err(NoPlace::Memory);
-        };
-        if let (Some(class), Some(layout)) = (received.remark, Layout::of(frame)) {
-            // It was read from this very header.
-            let _ = layout.set_traffic_class(self.frames.bytes_mut(slot), class);
-        }
+    fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
+        let network = self.network(received)?;
+        let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
+        let kept = self.frames.keep(frame, network, class, received.offload);
+        let slot = kept.ok_or_else(|| self.refused.no_memory())?;
+        self.remark(received, slot);
         Ok(slot)
+    }
+
+    /// Puts what a session has brought into memory.
+    fn keep_data(&mut self, received: &Received<'_>, payload: &[u8], data: &Data) -> Result<Kept, NoPlace> {
+        let network = self.network(received)?;
+        let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
+        let is_next = self.session.as_ref().is_some_and(|session| session.is_next(data));
+        let bytes = &payload[received.frame.clone()];
+        let kept = self.frames.keep_data(data, is_marked, is_next, bytes, network);
+        let kept = kept.ok_or_else(|| self.refused.no_memory())?;
+        if let Kept::Alone(slot) = kept {
+            self.remark(received, slot);
+        }
+        Ok(kept)
+    }
+
+    /// The network of what has come.
+    fn network(&mut self, received: &Received<'_>) -> Result<Network, NoPlace> {
+        let network = self.networks.by_vni.get(&received.vni.number()).copied();
+        network.ok_or_else(|| {
+            self.refused.unknown_network += 1;
+            NoPlace::Network
+        })
+    }
+
+    /// Has a frame's packet say what the fabric has marked.
+    fn remark(&mut self, received: &Received<'_>, slot: Slot) {
+        let frame = self.frames.bytes_mut(slot);
+        if let Some(class) = received.remark
+            && let Some(layout) = Layout::of(frame)
+        {
+            // It was read from this very header.
+            let _ = layout.set_traffic_class(frame, class);
+        }
     }
 
     /// Lifts the next frame that has come.
@@ -541,6 +570,7 @@ impl Trunk {
     pub fn speak(&mut self, now: Instant) {
         let Self { config, underlay, session: Some(session), frames, ready, .. } = self else { return };
         session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
+        bury(frames, session);
         let mut underlay = underlay.borrow_mut();
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)
@@ -550,6 +580,20 @@ impl Trunk {
             debug_assert!(is_whole, "a message has room in a packet of its own");
             Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put_draft(&draft, 0, |_| {});
         }
+    }
+
+    /// Whether the far host keeps what it has sent until it knows that it was taken, so that nothing is lost when this switch ends.
+    pub fn is_repaired(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_repaired)
+    }
+
+    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch.
+    pub fn leave(&mut self, now: Instant) {
+        if let Some(session) = &mut self.session {
+            session.hurry();
+        }
+        self.speak(now);
+        self.has_left = true;
     }
 
     /// When something falls due although nothing is heard.
@@ -570,9 +614,9 @@ impl Port for Trunk {
     }
 
     fn release(&mut self, slot: Slot) {
-        let Self { frames, session, .. } = self;
+        let Self { frames, session, has_left, .. } = self;
         frames.release(slot, |(stream, from, offset)| {
-            session.iter_mut().for_each(|session| session.took(stream, from, offset));
+            session.iter_mut().filter(|_| !*has_left).for_each(|session| session.took(stream, from, offset));
         });
     }
 
@@ -590,6 +634,14 @@ fn is_of_session(received: &Received<'_>) -> bool {
     received.options.clone().any(|option| option.class == OPTION_CLASS)
 }
 
+impl Refused {
+    /// There is no memory for a frame.
+    fn no_memory(&mut self) -> NoPlace {
+        self.no_memory += 1;
+        NoPlace::Memory
+    }
+}
+
 /// Why a frame that has come is not put into memory.
 enum NoPlace {
     /// Its network is not here.
@@ -598,89 +650,9 @@ enum NoPlace {
     Memory,
 }
 
-/// How many bytes of options a packet with a frame of a session has: a data option (docs/protocol.md).
-pub const OPTIONS_LEN: usize = 4 + 24;
-
-/// How many bytes of a datagram are before a frame of a session.
-const DATA_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
-
-/// Where what is sent goes.
-struct Out<'a> {
-    config: &'a TrunkConfig,
-    underlay: &'a mut Underlay,
-    vni: u32,
-    class: u8,
-}
-
-impl Out<'_> {
-    /// Sends a frame that belongs to a session, or tells of its place alone.
-    fn put(&mut self, data: &Data, piece: Option<&wire::Piece<'_>>) {
-        // The session reacts to marks, whatever the transport in it understands.
-        if Ecn::of(self.class) == Ecn::NotEct {
-            self.class = Ecn::Ect0.within(self.class);
-        }
-        let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
-        let mut draft = if piece.is_none() { draft.for_control(0) } else { draft };
-        let has_room = data.write(&mut draft);
-        debug_assert!(has_room, "a data option has room in a packet without others");
-        let len = piece.map_or(0, wire::Piece::len);
-        self.put_draft(&draft, len, |bytes| {
-            piece.and_then(|piece| piece.write(bytes));
-        });
-    }
-
-    fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
-        let [fixed, options] = draft.parts();
-        let header_len = fixed.len() + options.len();
-        let Self { config, underlay, class, .. } = self;
-        // One way for all of a session: packets that overtake each other look lost.
-        underlay.send(config.far, way_to(config.far), *class, header_len + len, |bytes| {
-            let (header, rest) = bytes.split_at_mut(header_len);
-            header[..fixed.len()].copy_from_slice(fixed);
-            header[fixed.len()..].copy_from_slice(options);
-            write(rest);
-        });
-    }
-
-    /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
-    fn put_plain(&mut self, way: u32, piece: &wire::Piece<'_>, stt: &wire::stt::Header) -> bool {
-        use zerocopy::IntoBytes;
-
-        let Self { config, underlay, vni, class } = self;
-        let (geneve, vxlan);
-        let mut nvgre = [0; 8];
-        let header = match config.encapsulation {
-            Encapsulation::Vxlan => {
-                vxlan = vxlan::Header::new(*vni).expect("a network's number has 24 bits");
-                vxlan.as_bytes()
-            }
-            Encapsulation::Nvgre => {
-                let subnet = gre::VirtualSubnet::new(*vni, (way >> 24) as u8);
-                let header = subnet.expect("a network's number has 24 bits").header();
-                header.write(&mut nvgre).expect("a key is all it has")
-            }
-            Encapsulation::Stt => stt.as_bytes(),
-            Encapsulation::Geneve => {
-                geneve = Draft::new(*vni).expect("a network's number has 24 bits");
-                geneve.parts()[0]
-            }
-        };
-        let len = header.len() + piece.len();
-        if len > config.most {
-            return false;
-        }
-        underlay.send(config.far, way, *class, len, |bytes| {
-            let (head, rest) = bytes.split_at_mut(header.len());
-            head.copy_from_slice(header);
-            piece.write(rest);
-        });
-        true
-    }
-}
-
 /// Whether a frame may be sent on a stream; if not, what it waits for.
 fn may_send(
-    session: &mut Session<Piece, Slot>,
+    session: &mut Session<Piece, Kept>,
     underlay: &Underlay,
     far: IpAddr,
     stream: Stream,
@@ -695,13 +667,20 @@ fn may_send(
 }
 
 /// Does with a frame that has come what the session says.
-fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Slot>) {
+fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept>) {
     match arrival {
         Arrival::Deliver { stream, from, offset, frame } => {
-            frames.get_mut(frame).place = Some((stream, from, offset));
-            ready.push_back(frame);
+            ready.extend(frames.turn(frame, (stream, from, offset)));
         }
-        Arrival::Release(frame) => frames.release(frame, |_| {}),
+        Arrival::Release(frame) => frames.forget(frame),
+        Arrival::Gap { stream } => frames.tear(stream),
+    }
+}
+
+/// Nobody will take what was not put together.
+fn bury(frames: &mut Frames, session: &mut Session<Piece, Kept>) {
+    while let Some((stream, from, offset)) = frames.torn() {
+        session.took(stream, from, offset);
     }
 }
 

@@ -45,8 +45,8 @@ impl Trunk {
         let Counters { beyond, refused, stale, .. } =
             self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
         let own = self.refused;
-        let counts =
-            [own.malformed, own.unknown_network, own.no_memory, own.unfinished, beyond, refused, stale];
+        let malformed = own.malformed + self.frames.malformed();
+        let counts = [malformed, own.unknown_network, own.no_memory, own.unfinished, beyond, refused, stale];
         let all = REASONS.into_iter().map(str::to_owned).zip(counts);
         all.filter(|(_, count)| *count > 0).collect()
     }

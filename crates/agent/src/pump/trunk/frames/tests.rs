@@ -1,0 +1,172 @@
+use std::net::Ipv4Addr;
+use std::num::{NonZeroU16, NonZeroU32};
+
+use proptest::prelude::*;
+use tunnel::message::Ends;
+use units::Mac;
+use wire::ethernet::{self, ethertype};
+use wire::ip::protocol;
+use wire::tcp::{self, Flags};
+use wire::{PartialChecksum, Segment, SegmentKind, ipv4};
+use zerocopy::IntoBytes;
+
+use super::super::out::Going;
+use super::*;
+
+const LIFE: Life = Life(NonZeroU32::MIN);
+const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
+
+/// A large segment with so many bytes of payload, and what is left to do for it.
+fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
+    let mut frame = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype::IPV4).as_bytes().to_vec();
+    let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    let mut ip = ipv4::Header::new(from, to, protocol::TCP, tcp::Header::LEN + len).unwrap();
+    ip.set_traffic_class(traffic_class);
+    frame.extend_from_slice(ip.as_bytes());
+    let start = frame.len() as u16;
+    frame.extend_from_slice(tcp::Header::new(1, 2, 3, Flags::ACK).as_bytes());
+    frame.extend((0..len).map(|at| (at ^ at >> 8) as u8));
+    let segment = Segment {
+        kind: SegmentKind::Tcp4,
+        ecn: false,
+        header_len: start + tcp::Header::LEN as u16,
+        size: 1000,
+    };
+    let checksum = PartialChecksum { start, offset: tcp::Header::CHECKSUM_OFFSET };
+    (frame, Offload { checksum: Some(checksum), segment: Some(segment), data_valid: false })
+}
+
+/// What is sent of a frame that begins there in its stream: what is said of each part, and the part.
+fn parts(going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
+    let ends = Ends { from: LIFE, to: LIFE };
+    let mut sent = Vec::new();
+    let mut begin = 0;
+    while let Some((len, _)) = going.part(begin) {
+        let data = Data::whole(ends, 0, STREAM, offset + begin as u32, len);
+        let mut bytes = vec![0; len.get().into()];
+        going.write(begin, &mut bytes);
+        sent.push((going.said(&data, begin), bytes));
+        begin += usize::from(len.get());
+    }
+    sent
+}
+
+fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -> Option<Kept> {
+    frames.keep_data(data, is_marked, true, bytes, Network::default())
+}
+
+fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
+    frames.turn(kept, (STREAM, LIFE, u64::from(data.offset)))
+}
+
+fn is_all_free(frames: &Frames) -> bool {
+    let pools = [&frames.small, &frames.large];
+    frames.growing.is_empty() && pools.iter().all(|pool| pool.free() == pool.slots())
+}
+
+proptest! {
+    #[test]
+    fn parts_are_the_frame_again(
+        len in 1_usize..65_000,
+        most in prop_oneof![1500_usize..3000, 8000_usize..9000],
+        is_marked: bool,
+        early in prop::collection::vec(any::<bool>(), 64),
+    ) {
+        let (mut bytes, offload) = large(len, Ecn::Ect0 as u8);
+        let mut frames = Frames::new(64, 64);
+        let going = Going::new(&bytes, offload, most).unwrap();
+        let sent = parts(&going, 5);
+        prop_assert!(sent.iter().all(|(data, part)| part.len() == usize::from(data.len.get())));
+        // Some come before those that they are to follow.
+        let mut there: Vec<_> = sent
+            .iter()
+            .zip(&early)
+            .map(|(part, early)| early.then(|| kept(&mut frames, part, is_marked).unwrap()))
+            .collect();
+        let mut whole = None;
+        for (part, there) in sent.iter().zip(&mut there) {
+            prop_assert_eq!(whole, None);
+            let there = there.take().unwrap_or_else(|| kept(&mut frames, part, is_marked).unwrap());
+            whole = turn(&mut frames, there, part);
+        }
+        let slot = whole.unwrap();
+        if is_marked && sent.len() > 1 {
+            let layout = Layout::of(&bytes).unwrap();
+            layout.set_traffic_class(&mut bytes, Ecn::Ce as u8).unwrap();
+        }
+        let view = frames.view(slot);
+        prop_assert_eq!((view.bytes, view.offload()), (&bytes[..], offload));
+        let mut taken = Vec::new();
+        frames.release(slot, |(.., offset)| taken.push(offset as u32));
+        taken.sort_unstable();
+        prop_assert!(taken.into_iter().eq(sent.iter().map(|(data, _)| data.offset)));
+        prop_assert!(is_all_free(&frames));
+    }
+
+    /// Parts come in any order, some twice and some never: nothing is put together that was not one frame, and nothing is kept.
+    #[test]
+    fn what_does_not_follow_is_torn(
+        events in prop::collection::vec((0_usize..3, 0_usize..8, any::<bool>()), 0..60),
+    ) {
+        let frames_sent: Vec<_> = (0..3).map(|number| large(5000 + number, 0)).collect();
+        let sent: Vec<_> = (0_u32..)
+            .zip(&frames_sent)
+            .map(|(number, (bytes, offload))| parts(&Going::new(bytes, *offload, 1500).unwrap(), number * 10_000))
+            .collect();
+        let mut frames = Frames::new(64, 64);
+        let mut handed = Vec::new();
+        for (number, part, is_gap) in events {
+            let Some(part) = sent[number].get(part) else { continue };
+            if is_gap {
+                frames.tear(STREAM);
+            }
+            let there = kept(&mut frames, part, false).unwrap();
+            handed.push(part.0.offset);
+            if let Some(slot) = turn(&mut frames, there, part) {
+                prop_assert_eq!(frames.view(slot).bytes, &frames_sent[number].0[..]);
+                frames.release(slot, |place| handed.retain(|offset| u64::from(*offset) != place.2));
+            }
+        }
+        frames.tear_all();
+        while let Some((.., offset)) = frames.torn() {
+            handed.retain(|one| u64::from(*one) != offset);
+        }
+        prop_assert!(handed.is_empty() && is_all_free(&frames));
+    }
+}
+
+#[test]
+fn what_is_said_of_a_frame_has_to_be_so() {
+    let (bytes, offload) = large(3000, 0);
+    let mut frames = Frames::new(8, 8);
+    let mut sent = parts(&Going::new(&bytes, offload, 1500).unwrap(), 0);
+    // Its checksum is said to begin behind it.
+    sent[0].0.offload = sent[0].0.offload.map(|mut said| {
+        said[6..8].copy_from_slice(&u16::MAX.to_le_bytes());
+        said
+    });
+    for part in &sent {
+        let there = kept(&mut frames, part, false).unwrap();
+        assert_eq!(turn(&mut frames, there, part), None);
+    }
+    assert_eq!(frames.malformed(), 1);
+    assert!(std::iter::from_fn(|| frames.torn()).count() == sent.len() && is_all_free(&frames));
+}
+
+#[test]
+fn what_waits_for_others_leaves_room_for_those() {
+    let (bytes, offload) = large(3000, 0);
+    let mut frames = Frames::new(8, 8);
+    let going = Going::new(&bytes, offload, 1500).unwrap();
+    let begin = |number: u32| parts(&going, number * 10_000).swap_remove(0);
+    let early = |frames: &mut Frames, number| {
+        let (data, bytes) = begin(number);
+        frames.keep_data(&data, false, false, &bytes, Network::default())
+    };
+    let there = (0..10).filter_map(|number| early(&mut frames, number)).count();
+    assert_eq!((there, frames.large.free()), (7, 1));
+    assert!(kept(&mut frames, &begin(10), false).is_some());
+    let len = NonZeroU16::MIN;
+    let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, len);
+    assert!(frames.keep_data(&whole, false, false, &[0], Network::default()).is_some());
+}

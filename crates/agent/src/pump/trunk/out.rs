@@ -1,0 +1,178 @@
+//! What leaves by a trunk: frames, whole or in parts, behind their headers.
+
+use std::num::NonZeroU16;
+
+use ports::underlay::Underlay;
+use tunnel::message::PART;
+use tunnel::outer::Encapsulation;
+use tunnel::{Data, Part};
+use wire::ecn::Ecn;
+use wire::geneve::{self, Draft};
+use wire::{Offload, Piece, gre, vxlan};
+
+use super::{TrunkConfig, way_to};
+
+/// How many bytes of options a packet with a frame of a session has: a data option (docs/protocol.md).
+pub const OPTIONS_LEN: usize = 4 + 24;
+
+/// How many bytes of a datagram are before a frame of a session.
+pub const DATA_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
+
+/// How many bytes the option has that says what is left to do for a frame.
+const OFFLOAD_LEN: usize = 4 + Offload::LEN;
+
+const FITS: &str = "there is room for as many bytes as it has";
+const ROOM: &str = "these options have room in a packet without others";
+
+/// A frame that goes by a session: whole, with nothing left to do for it; or, if it is a large segment, as it is, in parts that fill
+/// datagrams.
+pub enum Going<'a> {
+    /// It is no large segment.
+    Whole(Piece<'a>),
+    /// It is one: what is left to do for it, and what a datagram's payload may have, in bytes.
+    Parts(&'a [u8], Offload, usize),
+}
+
+impl<'a> Going<'a> {
+    /// A frame, which lies in one piece. `None` if what is said of it is not so, or it is too long, or that is into which it is to be
+    /// cut.
+    pub fn new(bytes: &'a [u8], offload: Offload, most: usize) -> Option<Self> {
+        let first = wire::segments(bytes, offload).ok()?.next()?;
+        if first.len() == 0 || first.len() + DATA_LEN > most {
+            return None;
+        }
+        Some(match offload.segment {
+            None => Self::Whole(first),
+            Some(_) => Self::Parts(bytes, offload, most),
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole(piece) => piece.len(),
+            Self::Parts(bytes, ..) => bytes.len(),
+        }
+    }
+
+    /// How many bytes the part has that begins there, and whether it is the last; `None` behind that.
+    pub fn part(&self, begin: usize) -> Option<(NonZeroU16, bool)> {
+        let rest = self.len().checked_sub(begin)?;
+        let room = match self {
+            Self::Whole(piece) => piece.len(),
+            Self::Parts(_, _, most) => most - DATA_LEN - if begin == 0 { OFFLOAD_LEN } else { 0 },
+        };
+        let len = rest.min(room);
+        Some((NonZeroU16::new(u16::try_from(len).ok()?)?, len == rest))
+    }
+
+    /// Whether it has so many bytes there.
+    pub fn has(&self, begin: usize, len: NonZeroU16) -> bool {
+        let end = begin + usize::from(len.get());
+        match self {
+            Self::Whole(piece) => begin == 0 && end == piece.len(),
+            Self::Parts(bytes, ..) => end <= bytes.len(),
+        }
+    }
+
+    /// What is to be said of the part that begins there.
+    pub fn said(&self, data: &Data, begin: usize) -> Data {
+        let more = begin + usize::from(data.len.get()) < self.len();
+        let offload = match self {
+            Self::Parts(_, offload, _) if begin == 0 => Some(offload.emit()),
+            _ => None,
+        };
+        Data { part: Part { continues: begin > 0, more }, offload, ..*data }
+    }
+
+    /// Writes the part that begins there.
+    pub fn write(&self, begin: usize, to: &mut [u8]) {
+        match self {
+            Self::Whole(piece) => {
+                piece.write(to).expect(FITS);
+            }
+            Self::Parts(bytes, ..) => to.copy_from_slice(&bytes[begin..begin + to.len()]),
+        }
+    }
+}
+
+/// Where what is sent goes.
+pub struct Out<'a> {
+    /// Whose.
+    pub config: &'a TrunkConfig,
+    /// By what.
+    pub underlay: &'a mut Underlay,
+    /// The network's number.
+    pub vni: u32,
+    /// The outer packet's traffic class.
+    pub class: u8,
+}
+
+impl Out<'_> {
+    /// Sends what belongs to a session, the part of a frame that begins there, or tells of its place alone.
+    pub fn put(&mut self, data: &Data, from: Option<(&Going<'_>, usize)>) {
+        // The session reacts to marks, whatever the transport in it understands.
+        if Ecn::of(self.class) == Ecn::NotEct {
+            self.class = Ecn::Ect0.within(self.class);
+        }
+        let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
+        let Some((going, begin)) = from else {
+            let mut draft = draft.for_control(0);
+            let has_room = data.write(&mut draft);
+            debug_assert!(has_room, "{ROOM}");
+            return self.put_draft(&draft, 0, |_| {});
+        };
+        let data = going.said(data, begin);
+        let mut draft = if data.part == Part::WHOLE { draft } else { draft.carrying(PART) };
+        let has_room = data.write(&mut draft);
+        debug_assert!(has_room, "{ROOM}");
+        self.put_draft(&draft, data.len.get().into(), |bytes| going.write(begin, bytes));
+    }
+
+    pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
+        let [fixed, options] = draft.parts();
+        let header_len = fixed.len() + options.len();
+        let Self { config, underlay, class, .. } = self;
+        // One way for all of a session: packets that overtake each other look lost.
+        underlay.send(config.far, way_to(config.far), *class, header_len + len, |bytes| {
+            let (header, rest) = bytes.split_at_mut(header_len);
+            header[..fixed.len()].copy_from_slice(fixed);
+            header[fixed.len()..].copy_from_slice(options);
+            write(rest);
+        });
+    }
+
+    /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
+    pub fn put_plain(&mut self, way: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
+        use zerocopy::IntoBytes;
+
+        let Self { config, underlay, vni, class } = self;
+        let (geneve, vxlan);
+        let mut nvgre = [0; 8];
+        let header = match config.encapsulation {
+            Encapsulation::Vxlan => {
+                vxlan = vxlan::Header::new(*vni).expect("a network's number has 24 bits");
+                vxlan.as_bytes()
+            }
+            Encapsulation::Nvgre => {
+                let subnet = gre::VirtualSubnet::new(*vni, (way >> 24) as u8);
+                let header = subnet.expect("a network's number has 24 bits").header();
+                header.write(&mut nvgre).expect("a key is all it has")
+            }
+            Encapsulation::Stt => stt.as_bytes(),
+            Encapsulation::Geneve => {
+                geneve = Draft::new(*vni).expect("a network's number has 24 bits");
+                geneve.parts()[0]
+            }
+        };
+        let len = header.len() + piece.len();
+        if len > config.most {
+            return false;
+        }
+        underlay.send(config.far, way, *class, len, |bytes| {
+            let (head, rest) = bytes.split_at_mut(header.len());
+            head.copy_from_slice(header);
+            piece.write(rest).expect(FITS);
+        });
+        true
+    }
+}
