@@ -1,11 +1,10 @@
 //! What was handed on of one stream, and how far its receiver has taken it.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use core::num::NonZeroU32;
 
-use crate::{Life, Stream};
+use crate::{Era, Stream};
 
-/// Frames of one life of one stream, as places in it, without gaps.
+/// Frames of one era of one stream, as places in it, without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct Handed {
     /// All before this is taken.
@@ -63,32 +62,32 @@ impl Handed {
     }
 }
 
-/// What was handed on of lives of the far end that are over, and is not taken: it stays the receivers', and takes their room.
+/// What was handed on in eras that are over, and is not taken: it stays the receivers', and takes their room.
 #[derive(Clone, Debug, Default)]
-pub struct Leftover(BTreeMap<(Stream, NonZeroU32), Handed>);
+pub struct Leftover(BTreeMap<(Stream, Era), Handed>);
 
 impl Leftover {
-    /// A life is over, of which so much was handed on in a stream.
-    pub fn keep(&mut self, stream: Stream, life: Life, handed: Handed) {
+    /// An era is over, in which so much was handed on in a stream.
+    pub fn keep(&mut self, stream: Stream, era: Era, handed: Handed) {
         if !handed.is_empty() {
-            self.0.insert((stream, life.0), handed);
+            self.0.insert((stream, era), handed);
         }
     }
 
-    /// The receiver has the frame that begins there in that life.
-    pub fn took(&mut self, stream: Stream, life: Life, offset: u64) {
-        if let Some(handed) = self.0.get_mut(&(stream, life.0)) {
+    /// The receiver has the frame that begins there in that era.
+    pub fn took(&mut self, stream: Stream, era: Era, offset: u64) {
+        if let Some(handed) = self.0.get_mut(&(stream, era)) {
             handed.took(offset);
             if handed.is_empty() {
-                self.0.remove(&(stream, life.0));
+                self.0.remove(&(stream, era));
             }
         }
     }
 
-    /// Bytes of all those lives that wait for the stream's receiver.
+    /// Bytes of all those eras that wait for the stream's receiver.
     pub fn bytes(&self, stream: Stream) -> u64 {
-        let lives = self.0.range((stream, NonZeroU32::MIN)..=(stream, NonZeroU32::MAX));
-        lives.map(|(_, handed)| handed.end() - handed.taken()).sum()
+        let eras = self.0.range((stream, Era(0))..=(stream, Era(u32::MAX)));
+        eras.map(|(_, handed)| handed.end() - handed.taken()).sum()
     }
 }
 

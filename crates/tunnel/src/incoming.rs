@@ -9,7 +9,7 @@ use crate::handed::Leftover;
 use crate::inbound::{Inbound, Place};
 use crate::message::{Ask, MOST_ROOMS, Room};
 use crate::number::expand;
-use crate::{Arrival, Config, Data, Life, Stream};
+use crate::{Arrival, Config, Data, Era, Stream};
 
 /// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
 /// packets stand still for a while.
@@ -20,7 +20,7 @@ const PATIENCE: Span = Span::from_millis(10);
 pub struct Incoming<R> {
     config: Config,
     streams: BTreeMap<Stream, Inbound<Option<R>>>,
-    /// What earlier lives of the far end sent, and receivers have not taken.
+    /// What the far end sent in earlier eras, and receivers have not taken.
     leftover: Leftover,
     /// Bytes of each stream that the far end may send unasked.
     unsolicited: u32,
@@ -56,9 +56,9 @@ impl<R> Incoming<R> {
         }
     }
 
-    /// A life of the far end is over, and another begins: `release` has each handle of what waits for others, and will come
+    /// An era is over, and another begins: `release` has each handle of what waits for others, and will come
     /// again. What was handed on may fill receivers' windows, so nothing more may be sent unasked.
-    pub fn begin_anew(&mut self, over: Life, mut release: impl FnMut(R)) {
+    pub fn begin_anew(&mut self, over: Era, mut release: impl FnMut(R)) {
         for (stream, inbound) in core::mem::take(&mut self.streams) {
             let (handed, early) = inbound.into_parts();
             early.flatten().for_each(&mut release);
@@ -84,6 +84,7 @@ impl<R> Incoming<R> {
         &mut self,
         now: Instant,
         data: &Data,
+        from: Era,
         repairs: bool,
         frame: Option<R>,
         mut arrived: impl FnMut(Arrival<R>),
@@ -97,7 +98,7 @@ impl<R> Incoming<R> {
         let offset = expand(data.offset, inbound.expected());
         let fate = match inbound.arrived(offset, data.len.get(), frame) {
             Place::Now(frame) => {
-                hand_on(inbound, stream, data.ends.from, Some((offset, frame)), arrived);
+                hand_on(inbound, stream, from, Some((offset, frame)), arrived);
                 Fate::Fresh
             }
             Place::Early => Fate::Fresh,
@@ -137,9 +138,9 @@ impl<R> Incoming<R> {
         }
     }
 
-    /// The receiver has the frame that begins there in a life that is over.
-    pub fn took_leftover(&mut self, stream: Stream, life: Life, offset: u64) {
-        self.leftover.took(stream, life, offset);
+    /// The receiver has the frame that begins there in an era that is over.
+    pub fn took_leftover(&mut self, stream: Stream, era: Era, offset: u64) {
+        self.leftover.took(stream, era, offset);
         if let Some(inbound) = self.streams.get_mut(&stream) {
             inbound.set_leftover(self.leftover.bytes(stream));
             self.owing.insert(stream);
@@ -157,8 +158,8 @@ impl<R> Incoming<R> {
         self.missing.front().map(|(at, _)| *at)
     }
 
-    /// Hands on what has waited for that, sent by this life of the far end.
-    pub fn give_up(&mut self, now: Instant, from: Life, mut arrived: impl FnMut(Arrival<R>)) {
+    /// Hands on what has waited for that, sent in this era.
+    pub fn give_up(&mut self, now: Instant, from: Era, mut arrived: impl FnMut(Arrival<R>)) {
         while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
             let Some(inbound) = self.streams.get_mut(&stream) else { continue };
             inbound.give_up();
@@ -207,7 +208,7 @@ impl<R> Incoming<R> {
 fn hand_on<R>(
     inbound: &mut Inbound<Option<R>>,
     stream: Stream,
-    from: Life,
+    from: Era,
     mut turn: Option<(u64, Option<R>)>,
     mut arrived: impl FnMut(Arrival<R>),
 ) {

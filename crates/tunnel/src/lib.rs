@@ -57,4 +57,4 @@ mod session;
 mod window;
 
 pub use message::{Data, Hello, Life, Part, Report, Stream};
-pub use session::{Admission, Arrival, Config, Counters, Path, Session};
+pub use session::{Admission, Arrival, Config, Counters, Era, Path, Session};

@@ -114,6 +114,21 @@ impl<F: Copy> Outgoing<F> {
         self.kept > 0 || !self.asking.is_empty()
     }
 
+    /// Whether a stream is known, or one more may be.
+    pub fn has_place(&self, stream: Stream) -> bool {
+        self.streams.len() < self.config.most_streams || self.streams.contains_key(&stream)
+    }
+
+    /// Whether nobody would miss some stream.
+    pub fn is_any_idle(&self) -> bool {
+        self.streams.values().any(|out| !out.asks())
+    }
+
+    /// Forgets streams that nobody would miss, before the far end does.
+    pub fn forget_idle(&mut self) {
+        self.streams.retain(|_, out| out.asks());
+    }
+
     /// Whether a frame of so many bytes may be sent on a stream.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
         let out = self.streams.entry(stream).or_insert_with(|| Outbound::new(self.unsolicited));

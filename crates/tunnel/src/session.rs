@@ -54,6 +54,10 @@ pub enum Admission {
     NoWindow,
 }
 
+/// A time through which streams are counted: it ends when either end begins anew.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Era(pub(crate) u32);
+
 /// What came of what arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival<R> {
@@ -61,8 +65,8 @@ pub enum Arrival<R> {
     Deliver {
         /// Whose it is.
         stream: Stream,
-        /// The life of the far end that sent it.
-        from: Life,
+        /// In which era it was sent.
+        from: Era,
         /// Where it begins.
         offset: u64,
         /// Its handle.
@@ -128,6 +132,9 @@ pub struct Session<F, R> {
     config: Config,
     me: Life,
     peer: Option<Peer>,
+    era: Era,
+    /// There are as many streams as there may be, and some that nobody needs: they are to be forgotten.
+    is_full: bool,
     /// A life of the far end that was heard and has not named ours: anybody may have said that.
     newcomer: Option<Life>,
     greeting: Greeting,
@@ -151,6 +158,8 @@ impl<F: Copy, R> Session<F, R> {
             config,
             me,
             peer: None,
+            era: Era::default(),
+            is_full: false,
             newcomer: None,
             greeting: Greeting::new(now),
             outgoing: Outgoing::new(config),
@@ -175,6 +184,16 @@ impl<F: Copy, R> Session<F, R> {
         self.outgoing.path()
     }
 
+    /// This life of ours.
+    pub fn life(&self) -> Life {
+        self.me
+    }
+
+    /// How streams are counted now.
+    pub fn era(&self) -> Era {
+        self.era
+    }
+
     /// Whether both ends have heard each other, in these lives of theirs.
     pub fn is_met(&self) -> bool {
         self.ends().is_some()
@@ -183,7 +202,13 @@ impl<F: Copy, R> Session<F, R> {
     /// Whether a frame of so many bytes may be sent on a stream.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
         match self.ends() {
-            Some(_) => self.outgoing.admit(stream, len),
+            Some(_) if self.outgoing.has_place(stream) => self.outgoing.admit(stream, len),
+            // So many frames are kept of so many that some will soon be taken.
+            Some(_) if !self.outgoing.is_any_idle() => Admission::NoCredit,
+            Some(_) => {
+                self.is_full = true;
+                Admission::Alone
+            }
             None => Admission::Alone,
         }
     }
@@ -273,16 +298,36 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The far end is another than the one that we knew, if we knew one: what it had not taken is sent from the beginning.
     fn meet(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
-        if let Some(Peer { life, .. }) = self.peer {
+        if self.peer.is_some() {
             self.counters = self.counters();
             self.counters.resets += 1;
-            self.incoming.begin_anew(life, release);
+            self.begin_era(release);
         }
         self.peer = Some(Peer { life: hello.from, repairs: hello.repairs, knows_us: false });
         self.newcomer = None;
         self.greeting.meet(now);
         self.outgoing.begin_anew(hello.unsolicited.into());
         (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
+    }
+
+    /// Streams are counted from 0 again.
+    fn begin_era(&mut self, release: impl FnMut(R)) {
+        self.incoming.begin_anew(self.era, release);
+        self.era = Era(self.era.0.wrapping_add(1));
+    }
+
+    /// Begins another life of ours: the far end forgets what streams there were, and so do we, but for those of which frames are kept or
+    /// wait.
+    fn renew(&mut self, now: Instant, release: impl FnMut(R)) {
+        self.is_full = false;
+        self.counters = self.counters();
+        self.begin_era(release);
+        self.me = self.me.next();
+        self.greeting.meet(now);
+        self.outgoing.forget_idle();
+        self.outgoing.begin_anew(0);
+        (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
+        self.peer.iter_mut().for_each(|peer| peer.knows_us = false);
     }
 
     /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
@@ -308,7 +353,7 @@ impl<F: Copy, R> Session<F, R> {
         // Should one number be garbled, the right ones that follow are still within reach.
         self.newest = self.newest.max(number.min(self.newest + REACH / 2));
         let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
-        let fate = self.incoming.arrived(now, data, repairs, frame, arrived);
+        let fate = self.incoming.arrived(now, data, self.era, repairs, frame, arrived);
         match fate {
             Fate::Fresh => {}
             Fate::Repeated => self.counters.repeated += 1,
@@ -337,8 +382,8 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// The receiver has taken a frame that was delivered, or never will.
-    pub fn took(&mut self, stream: Stream, from: Life, offset: u64) {
-        if self.peer.is_some_and(|peer| peer.life == from) {
+    pub fn took(&mut self, stream: Stream, from: Era, offset: u64) {
+        if from == self.era {
             self.incoming.took(stream, offset);
         } else {
             self.incoming.took_leftover(stream, from, offset);
@@ -393,16 +438,18 @@ impl<F: Copy, R> Session<F, R> {
     }
 
     /// Does what time asks for. `arrived` is told what to do with frames that have waited long enough for others.
-    pub fn handle_deadline(&mut self, now: Instant, arrived: impl FnMut(Arrival<R>)) {
-        if let Some(Peer { life, .. }) = self.peer {
-            self.incoming.give_up(now, life, arrived);
+    pub fn handle_deadline(&mut self, now: Instant, mut arrived: impl FnMut(Arrival<R>)) {
+        if self.is_full {
+            self.renew(now, |frame| arrived(Arrival::Release(frame)));
         }
+        self.incoming.give_up(now, self.era, arrived);
         self.counters.lost += self.outgoing.handle_deadline(now);
     }
 
     /// When something falls due although nothing is heard.
     pub fn deadline(&self) -> Option<Instant> {
-        let all = [self.outgoing.deadline(), self.incoming.deadline(), self.greeting.deadline()];
+        let renewal = self.is_full.then_some(Instant::ZERO);
+        let all = [renewal, self.outgoing.deadline(), self.incoming.deadline(), self.greeting.deadline()];
         all.into_iter().flatten().min()
     }
 

@@ -6,7 +6,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::{Ask, Ends, Message, Room};
-use tunnel::{Admission, Arrival, Config, Data, Hello, Life, Report, Session, Stream};
+use tunnel::{Admission, Arrival, Config, Data, Era, Hello, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
 
 const CONFIG: Config = Config {
@@ -100,8 +100,8 @@ fn events() -> impl Strategy<Value = Event> {
 /// A frame that has come, and its length.
 type Came = (u32, NonZeroU16);
 
-/// A frame that was handed on: its stream, of which life, where it begins and its length.
-type Handed = (Stream, Life, u64, NonZeroU16);
+/// A frame that was handed on: its stream, in which era, where it begins and its length.
+type Handed = (Stream, Era, u64, NonZeroU16);
 
 /// One end, and what its owner has lent it.
 struct Owner {

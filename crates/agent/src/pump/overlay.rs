@@ -142,6 +142,7 @@ impl Overlay {
         let gone: Vec<_> = self.trunks.keys().copied().filter(|vtep| !far.contains(vtep)).collect();
         for vtep in gone {
             let id = self.trunks.remove(&vtep).expect("it was found just now");
+            self.lives.insert(vtep, plane.trunk_mut(id).life());
             plane.detach(now, id);
         }
         let mut outcome = Ok(());

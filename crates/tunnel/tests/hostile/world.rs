@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
-use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
+use tunnel::{Admission, Arrival, Config, Data, Era, Life, Session, Stream};
 use units::{Class, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
@@ -53,7 +53,7 @@ type Frame = (u32, u32);
 type Came = (u32, u32);
 
 /// What waits for each receiver: from whom, and where in the stream it begins.
-type Queues = BTreeMap<u32, VecDeque<(Life, u64, Came)>>;
+type Queues = BTreeMap<u32, VecDeque<(Era, u64, Came)>>;
 
 /// What a stream's sender still has: numbers and lengths.
 #[derive(Default)]

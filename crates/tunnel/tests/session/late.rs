@@ -15,8 +15,8 @@ fn come_again(repairs: bool) {
             (1..4).for_each(|now| talk(ms(now), &mut ends));
         }
         let data = ends[0].send(ms(1), stream(1), len, 0);
-        for (stream, life, offset) in arrive(ms(1), &mut ends[1], &data) {
-            ends[1].took(stream, life, offset);
+        for (stream, era, offset) in arrive(ms(1), &mut ends[1], &data) {
+            ends[1].took(stream, era, offset);
         }
         talk(ms(1), &mut ends);
         first = first.or(Some(data));
@@ -46,8 +46,8 @@ fn garble(repairs: bool, ahead: u32) {
         }
         let mut underway = vec![data];
         while let Some(data) = underway.pop() {
-            for (stream, life, offset) in arrive(now, &mut ends[1], &data) {
-                ends[1].took(stream, life, offset);
+            for (stream, era, offset) in arrive(now, &mut ends[1], &data) {
+                ends[1].took(stream, era, offset);
                 handed += 1;
             }
             talk(now, &mut ends);

@@ -25,8 +25,8 @@ fn who_has_not_heard_us_ends_no_session() {
     }
     carry(ms(8), &mut ends, 1, 100, false);
     assert_eq!((ends[0].counters().resets, ends[0].kept()), (0, 2));
-    ends[1].took(stream(1), life(1), 0);
-    ends[1].took(stream(1), life(1), 100);
+    let era = ends[1].era();
+    [0, 100].into_iter().for_each(|offset| ends[1].took(stream(1), era, offset));
     talk(ms(9), &mut ends);
     assert_eq!(ends[0].kept(), 0);
     // Who names this life has heard it.
@@ -90,14 +90,15 @@ fn who_is_alone_speaks_ever_less_often_until_somebody_else_does() {
 fn what_is_taken_of_an_earlier_life_is_no_credit_of_a_later_one() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, false);
+    let first = ends[1].era();
     // The sender begins anew, and sends a frame with the same place.
     ends[0] = Session::new(ms(2), config(), life(5));
     ask(2, &mut ends, 1);
     carry(ms(7), &mut ends, 1, 100, false);
-    for (from, kept) in [(life(1), 1), (life(5), 0)] {
-        ends[1].took(stream(1), from, 0);
+    for (era, kept) in [(first, 1), (ends[1].era(), 0)] {
+        ends[1].took(stream(1), era, 0);
         (8..12).for_each(|now| talk(ms(now), &mut ends));
-        assert_eq!(ends[0].kept(), kept, "after {from:?}'s was taken");
+        assert_eq!(ends[0].kept(), kept, "after {era:?}'s was taken");
     }
 }
 
@@ -106,7 +107,8 @@ fn a_frame_that_is_taken_twice_counts_once() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, true);
     carry(ms(1), &mut ends, 1, 100, false);
-    ends[1].took(stream(1), life(1), 0);
+    let era = ends[1].era();
+    ends[1].took(stream(1), era, 0);
     talk(ms(1), &mut ends);
     assert_eq!(ends[0].kept(), 1);
 }

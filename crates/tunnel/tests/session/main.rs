@@ -10,7 +10,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 use tunnel::message::{Ends, Message, Room};
-use tunnel::{Admission, Arrival, Config, Data, Life, Report, Session, Stream};
+use tunnel::{Admission, Arrival, Config, Data, Era, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
 
 type End = Session<u32, u32>;
@@ -74,13 +74,17 @@ fn report() -> Report {
 
 /// Two ends that know each other.
 fn pair(now: Instant, config: Config) -> [End; 2] {
-    let mut ends = [1, 2].map(|number| Session::new(now, config, life(number)));
+    pair_of(now, [config; 2])
+}
+
+fn pair_of(now: Instant, [one, other]: [Config; 2]) -> [End; 2] {
+    let mut ends = [(one, 1), (other, 2)].map(|(config, number)| Session::new(now, config, life(number)));
     talk(now, &mut ends);
     ends
 }
 
 /// A frame comes to an end. What is handed on.
-fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Life, u64)> {
+fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Era, u64)> {
     let mut handed = Vec::new();
     end.handle_data(now, data, false, Some(0), |arrival| {
         if let Arrival::Deliver { stream, from, offset, .. } = arrival {
@@ -94,9 +98,9 @@ fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Life, u64)> 
 fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken: bool) {
     assert_eq!(from.admit(stream(label), bytes(len)), Admission::Go);
     let data = from.send(now, stream(label), bytes(len), 0);
-    for (stream, life, offset) in arrive(now, to, &data) {
+    for (stream, era, offset) in arrive(now, to, &data) {
         if is_taken {
-            to.took(stream, life, offset);
+            to.took(stream, era, offset);
         }
     }
 }
@@ -163,7 +167,7 @@ fn a_receiver_that_stands_still_is_asked_ever_less_often() {
 
 #[test]
 fn streams_beyond_the_most_are_refused() {
-    let mut ends = pair(ms(1), Config { most_streams: 2, ..config() });
+    let mut ends = pair_of(ms(1), [config(), Config { most_streams: 2, ..config() }]);
     let handed = [1, 2, 3, 1].map(|label| {
         assert_eq!(ends[0].admit(stream(label), bytes(100)), Admission::Go);
         let data = ends[0].send(ms(1), stream(label), bytes(100), 0);
@@ -178,6 +182,38 @@ fn streams_beyond_the_most_are_refused() {
     ask(5, &mut ends, 3);
     carry(ms(10), &mut ends, 3, 100, true);
     assert_eq!(ends[0].counters().refused, 0);
+}
+
+#[test]
+fn streams_that_nobody_needs_are_forgotten_for_others() {
+    let mut ends = pair(ms(1), Config { most_streams: 2, ..config() });
+    let mut now = ms(1);
+    let first = ends[1].era();
+    // Its receiver takes it at last.
+    carry(now, &mut ends, 1, 100, false);
+    for label in 2..20 {
+        let begun = now;
+        while ends[0].admit(stream(label), bytes(100)) != Admission::Go {
+            now += Span::from_millis(1);
+            ends.iter_mut().for_each(|end| end.handle_deadline(now, |_| panic!()));
+            // What is kept comes again.
+            while let Some((frame, data)) = ends[0].resend(now) {
+                assert_eq!((frame, data.stream), (Some(0), stream(1)));
+                assert_eq!(arrive(now, &mut ends[1], &data).len(), 1);
+            }
+            talk(now, &mut ends);
+            assert!(now.since(begun) < Span::from_millis(100), "stream {label} stands still");
+        }
+        carry(now, &mut ends, label, 100, true);
+        talk(now, &mut ends);
+        assert_eq!(ends[0].kept(), 1);
+    }
+    assert_eq!((ends[1].counters().resets, ends[1].counters().refused), (17, 0));
+    let era = ends[1].era();
+    assert!(era > first);
+    ends[1].took(stream(1), era, 0);
+    talk(now, &mut ends);
+    assert_eq!(ends[0].kept(), 0);
 }
 
 #[test]
@@ -257,9 +293,8 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
     carry(now, &mut ends, 2, 10, true);
     // What its receiver takes at last, it may follow up.
     (2..5).map(ms).for_each(|now| talk(now, &mut ends));
-    for place in 0..50 {
-        ends[1].took(stream(1), life(1), 10 * place);
-    }
+    let era = ends[1].era();
+    (0..50).for_each(|place| ends[1].took(stream(1), era, 10 * place));
     talk(ms(5), &mut ends);
     assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::Go);
 }

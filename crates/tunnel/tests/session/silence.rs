@@ -39,7 +39,7 @@ fn silence_begins_when_an_answer_is_owed_and_ends_with_anything_heard() {
 
 #[test]
 fn who_refuses_a_stream_is_not_silent() {
-    let mut ends = pair(ms(1), Config { most_streams: 0, ..config() });
+    let mut ends = pair_of(ms(1), [config(), Config { most_streams: 0, ..config() }]);
     carry(ms(1), &mut ends, 1, 100, false);
     let mut longest = Span::ZERO;
     for now in (1..1000).map(ms) {

@@ -39,7 +39,8 @@ fn a_stream_whose_last_frames_are_lost_goes_on() {
     // As many as may wait at the receiver.
     let (mut ends, data) = sent(1000);
     assert_eq!(arrive(ms(1), &mut ends[1], &data[0]).len(), 1);
-    ends[1].took(stream(1), life(1), 0);
+    let era = ends[1].era();
+    ends[1].took(stream(1), era, 0);
     let (mut now, mut gaps) = (ms(1), Vec::new());
     talk(now, &mut ends);
     while ends[0].admit(stream(1), bytes(1000)) != Admission::Go {

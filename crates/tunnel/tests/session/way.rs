@@ -31,9 +31,9 @@ proptest! {
         // No time passes: neither silence nor a window is waited for.
         while let Some((frame, data)) = ends[0].resend(ms(cut)) {
             prop_assert!(frame.is_some());
-            for (stream, life, offset) in arrive(ms(cut), &mut ends[1], &data) {
+            for (stream, era, offset) in arrive(ms(cut), &mut ends[1], &data) {
                 taken += 1;
-                ends[1].took(stream, life, offset);
+                ends[1].took(stream, era, offset);
             }
         }
         prop_assert_eq!(taken, streams * frames);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use lossless::Network;
 use ports::{FrameView, Slot};
 use rings::Pool;
-use tunnel::{Data, Life, Part, Stream};
+use tunnel::{Data, Era, Part, Stream};
 use units::Class;
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
@@ -19,8 +19,8 @@ const SMALL: usize = 2 << 10;
 /// Room for the longest frame that a datagram carries, or that is put together of parts or segments.
 const LARGE: usize = 66 << 10;
 
-/// Where a frame begins in its stream, which a life of the far end sends.
-pub type Place = (Stream, Life, u64);
+/// Where a frame begins in its stream, as that is counted in an era.
+pub type Place = (Stream, Era, u64);
 
 /// What is known of a frame that has come.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ pub struct Come {
 impl Come {
     /// Whether segments of both may be one frame.
     fn is_alike(&self, other: &Self) -> bool {
-        let of = |come: &Self| (come.network, come.class, come.place.map(|(stream, life, _)| (stream, life)));
+        let of = |come: &Self| (come.network, come.class, come.place.map(|(stream, era, _)| (stream, era)));
         of(self) == of(other) && [self, other].iter().all(|come| come.offload == Offload::NONE)
     }
 }
@@ -399,10 +399,10 @@ impl Frames {
     /// If it had none.
     pub fn release(&mut self, slot: Slot, mut taken: impl FnMut(Place)) {
         let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
-        if let Some((stream, life, offset)) = come.place {
-            taken((stream, life, offset));
+        if let Some((stream, era, offset)) = come.place {
+            taken((stream, era, offset));
             if let Some(large) = slot.0.checked_sub(self.small.slots() as u32) {
-                self.joined[large as usize].drain(..).for_each(|offset| taken((stream, life, offset)));
+                self.joined[large as usize].drain(..).for_each(|offset| taken((stream, era, offset)));
             }
         }
         self.put(slot.0);

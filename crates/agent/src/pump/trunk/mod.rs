@@ -30,7 +30,7 @@ use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
-use tunnel::{Admission, Arrival, Config, Data, Life, Session, Stream};
+use tunnel::{Admission, Arrival, Config, Data, Era, Life, Session, Stream};
 use units::{Class, Instant, Mac, Span};
 use wire::Layout;
 use wire::ecn::Ecn;
@@ -228,6 +228,11 @@ impl Trunk {
     /// The far host, by the first of its tunnel addresses.
     pub fn host(&self) -> IpAddr {
         self.config.host
+    }
+
+    /// This life of ours.
+    pub fn life(&self) -> Life {
+        self.session.as_ref().map_or(self.config.life, Session::life)
     }
 
     /// Of these classes, a bit each, nothing is sent until this is called again.
@@ -481,12 +486,10 @@ impl Trunk {
         let Self { session, frames, completed, ways, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
-                let resets = session.counters().resets;
+                let (resets, era) = (session.counters().resets, session.era());
                 session.handle_hello(now, &hello, |kept| frames.forget(kept));
+                end_era(frames, session, era);
                 if session.counters().resets > resets {
-                    // All of them will come again.
-                    frames.tear_all();
-                    bury(frames, session);
                     ways.begin_anew();
                     return true;
                 }
@@ -585,8 +588,10 @@ impl Trunk {
     /// Does what time asks for, and says what there is to be said, as far as the kernel has room.
     pub fn speak(&mut self, now: Instant) {
         let Self { config, underlay, session: Some(session), frames, ready, .. } = self else { return };
+        let era = session.era();
         session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
         bury(frames, session);
+        end_era(frames, session, era);
         let mut underlay = underlay.borrow_mut();
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)
@@ -690,6 +695,14 @@ fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept
         }
         Arrival::Release(frame) => frames.forget(frame),
         Arrival::Gap { stream } => frames.tear(stream),
+    }
+}
+
+/// If streams are counted anew since that era, all parts of what was not whole will come again.
+fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Era) {
+    if session.era() != era {
+        frames.tear_all();
+        bury(frames, session);
     }
 }
 

@@ -2,6 +2,7 @@ use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
+use tunnel::Life;
 use tunnel::message::Ends;
 use units::Mac;
 use wire::ethernet::{self, ethertype};
@@ -56,7 +57,7 @@ fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -
 }
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
-    frames.turn(kept, (STREAM, LIFE, u64::from(data.offset)))
+    frames.turn(kept, (STREAM, Era::default(), u64::from(data.offset)))
 }
 
 fn is_all_free(frames: &Frames) -> bool {
