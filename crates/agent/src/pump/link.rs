@@ -1,7 +1,6 @@
 //! One uplink of the host: its tunnels' sockets, the pauses of the link below, and whether the ways that begin there work.
 
 use std::cell::RefCell;
-use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
@@ -124,18 +123,13 @@ impl Link {
     }
 
     /// Receives what has come, if anything may have: each datagram, and between whom it is.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Underlay::receive`].
-    pub(super) fn receive(&mut self, mut arrived: impl FnMut(Vteps, Received<'_>)) -> io::Result<()> {
+    pub(super) fn receive(&mut self, mut arrived: impl FnMut(Vteps, Received<'_>)) {
         if self.is_wet {
             let own = self.vtep;
             self.is_wet = self.underlay.borrow_mut().receive(|datagram| {
                 arrived(vteps(own, datagram.from), datagram);
-            })?;
+            });
         }
-        Ok(())
     }
 
     /// Hands over what is to be sent. Whether the kernel had room for all.

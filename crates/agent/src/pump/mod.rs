@@ -528,14 +528,7 @@ impl Pump {
         let Self { overlay: Some(overlay), plane, .. } = self else { return false };
         plane.stir_trunks(now);
         overlay.pause(now, plane);
-        match overlay.receive(now, plane) {
-            Ok(received) => received,
-            Err(error) => {
-                tracing::error!(%error, "nothing can be received from other hosts any more: start the agent again");
-                self.overlay = None;
-                false
-            }
-        }
+        overlay.receive(now, plane)
     }
 
     /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an event. Whether something

@@ -9,7 +9,6 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -323,7 +322,7 @@ impl Overlay {
     }
 
     /// Receives what has come, and has trunks look at it. Whether anything has.
-    pub(super) fn receive(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) -> io::Result<bool> {
+    pub(super) fn receive(&mut self, now: Instant, plane: &mut Plane<Device, HostGate>) -> bool {
         let Self { encapsulation, links, senders, strangers, refused, .. } = self;
         let (mut came, mut is_news) = (false, false);
         for link in links {
@@ -348,12 +347,12 @@ impl Overlay {
                     Ok(news) => is_news |= news,
                     Err(refusal) => *refused.entry(refusal).or_default() += 1,
                 }
-            })?;
+            });
         }
         if is_news {
             self.settle(now, plane);
         }
-        Ok(came)
+        came
     }
 
     /// Hands over what is to be sent. Whether the kernel had room for all.

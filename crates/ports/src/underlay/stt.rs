@@ -373,8 +373,7 @@ mod tests {
                     assert!(frame.iter().all(|byte| u16::from(*byte) == number));
                     joined.bytes.len()
                 }));
-            })
-            .unwrap();
+            });
         }
         assert_eq!(came, lens);
         assert_eq!([near.counters(), far.counters()], [&Counters::default(); 2]);
