@@ -57,4 +57,7 @@ mod session;
 mod window;
 
 pub use message::{Data, Hello, Life, Part, Report, Stream};
+/// The longest frame that is carried, in bytes, whole or in parts: a packet of 64 KiB behind an Ethernet header, with room to spare.
+pub const LONGEST: u32 = 66 << 10;
+
 pub use session::{Admission, Arrival, Config, Counters, Era, Path, Session};

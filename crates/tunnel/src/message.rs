@@ -19,7 +19,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The version of the protocol that is spoken here.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The most ranges that an acknowledgement tells of.
 pub const MOST_RANGES: usize = 16;

@@ -129,14 +129,14 @@ impl<F: Copy> Outgoing<F> {
         self.streams.retain(|_, out| out.asks());
     }
 
-    /// Whether a frame of so many bytes may be sent on a stream.
-    pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
+    /// Whether a frame of so many bytes may be sent on a stream, or a part that continues one.
+    pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
         let out = self.streams.entry(stream).or_insert_with(|| Outbound::new(self.unsolicited));
         if !out.has_credit(len) {
             self.asking.begin(stream);
             return Admission::NoCredit;
         }
-        let kept = out.len();
+        let kept = if continues { 0 } else { out.len() };
         self.admit_with_credit(kept, len)
     }
 

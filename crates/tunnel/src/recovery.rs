@@ -181,13 +181,13 @@ impl Recovery {
         self.forget();
     }
 
-    /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes.
+    /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes, and of round trips.
     pub fn give_up(&mut self, mut lost: impl FnMut(u64, Packet)) {
         for (number, packet) in (self.first..).zip(self.packets.drain(..)) {
             self.first = number + 1;
             packet.into_iter().for_each(|packet| lost(number, packet));
         }
-        (self.in_flight, self.loss_at, self.probes) = (0, None, 0);
+        (self.in_flight, self.loss_at, self.probes, self.rtt) = (0, None, 0, None);
     }
 
     fn forget(&mut self) {

@@ -5,6 +5,7 @@ use core::ops::RangeInclusive;
 
 use units::{Instant, Span};
 
+use crate::LONGEST;
 use crate::greeting::Greeting;
 use crate::incoming::{Fate, Incoming};
 use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report};
@@ -26,7 +27,7 @@ pub struct Config {
     /// Bytes of each stream that we take unasked, of the first life of the far end that we know.
     pub unsolicited: u32,
     /// Bytes of each stream that may be underway to us, or wait here, of all lives of the far end together: no fewer than the
-    /// longest frame has, so what is below 65,535 counts as that, and no more than 2^30.
+    /// longest frame has, so what is below [`LONGEST`] counts as that, and no more than 2^30.
     pub stream_window: u32,
     /// The most bytes that we have in the fabric.
     pub most_in_flight: u32,
@@ -153,7 +154,7 @@ pub struct Session<F, R> {
 impl<F: Copy, R> Session<F, R> {
     /// An end that remembers nothing, in a life after all others that it had.
     pub fn new(now: Instant, config: Config, me: Life) -> Self {
-        let config = Config { stream_window: config.stream_window.clamp(u16::MAX.into(), WIDEST), ..config };
+        let config = Config { stream_window: config.stream_window.clamp(LONGEST, WIDEST), ..config };
         Self {
             config,
             me,
@@ -199,10 +200,15 @@ impl<F: Copy, R> Session<F, R> {
         self.ends().is_some()
     }
 
-    /// Whether a frame of so many bytes may be sent on a stream.
+    /// Whether a frame of so many bytes, or the first part of one, may be sent on a stream.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
+        self.admit_part(stream, len, false)
+    }
+
+    /// The same of a part. Who continues a frame may, however many are kept: without all its parts the far end cannot take it.
+    pub fn admit_part(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
         match self.ends() {
-            Some(_) if self.outgoing.has_place(stream) => self.outgoing.admit(stream, len),
+            Some(_) if self.outgoing.has_place(stream) => self.outgoing.admit(stream, len, continues),
             // So many frames are kept of so many that some will soon be taken.
             Some(_) if !self.outgoing.is_any_idle() => Admission::NoCredit,
             Some(_) => {

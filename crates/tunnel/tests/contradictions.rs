@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tunnel::message::{Ask, Ends, Message, Room};
+use tunnel::message::{Ask, Ends, Message, Room, VERSION};
 use tunnel::{Admission, Arrival, Config, Data, Era, Hello, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
 
@@ -159,7 +159,8 @@ impl Owner {
                     self.peer = Life(self.peer.0.checked_add(1).unwrap());
                     self.told.clear();
                 }
-                let hello = Hello { from: self.peer, to: Some(ME), versions: [1; 2], repairs, unsolicited };
+                let hello =
+                    Hello { from: self.peer, to: Some(ME), versions: [VERSION; 2], repairs, unsolicited };
                 session.handle_hello(*now, &hello, |(frame, _)| {
                     assert!(held.remove(&frame), "a frame comes back once");
                 });
@@ -168,7 +169,7 @@ impl Owner {
                 let life = |number| NonZeroU32::new(number).map(Life);
                 let from = life(from).filter(|from| *from != self.peer).unwrap_or(ME);
                 let to = to.and_then(life);
-                let hello = Hello { from, to, versions: [1; 2], repairs: true, unsolicited: 0 };
+                let hello = Hello { from, to, versions: [VERSION; 2], repairs: true, unsolicited: 0 };
                 session.handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {

@@ -37,7 +37,7 @@ use ports::vhost::handover::Handover;
 use ports::vhost::port::{VhostConfig, VhostPort};
 use ports::vhost::socket::Access;
 use rustix::event::epoll;
-use units::{Class, ClassMap, Instant, Rate, Span};
+use units::{ClassMap, Instant, Rate, Span};
 
 use crate::clock;
 use crate::store::{self, Store};
@@ -600,12 +600,13 @@ impl Pump {
     /// switch; the rest had its time, and is refused.
     pub fn end(&mut self) {
         let now = clock::now();
-        let trunks = self.overlay.iter().flat_map(Overlay::trunks).map(|(_, id)| id);
-        for id in self.attached.iter().map(|port| port.id).chain(trunks) {
-            self.plane.device_mut(id).leave(now);
-        }
+        self.attached.iter().for_each(|port| self.plane.device_mut(port.id).leave(now));
         if let Some(overlay) = &mut self.overlay {
-            overlay.flush(now, self.plane.taps_mut());
+            let trunks: Vec<_> = overlay.trunks().map(|(_, id)| id).collect();
+            for id in trunks {
+                self.plane.device_mut(id).leave(now);
+                overlay.flush(now, self.plane.taps_mut());
+            }
         }
         for port in std::mem::take(&mut self.attached) {
             if let Err(error) = self.plane.detach(clock::now(), port.id).end() {
@@ -616,12 +617,10 @@ impl Pump {
 
     /// Whether nothing is held but what far hosts keep, and send again to the next switch.
     pub fn drained(&self) -> bool {
-        let switch = self.plane.switch();
-        let trunks = self.overlay.iter().flat_map(Overlay::trunks).map(|(_, id)| id);
+        let trunks = self.overlay.iter().flat_map(Overlay::trunks).map(|(_, id)| self.plane.device(id));
         let repaired =
-            trunks.filter(|id| matches!(self.plane.device(*id), Device::Trunk(it) if it.is_repaired()));
-        let held = |id| Class::all().map(|class| switch.ingress_account(id, class).held).sum::<u64>();
-        switch.total().held == repaired.map(held).sum::<u64>()
+            trunks.map(|device| if let Device::Trunk(trunk) = device { trunk.repaired() } else { 0 });
+        self.plane.switch().total().held == repaired.sum::<u64>()
     }
 
     /// The place of the port of this name, or where it would be.

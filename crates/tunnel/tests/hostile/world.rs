@@ -9,7 +9,7 @@ use tunnel::{Admission, Arrival, Config, Data, Era, Life, Session, Stream};
 use units::{Class, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
-pub const WINDOW: u32 = 65_535;
+pub const WINDOW: u32 = tunnel::LONGEST;
 
 /// How long the fabric is bad.
 const BAD: Span = Span::from_secs(3);

@@ -5,7 +5,7 @@ use tunnel::Hello;
 use super::*;
 
 fn hello(from: u32, to: Option<u32>) -> Hello {
-    Hello { from: life(from), to: to.map(life), versions: [1; 2], repairs: true, unsolicited: 3000 }
+    Hello { from: life(from), to: to.map(life), versions: [VERSION; 2], repairs: true, unsolicited: 3000 }
 }
 
 /// What an end says now, and to which life.

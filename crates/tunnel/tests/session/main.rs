@@ -9,7 +9,7 @@ mod way;
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
-use tunnel::message::{Ends, Message, Room};
+use tunnel::message::{Ends, Message, Room, VERSION};
 use tunnel::{Admission, Arrival, Config, Data, Era, Life, Report, Session, Stream};
 use units::{Class, Instant, Span};
 
@@ -290,6 +290,7 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
     }
     assert_eq!(kept, 50);
     assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::NoCredit);
+    assert_eq!(ends[0].admit_part(stream(1), bytes(10), true), Admission::Go, "what is begun is ended");
     carry(now, &mut ends, 2, 10, true);
     // What its receiver takes at last, it may follow up.
     (2..5).map(ms).for_each(|now| talk(now, &mut ends));

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use lossless::Network;
 use ports::{FrameView, Slot};
 use rings::Pool;
-use tunnel::{Data, Era, Part, Stream};
+use tunnel::{Data, Era, LONGEST, Part, Stream};
 use units::Class;
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
@@ -17,7 +17,7 @@ use wire::{Join, Layout, Offload};
 const SMALL: usize = 2 << 10;
 
 /// Room for the longest frame that a datagram carries, or that is put together of parts or segments.
-const LARGE: usize = 66 << 10;
+const LARGE: usize = LONGEST as usize;
 
 /// Where a frame begins in its stream, as that is counted in an era.
 pub type Place = (Stream, Era, u64);
@@ -40,6 +40,8 @@ pub struct Come {
     part: Part,
     /// The fabric has marked a part of it.
     is_marked: bool,
+    /// The switch has it.
+    is_lifted: bool,
 }
 
 impl Come {
@@ -55,8 +57,15 @@ impl Come {
 pub enum Kept {
     /// In a slot of its own.
     Alone(Slot),
-    /// Behind the parts of its frame that came before it: it is a part of so many bytes, and others follow, or not.
-    Behind(u16, Part),
+    /// Behind the parts of its frame that came before it.
+    Behind {
+        /// How many bytes it has.
+        len: u16,
+        /// Whether others follow.
+        part: Part,
+        /// The fabric has marked it.
+        is_marked: bool,
+    },
 }
 
 /// A frame of which parts have had their turn.
@@ -95,9 +104,9 @@ impl Frames {
         }
     }
 
-    /// Whether less than a quarter of the small slots is free.
+    /// Whether less than a quarter of the slots of either kind is free.
     pub fn is_short(&self) -> bool {
-        self.small.free() < self.small.slots() / 4
+        [&self.small, &self.large].into_iter().any(is_short)
     }
 
     /// Frames that are not what was said of them.
@@ -133,18 +142,21 @@ impl Frames {
             && let Some(growing) = self.growing.get(&data.stream)
             && growing.end as u32 == data.offset
         {
-            let come = self.come[growing.slot.0 as usize].as_mut().expect(GROWS);
+            let come = self.get(growing.slot);
+            let (len, is_same) = (come.len, come.network == network);
             let into = self.large.bytes_mut(growing.slot.0 - self.small.slots() as u32);
-            into.get_mut(come.len..come.len + bytes.len())?.copy_from_slice(bytes);
-            come.is_marked |= is_marked;
-            return Some(Kept::Behind(data.len.get(), data.part));
+            if let Some(into) = into.get_mut(len..len + bytes.len()).filter(|_| is_same) {
+                into.copy_from_slice(bytes);
+                return Some(Kept::Behind { len: data.len.get(), part: data.part, is_marked });
+            }
         }
         let begins = data.part.more && !data.part.continues;
+        let is_large = begins || bytes.len() > SMALL;
         // Whatever waits for others, there is room for those.
-        if begins && !is_next && self.large.free() < self.large.slots() / 4 {
+        if !is_next && is_short(if is_large { &self.large } else { &self.small }) {
             return None;
         }
-        let slot = self.keep_in(bytes, begins || bytes.len() > SMALL, network)?;
+        let slot = self.keep_in(bytes, is_large, network)?;
         let come = self.come[slot.0 as usize].as_mut().expect(GROWS);
         (come.class, come.part, come.said) = (Some(data.stream.class), data.part, data.offload);
         come.is_marked = is_marked && data.part != Part::WHOLE;
@@ -175,6 +187,7 @@ impl Frames {
             offload: Offload::NONE,
             part: Part::WHOLE,
             is_marked: false,
+            is_lifted: false,
         });
         Some(Slot(slot))
     }
@@ -182,12 +195,12 @@ impl Frames {
     /// The turn of what was kept has come. The frame that is whole by that, if one is.
     pub fn turn(&mut self, kept: Kept, place: Place) -> Option<Slot> {
         let (stream, _, offset) = place;
-        let (part, len) = match kept {
-            Kept::Behind(len, part) => (part, usize::from(len)),
-            Kept::Alone(slot) => (self.get(slot).part, self.get(slot).len),
+        let (part, len, network) = match kept {
+            Kept::Behind { len, part, .. } => (part, usize::from(len), None),
+            Kept::Alone(slot) => (self.get(slot).part, self.get(slot).len, Some(self.get(slot).network)),
         };
-        let follows =
-            part.continues && self.growing.get(&stream).is_some_and(|growing| growing.end == offset);
+        let grows = self.growing.get(&stream).filter(|growing| part.continues && growing.end == offset);
+        let follows = grows.is_some_and(|grows| network.is_none_or(|it| it == self.get(grows.slot).network));
         if !follows {
             self.tear(stream);
         }
@@ -225,9 +238,11 @@ impl Frames {
     /// Makes a part the last so far of a frame that grows. `false` if there is no room for it.
     fn append(&mut self, slot: Slot, kept: Kept, len: usize) -> bool {
         let at = self.get(slot).len;
+        self.get_mut(slot).is_marked |= match kept {
+            Kept::Behind { is_marked, .. } => is_marked,
+            Kept::Alone(part) => self.get(part).is_marked,
+        };
         if let Kept::Alone(part) = kept {
-            let is_marked = self.get(part).is_marked;
-            self.get_mut(slot).is_marked |= is_marked;
             let Self { small, large, .. } = self;
             let first = small.slots() as u32;
             let has_room = at + len <= LARGE;
@@ -292,6 +307,14 @@ impl Frames {
         None
     }
 
+    /// How many frames, as a wire has them, were lifted and began in this era.
+    pub fn lifted_in(&self, era: Era) -> u64 {
+        let lifted = (0_u32..).zip(&self.come).filter(|(_, come)| {
+            come.as_ref().is_some_and(|come| come.is_lifted && come.place.is_some_and(|place| place.1 == era))
+        });
+        lifted.map(|(slot, _)| self.view(Slot(slot)).on_wire().1 as u64).sum()
+    }
+
     /// Frees what was kept and has not had its turn.
     pub fn forget(&mut self, kept: Kept) {
         if let Kept::Alone(slot) = kept {
@@ -302,7 +325,9 @@ impl Frames {
     /// Takes the first frame that is ready, and with it those that make one large segment of it.
     pub fn next(&mut self, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         let first = ready.pop_front()?;
-        self.join(first, ready).or(Some(first))
+        let slot = self.join(first, ready).unwrap_or(first);
+        self.get_mut(slot).is_lifted = true;
+        Some(slot)
     }
 
     /// Joins segments to the first, in a large slot, as long as they follow; `None` if none does.
@@ -313,6 +338,10 @@ impl Frames {
         let is_small = |slot: Slot| slot.0 < small;
         ready.front().filter(|next| is_small(first) && is_next(self, **next))?;
         let mut join = Join::begin(self.view(first).bytes)?;
+        // They can do without.
+        if is_short(&self.large) {
+            return None;
+        }
         let slot = self.large.take()?;
         let come = *self.get(first);
         self.joined[slot as usize].clear();
@@ -414,6 +443,11 @@ impl Frames {
             Some(large) => self.large.put(large),
         }
     }
+}
+
+/// Whether less than a quarter of the slots is free.
+fn is_short(pool: &Pool) -> bool {
+    pool.free() < pool.slots() / 4
 }
 
 const GROWS: &str = "the slot has a frame";

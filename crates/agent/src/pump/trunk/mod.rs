@@ -30,7 +30,7 @@ use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
-use tunnel::{Admission, Arrival, Config, Data, Era, Life, Session, Stream};
+use tunnel::{Admission, Arrival, Config, Data, Era, LONGEST, Life, Part, Session, Stream};
 use units::{Class, Instant, Mac, Span};
 use wire::Layout;
 use wire::ecn::Ecn;
@@ -52,8 +52,8 @@ const FRAMES: [u32; 2] = [16 << 10, 1 << 10];
 /// The label of what is for all of a network's machines at a host is this and the network's number.
 const FLOOD: u32 = 1 << 31;
 
-/// Room for a frame of 64 KiB that does not lie in one piece.
-const LARGE: usize = 66 << 10;
+/// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
+const LEAST_PART: usize = 256;
 
 /// How a trunk is.
 #[derive(Clone, Debug)]
@@ -119,18 +119,18 @@ pub enum Sent {
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     flow: Flow,
-    port: PortId,
-    slot: Slot,
-    /// Where in the frame it begins.
-    begin: u32,
+    /// Where its frame lies; none if its sender was gone.
+    from: Option<(PortId, Slot)>,
+    /// Where in the frame it begins; none if it is a place without bytes.
+    begin: Option<u32>,
     is_last: bool,
 }
 
 /// A large segment of which some was sent.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    port: PortId,
-    slot: Slot,
+    /// Where it lies; none if its sender is gone.
+    from: Option<(PortId, Slot)>,
     /// How much of it was sent, in bytes.
     sent: usize,
     /// What the next of them waits for.
@@ -277,7 +277,8 @@ impl Trunk {
         }
         let Some(flow) = flow.filter(|_| self.session.is_some()) else { return self.send_plain(leaving) };
         // Whoever waits for the fabric has its turn first.
-        let mut waiting = self.begun.values().map(|begun| begun.waits);
+        let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
+        let mut waiting = going.map(|(_, begun)| begun.waits);
         if let Some(waits) = waiting.find(|waits| matches!(waits, Sent::Wait | Sent::Busy)) {
             return waits;
         }
@@ -290,7 +291,7 @@ impl Trunk {
             Ok(()) => Sent::Gone,
             Err((0, waits)) => waits,
             Err((sent, waits)) => {
-                self.begun.insert(flow, Begun { port, slot, sent, waits });
+                self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits });
                 Sent::Underway
             }
         }
@@ -339,8 +340,9 @@ impl Trunk {
         let stream = stream_of(flow);
         let mut begin = first;
         while let Some((len, is_last)) = going.part(begin) {
-            may_send(session, out.underlay, config.far, stream, len).map_err(|waits| (begin, waits))?;
-            let handle = Piece { flow, port, slot, begin: begin as u32, is_last };
+            may_send(session, out.underlay, config.far, stream, len, begin > 0)
+                .map_err(|waits| (begin, waits))?;
+            let handle = Piece { flow, from: Some((port, slot)), begin: Some(begin as u32), is_last };
             let data = session.send(now, stream, len, handle);
             out.put(&data, Some((&going, begin)));
             begin += usize::from(len.get());
@@ -357,46 +359,49 @@ impl Trunk {
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool {
         let mut moved = false;
-        if self.paused != 0 || self.liveness == Liveness::Down {
+        if self.liveness == Liveness::Down {
             return false;
         }
-        let flows: Vec<_> = self.begun.keys().copied().collect();
+        let flows: Vec<_> = self.begun.keys().copied().filter(|flow| !self.is_paused(*flow)).collect();
         for flow in flows {
-            let Begun { port, slot, sent, .. } = self.begun[&flow];
-            let (view, class) = (frame_of(port, slot), stream_of(flow).class);
-            let leaving = Leaving { port, slot, network: network_of(port), class, view };
-            let outcome = match self.send_from(now, flow, &leaving, sent) {
-                // A guest has taken away the memory of the rest, or its network is gone.
-                Err((sent, Sent::Unfit)) => self
-                    .end(now, flow, Begun { port, slot, sent, waits: Sent::Wait })
-                    .map_err(|waits| (sent, waits)),
+            let Begun { from, sent, .. } = self.begun[&flow];
+            let outcome = match from {
+                None => Err((sent, Sent::Unfit)),
+                Some((port, slot)) => {
+                    let (view, class) = (frame_of(port, slot), stream_of(flow).class);
+                    let leaving = Leaving { port, slot, network: network_of(port), class, view };
+                    self.send_from(now, flow, &leaving, sent)
+                }
+            };
+            let outcome = match outcome {
+                // A guest has taken away the memory of the rest, or its network is gone, or it is itself.
+                Err((sent, Sent::Unfit)) => self.end(now, flow, from).map_err(|waits| (sent, waits)),
                 outcome => outcome,
             };
             match outcome {
                 Ok(()) => {
                     moved = true;
                     self.begun.remove(&flow);
-                    if !self.config.session.is_some_and(|session| session.repairs) {
+                    if from.is_some() && !self.config.session.is_some_and(|session| session.repairs) {
                         self.completed.push_back(flow);
                     }
                 }
                 Err((now_sent, waits)) => {
                     moved |= now_sent > sent;
-                    self.begun.insert(flow, Begun { port, slot, sent: now_sent, waits });
+                    self.begun.insert(flow, Begun { from, sent: now_sent, waits });
                 }
             }
         }
         moved
     }
 
-    /// Ends a large segment early: a place without a frame is its last.
-    fn end(&mut self, now: Instant, flow: Flow, begun: Begun) -> Result<(), Sent> {
+    /// Ends a large segment early: a place without a frame is its last. Its sender, if it is there still, hears that it is completed.
+    fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Sent> {
         let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
-        let Begun { port, slot, sent, .. } = begun;
         let stream = stream_of(flow);
         let mut underlay = underlay.borrow_mut();
-        may_send(session, &underlay, config.far, stream, NonZeroU16::MIN)?;
-        let handle = Piece { flow, port, slot, begin: sent as u32, is_last: true };
+        may_send(session, &underlay, config.far, stream, NonZeroU16::MIN, true)?;
+        let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
         Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put(&data, None);
         Ok(())
@@ -409,7 +414,7 @@ impl Trunk {
         let is_silent = session.silent_since().is_some_and(|since| since + patience <= now);
         if is_silent && !self.is_abandoned {
             session.abandon(None, |_| {});
-            self.begun.clear();
+            self.begun.values_mut().for_each(|begun| begun.from = None);
         }
         self.is_abandoned = is_silent;
         is_silent
@@ -448,7 +453,7 @@ impl Trunk {
         {
             moved = true;
             let mut out = Out { config, underlay: &mut underlay, vni: 0, class: 0 };
-            let Some(Piece { port, slot, begin, .. }) = handle else {
+            let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
                 out.put(&data, None);
                 continue;
             };
@@ -466,9 +471,10 @@ impl Trunk {
 
     /// A sender has gone: what it had underway is not to be sent again.
     pub fn forget(&mut self, port: PortId) {
-        self.begun.retain(|_, begun| begun.port != port);
+        let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
+        self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
         if let Some(session) = &mut self.session {
-            session.withdraw(|piece| piece.port == port);
+            session.withdraw(|piece| is_gone(piece.from));
         }
     }
 
@@ -513,7 +519,7 @@ impl Trunk {
     fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
         let frame = match received.is_control {
             true => None,
-            false if received.frame.len() != usize::from(data.len.get()) => {
+            false if !is_as_said(received, data) => {
                 self.refused.malformed += 1;
                 return;
             }
@@ -603,9 +609,11 @@ impl Trunk {
         }
     }
 
-    /// Whether the far host keeps what it has sent until it knows that it was taken, so that nothing is lost when this switch ends.
-    pub fn is_repaired(&self) -> bool {
-        self.session.as_ref().is_some_and(Session::is_repaired)
+    /// How many frames the switch has, as a wire has them, that the far host keeps until it knows that they were taken: so they are not
+    /// lost when this switch ends.
+    pub fn repaired(&self) -> u64 {
+        let session = self.session.as_ref().filter(|session| session.is_repaired());
+        session.map_or(0, |session| self.frames.lifted_in(session.era()))
     }
 
     /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch.
@@ -663,6 +671,14 @@ impl Refused {
     }
 }
 
+/// Whether what has come is what is said of it. A part that others follow fills a datagram, so that it is never tiny.
+fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
+    let len = received.frame.len();
+    len == usize::from(data.len.get())
+        && received.is_part == (data.part != Part::WHOLE)
+        && (!data.part.more || len >= LEAST_PART)
+}
+
 /// Why a frame that has come is not put into memory.
 enum NoPlace {
     /// Its network is not here.
@@ -678,8 +694,9 @@ fn may_send(
     far: IpAddr,
     stream: Stream,
     len: NonZeroU16,
+    continues: bool,
 ) -> Result<(), Sent> {
-    match session.admit(stream, len) {
+    match session.admit_part(stream, len, continues) {
         _ if !underlay.has_room(way_to(far)) => Err(Sent::Busy),
         Admission::Go => Ok(()),
         Admission::NoCredit => Err(Sent::Hold),
@@ -732,7 +749,7 @@ fn stream_of(Flow(number): Flow) -> Stream {
 /// All of a frame's bytes: where they are, or in `scratch`.
 fn whole<'a>(view: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if !view.rest.is_empty() {
-        scratch.resize(LARGE, 0);
+        scratch.resize(LONGEST as usize, 0);
     }
     view.first(scratch)
 }

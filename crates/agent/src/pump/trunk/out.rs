@@ -58,20 +58,24 @@ impl<'a> Going<'a> {
     /// How many bytes the part has that begins there, and whether it is the last; `None` behind that.
     pub fn part(&self, begin: usize) -> Option<(NonZeroU16, bool)> {
         let rest = self.len().checked_sub(begin)?;
-        let room = match self {
-            Self::Whole(piece) => piece.len(),
-            Self::Parts(_, _, most) => most - DATA_LEN - if begin == 0 { OFFLOAD_LEN } else { 0 },
-        };
-        let len = rest.min(room);
+        let len = rest.min(self.room(begin));
         Some((NonZeroU16::new(u16::try_from(len).ok()?)?, len == rest))
     }
 
-    /// Whether it has so many bytes there.
+    /// Whether it has so many bytes there, and a datagram has room for them.
     pub fn has(&self, begin: usize, len: NonZeroU16) -> bool {
-        let end = begin + usize::from(len.get());
+        let (len, room) = (usize::from(len.get()), self.room(begin));
         match self {
-            Self::Whole(piece) => begin == 0 && end == piece.len(),
-            Self::Parts(bytes, ..) => end <= bytes.len(),
+            Self::Whole(_) => begin == 0 && len == room,
+            Self::Parts(bytes, ..) => begin + len <= bytes.len() && len <= room,
+        }
+    }
+
+    /// How many bytes a datagram has room for, from there on.
+    fn room(&self, begin: usize) -> usize {
+        match self {
+            Self::Whole(piece) => piece.len(),
+            Self::Parts(_, _, most) => most - DATA_LEN - if begin == 0 { OFFLOAD_LEN } else { 0 },
         }
     }
 

@@ -22,7 +22,7 @@ const PATIENCE: Span = Span::from_millis(50);
 
 /// Frames from one host of which segments have come; none of another encapsulation has.
 #[derive(Default)]
-pub struct Segments(Option<Box<Reassembly<()>>>);
+pub struct Segments(Option<Box<Reassembly<Vteps>>>);
 
 /// The STT header of a frame that leaves, and what is to be done to the frame before: if the header can tell its receiver of all that
 /// is left, nothing.
@@ -54,7 +54,7 @@ impl Trunk {
         let mut segments = mem::take(&mut self.segments);
         let reassembly = segments.0.get_or_insert_with(|| Box::new(Reassembly::new(PLACES)));
         self.refused.unfinished += reassembly.expire(now) as u64;
-        let outcome = match reassembly.take((), &segment, is_marked, now + PATIENCE) {
+        let outcome = match reassembly.take(vteps, &segment, is_marked, now + PATIENCE) {
             Ok(None) => Ok(false),
             Ok(Some(Joined { bytes, is_marked })) => {
                 let ecn = if is_marked { Ecn::Ce } else { Ecn::of(traffic_class) };

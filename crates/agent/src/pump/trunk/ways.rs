@@ -110,8 +110,10 @@ impl Trunk {
 
     /// BFD has found that the way at this place works, or not: [`Liveness::found`]. [`settle`](Self::settle) has frames go by it.
     pub fn found(&mut self, place: usize, works: Option<bool>) {
-        let (_, liveness) = &mut self.ways.0[place];
-        *liveness = liveness.found(works);
+        // Those that are watched may be those of before.
+        if let Some((_, liveness)) = self.ways.0.get_mut(place) {
+            *liveness = liveness.found(works);
+        }
     }
 
     /// Has frames go by the best way, now that all is told that was found. What was underway by one that does not work is sent again at
