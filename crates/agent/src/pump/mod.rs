@@ -27,8 +27,8 @@ use lossless::{
     TooManyPorts,
 };
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, InvalidConfig, Limits, Polling,
-    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, InvalidConfig, Limits, NetworkName,
+    Polling, PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use ports::tap::{self, TapConfig, TapPort};
 use ports::underlay::{AT_ONCE, OpenError};
@@ -159,6 +159,9 @@ pub enum AttachError {
     /// The switch is full.
     #[error(transparent)]
     TooMany(#[from] TooManyPorts),
+    /// The switch has had as many networks as there are numbers for.
+    #[error("the agent has had 65,534 networks, and cannot tell `{0}` from them: start it again")]
+    TooManyNetworks(NetworkName),
     /// Its events cannot be waited for.
     #[error("cannot wait for its events: {0}; raise the limit on open files")]
     Events(#[source] io::Error),
@@ -328,6 +331,10 @@ impl Pump {
         if self.attached.len() + trunks == MAX_PORTS {
             return Err(TooManyPorts.into());
         }
+        let network = match &spec.network {
+            Some(name) => self.numbers.of(name).ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?,
+            None => Network::default(),
+        };
         let (device, inspector, netns) = match &spec.attach {
             Attachment::Container { netns, interface, addresses, mtu, offload, .. } => {
                 let frames = spec.ingress.frames;
@@ -352,7 +359,6 @@ impl Pump {
             }
         };
         let events = device.events();
-        let network = spec.network.as_ref().map_or(Network::default(), |name| self.numbers.of(name));
         let id = self.plane.attach(clock::now(), device, port_config(spec, network))?;
         pin(&mut self.plane, id, spec);
         if let Some(taps) = self.plane.taps_mut() {

@@ -49,14 +49,14 @@ const HELD: Limits = Limits { frames: 16 << 10, bytes: u32::MAX as u64 };
 pub(super) struct Numbers(BTreeMap<NetworkName, Network>);
 
 impl Numbers {
-    /// The number of a network, from now on if it had none.
-    ///
-    /// # Panics
-    ///
-    /// At the 65,535th network.
-    pub(super) fn of(&mut self, name: &NetworkName) -> Network {
-        let next = Network::new(self.0.len() as u16 + 1);
-        *self.0.entry(name.clone()).or_insert_with(|| next.expect("a host has few networks"))
+    /// The number of a network, from now on if it had none; none if there were 65,534 others.
+    pub(super) fn of(&mut self, name: &NetworkName) -> Option<Network> {
+        if let Some(network) = self.0.get(name) {
+            return Some(*network);
+        }
+        let network = Network::new(u16::try_from(self.0.len() + 1).ok()?)?;
+        self.0.insert(name.clone(), network);
+        Some(network)
     }
 
     /// The names of all.
@@ -129,13 +129,17 @@ impl Overlay {
         numbers: &mut Numbers,
         directory: &Directory,
     ) -> Result<(), TooManyPorts> {
-        let here: Vec<_> = directory.networks().filter(|(.., network)| network.is_here()).collect();
+        let mut here: Vec<_> = directory.networks().filter(|(.., network)| network.is_here()).collect();
         let mut networks = Networks::default();
-        for (vni, name, _) in &here {
-            let network = numbers.of(name);
+        here.retain(|(vni, name, _)| {
+            let Some(network) = numbers.of(name) else {
+                tracing::error!(network = %name, "the agent has had too many networks: start it again");
+                return false;
+            };
             networks.by_vni.insert(*vni, network);
             networks.vnis.insert(network, *vni);
-        }
+            true
+        });
         self.networks = Rc::new(networks);
         let far: BTreeSet<_> = here.iter().flat_map(|(.., network)| network.peers()).collect();
         let gone: Vec<_> = self.trunks.keys().copied().filter(|vtep| !far.contains(vtep)).collect();
