@@ -108,7 +108,7 @@ fn taken(counters: &Counters) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lab::physical::{ClassReport, Tally};
+    use lab::physical::{ClassReport, FabricReport, Tally};
     use model::GateStatus;
 
     use super::*;
