@@ -18,8 +18,11 @@ use crate::{Endpoint, LabError};
 /// The queue of a port that has a rate and does not say how much may wait: what zovn's egress has then.
 const DEFAULT_BUFFER: u32 = 1024;
 
+/// What an endpoint's interface is called until it is there: like no endpoint, and a host may have an interface of its own.
+const FAR: &str = "_far";
+
 /// Octets of an Ethernet header with an 802.1Q tag.
-const HEADER: u32 = 18;
+pub(crate) const HEADER: u32 = 18;
 
 /// Whether endpoints may hand over large segments and unfinished checksums.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,8 +36,9 @@ pub(crate) fn lay(site: &Site<'_>, netlink: &mut Netlink, offload: Offload) -> R
     for (endpoint, namespace) in &site.endpoints {
         site.ground.check_interrupted()?;
         // One queue each way keeps a flow's frames in order.
-        netlink.add_veth(&endpoint.name, INTERFACE, 1)?;
-        netlink.change_link(INTERFACE, LinkChange { namespace: Some(namespace), ..Default::default() })?;
+        netlink.add_veth(&endpoint.name, FAR, 1)?;
+        let there = LinkChange { namespace: Some(namespace), name: Some(INTERFACE), ..Default::default() };
+        netlink.change_link(FAR, there)?;
         let near = LinkChange { mtu: Some(site.spec.mtu), up: Some(true), ..Default::default() };
         netlink.change_link(&endpoint.name, near)?;
         if offload == Offload::Off {
@@ -66,6 +70,7 @@ fn shape(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) -> Result<(), Lab
         burst_bytes: rate.bucket_bytes(mtu),
         // The queue below bounds what waits; this only must not bite first.
         limit_bytes: u32::MAX,
+        overhead_bytes: 0,
         smallest_bytes: 0,
         // One place in the queue is one frame: a large segment is cut before it takes a place.
         largest_bytes: Some(mtu + HEADER),

@@ -24,7 +24,7 @@ use crate::endpoint::INTERFACE;
 use crate::hosts::UPLINK;
 use crate::lab::{Lab, open};
 use crate::physical::FabricReport;
-use crate::{LabError, SwitchKind, agent, hosts, ovs};
+use crate::{LabError, PhysicalKind, PhysicalSpec, SwitchKind, agent, hosts, ovs};
 
 /// Everything that a lab counts, at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -40,6 +40,9 @@ pub struct Counters {
     pub agents: Vec<AgentStatus>,
     /// What the physical switch says, where there are several hosts. What it dropped may have been sent again.
     pub fabric: Option<FabricReport>,
+    /// The links to the bridge that is the physical switch, by the host's name, where it is one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub links: BTreeMap<String, HostLink>,
     /// Both ends of the cable, where there is one between two hosts, in the hosts' order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cable: Vec<DeviceCounters>,
@@ -68,6 +71,15 @@ pub struct PortCounters {
     pub device: DeviceCounters,
     /// The queue towards the endpoint.
     pub queue: QueueCounters,
+}
+
+/// A host's link to the bridge that is the physical switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostLink {
+    /// The host's own queue, of what it sends.
+    pub host: QueueCounters,
+    /// The bridge's port: `rx` is what the host sent, and the queue is towards the host.
+    pub port: PortCounters,
 }
 
 /// A network device.
@@ -137,17 +149,44 @@ impl Lab {
                 let is_endpoint = |port: &&PortStatus| self.endpoint(&port.name.0).is_ok();
                 let ports = || counters.agents.iter().flat_map(|status| &status.ports).filter(is_endpoint);
                 counters.ports = ports().map(|port| (port.name.0.clone(), port.into())).collect();
-                if self.spec().hosts.as_ref().is_some_and(|hosts| hosts.physical.cable.is_none()) {
-                    counters.fabric = Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
-                }
                 counters.handled = Some(ports().map(|port| port.ingress.total.accepted).sum());
             }
         }
-        if self.spec().hosts.as_ref().is_some_and(|hosts| hosts.physical.cable.is_some()) {
-            let end = |host| Ok(Netlink::open_in(&self.host(host)?)?.link(UPLINK)?.counters.into());
-            counters.cable = [0, 1].into_iter().map(end).collect::<Result<_, LabError>>()?;
+        match self.spec().hosts.as_ref().map(|hosts| &hosts.physical) {
+            None => {}
+            Some(PhysicalSpec { cable: Some(_), .. }) => {
+                let end = |host| Ok(Netlink::open_in(&self.host(host)?)?.link(UPLINK)?.counters.into());
+                counters.cable = [0, 1].into_iter().map(end).collect::<Result<_, LabError>>()?;
+            }
+            Some(PhysicalSpec { switch: PhysicalKind::Fabric, .. }) => {
+                counters.fabric = Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
+            }
+            Some(PhysicalSpec { switch: PhysicalKind::Bridge, .. }) => counters.links = self.links()?,
         }
         Ok(counters)
+    }
+
+    /// Reads the hosts' links to the bridge between them.
+    fn links(&self) -> Result<BTreeMap<String, HostLink>, LabError> {
+        let mut bridge = Netlink::open_in(&self.physical()?)?;
+        let hosts = 0..self.spec().hosts.as_ref().map_or(0, |hosts| hosts.count);
+        let link = |host| {
+            let name = hosts::host_name(host);
+            let (_, sending) = device(&mut Netlink::open_in(&self.host(host)?)?, INTERFACE)?;
+            let (device, queue) = device(&mut bridge, &name)?;
+            Ok((name, HostLink { host: sending, port: PortCounters { device, queue } }))
+        };
+        hosts.map(link).collect()
+    }
+}
+
+impl Counters {
+    /// How many frames the physical network has dropped, as far as it has switches. They may have been sent again.
+    pub fn dropped_between_hosts(&self) -> Option<u64> {
+        let by_link =
+            |HostLink { host, port }: &HostLink| host.dropped + port.queue.dropped + port.device.tx_dropped;
+        let by_bridge = (!self.links.is_empty()).then(|| self.links.values().map(by_link).sum());
+        self.fabric.as_ref().map(FabricReport::dropped).or(by_bridge)
     }
 }
 

@@ -191,6 +191,11 @@ impl Lab {
         }
     }
 
+    /// The namespace of the physical switch between hosts.
+    pub(crate) fn physical(&self) -> Result<Namespace, LabError> {
+        open(&self.home.switch_netns(self.id()))
+    }
+
     /// The namespace of a host, by its number from 0.
     pub(crate) fn host(&self, host: u32) -> Result<Namespace, LabError> {
         open(&self.home.host_netns(self.id(), host))

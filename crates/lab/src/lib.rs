@@ -37,11 +37,11 @@ mod program;
 mod spec;
 pub mod vhost;
 
-pub use counters::{Counters, DeviceCounters, EndpointCounters, PortCounters, QueueCounters};
+pub use counters::{Counters, DeviceCounters, EndpointCounters, HostLink, PortCounters, QueueCounters};
 pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
-pub use hosts::{Cable, HostsSpec, ParseCableError, PhysicalSpec};
+pub use hosts::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec};
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;

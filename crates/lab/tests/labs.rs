@@ -9,11 +9,14 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use fabric::Buffer;
 use lab::{
-    Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalSpec, State, SwitchKind,
+    Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalKind, PhysicalSpec,
+    State, SwitchKind,
 };
+use model::PortStatus;
 use ports::netns::Namespace;
-use units::Rate;
+use units::{Bytes, Rate};
 
 use common::{Place, start_maker};
 
@@ -218,6 +221,113 @@ fn each_frame_of_a_large_segment_takes_a_place_in_a_bridges_queue() {
 #[test]
 fn kernels_pass_frames_between_hosts() {
     frames_pass_between_hosts(SwitchKind::Bridge, true);
+}
+
+/// Hosts of one endpoint each, joined by a bridge: the first is the receiver's.
+fn bridged(switch: SwitchKind, hosts: u32, physical: PhysicalSpec) -> LabSpec {
+    let mut spec = spec(switch, EndpointSpec::new("receiver"));
+    spec.endpoints.extend((3..=hosts).map(|host| EndpointSpec::new(format!("sender{host}"))));
+    let physical = PhysicalSpec { switch: PhysicalKind::Bridge, ..physical };
+    let (retransmit, credit) = (false, false);
+    spec.hosts = Some(HostsSpec { retransmit, credit, physical, ..HostsSpec::new(hosts) });
+    spec
+}
+
+/// Links of so many bits a second with room for some ten frames towards each host.
+fn shallow(bits: u64) -> PhysicalSpec {
+    let usual = PhysicalSpec::default();
+    let buffer = Buffer { bytes: Bytes(16_000), ..usual.buffer };
+    PhysicalSpec { rate: Rate::from_bits_per_sec(bits).unwrap(), buffer, ..usual }
+}
+
+#[test]
+fn hosts_are_joined_by_a_bridge_as_fast_as_its_links() {
+    const TRAIN: u64 = 60;
+    let place = Place::new();
+    let rate = Rate::from_bits_per_sec(20_000_000).unwrap();
+    let lab = up(&place, &bridged(SwitchKind::Bridge, 2, PhysicalSpec { rate, ..PhysicalSpec::default() }));
+    let before = lab.counters().unwrap();
+    send_in_both_versions(&lab);
+    let after = lab.counters().unwrap();
+    for (what, read) in [
+        ("in", (|counters| counters.links["host2"].port.device.rx_packets) as fn(&Counters) -> u64),
+        ("out", |counters| counters.links["host1"].port.device.tx_packets),
+    ] {
+        let frames = read(&after) - read(&before);
+        assert!((2 * FRAMES..2 * FRAMES + 30).contains(&frames), "{what}: {frames}");
+    }
+
+    // A train waits for its host's link, all of it.
+    let to = format!("{}:9000", lab.endpoint("receiver").unwrap().ipv4().unwrap());
+    let inbox = socket(&lab, "receiver", &to);
+    inbox.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let outbox = socket(&lab, "sender", "0.0.0.0:0");
+    let begun = Instant::now();
+    for _ in 0..TRAIN {
+        outbox.send_to(&[7; 1400], &to).unwrap();
+    }
+    for number in 0..TRAIN {
+        assert_eq!(inbox.recv(&mut [0; 1500]).unwrap(), 1400, "datagram {number}");
+    }
+    // An IPv4 and a VXLAN packet's headers, and what is around a frame on a wire; the bucket holds two or three.
+    let least = rate.time_for((TRAIN - 3) * (1400 + 42 + 50 + 24));
+    assert!(begun.elapsed() >= least.into(), "{:?} is less than {least}", begun.elapsed());
+    assert_eq!(lab.counters().unwrap().dropped_between_hosts(), Some(0));
+    lab.down().unwrap();
+    place.assert_empty();
+}
+
+/// Two hosts send to a third as fast as their links are: at the bridge, half of it finds no room.
+#[test]
+fn a_bridge_between_hosts_drops_what_its_buffer_does_not_hold() {
+    const TRAIN: u64 = 200;
+    if !is_here(SwitchKind::ZovnLossy) {
+        return;
+    }
+    let place = Place::new();
+    let lab = up(&place, &bridged(SwitchKind::ZovnLossy, 3, shallow(10_000_000)));
+    let to = format!("{}:9000", lab.endpoint("receiver").unwrap().ipv4().unwrap());
+    let inbox = socket(&lab, "receiver", &to);
+    inbox.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let outboxes = ["sender", "sender3"].map(|sender| socket(&lab, sender, "0.0.0.0:0"));
+    for outbox in (0..TRAIN).flat_map(|_| &outboxes) {
+        outbox.send_to(&[7; 1400], &to).unwrap();
+    }
+    let arrived = std::iter::from_fn(|| inbox.recv(&mut [0; 1500]).ok()).count() as u64;
+    let dropped = lab.counters().unwrap().links["host1"].port.queue.dropped;
+    assert!(dropped > 0 && arrived + dropped >= 2 * TRAIN, "{arrived} arrived, {dropped} were dropped");
+    assert!(arrived >= TRAIN, "{arrived} arrived: as many as the link takes while each other sends its own");
+    lab.down().unwrap();
+    place.assert_empty();
+}
+
+#[test]
+fn a_lossless_zovn_loses_nothing_over_a_bridge_that_drops() {
+    const BYTES: usize = 2_000_000;
+    if !is_here(SwitchKind::Zovn) {
+        return;
+    }
+    let place = Place::new();
+    let mut spec = bridged(SwitchKind::Zovn, 3, shallow(100_000_000));
+    spec.hosts = spec.hosts.map(|hosts| HostsSpec { retransmit: true, ..hosts });
+    let lab = up(&place, &spec);
+    let to = (lab.endpoint("receiver").unwrap().ipv4().unwrap(), 9000);
+    let inside = |endpoint: &str| Namespace::open(&lab.endpoint(endpoint).unwrap().netns).unwrap();
+    let listener = inside("receiver").run(|| TcpListener::bind(to)).unwrap().unwrap();
+    std::thread::scope(|scope| {
+        for sender in ["sender", "sender3"] {
+            let mut stream = inside(sender).run(|| TcpStream::connect(to)).unwrap().unwrap();
+            scope.spawn(move || stream.write_all(&vec![7; BYTES]).unwrap());
+        }
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            assert_eq!(std::io::copy(&mut stream, &mut std::io::sink()).unwrap(), BYTES as u64);
+        }
+    });
+    let counters = lab.counters().unwrap();
+    assert!(counters.agents.iter().flat_map(|agent| &agent.ports).all(PortStatus::balances));
+    lab.down().unwrap();
+    place.assert_empty();
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::ops::AddAssign;
 
-use lab::physical::FabricReport;
 use lab::{Counters, Lab, LabError};
 use model::{AgentStatus, LedgerStatus};
 
@@ -24,7 +23,9 @@ impl Losses {
         Self {
             lost: lost(before, after),
             balanced: after.agents.iter().map(balanced).reduce(|one, other| one && other),
-            dropped_between_hosts: dropped(after).map(|count| count - dropped(before).unwrap_or(0)),
+            dropped_between_hosts: after
+                .dropped_between_hosts()
+                .map(|count| count - before.dropped_between_hosts().unwrap_or(0)),
         }
     }
 }
@@ -83,10 +84,6 @@ fn lost(before: &Counters, after: &Counters) -> u64 {
     at_endpoints + grown(unaccounted).max(grown(taken).saturating_sub(received))
 }
 
-fn dropped(counters: &Counters) -> Option<u64> {
-    counters.fabric.as_ref().map(FabricReport::dropped)
-}
-
 /// What by the switches' own books came in and neither went out nor waits.
 fn unaccounted(counters: &Counters) -> u64 {
     if counters.agents.is_empty() {
@@ -111,7 +108,7 @@ fn taken(counters: &Counters) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use lab::physical::{ClassReport, Tally};
+    use lab::physical::{ClassReport, FabricReport, Tally};
     use model::GateStatus;
 
     use super::*;

@@ -1,5 +1,6 @@
 //! `zovn lab`: labs brought up, listed, entered and taken down.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use comfy_table::Table;
 use lab::physical::FabricReport;
-use lab::{Counters, DeviceCounters, Found, Home, Lab, LabError, LabSpec, State, SwitchKind};
+use lab::{Counters, DeviceCounters, Found, Home, HostLink, Lab, LabError, LabSpec, State, SwitchKind};
 
 use crate::ending::print_json;
 use crate::table::{headed, text};
@@ -18,6 +19,7 @@ const EXAMPLES: &str = "\
 Examples:
   zovn lab up examples/lab/pair.toml                     two endpoints around zovn
   zovn lab up examples/lab/pair.toml --switch bridge --name peer
+  zovn lab up examples/lab/bridged.toml                  four hosts joined by a bridge with shaped links
   zovn lab exec pair left -- ping -c 3 10.0.0.2
   zovn lab ps
   zovn lab counters pair                                 where frames went
@@ -210,6 +212,9 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
     if let Some(fabric) = &counters.fabric {
         writeln!(io::stdout(), "\n{}", text(between_hosts(fabric)))?;
     }
+    if !counters.links.is_empty() {
+        writeln!(io::stdout(), "\n{}", text(over_bridge(&counters.links)))?;
+    }
     if !counters.cable.is_empty() {
         writeln!(io::stdout(), "\n{}", text(over_cable(&counters.cable)))?;
     }
@@ -240,6 +245,22 @@ fn between_hosts(fabric: &FabricReport) -> Table {
             port.marked,
             port.pauses_sent,
             port.pauses_obeyed,
+        ];
+        table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
+    }
+    table
+}
+
+/// What each host sent by the bridge and got from it, and what its link's two queues dropped.
+fn over_bridge(links: &BTreeMap<String, HostLink>) -> Table {
+    let mut table = headed(["host", "dropped", "switch in", "switch out", "dropped", "waiting"]);
+    for (name, HostLink { host, port }) in links {
+        let figures = [
+            host.dropped,
+            port.device.rx_packets,
+            port.device.tx_packets,
+            port.device.tx_dropped + port.queue.dropped,
+            port.queue.waiting,
         ];
         table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }

@@ -8,6 +8,7 @@ use model::{Attachment, PinnedAddress, PortName, PortSpec};
 use ports::netlink::{LinkChange, Netlink};
 
 use super::cable::UPLINK;
+use super::host_name;
 use crate::lab::{Ground, Site};
 use crate::{LabError, bridge};
 
@@ -27,7 +28,7 @@ pub(super) fn port(site: &Site<'_>, host: u32, netns: String) -> PortSpec {
     let far = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host != Some(host));
     let pinned = far.map(|(endpoint, _)| PinnedAddress { mac: endpoint.mac, vlan: 0 });
     // No endpoint is called like a host.
-    let name = PortName(format!("host{}", 2 - host));
+    let name = PortName(host_name(1 - host));
     let pinned = if site.spec.static_addresses { pinned.collect() } else { Vec::new() };
     PortSpec { pinned, ..PortSpec::new(name, attach) }
 }

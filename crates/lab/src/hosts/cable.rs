@@ -22,7 +22,7 @@ const OTHER: &str = "other";
 const LONGEST_UNCUT: u32 = 512;
 
 /// How many packets wait for an end that cuts, as for a network card: without a queue those are dropped that its ring cannot hold.
-const QUEUE: u32 = 1000;
+pub(super) const QUEUE: u32 = 1000;
 
 /// Connects two hosts. Their ends are up then, and have no address.
 pub(super) fn lay([one, other]: [&Ground<'_>; 2], mtu: u32, cable: Cable) -> Result<(), LabError> {

@@ -9,6 +9,7 @@
 //! ```
 
 mod bare;
+mod bridge;
 mod cable;
 mod kernel;
 mod ovs;
@@ -25,7 +26,7 @@ use units::{Mac, Prefix};
 
 pub(crate) use self::cable::UPLINK;
 use self::spec::vtep;
-pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalSpec};
+pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec};
 use crate::lab::Site;
 use crate::physical::{FabricPort, FabricSpec};
 use crate::program::Program;
@@ -60,7 +61,10 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
                 })?;
             }
         }
-        _ => join(site, hosts, &netns)?,
+        _ => match hosts.physical.switch {
+            PhysicalKind::Fabric => join(site, hosts, &netns)?,
+            PhysicalKind::Bridge => bridge::join(&site.ground, &grounds, &hosts.physical)?,
+        },
     }
     match site.spec.switch {
         SwitchKind::Bridge => return kernel::up(site, grounds),
@@ -82,7 +86,12 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
 
 /// Where a host's files are, by its number from 0.
 pub(crate) fn directory(lab: &Path, host: u32) -> PathBuf {
-    lab.join(format!("host{}", host + 1))
+    lab.join(host_name(host))
+}
+
+/// What a host is called, by its number from 0.
+pub(crate) fn host_name(host: u32) -> String {
+    format!("host{}", host + 1)
 }
 
 /// Where the physical switch tells what it counted.
@@ -94,7 +103,7 @@ pub(crate) fn fabric_socket(lab: &Path) -> PathBuf {
 fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> Result<(), LabError> {
     let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } = hosts.physical;
     let port = |host| FabricPort {
-        name: format!("host{}", host + 1),
+        name: host_name(host),
         netns: netns(host),
         interface: INTERFACE.into(),
         mac: Mac::local(FIRST_MAC + host),

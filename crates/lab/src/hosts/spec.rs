@@ -9,6 +9,8 @@ use model::{ClassKind, Encapsulation};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
+use crate::cable::HEADER;
+
 /// Hosts that the endpoints are on, each with a switch of its own, and the physical network between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,10 +34,12 @@ pub struct HostsSpec {
     pub physical: PhysicalSpec,
 }
 
-/// One switch between all hosts, and the links to it.
+/// One switch between all hosts, and the links to it. What a bridge cannot do is refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PhysicalSpec {
+    /// What the switch is.
+    pub switch: PhysicalKind,
     /// What each of its classes promises: a lossless one pauses who sends too much (PFC).
     pub promise: ClassKind,
     /// The largest packet on its links, in bytes: large enough for those of endpoints with what tunnels put around them.
@@ -58,6 +62,17 @@ pub struct PhysicalSpec {
     /// A cable between two hosts instead of a switch: as fast as they are, of this `mtu`, and nothing else of this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cable: Option<Cable>,
+}
+
+/// What the physical switch is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PhysicalKind {
+    /// Ours, which does all that is said of it.
+    #[default]
+    Fabric,
+    /// The kernel's bridge with shaped links: of a `rate`, and with a `buffer` of so many bytes towards each host.
+    Bridge,
 }
 
 /// What becomes of large packets that a host hands to its end of a cable.
@@ -101,6 +116,7 @@ pub struct ParseCableError(String);
 impl Default for PhysicalSpec {
     fn default() -> Self {
         Self {
+            switch: PhysicalKind::Fabric,
             promise: ClassKind::Lossy,
             mtu: 1600,
             rate: Rate::from_gbit(1),
@@ -112,6 +128,35 @@ impl Default for PhysicalSpec {
             offload: false,
             cable: None,
         }
+    }
+}
+
+impl PhysicalSpec {
+    /// What is asked of a bridge that it cannot do, if anything.
+    fn fault(&self) -> Option<String> {
+        if self.switch == PhysicalKind::Fabric {
+            return None;
+        }
+        let usual = Self::default();
+        let longest = self.mtu + HEADER;
+        let faults = [
+            (self.cable.is_some(), "a `cable` leads to no switch: leave out one of the two"),
+            (self.promise == ClassKind::Lossless, "a bridge pauses nobody: make `promise` lossy"),
+            (self.ecn.is_some(), "a bridge marks nothing: leave out `ecn`"),
+            (self.loss != 0.0, "a bridge loses nothing at random: leave out `loss`"),
+            (self.delay != usual.delay, "a bridge's links have no delay of their own: leave out `delay`"),
+            (self.offload, "a bridge's links carry no large segments: leave out `offload`"),
+            (
+                self.buffer.frames != usual.buffer.frames,
+                "a bridge's buffers count bytes: leave out `frames` of `buffer`",
+            ),
+            (
+                self.buffer.bytes.0 < longest.into(),
+                "a bridge's buffer has to hold a frame of the `mtu`: raise `bytes` of `buffer`",
+            ),
+        ];
+        let fault = faults.into_iter().find(|(is_so, _)| *is_so);
+        fault.map(|(_, what)| format!("{what}, or make `switch` of [hosts.physical] fabric"))
     }
 }
 
@@ -149,6 +194,13 @@ impl HostsSpec {
         if !self.tunnels && self.physical.cable.is_none() {
             return Some("without `tunnels` frames cross a cable: give [hosts.physical] a `cable`".into());
         }
+        // A TAP device's most.
+        if self.physical.mtu > 65_521 {
+            return Some("`mtu` of [hosts.physical] is more than 65521: lower it".into());
+        }
+        if let Some(fault) = self.physical.fault() {
+            return Some(fault);
+        }
         // Ethernet, Geneve with our option, UDP and IPv4.
         let around = if self.tunnels { 14 + 36 + 8 + 20 } else { 0 };
         (mtu + around > self.physical.mtu).then(|| {
@@ -185,11 +237,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_what_to_write_instead() {
+        let of = |physical| HostsSpec { physical, ..HostsSpec::new(2) };
         assert_eq!(HostsSpec::new(2).fault(4, 1500), None);
         for (hosts, endpoints, mtu, word) in [
             (HostsSpec::new(0), 4, 1500, "1 to 250"),
             (HostsSpec::new(5), 4, 1500, "each host"),
             (HostsSpec::new(2), 4, 1523, "1601"),
+            (of(PhysicalSpec { mtu: u32::MAX, ..PhysicalSpec::default() }), 4, 1500, "65521"),
             (HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) }, 4, 1500, "geneve"),
             (HostsSpec { tunnels: false, ..HostsSpec::new(2) }, 4, 1500, "`tunnels`"),
             (
@@ -201,6 +255,27 @@ mod tests {
         ] {
             let fault = hosts.fault(endpoints, mtu).unwrap();
             assert!(fault.contains(word), "{fault}");
+        }
+    }
+
+    #[test]
+    fn what_a_bridge_cannot_do_is_refused() {
+        let hosts = |text: &str| -> HostsSpec {
+            toml::from_str(&format!("count = 2\n[physical]\nswitch = \"bridge\"\n{text}")).unwrap()
+        };
+        assert_eq!(hosts("rate = \"100mbit\"\nbuffer = { bytes = \"64kb\" }").fault(4, 1500), None);
+        for (text, word) in [
+            ("cable = \"cut\"", "`cable`"),
+            ("promise = \"lossless\"", "`promise`"),
+            ("ecn = \"100kb\"", "`ecn`"),
+            ("loss = 0.1", "`loss`"),
+            ("delay = \"5us\"", "`delay`"),
+            ("offload = true", "`offload`"),
+            ("buffer = { frames = 32 }", "`frames`"),
+            ("buffer = { bytes = \"1kb\" }", "`mtu`"),
+        ] {
+            let fault = hosts(text).fault(4, 1500).unwrap();
+            assert!(fault.contains(word) && fault.ends_with("fabric"), "{fault}");
         }
     }
 }

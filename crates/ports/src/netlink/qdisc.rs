@@ -48,7 +48,9 @@ pub struct TokenBucket {
     pub burst_bytes: u32,
     /// How much may wait for tokens; the rest is dropped.
     pub limit_bytes: u32,
-    /// What the smallest packet costs, in bytes.
+    /// What each packet costs besides its bytes.
+    pub overhead_bytes: u16,
+    /// What the smallest packet costs, in bytes and with its overhead.
     pub smallest_bytes: u16,
     /// A larger packet is segmented before it is queued, if it can be; `None` leaves that to the burst.
     pub largest_bytes: Option<u32>,
@@ -135,7 +137,9 @@ impl TokenBucket {
 
         // struct tc_tbf_qopt: two struct tc_ratespec (rate and peak), limit, buffer, mtu.
         let mut params = Vec::with_capacity(36);
-        params.extend([0, LINKLAYER_ETHERNET, 0, 0, 0, 0]);
+        params.extend([0, LINKLAYER_ETHERNET]);
+        params.extend(self.overhead_bytes.to_ne_bytes());
+        params.extend([0, 0]);
         params.extend(self.smallest_bytes.to_ne_bytes());
         params.extend(u32::try_from(rate).unwrap_or(u32::MAX).to_ne_bytes());
         match self.largest_bytes {

@@ -229,6 +229,7 @@ fn bucket() -> Qdisc {
         rate: Rate::from_bits_per_sec(8).expect("8 is not 0"),
         burst_bytes: BURST,
         limit_bytes: LIMIT,
+        overhead_bytes: 0,
         smallest_bytes: MINIMUM,
         largest_bytes: None,
     });
