@@ -13,6 +13,15 @@ const MOST_DATAGRAMS: usize = 64;
 const MOST_QUEUED: usize = 256 << 10;
 const MOST_BATCHES: usize = 64;
 
+/// How long a datagram's payload is to be, in bytes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Len {
+    /// So long.
+    Exactly(usize),
+    /// So long, or longer, with zeros at its end: its receiver knows where it ends. So that others may leave with it.
+    AtLeast(usize),
+}
+
 /// What one socket has to send, in order.
 #[derive(Debug)]
 pub struct Queue {
@@ -24,6 +33,9 @@ pub struct Queue {
     len: usize,
 }
 
+/// What a batch may be longer for others to follow its shorter datagrams: this part of it.
+const PADDING: usize = 64;
+
 /// Datagrams of one length, of which the last may be shorter.
 #[derive(Debug)]
 pub struct Batch {
@@ -33,6 +45,10 @@ pub struct Batch {
     pub traffic_class: u8,
     segment: usize,
     len: usize,
+    /// How much of that is padding.
+    padding: usize,
+    /// Whether the last datagram may be made longer.
+    is_open: bool,
     /// Room for the longest batch, whose first bytes they are.
     buffer: Box<[u8]>,
 }
@@ -53,19 +69,39 @@ impl Queue {
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn push(&mut self, to: IpAddr, traffic_class: u8, len: usize, write: impl FnOnce(&mut [u8])) {
-        assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
-        let batch = match self.batches.back_mut() {
-            Some(last) if self.joins && last.takes(to, traffic_class, len) => last,
+    pub fn push(&mut self, to: IpAddr, traffic_class: u8, len: Len, write: impl FnOnce(&mut [u8])) {
+        let (Len::Exactly(bytes) | Len::AtLeast(bytes)) = len;
+        assert!(bytes <= LONGEST, "a datagram of {bytes} bytes was to be sent");
+        let joins = self.joins;
+        let last = self.batches.back_mut().filter(|_| joins);
+        let padding = last.as_ref().and_then(|last| last.takes(to, traffic_class, bytes));
+        let batch = match (last, padding) {
+            (Some(last), Some(padding)) => {
+                last.buffer[last.len..last.len + padding].fill(0);
+                last.len += padding;
+                last.padding += padding;
+                self.len += padding;
+                last
+            }
             _ => {
                 let buffer = self.spare.pop().unwrap_or_else(|| vec![0; LONGEST].into());
-                self.batches.push_back(Batch { to, traffic_class, segment: len, len: 0, buffer });
+                let (segment, is_open) = (bytes, false);
+                self.batches.push_back(Batch {
+                    to,
+                    traffic_class,
+                    segment,
+                    len: 0,
+                    padding: 0,
+                    is_open,
+                    buffer,
+                });
                 self.batches.back_mut().expect("it was put there just now")
             }
         };
-        write(&mut batch.buffer[batch.len..batch.len + len]);
-        batch.len += len;
-        self.len += len;
+        write(&mut batch.buffer[batch.len..batch.len + bytes]);
+        batch.len += bytes;
+        batch.is_open = matches!(len, Len::AtLeast(_));
+        self.len += bytes;
     }
 
     /// Has batches sent, one after the other, as long as `send` says that they were. Whether all were.
@@ -79,13 +115,16 @@ impl Queue {
 }
 
 impl Batch {
-    /// Whether a datagram of so many bytes may follow.
-    fn takes(&self, to: IpAddr, traffic_class: u8, len: usize) -> bool {
-        (to, traffic_class) == (self.to, self.traffic_class)
+    /// Whether a datagram of so many bytes may follow: behind so much padding of the last one.
+    fn takes(&self, to: IpAddr, traffic_class: u8, len: usize) -> Option<usize> {
+        let padding = self.len.next_multiple_of(self.segment) - self.len;
+        let is_little = (self.padding + padding) * PADDING <= self.len;
+        let takes = (to, traffic_class) == (self.to, self.traffic_class)
             && len <= self.segment
-            && self.len.is_multiple_of(self.segment)
-            && self.len + len <= LONGEST
-            && self.datagrams() < MOST_DATAGRAMS
+            && (padding == 0 || self.is_open && is_little)
+            && self.len + padding + len <= LONGEST
+            && self.datagrams() < MOST_DATAGRAMS;
+        takes.then_some(padding)
     }
 
     /// How many there are.
@@ -115,18 +154,20 @@ mod tests {
     proptest! {
         #[test]
         fn datagrams_leave_as_they_came(
-            sent in prop::collection::vec((0..3_u8, 0..2_u8, prop_oneof![Just(1400), 1..1500_usize, Just(40_000)]), 0..300),
+            sent in prop::collection::vec(
+                (0..3_u8, 0..2_u8, prop_oneof![4 => Just(1400), 1 => 1..1500_usize, 1 => Just(40_000)], any::<bool>()),
+                0..300,
+            ),
             stops in 0..5_usize,
             joins: bool,
         ) {
             let host = |number| IpAddr::V4(Ipv4Addr::new(10, 0, 0, number));
             let mut queue = Queue::new(joins);
-            for (number, (to, class, len)) in sent.iter().enumerate() {
-                queue.push(host(*to), *class, *len, |bytes| bytes[0] = number as u8);
+            for (to, class, len, is_open) in &sent {
+                let wanted = if *is_open { Len::AtLeast(*len) } else { Len::Exactly(*len) };
+                queue.push(host(*to), *class, wanted, |bytes| bytes.fill(7));
             }
-            prop_assert_eq!(queue.len, sent.iter().map(|(_, _, len)| len).sum::<usize>());
-            let mut left = Vec::new();
-            let mut stops = stops;
+            let (mut left, mut stops) = (Vec::new(), stops);
             loop {
                 let all = queue.drain(|batch| {
                     if stops > 0 {
@@ -134,18 +175,41 @@ mod tests {
                         return false;
                     }
                     assert!(batch.datagrams() <= MOST_DATAGRAMS && batch.bytes().len() <= LONGEST);
+                    let padding = batch.bytes().iter().filter(|byte| **byte == 0).count();
+                    assert!(padding * PADDING <= batch.bytes().len());
                     let datagrams = batch.bytes().chunks(batch.segment().into());
-                    left.extend(datagrams.map(|bytes| (bytes[0], batch.to, batch.traffic_class, bytes.len())));
+                    left.extend(datagrams.map(|bytes| (batch.to, batch.traffic_class, bytes.to_vec())));
                     true
                 });
                 if all {
                     break;
                 }
             }
-            let sent: Vec<_> =
-                (0..).zip(&sent).map(|(number, (to, class, len))| (number as u8, host(*to), *class, *len)).collect();
-            prop_assert_eq!(left, sent);
-            prop_assert_eq!(queue.len, 0);
+            prop_assert_eq!((left.len(), queue.len), (sent.len(), 0));
+            for ((to, class, len, is_open), (left_to, left_class, bytes)) in sent.iter().zip(left) {
+                prop_assert_eq!((left_to, left_class), (host(*to), *class));
+                prop_assert!(bytes.len() == *len || *is_open && bytes.len() > *len);
+                let (own, padding) = bytes.split_at(*len);
+                prop_assert!(own.iter().all(|byte| *byte == 7) && padding.iter().all(|byte| *byte == 0));
+            }
+        }
+
+        #[test]
+        fn what_is_a_little_shorter_is_followed(frames in 2..4_usize, rest in 700..1400_usize) {
+            let to = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+            let mut queue = Queue::new(true);
+            for _ in 0..frames {
+                let lens = std::iter::repeat_n(1400, 14).chain([rest]);
+                lens.for_each(|len| queue.push(to, 0, Len::AtLeast(len), |bytes| bytes.fill(7)));
+            }
+            let mut batches = 0;
+            queue.drain(|_| {
+                batches += 1;
+                true
+            });
+            let padding = 1400 - rest;
+            let is_little = padding * PADDING <= 14 * 1400 + rest;
+            prop_assert_eq!(batches == 1, is_little || padding == 0);
         }
     }
 }

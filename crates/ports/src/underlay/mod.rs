@@ -28,8 +28,8 @@ use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmsg,
 };
 
-pub use self::batch::LONGEST;
 use self::batch::{Batch, Queue};
+pub use self::batch::{LONGEST, Len};
 use self::stt::Stt;
 
 /// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
@@ -245,14 +245,18 @@ impl Underlay {
         to: IpAddr,
         flow: u32,
         traffic_class: u8,
-        len: usize,
+        len: Len,
         write: impl FnOnce(&mut [u8]),
     ) {
         let place = wire::flow::place(flow, self.senders.len());
         let queue = &mut self.senders[place].queue;
         match &mut self.stt {
             None => queue.push(to, traffic_class, len, write),
-            Some(stt) => queue.push(to, traffic_class, TCP + len, |bytes| stt.write(to, flow, bytes, write)),
+            Some(stt) => {
+                let (Len::Exactly(len) | Len::AtLeast(len)) = len;
+                let len = Len::Exactly(TCP + len);
+                queue.push(to, traffic_class, len, |bytes| stt.write(to, flow, bytes, write));
+            }
         }
     }
 
@@ -413,7 +417,7 @@ mod tests {
             let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
             // What one system call leaves is no matter to the next.
             let sender = own.as_mut().unwrap_or(&mut far);
-            sender.send(to, 7, 0, 10, |_| {});
+            sender.send(to, 7, 0, Len::Exactly(10), |_| {});
             assert!(sender.flush());
             let mut is_there = false;
             while !is_there {
@@ -423,7 +427,7 @@ mod tests {
                 let sender = own.as_mut().unwrap_or(&mut far);
                 assert!(sender.has_room(7));
                 let class = if number < 4 { 0 } else { 0b1010_0010 };
-                sender.send(to, 7, class, len, |bytes| bytes.fill(number));
+                sender.send(to, 7, class, Len::Exactly(len), |bytes| bytes.fill(number));
             }
             assert!(own.as_mut().unwrap_or(&mut far).flush());
             let mut came = Vec::new();
@@ -450,7 +454,7 @@ mod tests {
             let mut own = (from != to).then(|| open(from));
             let sender = own.as_mut().unwrap_or(&mut far);
             for number in 0..3 {
-                sender.send(to, 7, 0b1010_0010, 100, |bytes| bytes.fill(number));
+                sender.send(to, 7, 0b1010_0010, Len::Exactly(100), |bytes| bytes.fill(number));
             }
             assert!(sender.flush());
             let mut came = Vec::new();
@@ -471,8 +475,8 @@ mod tests {
         let port = 30_000 + std::process::id() as u16 % 10_000;
         let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
         // No route leads there.
-        underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, 100, |bytes| bytes.fill(1));
-        underlay.send(local, 0, 0, 100, |bytes| bytes.fill(2));
+        underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, Len::Exactly(100), |bytes| bytes.fill(1));
+        underlay.send(local, 0, 0, Len::Exactly(100), |bytes| bytes.fill(2));
         assert!(underlay.flush());
         assert_eq!(underlay.counters().unsent, 1);
         let mut came = 0;

@@ -310,6 +310,7 @@ mod tests {
     use units::Prefix;
     use wire::stt::{self, Reassembly};
 
+    use super::super::Len;
     use super::*;
     use crate::joined::{self, INTERFACE};
     use crate::netlink::LinkChange;
@@ -346,7 +347,7 @@ mod tests {
     ) -> usize {
         let header = Header::new(7, None, &[], Offload::NONE).unwrap();
         for (number, len) in (1..).zip(lens) {
-            near.send(to, number << 18, 0b1010_0010, *len, |bytes| {
+            near.send(to, number << 18, 0b1010_0010, Len::Exactly(*len), |bytes| {
                 let (head, frame) = bytes.split_at_mut(Header::LEN);
                 head.copy_from_slice(header.as_bytes());
                 frame.fill(number as u8);
@@ -418,7 +419,7 @@ mod tests {
             // A device that is down is no way any more.
             let down = LinkChange { up: Some(false), ..LinkChange::default() };
             Netlink::open_in(&hosts[0]).unwrap().change_link(INTERFACE, down).unwrap();
-            underlays[0].send(ends[1], 0, 0, 100, |bytes| bytes.fill(0));
+            underlays[0].send(ends[1], 0, 0, Len::Exactly(100), |bytes| bytes.fill(0));
             assert!(hosts[0].run(|| underlays[0].flush()).unwrap());
             assert_eq!(underlays[0].counters().unsent, 1);
             assert!(stt(&mut underlays[0]).ways.is_empty());

@@ -551,7 +551,7 @@ impl Trunk {
         let network = self.network(received)?;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let is_next = self.session.as_ref().is_some_and(|session| session.is_next(data));
-        let bytes = &payload[received.frame.clone()];
+        let bytes = &payload[received.frame.start..][..data.len.get().into()];
         let kept = self.frames.keep_data(data, is_marked, is_next, bytes, network);
         let kept = kept.ok_or_else(|| self.refused.no_memory())?;
         if let Kept::Alone(slot) = kept {
@@ -671,10 +671,11 @@ impl Refused {
     }
 }
 
-/// Whether what has come is what is said of it. A part that others follow fills a datagram, so that it is never tiny.
+/// Whether what has come is what is said of it; there may be more bytes behind it. A part that others follow fills a datagram, so that it
+/// is never tiny.
 fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
-    let len = received.frame.len();
-    len == usize::from(data.len.get())
+    let len = usize::from(data.len.get());
+    len <= received.frame.len()
         && received.is_part == (data.part != Part::WHOLE)
         && (!data.part.more || len >= LEAST_PART)
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use ports::underlay::Underlay;
+use ports::underlay::{Len, Underlay};
 use tunnel::message::PART;
 use tunnel::outer::Encapsulation;
 use tunnel::{Data, Part};
@@ -138,7 +138,7 @@ impl Out<'_> {
         let header_len = fixed.len() + options.len();
         let Self { config, underlay, class, .. } = self;
         // One way for all of a session: packets that overtake each other look lost.
-        underlay.send(config.far, way_to(config.far), *class, header_len + len, |bytes| {
+        underlay.send(config.far, way_to(config.far), *class, Len::AtLeast(header_len + len), |bytes| {
             let (header, rest) = bytes.split_at_mut(header_len);
             header[..fixed.len()].copy_from_slice(fixed);
             header[fixed.len()..].copy_from_slice(options);
@@ -173,7 +173,7 @@ impl Out<'_> {
         if len > config.most {
             return false;
         }
-        underlay.send(to, flow, *class, len, |bytes| {
+        underlay.send(to, flow, *class, Len::Exactly(len), |bytes| {
             let (head, rest) = bytes.split_at_mut(header.len());
             head.copy_from_slice(header);
             piece.write(rest).expect(FITS);
