@@ -13,11 +13,12 @@
 //! then is the [`Fabric`](::fabric::Fabric)'s to say. A host that goes on in a lossless class although it was paused is held back
 //! as a container is, by its credit: nothing is lost.
 
+mod plan;
 mod report;
 mod spec;
 mod switch;
 
 pub use ::fabric::Tally;
 pub use report::{ClassReport, FabricReport};
-pub use spec::{FabricPort, FabricSpec};
+pub use spec::{FabricPort, FabricSpec, Trunk};
 pub use switch::PhysicalSwitch;
