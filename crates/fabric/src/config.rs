@@ -55,7 +55,7 @@ pub struct PortConfig {
     pub longest: u32,
     /// The class of frames that carry no 802.1Q tag.
     pub class: Class,
-    /// It leads to another switch instead of a host: its link's far end is a trunk of that.
+    /// It leads to another switch instead of a host: its link's far end is a trunk of that. Only [`Fabrics`](crate::Fabrics) have any.
     pub trunk: bool,
 }
 

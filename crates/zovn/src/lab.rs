@@ -222,10 +222,10 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the physical switch did with frames, by the host that they are of.
+/// What the physical switches did with frames, by the port that they came by: a host's, or the end of a link between switches.
 fn between_hosts(fabric: &FabricReport) -> Table {
     let mut table = headed([
-        "host",
+        "port",
         "received",
         "passed",
         "dropped",

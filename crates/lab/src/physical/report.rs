@@ -24,7 +24,7 @@ pub struct FabricReport {
     pub ports: BTreeMap<String, BTreeMap<u8, ClassReport>>,
 }
 
-/// One class of one port.
+/// One class of one port. At a link between two switches, the other switch stands for the host.
 ///
 /// A frame that goes to several hosts counts once in all of `received`, `passed`, `dropped` and `held`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
