@@ -189,6 +189,7 @@ impl FabricSpec {
             seed: self.seed,
             stall_after: self.stall_after,
         };
+        rules.check().map_err(|error| LabError::Fabric(error.to_string()))?;
         let plan = Plan::new(self, &rules)?;
         for (switch, config) in plan.configs.iter().enumerate() {
             match config.check() {
@@ -334,6 +335,7 @@ mod tests {
             (TWO.replace("02:00:00:00:00:02", "01:00:00:00:00:02"), "group address"),
             (TWO.replace("5us", "10s"), "lower `delay`"),
             (format!("loss = 2.0\n{TWO}"), "make it a probability"),
+            ("loss = 2.0".into(), "make it a probability"),
             (format!("{lossless}{}", TWO.replace("5us", "1ms")), "port `a`: a lossless class needs"),
             (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),
         ] {
