@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use lossless::{Classes, MAX_PORTS, Scheduling};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, Span};
+use units::{Bytes, Class, Mac, Span};
 
 use crate::transmitter::{FCS, SHORTEST};
 use crate::{Link, Pfc, Tally, Thresholds};
@@ -30,6 +30,18 @@ pub struct Config {
     pub seed: u64,
     /// How long a host may pause its frames before they are refused.
     pub stall_after: Span,
+    /// The ports that lead to an address, of which each flow has one (ECMP, RFC 2992). If there are any, what is for nobody of them
+    /// stays with this switch's hosts; without any, addresses are learned.
+    pub routes: Vec<Route>,
+}
+
+/// Where an address is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// The address.
+    pub mac: Mac,
+    /// The ports that lead there, one at least.
+    pub ports: Vec<usize>,
 }
 
 /// A port, and the link to its host.
@@ -43,6 +55,8 @@ pub struct PortConfig {
     pub longest: u32,
     /// The class of frames that carry no 802.1Q tag.
     pub class: Class,
+    /// It leads to another switch instead of a host: its link's far end is a trunk of that. Only [`Fabrics`](crate::Fabrics) have any.
+    pub trunk: bool,
 }
 
 /// An input's memory, for each class. Both bounds hold.
@@ -71,6 +85,9 @@ pub enum InvalidConfig {
     /// No probability.
     #[error("`loss` is {0}: make it a probability, from 0 to 1")]
     Loss(f64),
+    /// A route that leads nowhere.
+    #[error("no port leads to {0}: name one of the switch's")]
+    Route(Mac),
     /// A port that cannot be.
     #[error("port {port}: {fault}")]
     Port {
@@ -115,6 +132,12 @@ impl Config {
         }
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(InvalidConfig::Loss(self.loss));
+        }
+        let leads = |route: &&Route| {
+            !route.ports.is_empty() && route.ports.iter().all(|port| *port < self.ports.len())
+        };
+        if let Some(route) = self.routes.iter().find(|route| !leads(route)) {
+            return Err(InvalidConfig::Route(route.mac));
         }
         for port in 0..self.ports.len() {
             self.check_port(port).map_err(|fault| InvalidConfig::Port { port, fault })?;

@@ -75,7 +75,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// One class of one port.
+/// One class of one port. At a trunk, the other switch stands for the host.
 ///
 /// Of a frame that the switch floods, the first four fields count one; `sent` and `marked` count each copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

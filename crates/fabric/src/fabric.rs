@@ -3,13 +3,14 @@
 use alloc::vec::Vec;
 
 use lossless::{Arrival, Limits, Network, Reason, Settings, Switch};
-use units::{Class, Instant, Span};
+use units::{Class, ClassMap, Instant, Span};
 use wire::{ethernet, pfc};
 
 use crate::frames::{Frame, Frames, Number};
 use crate::input::Input;
 use crate::mark::is_ecn_capable;
 use crate::port::{Inbound, Outbound, Port, address, told};
+use crate::routes::Routes;
 use crate::transmitter::SHORTEST;
 use crate::{Config, Counters, DropReason, InvalidConfig};
 
@@ -39,6 +40,14 @@ struct Rules {
     shared: u64,
     mark_at: Option<u64>,
     loss: f64,
+    routes: Routes,
+}
+
+/// What is on its way from one switch to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Crossing<F> {
+    Frame(Frame<F>),
+    Pause(ClassMap<Option<u16>>),
 }
 
 /// A frame that a host sends.
@@ -99,6 +108,8 @@ impl<F: Copy> Fabric<F> {
         let mut switch = Switch::new(settings);
         // What has found room in its input's buffer may wait for any output.
         let boundless = Limits { frames: u32::MAX, bytes: u64::MAX };
+        // What came by a trunk goes by another only where there are no hosts.
+        let is_leaf = config.ports.iter().any(|port| !port.trunk);
         let mut ports = Vec::with_capacity(config.ports.len());
         for (number, it) in config.ports.iter().enumerate() {
             let attached = lossless::PortConfig {
@@ -106,10 +117,17 @@ impl<F: Copy> Fabric<F> {
                 egress: boundless,
                 scheduling: config.scheduling,
                 class: it.class,
+                trunk: is_leaf && it.trunk,
                 ..lossless::PortConfig::default()
             };
             let too_many = |_| InvalidConfig::TooManyPorts(config.ports.len());
             let id = switch.attach(Instant::ZERO, attached).map_err(too_many)?;
+            if attached.trunk {
+                switch.join(id, Network::default());
+            }
+            if !config.routes.is_empty() {
+                switch.pin(Network::default(), address(number), 0, id);
+            }
             ports.push(Port::new(config, number, id));
         }
         Ok(Self {
@@ -121,6 +139,7 @@ impl<F: Copy> Fabric<F> {
                 shared: config.shared.map_or(u64::MAX, |bytes| bytes.0),
                 mark_at: config.ecn.map(|bytes| bytes.0),
                 loss: config.loss,
+                routes: Routes::new(&config.routes),
             },
             shared_used: 0,
             now: Instant::ZERO,
@@ -146,31 +165,90 @@ impl<F: Copy> Fabric<F> {
     pub fn send(&mut self, now: Instant, port: usize, sent: Sent<'_, F>) {
         let Sent { handle, head, len, frames, .. } = sent;
         let bytes = sent.bytes.max(u32::from(frames) * SHORTEST as u32);
-        let it = &mut self.ports[port];
+        let it = &self.ports[port];
         let what = if let Some(told) = told(head) {
             self.released.push(Released { port, handle });
             Inbound::Pause(told)
         } else {
             let header = ethernet::peek(head);
-            // As the switch has it (802.1Q §6.9.4).
-            let class = header.and_then(|header| header.tag).map_or(it.class, |tag| tag.class);
-            it.counters[class].receive(frames, bytes);
-            it.inputs[class].underway_bytes += u64::from(bytes);
-            Inbound::Frame(self.frames.insert(Frame {
+            let class = it.class_of(header);
+            let frame = Frame {
                 handle,
                 from: port as u16,
                 class,
                 frames,
                 bytes,
                 header,
+                flow: self.rules.routes.flow(head, len),
                 ecn_capable: self.rules.mark_at.is_some() && is_ecn_capable(head, len),
+                marked: false,
                 switched: false,
                 underway: 0,
                 taken: false,
-            }))
+                gone: false,
+            };
+            Inbound::Frame(self.receive(port, frame))
         };
-        it.host.send(now, frames, bytes, what);
+        self.ports[port].host.send(now, frames, bytes, what);
         self.refresh(port);
+    }
+
+    /// Something has come from another switch, `at` this time: its link is that switch's to keep.
+    pub(crate) fn enter(&mut self, at: Instant, port: usize, what: Crossing<F>) {
+        let what = match what {
+            Crossing::Frame(frame) => {
+                let class = self.ports[port].class_of(frame.header);
+                Inbound::Frame(self.receive(port, Frame { from: port as u16, class, ..frame }))
+            }
+            Crossing::Pause(told) => Inbound::Pause(told),
+        };
+        self.ports[port].host.bring(at, what);
+        self.refresh(port);
+    }
+
+    /// Books a frame that is on its way to the switch.
+    fn receive(&mut self, port: usize, frame: Frame<F>) -> Number {
+        let it = &mut self.ports[port];
+        it.counters[frame.class].receive(frame.frames, frame.bytes);
+        it.inputs[frame.class].underway_bytes += u64::from(frame.bytes);
+        self.frames.insert(frame)
+    }
+
+    /// Hands over what has reached other switches by `now`: by which trunk and what it is.
+    pub(crate) fn cross(&mut self, now: Instant, mut over: impl FnMut(usize, Crossing<F>)) {
+        for port in 0..self.ports.len() {
+            if !self.ports[port].trunk {
+                continue;
+            }
+            while let Some(what) = self.ports[port].output.arrived(now) {
+                match what {
+                    Outbound::Pause(told) => over(port, Crossing::Pause(told)),
+                    Outbound::Frame { number, mark } => {
+                        let frame = self.frames.get_mut(number);
+                        let marked = frame.marked || mark;
+                        let onward = Frame {
+                            marked,
+                            switched: false,
+                            underway: 0,
+                            taken: false,
+                            gone: false,
+                            ..*frame
+                        };
+                        over(port, Crossing::Frame(onward));
+                        (frame.taken, frame.gone) = (true, true);
+                        frame.underway -= 1;
+                        self.end(number, DropReason::Untaken);
+                    }
+                }
+            }
+        }
+    }
+
+    /// When something happens here, or reaches another switch.
+    pub(crate) fn happens_at(&self) -> Option<Instant> {
+        let trunks = self.ports.iter().filter(|port| port.trunk);
+        let crosses = trunks.filter_map(|port| port.output.arrives_at());
+        crosses.chain(self.next().map(|(at, _)| at)).min()
     }
 
     /// Sees to what has happened by `now`, one after the other.
@@ -191,6 +269,9 @@ impl<F: Copy> Fabric<F> {
     /// Hands hosts what has reached them by `now`: the port and what it is. `take` says whether the host took it.
     pub fn deliver(&mut self, now: Instant, mut take: impl FnMut(usize, Delivery<F>) -> bool) {
         for port in 0..self.ports.len() {
+            if self.ports[port].trunk {
+                continue;
+            }
             while let Some(what) = self.ports[port].output.arrived(now) {
                 match what {
                     Outbound::Pause(told) => {
@@ -198,6 +279,7 @@ impl<F: Copy> Fabric<F> {
                     }
                     Outbound::Frame { number, mark } => {
                         let frame = self.frames.get_mut(number);
+                        let mark = mark || frame.marked;
                         let delivery =
                             Delivery::Frame { from: frame.from.into(), handle: frame.handle, mark };
                         frame.taken |= take(port, delivery);
@@ -257,7 +339,8 @@ impl<F: Copy> Fabric<F> {
 
     /// A frame has arrived at the switch.
     fn arrive(&mut self, port: usize, number: Number) {
-        let Frame { class, frames, bytes, header, .. } = *self.frames.get(number);
+        let Frame { class, frames, bytes, header, flow, .. } = *self.frames.get(number);
+        let header = header.map(|header| self.rules.routes.lead(header, flow));
         let it = &mut self.ports[port];
         it.inputs[class].underway_bytes -= u64::from(bytes);
         let shared = if it.inputs[class].is_lossless() { 0 } else { u64::from(bytes) };
@@ -333,7 +416,7 @@ impl<F: Copy> Fabric<F> {
 
     /// Books a frame that is nowhere any more: as passed if any host has taken it, and otherwise as dropped for this reason.
     fn end(&mut self, number: Number, reason: DropReason) {
-        let Frame { handle, from, class, frames, bytes, switched, underway, taken, .. } =
+        let Frame { handle, from, class, frames, bytes, switched, underway, taken, gone, .. } =
             *self.frames.get(number);
         if switched || underway > 0 {
             return;
@@ -346,7 +429,9 @@ impl<F: Copy> Fabric<F> {
             counters.drop(reason, frames, bytes);
         }
         self.frames.forget(number);
-        self.released.push(Released { port, handle });
+        if !gone {
+            self.released.push(Released { port, handle });
+        }
     }
 
     /// Has the switch look for stalled hosts and old addresses.

@@ -22,14 +22,20 @@ pub(crate) struct Frame<F> {
     pub bytes: u32,
     /// `None`: not an Ethernet frame.
     pub header: Option<Peek>,
+    /// Its flow's hash, where there is a choice of ways.
+    pub flow: u32,
     /// Its transport reacts to marks.
     pub ecn_capable: bool,
+    /// It was marked by another switch.
+    pub marked: bool,
     /// The switch still has it for somebody.
     pub switched: bool,
     /// How many copies are on their way to hosts.
     pub underway: u16,
-    /// A host has taken a copy.
+    /// A host has taken a copy, or another switch the frame.
     pub taken: bool,
+    /// Another switch has it now, with its owner's memory.
+    pub gone: bool,
 }
 
 /// Those that are here, by number. Free numbers are given out again.

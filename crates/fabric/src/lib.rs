@@ -13,6 +13,8 @@
 //! Memory is at the input that a frame came by, for each class: a frame takes it when it has arrived and gives it back when its
 //! last transmission begins. A lossy class drops what finds it full. A lossless one pauses its sender before (802.1Qbb).
 //!
+//! Several switches are [`Fabrics`]: what leaves one by a trunk enters the next.
+//!
 //! **The law.** received = passed + dropped + held, per port and class ([`Fabric::counters`]), after every call. A lossless
 //! class drops for want of room only what a host sends although it was paused.
 
@@ -24,16 +26,19 @@ extern crate alloc;
 mod config;
 mod counters;
 mod fabric;
+mod fabrics;
 mod frames;
 mod input;
 mod mark;
 mod pauses;
 mod pfc;
 mod port;
+mod routes;
 mod transmitter;
 
-pub use config::{Buffer, Config, InvalidConfig, PortConfig, PortFault};
+pub use config::{Buffer, Config, InvalidConfig, PortConfig, PortFault, Route};
 pub use counters::{Counters, DropReason, Tally};
 pub use fabric::{Delivery, Fabric, Released, Sent};
+pub use fabrics::{Fabrics, Place};
 pub use mark::mark;
 pub use pfc::{Link, PFC_FRAME, Pfc, Thresholds};

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 
 use lossless::PortId;
 use units::{Class, ClassMap, Instant, Mac, Rng, Span};
+use wire::ethernet::Peek;
 use wire::{pause, pfc};
 
 use crate::frames::Number;
@@ -18,6 +19,8 @@ pub(crate) struct Port {
     pub link: Link,
     /// The class of frames without a tag.
     pub class: Class,
+    /// It leads to another switch.
+    pub trunk: bool,
     /// For how many quanta its host is paused, and after what time it is told again.
     quanta: u16,
     renewal: Span,
@@ -47,7 +50,7 @@ pub(crate) enum Outbound {
 
 impl Port {
     pub fn new(config: &Config, number: usize, id: PortId) -> Self {
-        let PortConfig { link, buffer, longest, class } = config.ports[number];
+        let PortConfig { link, buffer, longest, class, trunk } = config.ports[number];
         let thresholds = config.thresholds(number);
         let input = |class| match (config.classes.lossy(class), thresholds) {
             (None, Some(thresholds)) => Input::lossless(thresholds, longest),
@@ -58,6 +61,7 @@ impl Port {
             id,
             link,
             class,
+            trunk,
             // A quantum is 512 bit times, which are 64 bytes.
             quanta: u16::try_from(link.rate.bytes_in(expiry).div_ceil(64)).unwrap_or(u16::MAX),
             // Twice as often as it must be: it may have to wait for a frame.
@@ -69,6 +73,11 @@ impl Port {
             pauses: Pauses::default(),
             counters: Box::default(),
         }
+    }
+
+    /// The class of a frame that comes by it, as the switch has it (802.1Q §6.9.4).
+    pub fn class_of(&self, header: Option<Peek>) -> Class {
+        header.and_then(|header| header.tag).map_or(self.class, |tag| tag.class)
     }
 
     /// Whether its host has yet to be told of a pause, or of its end.

@@ -48,6 +48,11 @@ impl<T> Transmitter<T> {
         self.underway.push_back((self.free_at + self.link.delay, what));
     }
 
+    /// Something that another has sent has come by this link.
+    pub fn bring(&mut self, at: Instant, what: T) {
+        self.underway.push_back((at, what));
+    }
+
     /// When the first that is on its way will have arrived.
     pub fn arrives_at(&self) -> Option<Instant> {
         self.underway.front().map(|(at, _)| *at)

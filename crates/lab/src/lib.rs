@@ -41,7 +41,7 @@ pub use counters::{Counters, DeviceCounters, EndpointCounters, HostLink, PortCou
 pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};
-pub use hosts::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec};
+pub use hosts::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
 pub use hugepages::{HUGEPAGE_BYTES, Hugepages};
 pub use lab::Lab;
 pub use program::find;

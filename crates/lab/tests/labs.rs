@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use fabric::Buffer;
 use lab::{
     Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalKind, PhysicalSpec,
-    State, SwitchKind,
+    State, SwitchKind, Topology,
 };
-use model::PortStatus;
+use model::{ClassKind, PortStatus};
 use ports::netns::Namespace;
 use units::{Bytes, Rate};
 
@@ -72,6 +72,25 @@ fn send_in_both_versions(lab: &Lab) {
             assert_eq!(inbox.recv(&mut [0; 1500]).unwrap(), 1400, "datagram {number}");
         }
     }
+}
+
+/// Sends so many bytes by TCP from each of these, all at once, to `receiver`, which arrive.
+fn stream(lab: &Lab, senders: &[&str], bytes: usize) {
+    let to = (lab.endpoint("receiver").unwrap().ipv4().unwrap(), 9000);
+    let inside = |endpoint: &str| Namespace::open(&lab.endpoint(endpoint).unwrap().netns).unwrap();
+    let listener = inside("receiver").run(|| TcpListener::bind(to)).unwrap().unwrap();
+    std::thread::scope(|scope| {
+        for sender in senders {
+            let mut stream = inside(sender).run(|| TcpStream::connect(to)).unwrap().unwrap();
+            scope.spawn(move || stream.write_all(&vec![7; bytes]).unwrap());
+        }
+        for _ in senders {
+            let (mut stream, _) = listener.accept().unwrap();
+            scope.spawn(move || {
+                assert_eq!(std::io::copy(&mut stream, &mut std::io::sink()).unwrap(), bytes as u64);
+            });
+        }
+    });
 }
 
 /// Frames pass in both IP versions, and every counter on their way has seen them.
@@ -311,21 +330,53 @@ fn a_lossless_zovn_loses_nothing_over_a_bridge_that_drops() {
     let mut spec = bridged(SwitchKind::Zovn, 3, shallow(100_000_000));
     spec.hosts = spec.hosts.map(|hosts| HostsSpec { retransmit: true, ..hosts });
     let lab = up(&place, &spec);
-    let to = (lab.endpoint("receiver").unwrap().ipv4().unwrap(), 9000);
-    let inside = |endpoint: &str| Namespace::open(&lab.endpoint(endpoint).unwrap().netns).unwrap();
-    let listener = inside("receiver").run(|| TcpListener::bind(to)).unwrap().unwrap();
-    std::thread::scope(|scope| {
-        for sender in ["sender", "sender3"] {
-            let mut stream = inside(sender).run(|| TcpStream::connect(to)).unwrap().unwrap();
-            scope.spawn(move || stream.write_all(&vec![7; BYTES]).unwrap());
-        }
-        for _ in 0..2 {
-            let (mut stream, _) = listener.accept().unwrap();
-            assert_eq!(std::io::copy(&mut stream, &mut std::io::sink()).unwrap(), BYTES as u64);
-        }
-    });
+    stream(&lab, &["sender", "sender3"], BYTES);
     let counters = lab.counters().unwrap();
     assert!(counters.agents.iter().flat_map(|agent| &agent.ports).all(PortStatus::balances));
+    lab.down().unwrap();
+    place.assert_empty();
+}
+
+/// Four hosts of one endpoint each, at two leaves with two spines between them: the receiver and its neighbour, and two far away.
+#[test]
+fn leaves_and_spines_carry_each_flow_by_one_spine_and_lose_nothing() {
+    if !is_here(SwitchKind::Zovn) {
+        return;
+    }
+    let place = Place::new();
+    let mut spec = spec(SwitchKind::Zovn, EndpointSpec::new("receiver"));
+    spec.endpoints.insert(1, EndpointSpec::new("near"));
+    spec.endpoints.push(EndpointSpec::new("sender4"));
+    // Neither credit nor repairs: what keeps frames is the physical network alone.
+    let physical = PhysicalSpec {
+        topology: Topology::LeafSpine,
+        promise: ClassKind::Lossless,
+        rate: Rate::from_bits_per_sec(100_000_000).unwrap(),
+        ..PhysicalSpec::default()
+    };
+    let (retransmit, credit) = (false, false);
+    spec.hosts = Some(HostsSpec { retransmit, credit, physical, ..HostsSpec::new(4) });
+    let lab = up(&place, &spec);
+    send_in_both_versions(&lab);
+    let by_spines = || {
+        let fabric = lab.counters().unwrap().fabric.unwrap();
+        ["leaf2-spine1", "leaf2-spine2"].map(|port| fabric.port(port).sent.bytes)
+    };
+    let before = by_spines();
+    stream(&lab, &["near"], 100_000);
+    let after = by_spines();
+    assert!(after.iter().sum::<u64>() - before.iter().sum::<u64>() < 50_000, "{before:?}, {after:?}");
+
+    // Many flows from far and near to one, all at once.
+    let senders = ["sender", "sender4", "near"].repeat(6);
+    stream(&lab, &senders, 300_000);
+    let both = by_spines();
+    assert!(both.iter().zip(after).all(|(both, after)| *both > after + 300_000), "{after:?}, {both:?}");
+    let counters = lab.counters().unwrap();
+    assert_eq!(counters.dropped_between_hosts(), Some(0), "{:?}", counters.fabric);
+    let fabric = counters.fabric.unwrap();
+    let paused = ["leaf1-spine1", "leaf1-spine2", "host2"].map(|port| fabric.port(port).pauses_sent);
+    assert!(fabric.balanced && paused.iter().any(|pauses| *pauses > 0), "{paused:?}");
     lab.down().unwrap();
     place.assert_empty();
 }

@@ -20,6 +20,7 @@ Examples:
   zovn lab up examples/lab/pair.toml                     two endpoints around zovn
   zovn lab up examples/lab/pair.toml --switch bridge --name peer
   zovn lab up examples/lab/bridged.toml                  four hosts joined by a bridge with shaped links
+  zovn lab up examples/lab/leaf-spine.toml               two leaves, two spines, and PFC between them
   zovn lab exec pair left -- ping -c 3 10.0.0.2
   zovn lab ps
   zovn lab counters pair                                 where frames went
@@ -221,10 +222,10 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the physical switch did with frames, by the host that they are of.
+/// What the physical switches did with frames, by the port that they came by: a host's, or the end of a link between switches.
 fn between_hosts(fabric: &FabricReport) -> Table {
     let mut table = headed([
-        "host",
+        "port",
         "received",
         "passed",
         "dropped",

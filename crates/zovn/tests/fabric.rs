@@ -49,6 +49,7 @@ impl World {
             host.run(quiet).unwrap().unwrap();
         }
         let ports = (0..2).map(|at| FabricPort {
+            switch: String::new(),
             name: format!("h{at}"),
             netns: format!("{prefix}-{at}"),
             interface: "eth0".into(),

@@ -1,6 +1,7 @@
 //! The fabric against what it promises, with hosts that obey their pauses.
 
 mod examples;
+mod fabrics;
 mod world;
 
 use std::collections::BTreeMap;

@@ -15,7 +15,13 @@ pub const LONGEST: u32 = 1518;
 /// A fabric of hosts that are alike, all classes of which promise the same.
 pub fn config(hosts: usize, kind: ClassKind) -> Config {
     let link = Link::default();
-    let port = PortConfig { link, buffer: Buffer::default(), longest: LONGEST, class: Class::default() };
+    let port = PortConfig {
+        link,
+        buffer: Buffer::default(),
+        longest: LONGEST,
+        class: Class::default(),
+        trunk: false,
+    };
     Config {
         ports: vec![port; hosts],
         classes: Classes::all(kind),
@@ -26,6 +32,7 @@ pub fn config(hosts: usize, kind: ClassKind) -> Config {
         loss: 0.0,
         seed: 1,
         stall_after: Span::from_secs(10),
+        routes: Vec::new(),
     }
 }
 

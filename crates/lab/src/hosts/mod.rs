@@ -26,9 +26,9 @@ use units::{Mac, Prefix};
 
 pub(crate) use self::cable::UPLINK;
 use self::spec::vtep;
-pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec};
-use crate::lab::Site;
-use crate::physical::{FabricPort, FabricSpec};
+pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
+use crate::lab::{Ground, Site};
+use crate::physical::{FabricPort, FabricSpec, Trunk};
 use crate::program::Program;
 use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 
@@ -62,7 +62,10 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
             }
         }
         _ => match hosts.physical.switch {
-            PhysicalKind::Fabric => join(site, hosts, &netns)?,
+            PhysicalKind::Fabric => {
+                join(site, hosts, &netns)?;
+                introduce(hosts, &grounds)?;
+            }
             PhysicalKind::Bridge => bridge::join(&site.ground, &grounds, &hosts.physical)?,
         },
     }
@@ -102,8 +105,14 @@ pub(crate) fn fabric_socket(lab: &Path) -> PathBuf {
 /// Starts the physical switch, which makes the hosts' interfaces.
 fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> Result<(), LabError> {
     let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } = hosts.physical;
-    let port = |host| FabricPort {
+    let (leaves, spines) = match hosts.physical.topology {
+        Topology::Star => (1, 0),
+        Topology::LeafSpine => hosts.physical.leaves_and_spines(),
+    };
+    let leaf = |leaf: u32| format!("leaf{}", leaf + 1);
+    let port = |host: u32| FabricPort {
         name: host_name(host),
+        switch: if spines > 0 { leaf(host * leaves / hosts.count) } else { String::new() },
         netns: netns(host),
         interface: INTERFACE.into(),
         mac: Mac::local(FIRST_MAC + host),
@@ -115,7 +124,14 @@ fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> R
         buffer,
         class: Default::default(),
     };
+    let trunk = |end: u32, spine: u32| Trunk {
+        between: [leaf(end), format!("spine{}", spine + 1)],
+        rate: hosts.physical.spine_rate.unwrap_or(rate),
+        delay,
+        buffer,
+    };
     let spec = FabricSpec {
+        trunks: (0..leaves).flat_map(|leaf| (0..spines).map(move |spine| trunk(leaf, spine))).collect(),
         classes: [promise; 8],
         ecn,
         loss,
@@ -130,6 +146,21 @@ fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> R
     command.arg("fabric").arg("-c").arg(&file).arg("--socket").arg(fabric_socket(&site.ground.directory));
     let switch = Program::start(&site.ground, "fabric", command)?;
     switch.wait_until(&site.ground, || Ok(switch.said().contains("\"ready\":true")))
+}
+
+/// Tells hosts at several switches each other's addresses: nobody can be asked across the spines.
+fn introduce(hosts: &HostsSpec, grounds: &[Ground<'_>]) -> Result<(), LabError> {
+    if hosts.physical.topology == Topology::Star {
+        return Ok(());
+    }
+    for (host, ground) in (0..).zip(grounds) {
+        let mut netlink = Netlink::open_in(&ground.switch)?;
+        let link = netlink.index(INTERFACE)?;
+        for other in (0..hosts.count).filter(|other| *other != host) {
+            netlink.add_neighbour(link, vtep(other).into(), Mac::local(FIRST_MAC + other))?;
+        }
+    }
+    Ok(())
 }
 
 fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> HostConfig {

@@ -40,6 +40,17 @@ pub struct HostsSpec {
 pub struct PhysicalSpec {
     /// What the switch is.
     pub switch: PhysicalKind,
+    /// What its switches are: one for all hosts, or leaves and spines.
+    pub topology: Topology,
+    /// How many leaves the hosts are spread over, in order and evenly; 2 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<u32>,
+    /// How many spines each leaf has a link to; 2 if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spines: Option<u32>,
+    /// The rate of the links between leaves and spines; the hosts' if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spine_rate: Option<Rate>,
     /// What each of its classes promises: a lossless one pauses who sends too much (PFC).
     pub promise: ClassKind,
     /// The largest packet on its links, in bytes: large enough for those of endpoints with what tunnels put around them.
@@ -73,6 +84,17 @@ pub enum PhysicalKind {
     Fabric,
     /// The kernel's bridge with shaped links: of a `rate`, and with a `buffer` of so many bytes towards each host.
     Bridge,
+}
+
+/// How the physical switches are joined.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Topology {
+    /// One switch, which all hosts are at.
+    #[default]
+    Star,
+    /// Each host is at a leaf, and each leaf has a link to each spine: a flow between leaves goes by one of the spines (ECMP).
+    LeafSpine,
 }
 
 /// What becomes of large packets that a host hands to its end of a cable.
@@ -117,6 +139,10 @@ impl Default for PhysicalSpec {
     fn default() -> Self {
         Self {
             switch: PhysicalKind::Fabric,
+            topology: Topology::Star,
+            leaves: None,
+            spines: None,
+            spine_rate: None,
             promise: ClassKind::Lossy,
             mtu: 1600,
             rate: Rate::from_gbit(1),
@@ -132,6 +158,28 @@ impl Default for PhysicalSpec {
 }
 
 impl PhysicalSpec {
+    /// How many leaves and spines there are.
+    pub(super) fn leaves_and_spines(&self) -> (u32, u32) {
+        (self.leaves.unwrap_or(2), self.spines.unwrap_or(2))
+    }
+
+    /// What is wrong with leaves and spines between so many hosts, if anything.
+    fn fault_of_topology(&self, hosts: u32) -> Option<String> {
+        let (leaves, spines) = self.leaves_and_spines();
+        if self.topology == Topology::Star {
+            let said = self.leaves.is_some() || self.spines.is_some() || self.spine_rate.is_some();
+            return said
+                .then(|| "one switch has no leaves and no spines: write `topology = \"leaf-spine\"`".into());
+        }
+        if self.cable.is_some() {
+            return Some("a `cable` leads to no switch: leave out `topology`".into());
+        }
+        if leaves == 0 || leaves > hosts {
+            return Some(format!("{leaves} leaves cannot share {hosts} hosts: each `leaves` needs one"));
+        }
+        (!(1..=MOST_SPINES).contains(&spines)).then(|| format!("{spines} spines: make it 1 to {MOST_SPINES}"))
+    }
+
     /// What is asked of a bridge that it cannot do, if anything.
     fn fault(&self) -> Option<String> {
         if self.switch == PhysicalKind::Fabric {
@@ -141,6 +189,7 @@ impl PhysicalSpec {
         let longest = self.mtu + HEADER;
         let faults = [
             (self.cable.is_some(), "a `cable` leads to no switch: leave out one of the two"),
+            (self.topology != Topology::Star, "a bridge is one switch: leave out `topology`"),
             (self.promise == ClassKind::Lossless, "a bridge pauses nobody: make `promise` lossy"),
             (self.ecn.is_some(), "a bridge marks nothing: leave out `ecn`"),
             (self.loss != 0.0, "a bridge loses nothing at random: leave out `loss`"),
@@ -198,7 +247,7 @@ impl HostsSpec {
         if self.physical.mtu > 65_521 {
             return Some("`mtu` of [hosts.physical] is more than 65521: lower it".into());
         }
-        if let Some(fault) = self.physical.fault() {
+        if let Some(fault) = self.physical.fault().or_else(|| self.physical.fault_of_topology(self.count)) {
             return Some(fault);
         }
         // Ethernet, Geneve with our option, UDP and IPv4.
@@ -211,6 +260,9 @@ impl HostsSpec {
         })
     }
 }
+
+/// More spines than any lab needs.
+const MOST_SPINES: u32 = 16;
 
 /// A host's address in the physical network, by its number from 0.
 pub(crate) fn vtep(host: u32) -> Ipv4Addr {
@@ -259,6 +311,25 @@ mod tests {
     }
 
     #[test]
+    fn leaves_and_spines_are_checked() {
+        let hosts = |text: &str| -> HostsSpec {
+            toml::from_str(&format!("count = 4\n[physical]\ntopology = \"leaf-spine\"\n{text}")).unwrap()
+        };
+        assert_eq!(hosts("leaves = 4\nspines = 1\nspine_rate = \"4gbit\"").fault(4, 1500), None);
+        let spines = PhysicalSpec { spines: Some(2), ..PhysicalSpec::default() };
+        for (hosts, word) in [
+            (hosts("leaves = 5"), "5 leaves"),
+            (hosts("leaves = 0"), "0 leaves"),
+            (hosts("spines = 0"), "1 to 16"),
+            (hosts("spines = 17"), "1 to 16"),
+            (HostsSpec { physical: spines, ..HostsSpec::new(4) }, "leaf-spine"),
+        ] {
+            let fault = hosts.fault(4, 1500).unwrap();
+            assert!(fault.contains(word), "{fault}");
+        }
+    }
+
+    #[test]
     fn what_a_bridge_cannot_do_is_refused() {
         let hosts = |text: &str| -> HostsSpec {
             toml::from_str(&format!("count = 2\n[physical]\nswitch = \"bridge\"\n{text}")).unwrap()
@@ -266,6 +337,7 @@ mod tests {
         assert_eq!(hosts("rate = \"100mbit\"\nbuffer = { bytes = \"64kb\" }").fault(4, 1500), None);
         for (text, word) in [
             ("cable = \"cut\"", "`cable`"),
+            ("topology = \"leaf-spine\"", "`topology`"),
             ("promise = \"lossless\"", "`promise`"),
             ("ecn = \"100kb\"", "`ecn`"),
             ("loss = 0.1", "`loss`"),

@@ -6,11 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use ::fabric::{Counters, DropReason, Fabric, Tally};
+use ::fabric::{Counters, DropReason, Fabrics, Place, Tally};
 use serde::{Deserialize, Serialize};
 use units::Class;
 
-use super::FabricSpec;
 use crate::LabError;
 
 /// How long a physical switch may take to answer.
@@ -21,11 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct FabricReport {
     /// Whether all that hosts have sent is accounted for.
     pub balanced: bool,
-    /// By port's name and class; only classes of which there is something to tell.
+    /// By port's name and class: hosts', and each trunk's two as `leaf1-spine1` and `spine1-leaf1`, at the first; only classes of which there is something to tell.
     pub ports: BTreeMap<String, BTreeMap<u8, ClassReport>>,
 }
 
-/// One class of one port.
+/// One class of one port. At a link between two switches, the other switch stands for the host.
 ///
 /// A frame that goes to several hosts counts once in all of `received`, `passed`, `dropped` and `held`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,14 +48,14 @@ pub struct ClassReport {
 }
 
 impl FabricReport {
-    pub(super) fn of<F: Copy>(fabric: &Fabric<F>, spec: &FabricSpec) -> Self {
-        let classes = |port| {
-            let counters = Class::all().map(move |class| (class, fabric.counters(port, class)));
+    pub(super) fn of<F: Copy>(fabrics: &Fabrics<F>, ports: &[(String, Place)]) -> Self {
+        let classes = |place| {
+            let counters = Class::all().map(move |class| (class, fabrics.counters(place, class)));
             let told = counters.filter(|(_, counters)| **counters != Counters::default());
             told.map(|(class, counters)| (class.pcp(), ClassReport::of(counters))).collect()
         };
-        let ports = spec.ports.iter().enumerate().map(|(port, it)| (it.name.clone(), classes(port)));
-        Self { balanced: fabric.balances(), ports: ports.collect() }
+        let ports = ports.iter().map(|(name, place)| (name.clone(), classes(*place)));
+        Self { balanced: fabrics.balances(), ports: ports.collect() }
     }
 
     /// What the physical switch that listens at `socket` has counted until now.

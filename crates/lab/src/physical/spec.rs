@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ::fabric::{Buffer, Config, InvalidConfig, Link, Pfc, PortConfig};
+use ::fabric::{Buffer, Config, InvalidConfig, Link, Pfc, Place, PortConfig, Tally};
 use lossless::Classes;
 use model::{ClassKind, Scheduling};
 use ports::tap::{self, TapConfig};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, ClassMap, Mac, Prefix, Rate, Span};
 
+use super::plan::Plan;
 use crate::{INTERFACE, LabError, spec};
 
 /// `fabric.toml`: a physical switch, and the links to its hosts.
@@ -37,6 +38,9 @@ pub struct FabricSpec {
     /// The hosts, each with its link.
     #[serde(rename = "port")]
     pub ports: Vec<FabricPort>,
+    /// The links between switches, where there are several.
+    #[serde(rename = "trunk", skip_serializing_if = "Vec::is_empty")]
+    pub trunks: Vec<Trunk>,
 }
 
 impl Default for FabricSpec {
@@ -51,6 +55,7 @@ impl Default for FabricSpec {
             stall_after: Span::from_secs(10),
             pfc: Pfc::default(),
             ports: Vec::new(),
+            trunks: Vec::new(),
         }
     }
 }
@@ -61,6 +66,9 @@ impl Default for FabricSpec {
 pub struct FabricPort {
     /// What the report calls it.
     pub name: String,
+    /// The switch that it is at; of no name if absent.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub switch: String,
     /// The host's network namespace: a name under /run/netns, or a path.
     pub netns: String,
     /// What the interface is called there.
@@ -91,6 +99,22 @@ pub struct FabricPort {
     pub class: Class,
 }
 
+/// A link between two switches. The classes of what it carries are those of 802.1Q tags, or else class 0.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trunk {
+    /// The two.
+    pub between: [String; 2],
+    /// The link's rate, each way.
+    pub rate: Rate,
+    /// How long a bit takes from end to end.
+    #[serde(default)]
+    pub delay: Span,
+    /// Each switch's memory for what the other sends.
+    #[serde(default)]
+    pub buffer: Buffer,
+}
+
 /// A small slot of a TAP port holds a frame that is no longer, with its virtio header.
 const SMALL_FRAME: u32 = 2036;
 
@@ -109,7 +133,7 @@ impl FabricSpec {
     /// reads well and cannot be.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let spec: Self = spec::read(path)?;
-        spec.config()?;
+        spec.plan()?;
         Ok(spec)
     }
 
@@ -118,7 +142,7 @@ impl FabricSpec {
     /// # Errors
     ///
     /// [`LabError::Fabric`]
-    pub(super) fn config(&self) -> Result<Config, LabError> {
+    pub(super) fn plan(&self) -> Result<Plan, LabError> {
         let wrong = |what: String| Err(LabError::Fabric(what));
         let mut seen = BTreeSet::new();
         for port in &self.ports {
@@ -137,8 +161,19 @@ impl FabricSpec {
                 return wrong(format!("port `{}`: {what}", port.name));
             }
         }
-        let config = Config {
-            ports: self.ports.iter().map(FabricPort::config).collect(),
+        for Trunk { between: [one, other], .. } in &self.trunks {
+            if one == other {
+                return wrong(format!("a trunk leads from `{one}` to itself: name another switch"));
+            }
+            for word in [format!("{one}-{other}"), format!("{other}-{one}")] {
+                if !seen.insert(word.clone()) {
+                    return wrong(format!("`{word}` is given to two ports: keep it for one"));
+                }
+            }
+        }
+        let rules = Config {
+            ports: Vec::new(),
+            routes: Vec::new(),
             classes: Classes(ClassMap(self.classes.map(|kind| match kind {
                 ClassKind::Lossless => lossless::ClassKind::Lossless,
                 ClassKind::Lossy => lossless::ClassKind::Lossy,
@@ -154,15 +189,19 @@ impl FabricSpec {
             seed: self.seed,
             stall_after: self.stall_after,
         };
-        match config.check() {
-            Ok(()) => {}
-            Err(InvalidConfig::Port { port, fault }) => {
-                return wrong(format!("port `{}`: {fault}", self.ports[port].name));
+        rules.check().map_err(|error| LabError::Fabric(error.to_string()))?;
+        let plan = Plan::new(self, &rules)?;
+        for (switch, config) in plan.configs.iter().enumerate() {
+            match config.check() {
+                Ok(()) => {}
+                Err(InvalidConfig::Port { port, fault }) => {
+                    return wrong(format!("port `{}`: {fault}", plan.name(Place { switch, port })));
+                }
+                Err(error) => return wrong(error.to_string()),
             }
-            Err(error) => return wrong(error.to_string()),
         }
-        for (number, port) in self.ports.iter().enumerate() {
-            let frames = config.most_held(number).frames;
+        for (port, place) in self.ports.iter().zip(&plan.hosts) {
+            let frames = plan.configs[place.switch].most_held(place.port).frames;
             if frames > MOST_FRAMES {
                 return wrong(format!(
                     "port `{}`: {frames} frames could be underway, and there is memory for {MOST_FRAMES}: lower `delay` or \
@@ -171,13 +210,15 @@ impl FabricSpec {
                 ));
             }
         }
-        Ok(config)
+        Ok(plan)
     }
 
     /// A port's interface, with memory for all that may be underway.
-    pub(super) fn tap(&self, port: usize, config: &Config) -> TapConfig {
+    pub(super) fn tap(&self, port: usize, plan: &Plan) -> TapConfig {
         let it = &self.ports[port];
-        let most = config.most_held(port);
+        let places = plan.cables.iter().flatten().chain([&plan.hosts[port]]);
+        let mut most = Tally::default();
+        places.for_each(|place| most += plan.configs[place.switch].most_held(place.port));
         let slots = |frames: u64| frames.min(MOST_FRAMES) as u32 + LATE;
         let has_large = it.longest() > SMALL_FRAME;
         TapConfig {
@@ -192,18 +233,31 @@ impl FabricSpec {
     }
 }
 
+impl Trunk {
+    pub(super) fn config(&self, longest: u32) -> PortConfig {
+        PortConfig {
+            link: Link { rate: self.rate, delay: self.delay, ..Link::default() },
+            buffer: self.buffer,
+            longest,
+            class: Class::default(),
+            trunk: true,
+        }
+    }
+}
+
 impl FabricPort {
-    fn config(&self) -> PortConfig {
+    pub(super) fn config(&self) -> PortConfig {
         PortConfig {
             link: Link { rate: self.rate, delay: self.delay, ..Link::default() },
             buffer: self.buffer,
             longest: self.longest(),
             class: self.class,
+            trunk: false,
         }
     }
 
     /// The longest frame in bytes: a packet behind an Ethernet header with a tag, or a large segment.
-    fn longest(&self) -> u32 {
+    pub(super) fn longest(&self) -> u32 {
         if self.offload { tap::MOST_BYTES.max(self.mtu + 18) } else { self.mtu + 18 }
     }
 }
@@ -241,10 +295,11 @@ mod tests {
     #[test]
     fn what_is_left_out_is_a_lossy_switch_for_frames_of_the_usual_size() {
         let spec = parse(TWO);
-        let config = spec.config().unwrap();
+        let plan = spec.plan().unwrap();
+        let config = &plan.configs[0];
         assert!(Class::all().all(|class| config.classes.lossy(class).is_some()));
         assert_eq!((config.ports[0].longest, config.ports[0].buffer), (1518, Buffer::default()));
-        let tap = spec.tap(0, &config);
+        let tap = spec.tap(0, &plan);
         assert_eq!((tap.offload, tap.interface.as_str(), tap.large_slots), (false, "eth0", 2));
         assert!(tap.small_slots > 8 * 2333);
         assert_eq!(parse(&toml::to_string(&spec).unwrap()), spec);
@@ -255,7 +310,7 @@ mod tests {
         let page = include_str!("../../../../docs/lab.md");
         let example = page.split("```toml\n").find(|block| block.contains("[pfc]")).unwrap();
         let spec = parse(example.split("```").next().unwrap());
-        spec.config().unwrap();
+        spec.plan().unwrap();
         let keys = toml::to_string(&spec).unwrap();
         let keys = keys.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key);
         assert_eq!(keys.filter(|key| !example.contains(key)).collect::<Vec<_>>(), [""; 0]);
@@ -266,15 +321,25 @@ mod tests {
         let lossless = "classes = [\"lossless\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\"]\n";
         for (text, word) in [
             (TWO.replace("host-b", "host-a"), "`eth0 in host-a`"),
+            (
+                TWO.replace("name = \"b\"", "name = \"b\"\nswitch = \"far\""),
+                "no way leads from switch `far` to port `a`",
+            ),
+            (format!("{TWO}[[trunk]]\nbetween = [\"x\", \"x\"]\nrate = \"1gbit\""), "from `x` to itself"),
+            (
+                format!("{TWO}{0}{0}", "[[trunk]]\nbetween = [\"\", \"x\"]\nrate = \"1gbit\"\n"),
+                "`-x` is given",
+            ),
             (TWO.replace("\"b\"", "\"a\""), "`a` is given to two"),
             (TWO.replace("00:02", "00:01"), "`02:00:00:00:00:01`"),
             (TWO.replace("02:00:00:00:00:02", "01:00:00:00:00:02"), "group address"),
             (TWO.replace("5us", "10s"), "lower `delay`"),
             (format!("loss = 2.0\n{TWO}"), "make it a probability"),
+            ("loss = 2.0".into(), "make it a probability"),
             (format!("{lossless}{}", TWO.replace("5us", "1ms")), "port `a`: a lossless class needs"),
             (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),
         ] {
-            let error = parse(&text).config().unwrap_err().to_string();
+            let error = parse(&text).plan().unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
     }

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time;
 
-use ::fabric::{Delivery, Fabric, Released, Sent, mark};
+use ::fabric::{Delivery, Fabrics, Place, Released, Sent, mark};
 use ports::tap::TapPort;
 use ports::thread::schedule;
 use ports::{BURST, FrameView, Left, Port, PortError, Slot, Taken};
@@ -14,6 +14,7 @@ use units::{Instant, Span};
 use wire::pfc;
 use zerocopy::IntoBytes;
 
+use super::plan::Plan;
 use super::{FabricReport, FabricSpec};
 use crate::LabError;
 
@@ -30,7 +31,9 @@ const RETRY: Span = Span::from_micros(500);
 /// A physical switch that runs. One thread turns it, and waits in between.
 pub struct PhysicalSwitch {
     spec: FabricSpec,
-    fabric: Fabric<Slot>,
+    fabric: Fabrics<Slot>,
+    /// Every port's name.
+    names: Vec<(String, Place)>,
     hosts: Vec<Host>,
     epoll: OwnedFd,
     begun: time::Instant,
@@ -60,19 +63,21 @@ impl PhysicalSwitch {
     ///
     /// [`LabError`]; whatever was made is removed again.
     pub fn up(spec: FabricSpec) -> Result<Self, LabError> {
-        let config = spec.config()?;
+        let plan = spec.plan()?;
         // Without the privilege to go first, it is late more often.
         let _ = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE));
         // A frame is due to the microsecond; by default a timer may be 50 µs late (prctl(2), PR_SET_TIMERSLACK).
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        let fabric = Fabric::new(&config).map_err(|error| LabError::Fabric(error.to_string()))?;
+        let fabric = Fabrics::new(&plan.configs, plan.hosts.clone(), &plan.cables);
+        let fabric = fabric.map_err(|(_, error)| LabError::Fabric(error.to_string()))?;
         let kernel = |error: rustix::io::Errno| LabError::kernel("wait for frames")(error.into());
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel)?;
         let hosts = Vec::with_capacity(spec.ports.len());
         let begun = time::Instant::now();
-        let mut it = Self { spec, fabric, hosts, epoll, begun, scratch: Vec::new() };
+        let names = plan.names.clone();
+        let mut it = Self { spec, fabric, names, hosts, epoll, begun, scratch: Vec::new() };
         for port in 0..it.spec.ports.len() {
-            if let Err(error) = it.attach(port, &config) {
+            if let Err(error) = it.attach(port, &plan) {
                 // The error that is told is the first.
                 let _ = it.down();
                 return Err(error);
@@ -81,9 +86,9 @@ impl PhysicalSwitch {
         Ok(it)
     }
 
-    fn attach(&mut self, port: usize, config: &::fabric::Config) -> Result<(), LabError> {
+    fn attach(&mut self, port: usize, plan: &Plan) -> Result<(), LabError> {
         let attach = |source| LabError::Attach { port: self.spec.ports[port].name.clone(), source };
-        let device = TapPort::attach(&self.spec.tap(port, config)).map_err(attach)?;
+        let device = TapPort::attach(&self.spec.tap(port, plan)).map_err(attach)?;
         let ready_at = self.now();
         let data = EventData::new_u64(port as u64);
         let added = epoll::add(&self.epoll, &device, data, EventFlags::IN | EventFlags::ET);
@@ -110,7 +115,7 @@ impl PhysicalSwitch {
 
     /// What was counted until now.
     pub fn report(&self) -> FabricReport {
-        FabricReport::of(&self.fabric, &self.spec)
+        FabricReport::of(&self.fabric, &self.names)
     }
 
     /// Lifts what hosts send, as far as their links are free, and hands over what has arrived.

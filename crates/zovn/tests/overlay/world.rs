@@ -81,6 +81,7 @@ impl Plan {
     pub fn new(machines: &[Machine]) -> Self {
         let hosts = machines.iter().map(|machine| machine.host + 1).max().unwrap();
         let port = |host| FabricPort {
+            switch: String::new(),
             name: format!("h{host}"),
             netns: String::new(),
             interface: "eth0".into(),
