@@ -181,7 +181,17 @@ pub trait Port {
     /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
     fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError>;
 
-    /// Ends a burst of `receive`, `release` and `transmit`: publishes indices, grants credit, rings doorbells. Whether
+    /// Has the receiver see what it took. Before any sender has the memory of those frames back by a [`flush`](Self::flush): a
+    /// switch that is killed between the two would lose them. A port whose receiver sees a frame at once has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn deliver(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// Ends a burst of `receive`, `release` and `transmit`: delivers, publishes indices, grants credit, rings doorbells. Whether
     /// all of that is done; if not, nothing tells when it can be, and it is worth another try soon.
     ///
     /// # Errors

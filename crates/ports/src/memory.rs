@@ -126,6 +126,12 @@ impl Port for MemoryPort {
     }
 
     #[inline]
+    fn deliver(&mut self) -> Result<(), PortError> {
+        self.egress.flush();
+        Ok(())
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
         self.ingress.flush();
         self.egress.flush();

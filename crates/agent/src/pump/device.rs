@@ -143,6 +143,15 @@ impl Port for Device {
     }
 
     #[inline]
+    fn deliver(&mut self) -> Result<(), PortError> {
+        match self {
+            Tap(port) => port.deliver(),
+            Vhost(port) => port.deliver(),
+            Trunk(trunk) => trunk.deliver(),
+        }
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
         match self {
             Tap(port) => port.flush(),

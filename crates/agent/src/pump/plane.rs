@@ -430,6 +430,10 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             }
         }
         moved |= self.hand_out::<TAPPED>(now, id, &mut line, None);
+        // Before anybody's flush, and before a trunk tells a far host: whoever had a frame may forget it then.
+        if moved && let Err(error) = line.device.deliver() {
+            line.failed.get_or_insert(error);
+        }
         self.lines[id.index()] = Some(line);
         moved
     }
@@ -602,6 +606,9 @@ fn release<P: Port>(lines: &mut [Option<Box<Line<P>>>], dirty: &mut PortSet, rel
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
     use super::*;
 
     /// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container port does.
@@ -616,6 +623,10 @@ mod tests {
         tells: bool,
         /// The memory that its frames lie in was taken away.
         is_gone: bool,
+        /// Released, and not given back before the next flush.
+        released: u32,
+        /// How many frames receivers took and do not see yet.
+        unseen: Rc<Cell<u32>>,
     }
 
     /// From and to nobody who is known.
@@ -646,14 +657,22 @@ mod tests {
             FrameView::plain(if self.is_gone { &[] } else { &FRAME })
         }
 
-        fn release(&mut self, _: Slot) {}
+        fn release(&mut self, _: Slot) {
+            self.released += 1;
+        }
 
         fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
             if self.busy {
                 return Ok(Taken::Busy);
             }
             self.taken += 1;
+            self.unseen.update(|unseen| unseen + 1);
             Ok(Taken::Yes)
+        }
+
+        fn deliver(&mut self) -> Result<(), PortError> {
+            self.unseen.set(0);
+            Ok(())
         }
 
         fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
@@ -662,6 +681,8 @@ mod tests {
 
         fn flush(&mut self) -> Result<bool, PortError> {
             self.grants += u32::from(std::mem::take(&mut self.seen_empty));
+            let given_back = std::mem::take(&mut self.released);
+            assert!(given_back == 0 || self.unseen.get() == 0, "whoever is killed now loses frames");
             Ok(true)
         }
     }
@@ -680,6 +701,20 @@ mod tests {
         let before = plane.device_mut(sender).grants;
         assert!(!plane.turn(now), "nothing is left");
         assert_eq!(plane.device_mut(sender).grants, before + 1);
+    }
+
+    #[test]
+    fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
+        let now = Instant::ZERO;
+        let unseen = Rc::<Cell<u32>>::default();
+        let mut plane = Plane::new(Settings::default(), Open);
+        // Flooded, and each of them both sends and receives.
+        let ports = [(); 3].map(|()| {
+            let device = Granting { frames: 2 * BURST, unseen: unseen.clone(), ..Granting::default() };
+            plane.attach(now, device, PortConfig::default()).unwrap()
+        });
+        while plane.turn(now) {}
+        assert_eq!(ports.map(|port| plane.device_mut(port).taken), [4 * BURST; 3]);
     }
 
     #[test]

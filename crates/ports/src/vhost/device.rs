@@ -144,6 +144,18 @@ impl Device {
         self.card.transmit(frame, &mut log)
     }
 
+    /// Shows the guest what it got, as [`publish`](Self::publish) does.
+    #[inline]
+    pub fn deliver(&mut self, shared: &Shared) {
+        let log = self.log(shared);
+        let Self { card, calls, .. } = self;
+        let interrupt = |ring: usize| interrupt(&calls[ring]);
+        match log {
+            None => card.deliver(&mut (), interrupt),
+            Some(mut log) => card.deliver(&mut log, interrupt),
+        }
+    }
+
     /// Shows the guest what it got and what it has back, interrupts it where it wants that, and logs what was written if
     /// that is wanted.
     #[inline]

@@ -537,6 +537,13 @@ impl Port for VhostPort {
     }
 
     #[inline]
+    fn deliver(&mut self) -> Result<(), PortError> {
+        let (device, shared) = self.backend.session_mut().parts();
+        device.deliver(shared);
+        Ok(())
+    }
+
+    #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
         let (device, shared) = self.backend.session_mut().parts();
         device.publish(shared);

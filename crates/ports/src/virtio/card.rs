@@ -293,15 +293,23 @@ impl Card {
         inbox.put(&self.memory, frame, log)
     }
 
-    /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be interrupted.
+    /// Shows the guest what it got; tells of each ring of which it wants to be interrupted.
     #[inline]
-    pub fn publish(&mut self, log: &mut impl Written, mut interrupt: impl FnMut(usize)) {
+    pub fn deliver(&mut self, log: &mut impl Written, mut interrupt: impl FnMut(usize)) {
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             if let Some(inbox) = &mut pair.receive
                 && inbox.publish(log)
             {
                 interrupt(2 * number);
             }
+        }
+    }
+
+    /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be interrupted.
+    #[inline]
+    pub fn publish(&mut self, log: &mut impl Written, mut interrupt: impl FnMut(usize)) {
+        self.deliver(log, &mut interrupt);
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
             if let Some(outbox) = &mut pair.transmit
                 && outbox.ring.publish(log)
             {
