@@ -2,6 +2,7 @@
 
 use units::Instant;
 
+use crate::cells::Node;
 use crate::switch::{End, Released, attached};
 use crate::{Flow, PortId, Refusal, Switch};
 
@@ -9,6 +10,23 @@ impl<F: Copy> Switch<F> {
     /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
     /// comes back if no other egress still wants the frame. Those whose senders were detached are underway no more.
     pub fn arrived(&mut self, now: Instant, port: PortId, flow: Flow) -> Option<Released<F>> {
+        let node = self.pop_away(port, flow)?;
+        self.finish(now, port, node, End::Delivered)
+    }
+
+    /// The same of a frame that was lost, and could not be sent again: it is refused.
+    pub fn missed(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        flow: Flow,
+        refusal: Refusal,
+    ) -> Option<Released<F>> {
+        let node = self.pop_away(port, flow)?;
+        self.refuse(now, port, node, refusal)
+    }
+
+    fn pop_away(&mut self, port: PortId, flow: Flow) -> Option<Node> {
         let Self { ports, cells, .. } = self;
         let away = &mut attached(ports, port).egress.away;
         let queue = away.get_mut(&flow)?;
@@ -16,7 +34,7 @@ impl<F: Copy> Switch<F> {
         if queue.is_empty() {
             away.remove(&flow);
         }
-        self.finish(now, port, node, End::Delivered)
+        Some(node)
     }
 
     /// Nothing is heard of a port's receiver far away: what is held for it is refused as for a stalled one, underway or not, and so

@@ -80,6 +80,9 @@ fn what_is_underway_uses_its_senders_share_until_it_has_arrived() {
     assert_eq!(switch.arrived(NOW, ids[1], Flow(8)), None, "another flow");
     assert_eq!(switch.arrived(NOW, ids[1], Flow(7)).unwrap().frame.number, 0);
     assert_eq!(switch.room(NOW, ids[0]), 1);
+    assert_eq!(switch.missed(NOW, ids[1], Flow(7), Refusal::WITHDRAWN).unwrap().frame.number, 1);
+    let total = switch.total();
+    assert_eq!((total.delivered, total.refused[Reason::Withdrawn as usize], total.held), (1, 1, 1));
     switch.audit().unwrap();
 }
 

@@ -523,7 +523,11 @@ fn ten_million_visits_keep_the_law() {
             995 => switch.tick(now, |_| released += 1),
             996 => {
                 for flow in (0..30).map(|turn| Flow(turn % 3)) {
-                    released += u64::from(switch.arrived(now, ids[from], flow).is_some());
+                    let ended = match rng.below(10) {
+                        0 => switch.missed(now, ids[from], flow, Refusal::UNFIT),
+                        _ => switch.arrived(now, ids[from], flow),
+                    };
+                    released += u64::from(ended.is_some());
                 }
             }
             997 if rng.below(4) == 0 => switch.abandon(now, ids[from], |_| released += 1),

@@ -180,7 +180,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         // For the visit, the trunk's line leaves its place: so every sender's can be borrowed beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         self.dirty.remove(id);
-        let Self { switch, lines, dirty, busy, .. } = self;
+        let Self { switch, lines, dirty, busy, taps, .. } = self;
         let trunk = line.device.trunk().expect("the port is a trunk");
         let mut moved = false;
         let line_of = |port: PortId| {
@@ -190,9 +190,18 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         let frame_of = |port, slot| line_of(port).device.frame(slot);
         moved |= trunk.repair(now, network_of, frame_of);
         moved |= trunk.go_on(now, network_of, frame_of);
-        while let Some(flow) = trunk.completed() {
+        while let Some((flow, missed)) = trunk.completed() {
             moved = true;
-            switch.arrived(now, id, flow).into_iter().for_each(|released| release(lines, dirty, released));
+            let released = match missed {
+                None => switch.arrived(now, id, flow),
+                Some(refusal) => switch.missed(now, id, flow, refusal),
+            };
+            if let (Some(_), Some(taps)) = (missed, taps.as_deref_mut()) {
+                show_refused(now, switch, taps, |port, slot| {
+                    lines[port.index()].as_deref().expect("its sender is attached").device.frame(slot)
+                });
+            }
+            released.into_iter().for_each(|released| release(lines, dirty, released));
         }
         trunk.speak(now);
         if !trunk.has_room() {

@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::rc::Rc;
 
-use lossless::{Flow, Network, PortId};
+use lossless::{Flow, Network, PortId, Refusal};
 use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::message::{Message, OPTION_CLASS};
@@ -154,8 +154,10 @@ pub struct Trunk {
     frames: Frames,
     /// What has come and was not lifted, in order.
     ready: VecDeque<Slot>,
-    /// The flows of frames that the far receivers have taken, in order.
-    completed: VecDeque<Flow>,
+    /// The flows of frames that are underway no more, in order: why, unless the far receivers have taken them.
+    completed: VecDeque<(Flow, Option<Refusal>)>,
+    /// Frames underway of which some is lost and cannot be sent again.
+    spoilt: HashMap<(PortId, Slot), Refusal>,
     /// Large segments of which some were sent: the rest is to follow before anything else of their flows.
     begun: BTreeMap<Flow, Begun>,
     /// The far host is not heard, and what was underway there is given up.
@@ -207,6 +209,7 @@ impl Trunk {
             frames: Frames::new(small, large),
             ready: VecDeque::new(),
             completed: VecDeque::new(),
+            spoilt: HashMap::new(),
             begun: BTreeMap::new(),
             is_abandoned: false,
             scratch: Vec::new(),
@@ -375,15 +378,22 @@ impl Trunk {
             };
             let outcome = match outcome {
                 // A guest has taken away the memory of the rest, or its network is gone, or it is itself.
-                Err((sent, Sent::Unfit)) => self.end(now, flow, from).map_err(|waits| (sent, waits)),
+                Err((sent, Sent::Unfit)) => {
+                    if let Some(from) = from {
+                        self.spoilt.insert(from, why_unfit(&frame_of(from.0, from.1)));
+                    }
+                    self.end(now, flow, from).map_err(|waits| (sent, waits))
+                }
                 outcome => outcome,
             };
             match outcome {
                 Ok(()) => {
                     moved = true;
                     self.begun.remove(&flow);
-                    if from.is_some() && !self.config.session.is_some_and(|session| session.repairs) {
-                        self.completed.push_back(flow);
+                    if let Some(from) = from
+                        && !self.config.session.is_some_and(|session| session.repairs)
+                    {
+                        self.completed.push_back((flow, self.spoilt.remove(&from)));
                     }
                 }
                 Err((now_sent, waits)) => {
@@ -395,7 +405,7 @@ impl Trunk {
         moved
     }
 
-    /// Ends a large segment early: a place without a frame is its last. Its sender, if it is there still, hears that it is completed.
+    /// Ends a large segment early: a place without a frame is its last. Its sender, if it is there still, has it back then.
     fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Sent> {
         let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
         let stream = stream_of(flow);
@@ -415,6 +425,7 @@ impl Trunk {
         if is_silent && !self.is_abandoned {
             session.abandon(None, |_| {});
             self.begun.values_mut().for_each(|begun| begun.from = None);
+            self.spoilt.clear();
         }
         self.is_abandoned = is_silent;
         is_silent
@@ -438,12 +449,11 @@ impl Trunk {
         network_of: impl Fn(PortId) -> Network,
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, paused, liveness, .. } = self
-        else {
+        let Self { config, underlay, networks, session: Some(session), scratch, spoilt, .. } = self else {
             return false;
         };
         // What is lost in one class waits for all of them: links that pause lose little.
-        if *paused != 0 || *liveness == Liveness::Down {
+        if self.paused != 0 || self.liveness == Liveness::Down {
             return false;
         }
         let mut underlay = underlay.borrow_mut();
@@ -462,8 +472,12 @@ impl Trunk {
             out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
             out.class = traffic_class(bytes);
             let going = Going::new(bytes, view.offload(), config.most);
-            // A guest that takes away the memory of what it sent leaves a place.
             let going = going.filter(|going| going.has(begin as usize, data.len));
+            // A guest that takes away the memory of what it sent leaves a place, and so does a part for which datagrams have
+            // become too short.
+            if going.is_none() {
+                spoilt.insert((port, slot), why_unfit(&view));
+            }
             out.put(&data, going.as_ref().map(|going| (going, begin as usize)));
         }
         moved
@@ -473,13 +487,14 @@ impl Trunk {
     pub fn forget(&mut self, port: PortId) {
         let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
         self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
+        self.spoilt.retain(|(it, _), _| *it != port);
         if let Some(session) = &mut self.session {
             session.withdraw(|piece| is_gone(piece.from));
         }
     }
 
-    /// The flow of the next frame whose far receiver has taken it.
-    pub fn completed(&mut self) -> Option<Flow> {
+    /// The flow of the next frame that is underway no more: its far receiver has taken it, or this is why not.
+    pub fn completed(&mut self) -> Option<(Flow, Option<Refusal>)> {
         self.completed.pop_front()
     }
 
@@ -489,7 +504,7 @@ impl Trunk {
             Encapsulation::Geneve => Message::parse(received.options),
             _ => None,
         };
-        let Self { session, frames, completed, ways, .. } = self;
+        let Self { session, frames, completed, spoilt, ways, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
                 let (resets, era) = (session.counters().resets, session.era());
@@ -501,8 +516,11 @@ impl Trunk {
                 }
             }
             (Some(Message::Report(report)), Some(session)) => {
-                let last = |piece: Piece| piece.is_last.then_some(piece.flow);
-                session.handle_report(now, &report, |piece| completed.extend(last(piece)));
+                session.handle_report(now, &report, |Piece { flow, from, is_last, .. }| {
+                    if is_last {
+                        completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
+                    }
+                });
             }
             (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
             (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
@@ -745,6 +763,11 @@ fn flow_of(stream: Stream) -> Flow {
 
 fn stream_of(Flow(number): Flow) -> Stream {
     Stream { label: number as u32, class: Class::from_low_bits((number >> 32) as u8) }
+}
+
+/// Why a frame cannot be sent any further.
+fn why_unfit(view: &FrameView<'_>) -> Refusal {
+    if view.bytes.is_empty() { Refusal::WITHDRAWN } else { Refusal::UNFIT }
 }
 
 /// All of a frame's bytes: where they are, or in `scratch`.
