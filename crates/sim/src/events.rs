@@ -9,12 +9,34 @@ use std::collections::BinaryHeap;
 use crate::time::Time;
 
 /// Where an event stands in the order of all events.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Key {
     /// When it happens.
     pub time: Time,
     /// Its maker's number in the upper 24 bits, and how many that has made in the lower 40.
     pub order: u64,
+}
+
+impl Key {
+    /// Both as one number, which is compared without a branch.
+    #[inline]
+    fn number(self) -> u128 {
+        u128::from(self.time.as_picos()) << 64 | u128::from(self.order)
+    }
+}
+
+impl Ord for Key {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number().cmp(&other.number())
+    }
+}
+
+impl PartialOrd for Key {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// Events to come. Times that are pushed are never before the one that was popped last.
@@ -44,6 +66,9 @@ const SLOT_BITS: u32 = 13;
 /// No node.
 const NIL: u32 = u32::MAX;
 
+/// No slot.
+const NEVER: u64 = u64::MAX;
+
 /// A timing wheel (Varghese and Lauck, SOSP 1987): a list for each of the next slots of time, sorted when its turn
 /// comes, and a heap for what lies beyond.
 ///
@@ -65,6 +90,8 @@ pub struct Wheel<E> {
     /// What is left of it, the next event last.
     current: Vec<Entry<E>>,
     later: BinaryHeap<Entry<E>>,
+    /// The slot of the first of those.
+    later_slot: u64,
     len: usize,
 }
 
@@ -113,6 +140,7 @@ impl<E> Default for Wheel<E> {
             slot: 0,
             current: Vec::new(),
             later: BinaryHeap::new(),
+            later_slot: NEVER,
             len: 0,
         }
     }
@@ -155,17 +183,17 @@ impl<E: Copy> Wheel<E> {
 
     /// Goes to the next slot that has events; whether there is one.
     fn advance(&mut self) -> bool {
-        let wheel = self.occupied.next((self.slot % SLOTS) as usize).map(|place| {
-            let ahead = (place as u64).wrapping_sub(self.slot) % SLOTS;
-            self.slot + ahead
-        });
-        let later = self.later.peek().map(|entry| slot_of(entry.key.time));
-        let Some(next) = wheel.into_iter().chain(later).min() else { return false };
-        self.slot = next;
-        while self.later.peek().is_some_and(|entry| slot_of(entry.key.time) == next) {
-            self.current.extend(self.later.pop());
+        let at = self.slot % SLOTS;
+        let wheel = match self.occupied.next(at as usize) {
+            Some(place) => self.slot + ((place as u64).wrapping_sub(at) % SLOTS),
+            None => NEVER,
+        };
+        let next = wheel.min(self.later_slot);
+        if next == NEVER {
+            return false;
         }
-        if wheel == Some(next) {
+        self.slot = next;
+        if wheel == next {
             let place = (next % SLOTS) as usize;
             self.occupied.remove(place);
             let mut index = std::mem::replace(&mut self.heads[place], NIL);
@@ -176,11 +204,29 @@ impl<E: Copy> Wheel<E> {
                 self.free = std::mem::replace(&mut index, next);
             }
         }
+        if self.later_slot == next {
+            self.fetch_later();
+        }
         // Entries compare the other way round: this puts the earliest last.
-        if self.current.len() > 1 {
+        if let [one, other] = &mut self.current[..] {
+            if one.key < other.key {
+                std::mem::swap(one, other);
+            }
+        } else if self.current.len() > 2 {
             self.current.sort_unstable();
         }
         true
+    }
+
+    /// Has what lies beyond the wheel in this slot join it.
+    #[inline(never)]
+    fn fetch_later(&mut self) {
+        let slot_of_first =
+            |later: &BinaryHeap<Entry<E>>| later.peek().map_or(NEVER, |it| slot_of(it.key.time));
+        while slot_of_first(&self.later) == self.slot {
+            self.current.extend(self.later.pop());
+        }
+        self.later_slot = slot_of_first(&self.later);
     }
 }
 
@@ -196,6 +242,7 @@ impl<E: Copy> EventList<E> for Wheel<E> {
             self.link(slot, entry);
         } else {
             self.later.push(entry);
+            self.later_slot = self.later_slot.min(slot);
         }
     }
 
