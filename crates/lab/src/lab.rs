@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use api::Client;
+use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
 use ports::spawn;
 
@@ -194,6 +196,25 @@ impl Lab {
     /// The namespace of the physical switch between hosts.
     pub(crate) fn physical(&self) -> Result<Namespace, LabError> {
         open(&self.home.switch_netns(self.id()))
+    }
+
+    /// Asks and orders a host's agent, by the host's number from 0.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`] if no agent's socket is there.
+    pub fn agent_of(&self, host: u32) -> Result<Client, LabError> {
+        Ok(Client::new(agent::socket(&hosts::directory(&self.directory(), host)))?)
+    }
+
+    /// Plugs a host's end of a cable between two hosts in, or pulls it out; both by their numbers from 0. The other end is up still.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError`] if there is no such cable.
+    pub fn plug(&self, host: u32, uplink: u32, is_in: bool) -> Result<(), LabError> {
+        let change = LinkChange { up: Some(is_in), ..LinkChange::default() };
+        Ok(Netlink::open_in(&self.host(host)?)?.change_link(&hosts::uplink(uplink), change)?)
     }
 
     /// The namespace of a host, by its number from 0.

@@ -232,6 +232,9 @@ impl LabSpec {
                 self.switch, hosts.count
             )));
         }
+        if hosts.uplinks > 1 && matches!(self.switch, SwitchKind::Bridge | SwitchKind::Ovs) {
+            return Err(self.wrong(format!("[hosts]: `{}` has one uplink: leave out `uplinks`", self.switch)));
+        }
         let count = endpoints.len();
         if let Some(fault) = hosts.fault(count, self.mtu) {
             return Err(self.wrong(format!("[hosts]: {fault}")));

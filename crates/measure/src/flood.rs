@@ -103,6 +103,17 @@ pub fn lab(bench: &Bench<'_>, switch: SwitchKind, senders: u32) -> Result<Lab, M
 impl Flood {
     /// Makes the flood in a lab of [`lab`] with as many `senders`.
     pub fn run(&self, bench: &Bench<'_>, lab: &Lab, senders: u32) -> Result<Flooded, MeasureError> {
+        self.run_while(bench, lab, senders, || Ok(())).map(|(flooded, ())| flooded)
+    }
+
+    /// As [`run`](Self::run), and does something once the senders were started.
+    pub fn run_while<T>(
+        &self,
+        bench: &Bench<'_>,
+        lab: &Lab,
+        senders: u32,
+        meanwhile: impl FnOnce() -> Result<T, MeasureError>,
+    ) -> Result<(Flooded, T), MeasureError> {
         let to = address(lab, RECEIVER, PORT)?;
         let role = Role::UdpReceive(UdpReceive { port: PORT, senders, pace: self.pace });
         let mut receiver = [Program::start(bench, lab, RECEIVER, &role)?];
@@ -118,6 +129,7 @@ impl Flood {
         let before = settled(lab)?;
         start_all(bench, &mut receiver)?;
         sending.iter_mut().try_for_each(|program| program.tell(Order::Start))?;
+        let done = meanwhile()?;
         let mut sent: Vec<UdpSent> = Vec::new();
         for program in &mut sending {
             sent.push(program.report(bench, PATIENCE + self.duration.into())?);
@@ -129,13 +141,8 @@ impl Flood {
         let sockets = (sent.iter().map(|sent| sent.sent).sum(), received.received);
         let seen = SeenAt::between(sockets, RECEIVER, &before, &after);
         let losses = Losses::between(&before, &after);
-        Ok(Flooded {
-            sent,
-            received,
-            seen,
-            losses,
-            ledger: after.agents.into_iter().next().map(|agent| agent.ledger),
-        })
+        let ledger = after.agents.into_iter().next().map(|agent| agent.ledger);
+        Ok((Flooded { sent, received, seen, losses, ledger }, done))
     }
 }
 

@@ -29,6 +29,7 @@ mod stats;
 pub mod throughput;
 pub mod tunnel;
 pub mod vhost;
+pub mod ways;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,7 +71,7 @@ impl Progress for () {
 pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
-    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `bfd`, `demo`.
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `bfd`, `ways`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,

@@ -10,7 +10,7 @@ use lab::Cable;
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
-use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, ramp, throughput, vhost};
+use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, ramp, throughput, vhost, ways};
 use serde::Serialize;
 use units::Span;
 
@@ -50,6 +50,11 @@ enum Experiment {
     /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both ends are the agent's own, in
     /// two network namespaces. It fails if a session goes down that was not cut.
     Bfd(BfdArgs),
+    /// See how soon frames go on by another way when theirs is cut, and that none is lost.
+    ///
+    /// For instance: zovn measure ways --cuts 20 --json. Two hosts in a lab, two cables between them: the one that is used is pulled
+    /// out at its far end. It fails if a datagram does not come, or nobody notices.
+    Ways(WaysArgs),
 }
 
 #[derive(clap::Args)]
@@ -203,6 +208,18 @@ struct BfdArgs {
     rounds: u32,
 }
 
+#[derive(clap::Args)]
+struct WaysArgs {
+    #[command(flatten)]
+    output: Output,
+    /// How often a way is cut.
+    #[arg(long, default_value_t = 20)]
+    cuts: u32,
+    /// Datagrams a second.
+    #[arg(long, default_value_t = 1000)]
+    rate: u32,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum PortsArg {
     Container,
@@ -253,6 +270,10 @@ pub fn run(args: Args) -> Outcome {
             let BfdArgs { output, sessions, interval, duration, rounds } = args;
             let config = bfd::Config { sessions, interval, duration, rounds };
             output.make(|bench| bfd::run(bench, config))
+        }
+        Experiment::Ways(args) => {
+            let WaysArgs { output, cuts, rate } = args;
+            output.make(|bench| ways::run(bench, ways::Config { cuts, rate }))
         }
     }
 }

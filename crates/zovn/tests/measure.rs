@@ -100,6 +100,21 @@ fn ways_are_watched_and_cuts_noticed() {
 }
 
 #[test]
+fn frames_go_on_by_another_way_when_theirs_is_cut() {
+    let (object, code) = measured(&["ways", "--cuts", "2", "--rate", "500"]);
+    assert_eq!(code, Some(0), "{object:#}");
+    let results = object["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2);
+    for result in results {
+        has(result, &["switched_ms", "far_switched_ms", "silence_ms", "sent", "lost", "duplicates"]);
+        assert_eq!((result["lost"].as_u64(), result["balanced"].as_bool()), (Some(0), Some(true)));
+        // The last packet went up to an interval before the cut, and two more are missed.
+        assert!(result["switched_ms"].as_f64().unwrap() > 150.0, "{result:#}");
+        assert!(result["silence_ms"].as_f64().unwrap() > 100.0, "{result:#}");
+    }
+}
+
+#[test]
 fn tunnels_are_compared() {
     // An Ethernet header and the cable's MTU.
     const LONGEST_CUT: f64 = 1614.0;
@@ -188,6 +203,8 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["bfd", "--sessions", "16385"],
         &["bfd", "--interval", "0s"],
         &["bfd", "--duration", "0s"],
+        &["ways", "--cuts", "0"],
+        &["ways", "--rate", "0"],
     ] {
         let output = zovn(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -55,7 +55,7 @@ pub(super) fn join(
         let kind = QdiscKind::Fifo { packets: cable::QUEUE };
         far.set_qdisc(link, Qdisc { parent: Handle(1, 1), handle: Handle(2, 0), kind })?;
         far.change_link(INTERFACE, LinkChange { up: Some(true), ..LinkChange::default() })?;
-        cable::give_address(&mut far, INTERFACE, number)?;
+        cable::give_address(&mut far, INTERFACE, 0, number)?;
     }
     // Last, so that its MTU follows its ports'.
     Ok(netlink.change_link(SWITCH, LinkChange { up: Some(true), ..LinkChange::default() })?)

@@ -7,12 +7,17 @@ use ports::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind};
 use units::Mac;
 
 use super::FIRST_MAC;
-use super::spec::{Cable, vtep};
+use super::spec::{Cable, vtep_by};
 use crate::LabError;
 use crate::lab::Ground;
 
-/// What both ends are called. Endpoints' interfaces are made beside them.
+/// What both ends of the first cable are called. Endpoints' interfaces are made beside them.
 pub(crate) const UPLINK: &str = "uplink";
+
+/// What both ends of a cable are called, by its number from 0.
+pub(crate) fn uplink(number: u32) -> String {
+    if number == 0 { UPLINK.into() } else { format!("{UPLINK}{}", number + 1) }
+}
 
 /// What the second host's end is called until it is there.
 const OTHER: &str = "other";
@@ -24,33 +29,44 @@ const LONGEST_UNCUT: u32 = 512;
 /// How many packets wait for an end that cuts, as for a network card: without a queue those are dropped that its ring cannot hold.
 pub(super) const QUEUE: u32 = 1000;
 
-/// Connects two hosts. Their ends are up then, and have no address.
-pub(super) fn lay([one, other]: [&Ground<'_>; 2], mtu: u32, cable: Cable) -> Result<(), LabError> {
+/// Connects two hosts by the cable of this number. Its ends are up then, and have no address.
+pub(super) fn lay(
+    [one, other]: [&Ground<'_>; 2],
+    number: u32,
+    mtu: u32,
+    cable: Cable,
+) -> Result<(), LabError> {
+    let uplink = &*uplink(number);
     let mut near = Netlink::open_in(&one.switch)?;
     // A queue keeps the packets of a flow in order.
-    near.add_veth(UPLINK, OTHER, 1)?;
+    near.add_veth(uplink, OTHER, 1)?;
     near.change_link(OTHER, LinkChange { namespace: Some(&other.switch), ..LinkChange::default() })?;
     let mut far = Netlink::open_in(&other.switch)?;
-    far.change_link(OTHER, LinkChange { name: Some(UPLINK), ..LinkChange::default() })?;
+    far.change_link(OTHER, LinkChange { name: Some(uplink), ..LinkChange::default() })?;
     for (host, (ground, netlink)) in (0..).zip([(one, &mut near), (other, &mut far)]) {
-        let mac = Some(Mac::local(FIRST_MAC + host));
-        netlink.change_link(UPLINK, LinkChange { mac, mtu: Some(mtu), ..LinkChange::default() })?;
+        let mac = Some(Mac::local(FIRST_MAC + 256 * number + host));
+        netlink.change_link(uplink, LinkChange { mac, mtu: Some(mtu), ..LinkChange::default() })?;
         if cable == Cable::Cut {
             let gso_max_size = Some(LONGEST_UNCUT);
-            netlink.change_link(UPLINK, LinkChange { gso_max_size, ..LinkChange::default() })?;
-            ethtool::leave_cutting_to_kernel(&ground.switch, UPLINK)
+            netlink.change_link(uplink, LinkChange { gso_max_size, ..LinkChange::default() })?;
+            ethtool::leave_cutting_to_kernel(&ground.switch, uplink)
                 .map_err(LabError::kernel("switch a cable's offloads"))?;
             let kind = QdiscKind::Fifo { packets: QUEUE };
-            let link = netlink.index(UPLINK)?;
+            let link = netlink.index(uplink)?;
             netlink.set_qdisc(link, Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind })?;
         }
-        netlink.change_link(UPLINK, LinkChange { up: Some(true), ..LinkChange::default() })?;
+        netlink.change_link(uplink, LinkChange { up: Some(true), ..LinkChange::default() })?;
     }
     Ok(())
 }
 
-/// Gives a host its address in the physical network, at this device.
-pub(super) fn give_address(netlink: &mut Netlink, device: &str, host: u32) -> Result<(), LabError> {
+/// Gives a host its address in the physical network that its uplink of this number leads to, at this device.
+pub(super) fn give_address(
+    netlink: &mut Netlink,
+    device: &str,
+    number: u32,
+    host: u32,
+) -> Result<(), LabError> {
     let link = netlink.index(device)?;
-    Ok(netlink.add_address(link, Prefix { address: vtep(host).into(), length: 24 })?)
+    Ok(netlink.add_address(link, Prefix { address: vtep_by(number, host).into(), length: 24 })?)
 }

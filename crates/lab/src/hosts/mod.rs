@@ -16,7 +16,6 @@ mod ovs;
 mod spec;
 
 use std::fs;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -24,7 +23,7 @@ use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, U
 use ports::netlink::Netlink;
 use units::{Mac, Prefix};
 
-pub(crate) use self::cable::UPLINK;
+pub(crate) use self::cable::{UPLINK, uplink};
 use self::spec::vtep;
 pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
 use crate::lab::{Ground, Site};
@@ -53,12 +52,15 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
     let grounds = grounds.collect::<Result<Vec<_>, LabError>>()?;
     match (hosts.physical.cable, &grounds[..]) {
         (Some(cable), [one, other]) => {
-            cable::lay([one, other], hosts.physical.mtu, cable)?;
-            // Open vSwitch has the address at a bridge of its own.
-            if hosts.tunnels && site.spec.switch != SwitchKind::Ovs {
-                [one, other].into_iter().zip(0..).try_for_each(|(ground, host)| {
-                    cable::give_address(&mut Netlink::open_in(&ground.switch)?, UPLINK, host)
-                })?;
+            for number in 0..hosts.uplinks {
+                cable::lay([one, other], number, hosts.physical.mtu, cable)?;
+                // Open vSwitch has the address at a bridge of its own.
+                if hosts.tunnels && site.spec.switch != SwitchKind::Ovs {
+                    [one, other].into_iter().zip(0..).try_for_each(|(ground, host)| {
+                        let mut netlink = Netlink::open_in(&ground.switch)?;
+                        cable::give_address(&mut netlink, &cable::uplink(number), number, host)
+                    })?;
+                }
             }
         }
         _ => match hosts.physical.switch {
@@ -170,7 +172,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     let member = |(label, endpoint): (u32, &Endpoint)| Member {
         mac: endpoint.mac,
         addresses: endpoint.addresses.iter().map(|prefix| prefix.address).collect(),
-        vtep: IpAddr::from(vtep(endpoint.host.unwrap_or(0))).into(),
+        vtep: hosts.vteps(endpoint.host.unwrap_or(0)),
         label,
     };
     let ours = here.clone().filter(|endpoint| endpoint.host == Some(host));
@@ -190,7 +192,7 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
             retransmit: hosts.retransmit,
             credit: hosts.credit,
             pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
-            ..Uplink::new(IpAddr::from(vtep(host)))
+            ..Uplink::new(hosts.vteps(host))
         }),
         networks: vec![network],
         ..config

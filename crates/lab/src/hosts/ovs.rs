@@ -79,5 +79,5 @@ fn lay_under(switch: &OpenVSwitch, ground: &Ground<'_>, host: u32) -> Result<(),
     switch.apply(&mut underlay)?;
     let mut netlink = Netlink::open_in(&ground.switch)?;
     netlink.change_link(UNDERLAY, LinkChange { up: Some(true), ..LinkChange::default() })?;
-    give_address(&mut netlink, UNDERLAY, host)
+    give_address(&mut netlink, UNDERLAY, 0, host)
 }

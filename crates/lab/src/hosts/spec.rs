@@ -1,11 +1,12 @@
 //! Several hosts, as people ask for them.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::iter;
+use std::net::{IpAddr, Ipv4Addr};
 use std::str::FromStr;
 
 use fabric::Buffer;
-use model::{ClassKind, Encapsulation};
+use model::{ClassKind, Encapsulation, VtepList};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -20,6 +21,9 @@ pub struct HostsSpec {
     /// Frames are carried between them in tunnels. Without, they cross a `cable` as they are: each agent has a port there.
     #[serde(default = "yes")]
     pub tunnels: bool,
+    /// How many uplinks each host has, each with a `cable` of its own: where one is cut, tunnels go by another.
+    #[serde(default = "one")]
+    pub uplinks: u32,
     /// What the tunnels are.
     #[serde(default)]
     pub encapsulation: Encapsulation,
@@ -214,12 +218,19 @@ impl HostsSpec {
     pub fn new(count: u32) -> Self {
         let encapsulation = Encapsulation::default();
         let physical = PhysicalSpec::default();
-        Self { count, tunnels: true, encapsulation, retransmit: true, credit: true, physical }
+        Self { count, tunnels: true, uplinks: 1, encapsulation, retransmit: true, credit: true, physical }
     }
 
     /// The host of the endpoint at this place among so many, by number from 0.
     pub(crate) fn of(&self, place: usize, endpoints: usize) -> u32 {
         (place as u64 * u64::from(self.count) / endpoints as u64) as u32
+    }
+
+    /// A host's addresses in the physical network, by its number from 0.
+    pub(super) fn vteps(&self, host: u32) -> VtepList {
+        let rest = (1..self.uplinks).map(|uplink| IpAddr::from(vtep_by(uplink, host)));
+        let all: Vec<_> = iter::once(vtep(host).into()).chain(rest).collect();
+        all.try_into().expect("there is a first")
     }
 
     /// What is wrong with it, if anything.
@@ -243,6 +254,15 @@ impl HostsSpec {
         if !self.tunnels && self.physical.cable.is_none() {
             return Some("without `tunnels` frames cross a cable: give [hosts.physical] a `cable`".into());
         }
+        if !(1..=MOST_UPLINKS).contains(&self.uplinks) {
+            return Some(format!("{} uplinks: make it 1 to {MOST_UPLINKS}", self.uplinks));
+        }
+        if self.uplinks > 1 && !(self.tunnels && self.physical.cable.is_some()) {
+            return Some(
+                "several `uplinks` are cables with tunnels: give [hosts.physical] a `cable`, and leave out `tunnels`"
+                    .into(),
+            );
+        }
         // A TAP device's most.
         if self.physical.mtu > 65_521 {
             return Some("`mtu` of [hosts.physical] is more than 65521: lower it".into());
@@ -264,9 +284,21 @@ impl HostsSpec {
 /// More spines than any lab needs.
 const MOST_SPINES: u32 = 16;
 
+/// As many as a host may have.
+const MOST_UPLINKS: u32 = 8;
+
 /// A host's address in the physical network, by its number from 0.
 pub(crate) fn vtep(host: u32) -> Ipv4Addr {
-    Ipv4Addr::new(192, 168, 0, 1 + host as u8)
+    vtep_by(0, host)
+}
+
+/// A host's address in the physical network that its uplink of this number leads to, both from 0.
+pub(crate) fn vtep_by(uplink: u32, host: u32) -> Ipv4Addr {
+    Ipv4Addr::new(192, 168, uplink as u8, 1 + host as u8)
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn yes() -> bool {
@@ -298,6 +330,9 @@ mod tests {
             (of(PhysicalSpec { mtu: u32::MAX, ..PhysicalSpec::default() }), 4, 1500, "65521"),
             (HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) }, 4, 1500, "geneve"),
             (HostsSpec { tunnels: false, ..HostsSpec::new(2) }, 4, 1500, "`tunnels`"),
+            (HostsSpec { uplinks: 0, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
+            (HostsSpec { uplinks: 9, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
+            (HostsSpec { uplinks: 2, ..HostsSpec::new(2) }, 4, 1500, "`cable`"),
             (
                 HostsSpec { tunnels: false, retransmit: false, credit: false, ..HostsSpec::new(2) },
                 4,

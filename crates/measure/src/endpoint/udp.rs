@@ -93,6 +93,9 @@ pub struct UdpReceived {
     pub marks: u32,
     /// From the first datagram to the last, in nanoseconds.
     pub elapsed_ns: u64,
+    /// The longest time in between in which none came, in nanoseconds.
+    #[serde(default)]
+    pub longest_silence_ns: u64,
     /// Datagrams of each sender in every 100 ms since the first datagram.
     pub bins: Vec<Vec<u32>>,
 }
@@ -249,6 +252,8 @@ impl Tally {
             report.marks += 1;
         }
         let elapsed = now - *self.first.get_or_insert(now);
+        let silence = nanos(elapsed) - report.elapsed_ns;
+        report.longest_silence_ns = report.longest_silence_ns.max(silence);
         report.elapsed_ns = nanos(elapsed);
         let bin = (elapsed.as_nanos() / BIN.as_nanos()) as usize;
         if report.bins.len() <= bin {

@@ -7,6 +7,7 @@ mod ramp;
 mod throughput;
 mod tunnel;
 mod vhost;
+mod ways;
 
 use std::fmt::Display;
 
