@@ -200,13 +200,9 @@ impl<F: Copy, R> Session<F, R> {
         self.ends().is_some()
     }
 
-    /// Whether a frame of so many bytes, or the first part of one, may be sent on a stream.
-    pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
-        self.admit_part(stream, len, false)
-    }
-
-    /// The same of a part. Who continues a frame may, however many are kept: without all its parts the far end cannot take it.
-    pub fn admit_part(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
+    /// Whether a frame of so many bytes, or a part of one, may be sent on a stream. A part that `continues` its frame may, however many
+    /// are kept: without all parts the far end cannot take the frame.
+    pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
         match self.ends() {
             Some(_) if self.outgoing.has_place(stream) => self.outgoing.admit(stream, len, continues),
             // So many frames are kept of so many that some will soon be taken.

@@ -36,8 +36,6 @@ pub struct Come {
     said: Option<[u8; Offload::LEN]>,
     /// What is left to do for it.
     offload: Offload,
-    /// Which part of a frame it is.
-    part: Part,
     /// The fabric has marked a part of it.
     is_marked: bool,
     /// The switch has it.
@@ -52,20 +50,17 @@ impl Come {
     }
 }
 
-/// Where a frame lies, or a part of one, whose turn has not come.
+/// A frame, or a part of one, whose turn has not come.
 #[derive(Clone, Copy, Debug)]
-pub enum Kept {
-    /// In a slot of its own.
-    Alone(Slot),
-    /// Behind the parts of its frame that came before it.
-    Behind {
-        /// How many bytes it has.
-        len: u16,
-        /// Whether others follow.
-        part: Part,
-        /// The fabric has marked it.
-        is_marked: bool,
-    },
+pub struct Kept {
+    /// Where it lies; `None`: behind the parts of its frame that came before it.
+    pub slot: Option<Slot>,
+    /// How many bytes it has.
+    len: u16,
+    /// Which part of a frame it is.
+    part: Part,
+    /// The fabric has marked it.
+    is_marked: bool,
 }
 
 /// A frame of which parts have had their turn.
@@ -138,6 +133,7 @@ impl Frames {
         bytes: &[u8],
         network: Network,
     ) -> Option<Kept> {
+        let kept = |slot| Kept { slot, len: data.len.get(), part: data.part, is_marked };
         if data.part.continues
             && let Some(growing) = self.growing.get(&data.stream)
             && growing.end as u32 == data.offset
@@ -147,7 +143,7 @@ impl Frames {
             let into = self.large.bytes_mut(growing.slot.0 - self.small.slots() as u32);
             if let Some(into) = into.get_mut(len..len + bytes.len()).filter(|_| is_same) {
                 into.copy_from_slice(bytes);
-                return Some(Kept::Behind { len: data.len.get(), part: data.part, is_marked });
+                return Some(kept(None));
             }
         }
         let begins = data.part.more && !data.part.continues;
@@ -157,10 +153,10 @@ impl Frames {
             return None;
         }
         let slot = self.keep_in(bytes, is_large, network)?;
-        let come = self.come[slot.0 as usize].as_mut().expect(GROWS);
-        (come.class, come.part, come.said) = (Some(data.stream.class), data.part, data.offload);
+        let come = self.get_mut(slot);
+        (come.class, come.said) = (Some(data.stream.class), data.offload);
         come.is_marked = is_marked && data.part != Part::WHOLE;
-        Some(Kept::Alone(slot))
+        Some(kept(Some(slot)))
     }
 
     fn keep_in(&mut self, bytes: &[u8], is_large: bool, network: Network) -> Option<Slot> {
@@ -185,7 +181,6 @@ impl Frames {
             len: bytes.len(),
             said: None,
             offload: Offload::NONE,
-            part: Part::WHOLE,
             is_marked: false,
             is_lifted: false,
         });
@@ -195,24 +190,22 @@ impl Frames {
     /// The turn of what was kept has come. The frame that is whole by that, if one is.
     pub fn turn(&mut self, kept: Kept, place: Place) -> Option<Slot> {
         let (stream, _, offset) = place;
-        let (part, len, network) = match kept {
-            Kept::Behind { len, part, .. } => (part, usize::from(len), None),
-            Kept::Alone(slot) => (self.get(slot).part, self.get(slot).len, Some(self.get(slot).network)),
-        };
+        let part = kept.part;
+        let network = kept.slot.map(|slot| self.get(slot).network);
         let grows = self.growing.get(&stream).filter(|growing| part.continues && growing.end == offset);
         let follows = grows.is_some_and(|grows| network.is_none_or(|it| it == self.get(grows.slot).network));
         if !follows {
             self.tear(stream);
         }
-        let end = offset + len as u64;
-        let slot = match kept {
-            Kept::Alone(slot) if !part.continues => {
+        let end = offset + u64::from(kept.len);
+        let slot = match kept.slot {
+            Some(slot) if !part.continues => {
                 self.get_mut(slot).place = Some(place);
                 slot
             }
             _ if follows => {
                 let slot = self.growing[&stream].slot;
-                if !self.append(slot, kept, len) {
+                if !self.append(slot, kept) {
                     self.tear(stream);
                     self.torn.push(place);
                     return None;
@@ -236,13 +229,10 @@ impl Frames {
     }
 
     /// Makes a part the last so far of a frame that grows. `false` if there is no room for it.
-    fn append(&mut self, slot: Slot, kept: Kept, len: usize) -> bool {
-        let at = self.get(slot).len;
-        self.get_mut(slot).is_marked |= match kept {
-            Kept::Behind { is_marked, .. } => is_marked,
-            Kept::Alone(part) => self.get(part).is_marked,
-        };
-        if let Kept::Alone(part) = kept {
+    fn append(&mut self, slot: Slot, kept: Kept) -> bool {
+        let (at, len) = (self.get(slot).len, usize::from(kept.len));
+        self.get_mut(slot).is_marked |= kept.is_marked;
+        if let Some(part) = kept.slot {
             let Self { small, large, .. } = self;
             let first = small.slots() as u32;
             let has_room = at + len <= LARGE;
@@ -317,7 +307,7 @@ impl Frames {
 
     /// Frees what was kept and has not had its turn.
     pub fn forget(&mut self, kept: Kept) {
-        if let Kept::Alone(slot) = kept {
+        if let Some(slot) = kept.slot {
             self.release(slot, |_| {});
         }
     }
@@ -449,5 +439,3 @@ impl Frames {
 fn is_short(pool: &Pool) -> bool {
     pool.free() < pool.slots() / 4
 }
-
-const GROWS: &str = "the slot has a frame";

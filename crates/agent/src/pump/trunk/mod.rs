@@ -572,7 +572,7 @@ impl Trunk {
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
         let kept = self.frames.keep_data(data, is_marked, is_next, bytes, network);
         let kept = kept.ok_or_else(|| self.refused.no_memory())?;
-        if let Kept::Alone(slot) = kept {
+        if let Some(slot) = kept.slot {
             self.remark(received, slot);
         }
         Ok(kept)
@@ -715,7 +715,7 @@ fn may_send(
     len: NonZeroU16,
     continues: bool,
 ) -> Result<(), Sent> {
-    match session.admit_part(stream, len, continues) {
+    match session.admit(stream, len, continues) {
         _ if !underlay.has_room(way_to(far)) => Err(Sent::Busy),
         Admission::Go => Ok(()),
         Admission::NoCredit => Err(Sent::Hold),
