@@ -59,6 +59,14 @@ pub enum Admission {
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Era(pub(crate) u32);
 
+impl Era {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
 /// What came of what arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival<R> {
@@ -315,7 +323,7 @@ impl<F: Copy, R> Session<F, R> {
     /// Streams are counted from 0 again.
     fn begin_era(&mut self, release: impl FnMut(R)) {
         self.incoming.begin_anew(self.era, release);
-        self.era = Era(self.era.0.wrapping_add(1));
+        self.era = self.era.next();
     }
 
     /// Begins another life of ours: the far end forgets what streams there were, and so do we, but for those of which frames are kept or

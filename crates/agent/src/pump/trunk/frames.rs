@@ -38,8 +38,8 @@ pub struct Come {
     offload: Offload,
     /// The fabric has marked a part of it.
     is_marked: bool,
-    /// The switch has it.
-    is_lifted: bool,
+    /// How many frames it is, as a wire has them, once the switch has it; 0 before.
+    lifted: u64,
 }
 
 impl Come {
@@ -81,6 +81,10 @@ pub struct Frames {
     growing: BTreeMap<Stream, Growing>,
     /// Where what was not put together began: nobody will take it.
     torn: Vec<Place>,
+    /// The era in which streams are counted now.
+    era: Era,
+    /// How many frames, as a wire has them, the switch has that began in it.
+    lifted: u64,
     /// Frames that are not what was said of them.
     malformed: u64,
 }
@@ -95,6 +99,8 @@ impl Frames {
             joined: vec![Vec::new(); large as usize].into_boxed_slice(),
             growing: BTreeMap::new(),
             torn: Vec::new(),
+            era: Era::default(),
+            lifted: 0,
             malformed: 0,
         }
     }
@@ -182,7 +188,7 @@ impl Frames {
             said: None,
             offload: Offload::NONE,
             is_marked: false,
-            is_lifted: false,
+            lifted: 0,
         });
         Some(Slot(slot))
     }
@@ -259,8 +265,9 @@ impl Frames {
         }
     }
 
-    /// The same of all streams.
-    pub fn tear_all(&mut self) {
+    /// Streams are counted anew in this era: all parts of what was not whole will come again.
+    pub fn begin_era(&mut self, era: Era) {
+        (self.era, self.lifted) = (era, 0);
         for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
             self.tear_up(slot);
         }
@@ -297,12 +304,9 @@ impl Frames {
         None
     }
 
-    /// How many frames, as a wire has them, were lifted and began in this era.
-    pub fn lifted_in(&self, era: Era) -> u64 {
-        let lifted = (0_u32..).zip(&self.come).filter(|(_, come)| {
-            come.as_ref().is_some_and(|come| come.is_lifted && come.place.is_some_and(|place| place.1 == era))
-        });
-        lifted.map(|(slot, _)| self.view(Slot(slot)).on_wire().1 as u64).sum()
+    /// How many frames, as a wire has them, were lifted of those that began in this era, and not released.
+    pub fn lifted(&self) -> u64 {
+        self.lifted
     }
 
     /// Frees what was kept and has not had its turn.
@@ -316,7 +320,12 @@ impl Frames {
     pub fn next(&mut self, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         let first = ready.pop_front()?;
         let slot = self.join(first, ready).unwrap_or(first);
-        self.get_mut(slot).is_lifted = true;
+        let lifted = self.view(slot).on_wire().1 as u64;
+        let come = self.get_mut(slot);
+        come.lifted = lifted;
+        if come.place.is_some_and(|(_, era, _)| era == self.era) {
+            self.lifted += lifted;
+        }
         Some(slot)
     }
 
@@ -419,6 +428,9 @@ impl Frames {
     pub fn release(&mut self, slot: Slot, mut taken: impl FnMut(Place)) {
         let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
         if let Some((stream, era, offset)) = come.place {
+            if era == self.era {
+                self.lifted -= come.lifted;
+            }
             taken((stream, era, offset));
             if let Some(large) = slot.0.checked_sub(self.small.slots() as u32) {
                 self.joined[large as usize].drain(..).for_each(|offset| taken((stream, era, offset)));

@@ -631,16 +631,18 @@ impl Trunk {
     /// lost when this switch ends.
     pub fn repaired(&self) -> u64 {
         let session = self.session.as_ref().filter(|session| session.is_repaired());
-        session.map_or(0, |session| self.frames.lifted_in(session.era()))
+        session.map_or(0, |_| self.frames.lifted())
     }
 
-    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch.
-    pub fn leave(&mut self, now: Instant) {
+    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch. Whether all is said;
+    /// if not, there is more to say once the underlay has room.
+    pub fn leave(&mut self, now: Instant) -> bool {
         if let Some(session) = &mut self.session {
             session.hurry();
         }
         self.speak(now);
         self.has_left = true;
+        self.has_room()
     }
 
     /// When something falls due although nothing is heard.
@@ -734,10 +736,10 @@ fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept
     }
 }
 
-/// If streams are counted anew since that era, all parts of what was not whole will come again.
+/// If streams are counted anew since that era, what came in it is no part of what will come.
 fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Era) {
     if session.era() != era {
-        frames.tear_all();
+        frames.begin_era(session.era());
         bury(frames, session);
     }
 }

@@ -128,11 +128,56 @@ proptest! {
                 frames.release(slot, |place| handed.retain(|offset| u64::from(*offset) != place.2));
             }
         }
-        frames.tear_all();
+        frames.begin_era(Era::default());
         while let Some((.., offset)) = frames.torn() {
             handed.retain(|one| u64::from(*one) != offset);
         }
         prop_assert!(handed.is_empty() && is_all_free(&frames));
+    }
+
+    /// Frames of two streams and of none come, small ones and large ones, through several eras.
+    #[test]
+    fn what_is_lifted_is_counted_as_it_lies_there(
+        events in prop::collection::vec((0_usize..8, any::<prop::sample::Index>()), 0..100),
+    ) {
+        let mut frames = Frames::new(64, 64);
+        let (mut ready, mut lifted) = (VecDeque::new(), Vec::new());
+        let mut era = Era::default();
+        let mut ends = [0_u32; 2];
+        for (what, which) in events {
+            match what {
+                0 => {
+                    let slot = frames.keep(&[0; 60], Network::default(), None, Offload::NONE);
+                    ready.extend(slot);
+                }
+                1..=3 => {
+                    let len = [20, 900, 5000][what - 1];
+                    let label = which.index(2);
+                    let stream = Stream { label: label as u32, ..STREAM };
+                    let (bytes, mut offload) = large(len, 0);
+                    if len < 1000 {
+                        offload = Offload::NONE;
+                    }
+                    for part in parts(&Going::new(&bytes, offload, 1500).unwrap(), ends[label]) {
+                        let data = Data { stream, ..part.0 };
+                        ends[label] += u32::from(data.len.get());
+                        let Some(there) = kept(&mut frames, &(data, part.1), false) else { continue };
+                        ready.extend(frames.turn(there, (stream, era, data.offset.into())));
+                    }
+                }
+                4 => {
+                    era = era.next();
+                    ends = [0; 2];
+                    frames.begin_era(era);
+                }
+                5 | 6 => lifted.extend(frames.next(&mut ready)),
+                _ if lifted.is_empty() => {}
+                _ => frames.release(lifted.swap_remove(which.index(lifted.len())), |_| {}),
+            }
+            let of_era = |slot: &&Slot| frames.get(**slot).place.is_some_and(|place| place.1 == era);
+            let counts = lifted.iter().filter(of_era).map(|slot| frames.view(*slot).on_wire().1 as u64);
+            prop_assert_eq!(frames.lifted(), counts.sum::<u64>());
+        }
     }
 }
 
