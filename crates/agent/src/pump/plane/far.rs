@@ -248,12 +248,12 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         trunks.iter().filter_map(|id| self.device_mut(id).trunk().and_then(due)).min()
     }
 
-    /// Has those trunks looked at for which something is due.
+    /// Has those trunks that something is due for do it: the next turn lifts and sends what may go by that.
     pub fn stir_trunks(&mut self, now: Instant) {
         let trunks = self.trunks;
         for id in trunks.iter() {
             if self.device_mut(id).trunk().and_then(|trunk| trunk.deadline()).is_some_and(|at| at <= now) {
-                self.dirty.insert(id);
+                self.trunk_mut(id).wake(now);
             }
         }
     }

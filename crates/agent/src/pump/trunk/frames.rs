@@ -439,6 +439,15 @@ impl Frames {
         self.put(slot.0);
     }
 
+    /// Whether nothing is kept.
+    #[cfg(test)]
+    pub fn is_all_free(&self) -> bool {
+        let pools = [&self.small, &self.large];
+        self.growing.is_empty()
+            && self.torn.is_empty()
+            && pools.iter().all(|pool| pool.free() == pool.slots())
+    }
+
     fn put(&mut self, slot: u32) {
         match slot.checked_sub(self.small.slots() as u32) {
             None => self.small.put(slot),

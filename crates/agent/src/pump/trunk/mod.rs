@@ -17,6 +17,8 @@ mod out;
 mod outlook;
 mod report;
 mod stt;
+#[cfg(test)]
+mod tests;
 mod ways;
 
 use std::cell::RefCell;
@@ -483,8 +485,14 @@ impl Trunk {
         moved
     }
 
-    /// A sender has gone: what it had underway is not to be sent again.
+    /// A sender has gone: what it had underway is not to be sent again. What was [completed](Self::completed) is told of before, as flows
+    /// are counted by their frames.
     pub fn forget(&mut self, port: PortId) {
+        debug_assert!(
+            self.completed.is_empty(),
+            "{} frames were completed and not told of",
+            self.completed.len()
+        );
         let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
         self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
         self.spoilt.retain(|(it, _), _| *it != port);
@@ -609,13 +617,19 @@ impl Trunk {
         !self.ready.is_empty()
     }
 
-    /// Does what time asks for, and says what there is to be said, as far as the kernel has room.
-    pub fn speak(&mut self, now: Instant) {
-        let Self { config, underlay, session: Some(session), frames, ready, .. } = self else { return };
+    /// Does what time asks for, before anything is lifted or sent: what was waited for in vain is ready, what is lost is to be sent again,
+    /// and there may be room for more.
+    pub fn wake(&mut self, now: Instant) {
+        let Self { session: Some(session), frames, ready, .. } = self else { return };
         let era = session.era();
         session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
         bury(frames, session);
         end_era(frames, session, era);
+    }
+
+    /// Says what there is to be said, as far as the kernel has room.
+    pub fn speak(&mut self, now: Instant) {
+        let Self { config, underlay, session: Some(session), .. } = self else { return };
         let mut underlay = underlay.borrow_mut();
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)

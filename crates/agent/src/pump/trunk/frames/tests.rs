@@ -1,41 +1,15 @@
-use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 use tunnel::Life;
 use tunnel::message::Ends;
-use units::Mac;
-use wire::ethernet::{self, ethertype};
-use wire::ip::protocol;
-use wire::tcp::{self, Flags};
-use wire::{PartialChecksum, Segment, SegmentKind, ipv4};
-use zerocopy::IntoBytes;
 
 use super::super::out::Going;
+use super::super::tests::large;
 use super::*;
 
 const LIFE: Life = Life(NonZeroU32::MIN);
 const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
-
-/// A large segment with so many bytes of payload, and what is left to do for it.
-fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
-    let mut frame = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype::IPV4).as_bytes().to_vec();
-    let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-    let mut ip = ipv4::Header::new(from, to, protocol::TCP, tcp::Header::LEN + len).unwrap();
-    ip.set_traffic_class(traffic_class);
-    frame.extend_from_slice(ip.as_bytes());
-    let start = frame.len() as u16;
-    frame.extend_from_slice(tcp::Header::new(1, 2, 3, Flags::ACK).as_bytes());
-    frame.extend((0..len).map(|at| (at ^ at >> 8) as u8));
-    let segment = Segment {
-        kind: SegmentKind::Tcp4,
-        ecn: false,
-        header_len: start + tcp::Header::LEN as u16,
-        size: 1000,
-    };
-    let checksum = PartialChecksum { start, offset: tcp::Header::CHECKSUM_OFFSET };
-    (frame, Offload { checksum: Some(checksum), segment: Some(segment), data_valid: false })
-}
 
 /// What is sent of a frame that begins there in its stream: what is said of each part, and the part.
 fn parts(going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
@@ -58,11 +32,6 @@ fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
     frames.turn(kept, (STREAM, Era::default(), u64::from(data.offset)))
-}
-
-fn is_all_free(frames: &Frames) -> bool {
-    let pools = [&frames.small, &frames.large];
-    frames.growing.is_empty() && pools.iter().all(|pool| pool.free() == pool.slots())
 }
 
 proptest! {
@@ -101,7 +70,7 @@ proptest! {
         frames.release(slot, |(.., offset)| taken.push(offset as u32));
         taken.sort_unstable();
         prop_assert!(taken.into_iter().eq(sent.iter().map(|(data, _)| data.offset)));
-        prop_assert!(is_all_free(&frames));
+        prop_assert!(frames.is_all_free());
     }
 
     /// Parts come in any order, some twice and some never: nothing is put together that was not one frame, and nothing is kept.
@@ -132,7 +101,7 @@ proptest! {
         while let Some((.., offset)) = frames.torn() {
             handed.retain(|one| u64::from(*one) != offset);
         }
-        prop_assert!(handed.is_empty() && is_all_free(&frames));
+        prop_assert!(handed.is_empty() && frames.is_all_free());
     }
 
     /// Frames of two streams and of none come, small ones and large ones, through several eras.
@@ -196,7 +165,7 @@ fn what_is_said_of_a_frame_has_to_be_so() {
         assert_eq!(turn(&mut frames, there, part), None);
     }
     assert_eq!(frames.malformed(), 1);
-    assert!(std::iter::from_fn(|| frames.torn()).count() == sent.len() && is_all_free(&frames));
+    assert!(std::iter::from_fn(|| frames.torn()).count() == sent.len() && frames.is_all_free());
 }
 
 #[test]
