@@ -39,7 +39,7 @@ use wire::ecn::Ecn;
 use wire::geneve::Draft;
 
 pub use self::frames::Come;
-use self::frames::{Frames, Kept};
+use self::frames::{Counts, Frames, Kept};
 pub use self::liveness::Liveness;
 pub use self::out::OPTIONS_LEN;
 use self::out::{DATA_LEN, Going, Out};
@@ -48,8 +48,8 @@ pub use self::stt::STT_MTU;
 use self::ways::Ways;
 pub use self::ways::{Way, pair};
 
-/// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for others.
-const FRAMES: [u32; 2] = [16 << 10, 1 << 10];
+/// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for middle-sized ones, 66 for the longest.
+const FRAMES: Counts = [16 << 10, 4 << 10, 1 << 10];
 
 /// The label of what is for all of a network's machines at a host is this and the network's number.
 const FLOOD: u32 = 1 << 31;
@@ -198,7 +198,6 @@ impl Trunk {
         let Way { underlay, far } = ways.get(way).clone();
         config.far = far;
         let session = config.session.map(|session| Session::new(now, session, config.life));
-        let [small, large] = FRAMES;
         Self {
             config,
             underlay,
@@ -208,7 +207,7 @@ impl Trunk {
             labels: HashMap::new(),
             joined: BTreeSet::new(),
             session,
-            frames: Frames::new(small, large),
+            frames: Frames::new(FRAMES),
             ready: VecDeque::new(),
             completed: VecDeque::new(),
             spoilt: HashMap::new(),

@@ -13,11 +13,15 @@ const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
 
 /// What is sent of a frame that begins there in its stream: what is said of each part, and the part.
 fn parts(going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
+    parts_of(STREAM, going, offset)
+}
+
+fn parts_of(stream: Stream, going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
     let ends = Ends { from: LIFE, to: LIFE };
     let mut sent = Vec::new();
     let mut begin = 0;
     while let Some((len, _)) = going.part(begin) {
-        let data = Data::whole(ends, 0, STREAM, offset + begin as u32, len);
+        let data = Data::whole(ends, 0, stream, offset + begin as u32, len);
         let mut bytes = vec![0; len.get().into()];
         going.write(begin, &mut bytes);
         sent.push((going.said(&data, begin), bytes));
@@ -31,7 +35,17 @@ fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -
 }
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
-    frames.turn(kept, (STREAM, Era::default(), u64::from(data.offset)))
+    frames.turn(kept, (data.stream, Era::default(), u64::from(data.offset)))
+}
+
+/// All parts of a frame come in their order.
+fn arrive(frames: &mut Frames, parts: &[(Data, Vec<u8>)]) -> Option<Slot> {
+    let mut whole = None;
+    for part in parts {
+        let there = kept(frames, part, false)?;
+        whole = turn(frames, there, part);
+    }
+    whole
 }
 
 proptest! {
@@ -43,7 +57,7 @@ proptest! {
         early in prop::collection::vec(any::<bool>(), 64),
     ) {
         let (mut bytes, offload) = large(len, Ecn::Ect0 as u8);
-        let mut frames = Frames::new(64, 64);
+        let mut frames = Frames::new([64; 3]);
         let going = Going::new(&bytes, offload, most).unwrap();
         let sent = parts(&going, 5);
         prop_assert!(sent.iter().all(|(data, part)| part.len() == usize::from(data.len.get())));
@@ -83,7 +97,7 @@ proptest! {
             .zip(&frames_sent)
             .map(|(number, (bytes, offload))| parts(&Going::new(bytes, *offload, 1500).unwrap(), number * 10_000))
             .collect();
-        let mut frames = Frames::new(64, 64);
+        let mut frames = Frames::new([64; 3]);
         let mut handed = Vec::new();
         for (number, part, is_gap) in events {
             let Some(part) = sent[number].get(part) else { continue };
@@ -109,7 +123,7 @@ proptest! {
     fn what_is_lifted_is_counted_as_it_lies_there(
         events in prop::collection::vec((0_usize..8, any::<prop::sample::Index>()), 0..100),
     ) {
-        let mut frames = Frames::new(64, 64);
+        let mut frames = Frames::new([64; 3]);
         let (mut ready, mut lifted) = (VecDeque::new(), Vec::new());
         let mut era = Era::default();
         let mut ends = [0_u32; 2];
@@ -127,10 +141,10 @@ proptest! {
                     if len < 1000 {
                         offload = Offload::NONE;
                     }
-                    for part in parts(&Going::new(&bytes, offload, 1500).unwrap(), ends[label]) {
-                        let data = Data { stream, ..part.0 };
+                    for part in parts_of(stream, &Going::new(&bytes, offload, 1500).unwrap(), ends[label]) {
+                        let data = &part.0;
                         ends[label] += u32::from(data.len.get());
-                        let Some(there) = kept(&mut frames, &(data, part.1), false) else { continue };
+                        let Some(there) = kept(&mut frames, &part, false) else { continue };
                         ready.extend(frames.turn(there, (stream, era, data.offset.into())));
                     }
                 }
@@ -153,7 +167,7 @@ proptest! {
 #[test]
 fn what_is_said_of_a_frame_has_to_be_so() {
     let (bytes, offload) = large(3000, 0);
-    let mut frames = Frames::new(8, 8);
+    let mut frames = Frames::new([8; 3]);
     let mut sent = parts(&Going::new(&bytes, offload, 1500).unwrap(), 0);
     // Its checksum is said to begin behind it.
     sent[0].0.offload = sent[0].0.offload.map(|mut said| {
@@ -171,7 +185,7 @@ fn what_is_said_of_a_frame_has_to_be_so() {
 #[test]
 fn what_waits_for_others_leaves_room_for_those() {
     let (bytes, offload) = large(3000, 0);
-    let mut frames = Frames::new(8, 8);
+    let mut frames = Frames::new([8; 3]);
     let going = Going::new(&bytes, offload, 1500).unwrap();
     let begin = |number: u32| parts(&going, number * 10_000).swap_remove(0);
     let early = |frames: &mut Frames, number| {
@@ -179,9 +193,50 @@ fn what_waits_for_others_leaves_room_for_those() {
         frames.keep_data(&data, false, false, &bytes, Network::default())
     };
     let there = (0..10).filter_map(|number| early(&mut frames, number)).count();
-    assert_eq!((there, frames.large.free()), (7, 1));
+    assert_eq!((there, frames.pools[1].free()), (7, 1));
     assert!(kept(&mut frames, &begin(10), false).is_some());
     let len = NonZeroU16::MIN;
     let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, len);
     assert!(frames.keep_data(&whole, false, false, &[0], Network::default()).is_some());
+}
+
+#[test]
+fn who_takes_no_middle_sized_segments_leaves_room_for_others() {
+    let mut frames = Frames::new(super::super::FRAMES);
+    // As much of each class as there is credit for, as a rule, for a receiver that takes nothing.
+    for class in Class::all() {
+        let stream = Stream { class, ..STREAM };
+        let mut end = 0;
+        for len in (3000..10_000).step_by(700).cycle() {
+            if end >= 1 << 20 {
+                break;
+            }
+            let (bytes, offload) = large(len, 0);
+            let slot =
+                arrive(&mut frames, &parts_of(stream, &Going::new(&bytes, offload, 1500).unwrap(), end));
+            assert!(slot.is_some());
+            end += bytes.len() as u32;
+        }
+    }
+    let (bytes, offload) = large(65_000, 0);
+    let going = Going::new(&bytes, offload, 1500).unwrap();
+    let other = Stream { label: 8, ..STREAM };
+    for number in 0..super::super::FRAMES[2] {
+        assert!(arrive(&mut frames, &parts_of(other, &going, number * 70_000)).is_some());
+    }
+}
+
+#[test]
+fn who_says_too_little_of_a_frame_loses_it() {
+    let (bytes, offload) = large(40_000, 0);
+    let mut sent = parts(&Going::new(&bytes, offload, 1500).unwrap(), 0);
+    for (said, is_whole) in [(0, true), (1, true), (2, false), (16, false), (40, true), (u16::MAX, true)] {
+        sent[0].0.offload.as_mut().unwrap()[KIB].copy_from_slice(&u16::to_le_bytes(said));
+        let mut frames = Frames::new([64; 3]);
+        let slot = arrive(&mut frames, &sent);
+        assert_eq!(slot.is_some(), is_whole, "{said} KiB");
+        slot.into_iter().for_each(|slot| frames.release(slot, |_| {}));
+        while frames.torn().is_some() {}
+        assert!(frames.is_all_free());
+    }
 }
