@@ -18,7 +18,7 @@ mod outlook;
 mod report;
 mod stt;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod ways;
 
 use std::cell::RefCell;
