@@ -33,7 +33,7 @@ pub(crate) const fn stride_lines(slot_size: usize) -> usize {
 }
 
 impl Pool {
-    /// `slots` slots of `slot_size` bytes each, all free.
+    /// `slots` slots of `slot_size` bytes each, all free. Their memory is the kernel's until they are used.
     ///
     /// # Panics
     ///
@@ -42,7 +42,8 @@ impl Pool {
         let lines_a_slot = stride_lines(slot_size);
         let lines = (slots as usize).checked_mul(lines_a_slot).expect("a pool fits the address space");
         Self {
-            lines: vec![CacheLine::new_zeroed(); lines].into_boxed_slice(),
+            // As the allocator has it, without a look at every page: memory is taken as slots are.
+            lines: <[CacheLine]>::new_box_zeroed_with_elems(lines).expect("there is memory for a pool"),
             lines_a_slot,
             slot_size,
             taken: vec![false; slots as usize].into_boxed_slice(),

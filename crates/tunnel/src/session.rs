@@ -59,6 +59,14 @@ pub enum Admission {
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Era(pub(crate) u32);
 
+impl Era {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.wrapping_add(1))
+    }
+}
+
 /// What came of what arrived.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival<R> {
@@ -200,13 +208,9 @@ impl<F: Copy, R> Session<F, R> {
         self.ends().is_some()
     }
 
-    /// Whether a frame of so many bytes, or the first part of one, may be sent on a stream.
-    pub fn admit(&mut self, stream: Stream, len: NonZeroU16) -> Admission {
-        self.admit_part(stream, len, false)
-    }
-
-    /// The same of a part. Who continues a frame may, however many are kept: without all its parts the far end cannot take it.
-    pub fn admit_part(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
+    /// Whether a frame of so many bytes, or a part of one, may be sent on a stream. A part that `continues` its frame may, however many
+    /// are kept: without all parts the far end cannot take the frame.
+    pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
         match self.ends() {
             Some(_) if self.outgoing.has_place(stream) => self.outgoing.admit(stream, len, continues),
             // So many frames are kept of so many that some will soon be taken.
@@ -319,7 +323,7 @@ impl<F: Copy, R> Session<F, R> {
     /// Streams are counted from 0 again.
     fn begin_era(&mut self, release: impl FnMut(R)) {
         self.incoming.begin_anew(self.era, release);
-        self.era = Era(self.era.0.wrapping_add(1));
+        self.era = self.era.next();
     }
 
     /// Begins another life of ours: the far end forgets what streams there were, and so do we, but for those of which frames are kept or

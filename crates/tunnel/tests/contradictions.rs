@@ -173,7 +173,7 @@ impl Owner {
                 session.handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {
-                if session.admit(stream, len) == Admission::Go {
+                if session.admit(stream, len, false) == Admission::Go {
                     self.count += 1;
                     sent.insert(self.count);
                     session.send(*now, stream, len, self.count);

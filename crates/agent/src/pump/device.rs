@@ -6,7 +6,6 @@ use ports::tap::TapPort;
 use ports::vhost::port::{Link, VhostPort};
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
-use units::Instant;
 
 use super::plane::MaybeTrunk;
 use super::trunk;
@@ -68,11 +67,10 @@ impl Device {
     }
 
     /// Before the switch ends: what can be left to the next switch is.
-    pub(super) fn leave(&mut self, now: Instant) {
+    pub(super) fn leave(&mut self) {
         match self {
-            Tap(_) => {}
+            Tap(_) | Trunk(_) => {}
             Vhost(port) => port.leave(),
-            Trunk(trunk) => trunk.leave(now),
         }
     }
 

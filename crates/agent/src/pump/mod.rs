@@ -605,14 +605,9 @@ impl Pump {
     /// Ends the switch: every port is detached. What virtual machines and far hosts have sent and is still held is left to the next
     /// switch; the rest had its time, and is refused.
     pub fn end(&mut self) {
-        let now = clock::now();
-        self.attached.iter().for_each(|port| self.plane.device_mut(port.id).leave(now));
+        self.attached.iter().for_each(|port| self.plane.device_mut(port.id).leave());
         if let Some(overlay) = &mut self.overlay {
-            let trunks: Vec<_> = overlay.trunks().map(|(_, id)| id).collect();
-            for id in trunks {
-                self.plane.device_mut(id).leave(now);
-                overlay.flush(now, self.plane.taps_mut());
-            }
+            overlay.leave(&mut self.plane);
         }
         for port in std::mem::take(&mut self.attached) {
             if let Err(error) = self.plane.detach(clock::now(), port.id).end() {

@@ -16,9 +16,11 @@ use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
 use model::{NetworkName, Uplink, UplinkStatus, VtepList, WayStatus};
 use ports::underlay::{self, Transport};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Config, Life};
-use units::Instant;
+use units::{Instant, Span};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
@@ -43,6 +45,9 @@ const MOST_STREAMS: usize = 8 << 10;
 
 /// What a trunk's frames may be here, in each class.
 const HELD: Limits = Limits { frames: 16 << 10, bytes: u32::MAX as u64 };
+
+/// How long the switch's end waits for the kernel to send what far hosts are to be told.
+const FAREWELL: Span = Span::from_millis(100);
 
 /// The numbers that networks have in the switch: each keeps its own as long as there is the switch.
 #[derive(Debug, Default)]
@@ -362,6 +367,41 @@ impl Overlay {
     /// Hands over what is to be sent. Whether the kernel had room for all.
     pub(super) fn flush(&mut self, now: Instant, mut taps: Option<&mut Taps>) -> bool {
         self.links.iter_mut().fold(true, |all, link| link.flush(now, taps.as_deref_mut()) & all)
+    }
+
+    /// Before the switch ends: far hosts hear of all that was taken. Where the kernel has no room for that, it is waited for,
+    /// [`FAREWELL`] at most.
+    pub(super) fn leave(&mut self, plane: &mut Plane<Device, HostGate>) {
+        let until = clock::now() + FAREWELL;
+        loop {
+            let now = clock::now();
+            let said = self.trunks.values().fold(true, |all, id| plane.trunk_mut(*id).leave(now) & all);
+            let sent = self.flush(now, plane.taps_mut());
+            if said && sent {
+                return;
+            }
+            if !sent && !self.wait(until) {
+                break;
+            }
+        }
+        for link in self.links.iter().filter(|link| link.underlay().borrow().waiting().count() > 0) {
+            tracing::warn!(
+                vtep = %link.vtep(),
+                "the kernel had no room to tell other hosts of all that was taken: they may send some of it again"
+            );
+        }
+    }
+
+    /// Waits until the kernel may have room for something that is to be sent. `false` if it has none by then.
+    fn wait(&self, until: Instant) -> bool {
+        let underlays: Vec<_> = self.links.iter().map(|link| link.underlay().borrow()).collect();
+        let waiting = underlays.iter().flat_map(|underlay| underlay.waiting());
+        let mut waiting: Vec<_> =
+            waiting.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::OUT)).collect();
+        match poll(&mut waiting, Some(&clock::timespec(until.since(clock::now())))) {
+            Ok(count) => count > 0,
+            Err(error) => error == Errno::INTR,
+        }
     }
 
     /// Has frames go, or wait, as BFD finds the ways now.

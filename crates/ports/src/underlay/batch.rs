@@ -64,6 +64,11 @@ impl Queue {
         self.len < MOST_QUEUED && self.batches.len() < MOST_BATCHES
     }
 
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
     /// Puts a datagram of so many bytes behind all others, which `write` writes: all of them, as there may be anything.
     ///
     /// # Panics
@@ -110,7 +115,7 @@ impl Queue {
             self.len -= batch.len;
             self.spare.push(batch.buffer);
         }
-        self.batches.is_empty()
+        self.is_empty()
     }
 }
 

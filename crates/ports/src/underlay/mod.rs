@@ -224,9 +224,10 @@ impl Underlay {
         &self.counters
     }
 
-    /// The sockets that datagrams are sent by: each is writable when it has room again.
-    pub fn sending(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.senders.iter().map(|sender| sender.socket.as_fd())
+    /// The sockets that something waits to be sent by: each is writable when the kernel has room for it.
+    pub fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let waiting = self.senders.iter().filter(|sender| !sender.queue.is_empty());
+        waiting.map(|sender| sender.socket.as_fd())
     }
 
     /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it.
@@ -429,7 +430,10 @@ mod tests {
                 let class = if number < 4 { 0 } else { 0b1010_0010 };
                 sender.send(to, 7, class, Len::Exactly(len), |bytes| bytes.fill(number));
             }
-            assert!(own.as_mut().unwrap_or(&mut far).flush());
+            let sender = own.as_mut().unwrap_or(&mut far);
+            assert_eq!(sender.waiting().count(), 1, "one flow goes by one socket");
+            assert!(sender.flush());
+            assert_eq!(sender.waiting().count(), 0);
             let mut came = Vec::new();
             while came.len() < lens.len() {
                 far.receive(|received| {

@@ -288,7 +288,7 @@ impl World {
         let Host { session, rings, .. } = &mut self.hosts[end];
         let ring = rings.get_mut(&label)?;
         let (number, len) = *ring.frames.get(ring.next)?;
-        if session.admit(stream(label), len) != Admission::Go {
+        if session.admit(stream(label), len, false) != Admission::Go {
             return None;
         }
         let data = session.send(self.now, stream(label), len, (label, number));

@@ -62,7 +62,7 @@ fn talk(now: Instant, ends: &mut [End; 2]) {
 /// Whoever begins anew may send nothing unasked: the first end asks after a stream.
 fn ask(from: u64, ends: &mut [End; 2], label: u32) {
     (from..from + 2).for_each(|now| talk(ms(now), ends));
-    assert_eq!(ends[0].admit(stream(label), bytes(100)), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(label), bytes(100), false), Admission::NoCredit);
     (from + 2..from + 5).for_each(|now| talk(ms(now), ends));
 }
 
@@ -96,7 +96,7 @@ fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Era, u64)> {
 
 /// A frame goes from the first end to the second, which takes it or not.
 fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken: bool) {
-    assert_eq!(from.admit(stream(label), bytes(len)), Admission::Go);
+    assert_eq!(from.admit(stream(label), bytes(len), false), Admission::Go);
     let data = from.send(now, stream(label), bytes(len), 0);
     for (stream, era, offset) in arrive(now, to, &data) {
         if is_taken {
@@ -125,14 +125,14 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
         }
     }
     assert_eq!(ends[0].kept(), 10);
-    assert_eq!(ends[0].admit(stream(1), bytes(1000)), Admission::NoCredit);
-    assert_eq!(ends[0].admit(stream(2), bytes(1000)), Admission::Go);
+    assert_eq!(ends[0].admit(stream(1), bytes(1000), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(2), bytes(1000), false), Admission::Go);
 }
 
 #[test]
 fn a_stream_begins_with_any_frame() {
     let mut ends = pair(ms(1), Config { unsolicited: 0, stream_window: 0, ..config() });
-    assert_eq!(ends[0].admit(stream(1), bytes(u16::MAX)), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(1), bytes(u16::MAX), false), Admission::NoCredit);
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(4), &mut ends, 1, u16::MAX, true);
 }
@@ -140,13 +140,13 @@ fn a_stream_begins_with_any_frame() {
 #[test]
 fn a_quiet_stream_is_asked_after_beside_a_busy_one() {
     let mut ends = pair(ms(1), config());
-    assert_eq!(ends[0].admit(stream(1), bytes(5000)), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(1), bytes(5000), false), Admission::NoCredit);
     for us in (1000..4000).step_by(100) {
         let now = Instant::ZERO + Span::from_micros(us);
         carry(now, &mut ends, 2, 1000, true);
         talk(now, &mut ends);
     }
-    assert_eq!(ends[0].admit(stream(1), bytes(5000)), Admission::Go);
+    assert_eq!(ends[0].admit(stream(1), bytes(5000), false), Admission::Go);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_receiver_that_stands_still_is_asked_ever_less_often() {
 fn streams_beyond_the_most_are_refused() {
     let mut ends = pair_of(ms(1), [config(), Config { most_streams: 2, ..config() }]);
     let handed = [1, 2, 3, 1].map(|label| {
-        assert_eq!(ends[0].admit(stream(label), bytes(100)), Admission::Go);
+        assert_eq!(ends[0].admit(stream(label), bytes(100), false), Admission::Go);
         let data = ends[0].send(ms(1), stream(label), bytes(100), 0);
         arrive(ms(1), &mut ends[1], &data).len()
     });
@@ -193,7 +193,7 @@ fn streams_that_nobody_needs_are_forgotten_for_others() {
     carry(now, &mut ends, 1, 100, false);
     for label in 2..20 {
         let begun = now;
-        while ends[0].admit(stream(label), bytes(100)) != Admission::Go {
+        while ends[0].admit(stream(label), bytes(100), false) != Admission::Go {
             now += Span::from_millis(1);
             ends.iter_mut().for_each(|end| end.handle_deadline(now, |_| panic!()));
             // What is kept comes again.
@@ -221,8 +221,8 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     let mut ends = pair(ms(1), config());
     talk(ms(2), &mut ends);
     let [mut end, _] = ends;
-    assert_eq!(end.admit(stream(1), bytes(5000)), Admission::NoCredit);
-    assert_eq!(end.admit(stream(1), bytes(100)), Admission::Go);
+    assert_eq!(end.admit(stream(1), bytes(5000), false), Admission::NoCredit);
+    assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
     let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000 }];
     let report = Report { rooms, ..report() };
     end.handle_report(ms(3), &report, |_| panic!());
@@ -264,7 +264,7 @@ fn a_long_range_is_told_by_its_end() {
 fn silence_costs_no_memory() {
     let [mut end, _] = pair(ms(1), config());
     for _ in 0..2 {
-        assert_eq!(end.admit(stream(1), bytes(1000)), Admission::Go);
+        assert_eq!(end.admit(stream(1), bytes(1000), false), Admission::Go);
         end.send(ms(1), stream(1), bytes(1000), 0);
     }
     for _ in 0..1000 {
@@ -283,21 +283,21 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
     let mut ends = pair(ms(1), config());
     let now = ms(1);
     let mut kept = 0;
-    while ends[0].admit(stream(1), bytes(10)) == Admission::Go {
+    while ends[0].admit(stream(1), bytes(10), false) == Admission::Go {
         carry(now, &mut ends, 1, 10, false);
         talk(now, &mut ends);
         kept += 1;
     }
     assert_eq!(kept, 50);
-    assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::NoCredit);
-    assert_eq!(ends[0].admit_part(stream(1), bytes(10), true), Admission::Go, "what is begun is ended");
+    assert_eq!(ends[0].admit(stream(1), bytes(10), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(1), bytes(10), true), Admission::Go, "what is begun is ended");
     carry(now, &mut ends, 2, 10, true);
     // What its receiver takes at last, it may follow up.
     (2..5).map(ms).for_each(|now| talk(now, &mut ends));
     let era = ends[1].era();
     (0..50).for_each(|place| ends[1].took(stream(1), era, 10 * place));
     talk(ms(5), &mut ends);
-    assert_eq!(ends[0].admit(stream(1), bytes(10)), Admission::Go);
+    assert_eq!(ends[0].admit(stream(1), bytes(10), false), Admission::Go);
 }
 
 proptest! {
@@ -307,7 +307,7 @@ proptest! {
     ) {
         let mut ends = pair(ms(1), Config { unsolicited: 50_000, most_frames, most_streams: 64, ..config() });
         for label in 0..stalled {
-            while ends[0].admit(stream(label), bytes(10)) == Admission::Go {
+            while ends[0].admit(stream(label), bytes(10), false) == Admission::Go {
                 carry(ms(1), &mut ends, label, 10, false);
                 talk(ms(1), &mut ends);
             }

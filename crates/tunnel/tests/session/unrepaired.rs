@@ -6,7 +6,7 @@ use super::*;
 fn sent(frames: u32) -> ([End; 2], Vec<Data>) {
     let mut ends = pair(ms(1), Config { repairs: false, unsolicited: 100 * frames, ..config() });
     let data = (0..frames).map(|_| {
-        assert_eq!(ends[0].admit(stream(1), bytes(100)), Admission::Go);
+        assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
         ends[0].send(ms(1), stream(1), bytes(100), 0)
     });
     let data = data.collect();
@@ -27,7 +27,7 @@ fn overdue(now: Instant, end: &mut End) -> Vec<u64> {
 #[test]
 fn a_question_may_overtake_what_was_sent_before_it() {
     let (mut ends, data) = sent(30);
-    assert_eq!(ends[0].admit(stream(1), bytes(100)), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::NoCredit);
     (1..9).for_each(|now| talk(ms(now), &mut ends));
     let handed = data.iter().map(|data| arrive(ms(9), &mut ends[1], data).len());
     assert_eq!(handed.sum::<usize>(), 30);
@@ -43,7 +43,7 @@ fn a_stream_whose_last_frames_are_lost_goes_on() {
     ends[1].took(stream(1), era, 0);
     let (mut now, mut gaps) = (ms(1), Vec::new());
     talk(now, &mut ends);
-    while ends[0].admit(stream(1), bytes(1000)) != Admission::Go {
+    while ends[0].admit(stream(1), bytes(1000), false) != Admission::Go {
         now += Span::from_millis(1);
         for end in &mut ends {
             end.handle_deadline(now, |arrival| gaps.push(arrival));

@@ -248,13 +248,110 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         trunks.iter().filter_map(|id| self.device_mut(id).trunk().and_then(due)).min()
     }
 
-    /// Has those trunks looked at for which something is due.
+    /// Has those trunks that something is due for do it: the next turn lifts and sends what may go by that.
     pub fn stir_trunks(&mut self, now: Instant) {
         let trunks = self.trunks;
         for id in trunks.iter() {
             if self.device_mut(id).trunk().and_then(|trunk| trunk.deadline()).is_some_and(|at| at <= now) {
-                self.dirty.insert(id);
+                self.trunk_mut(id).wake(now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::HashMap;
+    use std::net::IpAddr;
+    use std::num::{NonZeroU16, NonZeroU32};
+    use std::rc::Rc;
+
+    use lossless::{PortConfig, Settings};
+    use ports::underlay::{Transport, Underlay};
+    use tunnel::message::{Ends, Message, VERSION};
+    use tunnel::outer::{Encapsulation, Received, Vteps};
+    use tunnel::{Config, Data, Hello, Life, Stream};
+    use units::Span;
+    use wire::geneve::Draft;
+
+    use super::*;
+    use crate::pump::plane::Open;
+    use crate::pump::trunk::tests::session;
+    use crate::pump::trunk::{Networks, TrunkConfig, Way};
+
+    impl MaybeTrunk for Trunk {
+        fn trunk(&mut self) -> Option<&mut Trunk> {
+            Some(self)
+        }
+    }
+
+    const VNI: u32 = 7;
+    const NETWORK: Network = Network::new(1).unwrap();
+    const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
+    const LEN: u16 = 60;
+
+    fn life(number: u32) -> Life {
+        Life(NonZeroU32::new(number).unwrap())
+    }
+
+    /// A switch with a trunk to a far host that repairs nothing.
+    fn plane(now: Instant) -> (Plane<Trunk, Open>, PortId) {
+        let underlay = Underlay::open([127, 13, 9, 1].into(), Transport::Udp(0), 64).unwrap();
+        let session = Config { repairs: false, ..session() };
+        let config = TrunkConfig {
+            host: FAR,
+            far: FAR,
+            pair: 1,
+            encapsulation: Encapsulation::Geneve,
+            session: Some(session),
+            life: life(1),
+            most: 1400,
+        };
+        let way = Way { underlay: Rc::new(RefCell::new(underlay)), far: FAR };
+        let mut trunk = Trunk::new(now, config, vec![way]);
+        let networks = Networks { by_vni: HashMap::from([(VNI, NETWORK)]), ..Networks::default() };
+        trunk.know(Rc::new(networks), HashMap::new());
+        let mut plane = Plane::new(Settings::default(), Open);
+        let id = plane.attach(now, trunk, PortConfig { trunk: true, ..PortConfig::default() }).unwrap();
+        plane.join(id, NETWORK);
+        (plane, id)
+    }
+
+    /// What the far host says comes, and a frame behind it, if it is of one.
+    fn comes(plane: &mut Plane<Trunk, Open>, id: PortId, now: Instant, message: &Message) {
+        let draft = Draft::new(VNI).unwrap();
+        let (mut draft, frame) = match message {
+            Message::Data(_) => (draft, &[2; LEN as usize][..]),
+            _ => (draft.for_control(0), &[][..]),
+        };
+        assert!(message.write(&mut draft));
+        let packet = [draft.parts()[0], draft.parts()[1], frame].concat();
+        let vteps = Vteps::new([127, 13, 9, 1].into(), FAR).unwrap();
+        let received = Received::of_datagram(Encapsulation::Geneve, vteps, 0, &packet).unwrap();
+        plane.trunk_mut(id).handle(now, &received, &packet);
+    }
+
+    #[test]
+    fn what_was_waited_for_in_vain_holds_up_nothing_though_nothing_more_comes() {
+        let mut now = Instant::ZERO + Span::from_millis(1);
+        let (mut plane, id) = plane(now);
+        let [from, to] = [2, 1].map(life);
+        let hello = Hello { from, to: Some(to), versions: [VERSION; 2], repairs: false, unsolicited: 3000 };
+        comes(&mut plane, id, now, &Message::Hello(hello));
+        // The frame before it is lost.
+        let stream = Stream { label: 7, class: Class::from_low_bits(0) };
+        let len = NonZeroU16::new(LEN).unwrap();
+        let data = Data::whole(Ends { from, to }, 1, stream, LEN.into(), len);
+        comes(&mut plane, id, now, &Message::Data(data));
+        plane.turn(now);
+        let until = now + Span::from_millis(100);
+        let accepted = |plane: &Plane<_, _>| plane.switch().total().accepted;
+        while let Some(due) = plane.trunk_deadline().filter(|due| *due < until) {
+            now = now.max(due);
+            plane.stir_trunks(now);
+            plane.turn(now);
+        }
+        assert_eq!(accepted(&plane), 1);
     }
 }

@@ -4,6 +4,7 @@
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use lossless::Network;
 use ports::{FrameView, Slot};
@@ -13,11 +14,31 @@ use units::Class;
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
 
-/// Room for a frame of an MTU of 1500, with room to spare.
-const SMALL: usize = 2 << 10;
+/// How many bytes slots have: room for a frame of an MTU of 1500, for one of an MTU of 9000 or a middle-sized segment, and for the
+/// longest frame. A frame lies in the smallest that has room for it. So the credit of a stream bounds how many of each size its frames
+/// hold while their receiver stands still, and those that only the longest need are left to them.
+const SIZES: [usize; 3] = [2 << 10, 16 << 10, LONGEST as usize];
 
-/// Room for the longest frame that a datagram carries, or that is put together of parts or segments.
-const LARGE: usize = LONGEST as usize;
+/// How many slots there are of each size.
+pub type Counts = [u32; SIZES.len()];
+
+/// Where the header that says what is left to do for a frame says how many KiB that has, rounded up: in the place of a field that
+/// tells nothing here (docs/protocol.md).
+const KIB: Range<usize> = 10..Offload::LEN;
+
+/// Has the first part of a frame say how long all of it is.
+pub fn say_len(said: &mut [u8; Offload::LEN], len: usize) {
+    let kib = len.div_ceil(1 << 10).max(2) as u16;
+    said[KIB].copy_from_slice(&kib.to_le_bytes());
+}
+
+/// How long a frame is at most, as its first part says.
+fn said_len(said: [u8; Offload::LEN]) -> usize {
+    match u16::from_le_bytes([said[KIB.start], said[KIB.start + 1]]) {
+        0 | 1 => LONGEST as usize,
+        kib => (usize::from(kib) << 10).min(LONGEST as usize),
+    }
+}
 
 /// Where a frame begins in its stream, as that is counted in an era.
 pub type Place = (Stream, Era, u64);
@@ -36,12 +57,10 @@ pub struct Come {
     said: Option<[u8; Offload::LEN]>,
     /// What is left to do for it.
     offload: Offload,
-    /// Which part of a frame it is.
-    part: Part,
     /// The fabric has marked a part of it.
     is_marked: bool,
-    /// The switch has it.
-    is_lifted: bool,
+    /// How many frames it is, as a wire has them, once the switch has it; 0 before.
+    lifted: u64,
 }
 
 impl Come {
@@ -52,20 +71,17 @@ impl Come {
     }
 }
 
-/// Where a frame lies, or a part of one, whose turn has not come.
+/// A frame, or a part of one, whose turn has not come.
 #[derive(Clone, Copy, Debug)]
-pub enum Kept {
-    /// In a slot of its own.
-    Alone(Slot),
-    /// Behind the parts of its frame that came before it.
-    Behind {
-        /// How many bytes it has.
-        len: u16,
-        /// Whether others follow.
-        part: Part,
-        /// The fabric has marked it.
-        is_marked: bool,
-    },
+pub struct Kept {
+    /// Where it lies; `None`: behind the parts of its frame that came before it.
+    pub slot: Option<Slot>,
+    /// How many bytes it has.
+    len: u16,
+    /// Which part of a frame it is.
+    part: Part,
+    /// The fabric has marked it.
+    is_marked: bool,
 }
 
 /// A frame of which parts have had their turn.
@@ -76,37 +92,42 @@ struct Growing {
     end: u64,
 }
 
-/// Slots, known by one number: the small ones first, then the large ones.
+/// Slots, known by one number: the smallest first, then the larger ones.
 pub struct Frames {
-    small: Pool,
-    large: Pool,
+    pools: [Pool; SIZES.len()],
     come: Box<[Option<Come>]>,
-    /// By large slot: where those parts or segments begin in their stream that were put behind the first one there.
+    /// By slot, but for the smallest ones: where those parts or segments begin in their stream that were put behind the first one there.
     joined: Box<[Vec<u64>]>,
     growing: BTreeMap<Stream, Growing>,
     /// Where what was not put together began: nobody will take it.
     torn: Vec<Place>,
+    /// The era in which streams are counted now.
+    era: Era,
+    /// How many frames, as a wire has them, the switch has that began in it.
+    lifted: u64,
     /// Frames that are not what was said of them.
     malformed: u64,
 }
 
 impl Frames {
-    /// Memory for so many frames of either kind, which is taken as it is used.
-    pub fn new(small: u32, large: u32) -> Self {
+    /// Memory for so many frames of each size, which is taken as it is used.
+    pub fn new(counts: Counts) -> Self {
+        let slots = counts.iter().sum::<u32>();
         Self {
-            small: Pool::new(small, SMALL),
-            large: Pool::new(large, LARGE),
-            come: vec![None; (small + large) as usize].into_boxed_slice(),
-            joined: vec![Vec::new(); large as usize].into_boxed_slice(),
+            pools: std::array::from_fn(|pool| Pool::new(counts[pool], SIZES[pool])),
+            come: vec![None; slots as usize].into_boxed_slice(),
+            joined: vec![Vec::new(); (slots - counts[0]) as usize].into_boxed_slice(),
             growing: BTreeMap::new(),
             torn: Vec::new(),
+            era: Era::default(),
+            lifted: 0,
             malformed: 0,
         }
     }
 
-    /// Whether less than a quarter of the slots of either kind is free.
+    /// Whether less than a quarter of the slots of any size is free.
     pub fn is_short(&self) -> bool {
-        [&self.small, &self.large].into_iter().any(is_short)
+        self.pools.iter().any(is_short)
     }
 
     /// Frames that are not what was said of them.
@@ -122,7 +143,7 @@ impl Frames {
         class: Option<Class>,
         offload: Offload,
     ) -> Option<Slot> {
-        let slot = self.keep_in(frame, frame.len() > SMALL, network)?;
+        let slot = self.keep_in(frame, size_for(frame.len())?, network)?;
         let come = self.get_mut(slot);
         (come.class, come.offload) = (class, offload);
         Some(slot)
@@ -138,86 +159,75 @@ impl Frames {
         bytes: &[u8],
         network: Network,
     ) -> Option<Kept> {
+        let kept = |slot| Kept { slot, len: data.len.get(), part: data.part, is_marked };
         if data.part.continues
             && let Some(growing) = self.growing.get(&data.stream)
             && growing.end as u32 == data.offset
         {
             let come = self.get(growing.slot);
             let (len, is_same) = (come.len, come.network == network);
-            let into = self.large.bytes_mut(growing.slot.0 - self.small.slots() as u32);
-            if let Some(into) = into.get_mut(len..len + bytes.len()).filter(|_| is_same) {
+            let (size, slot) = self.find(growing.slot);
+            let into = self.pools[size].bytes_mut(slot).get_mut(len..len + bytes.len());
+            if let Some(into) = into.filter(|_| is_same) {
                 into.copy_from_slice(bytes);
-                return Some(Kept::Behind { len: data.len.get(), part: data.part, is_marked });
+                return Some(kept(None));
             }
         }
         let begins = data.part.more && !data.part.continues;
-        let is_large = begins || bytes.len() > SMALL;
+        let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
+        // In the smallest, nothing is put together.
+        let size = size_for(all.max(bytes.len()))?.max(begins.into());
         // Whatever waits for others, there is room for those.
-        if !is_next && is_short(if is_large { &self.large } else { &self.small }) {
+        if !is_next && is_short(&self.pools[size]) {
             return None;
         }
-        let slot = self.keep_in(bytes, is_large, network)?;
-        let come = self.come[slot.0 as usize].as_mut().expect(GROWS);
-        (come.class, come.part, come.said) = (Some(data.stream.class), data.part, data.offload);
+        let slot = self.keep_in(bytes, size, network)?;
+        let come = self.get_mut(slot);
+        (come.class, come.said) = (Some(data.stream.class), data.offload);
         come.is_marked = is_marked && data.part != Part::WHOLE;
-        Some(Kept::Alone(slot))
+        Some(kept(Some(slot)))
     }
 
-    fn keep_in(&mut self, bytes: &[u8], is_large: bool, network: Network) -> Option<Slot> {
-        let small = self.small.slots() as u32;
-        let (slot, room) = if is_large {
-            let slot = self.large.take()?;
-            self.joined[slot as usize].clear();
-            (small + slot, self.large.bytes_mut(slot))
-        } else {
-            let slot = self.small.take()?;
-            (slot, self.small.bytes_mut(slot))
-        };
-        let Some(room) = room.get_mut(..bytes.len()) else {
-            self.put(slot);
-            return None;
-        };
-        room.copy_from_slice(bytes);
-        self.come[slot as usize] = Some(Come {
+    fn keep_in(&mut self, bytes: &[u8], size: usize, network: Network) -> Option<Slot> {
+        let slot = self.take(size)?;
+        self.come[slot.0 as usize] = Some(Come {
             network,
             class: None,
             place: None,
             len: bytes.len(),
             said: None,
             offload: Offload::NONE,
-            part: Part::WHOLE,
             is_marked: false,
-            is_lifted: false,
+            lifted: 0,
         });
-        Some(Slot(slot))
+        self.bytes_mut(slot).copy_from_slice(bytes);
+        Some(slot)
     }
 
     /// The turn of what was kept has come. The frame that is whole by that, if one is.
     pub fn turn(&mut self, kept: Kept, place: Place) -> Option<Slot> {
         let (stream, _, offset) = place;
-        let (part, len, network) = match kept {
-            Kept::Behind { len, part, .. } => (part, usize::from(len), None),
-            Kept::Alone(slot) => (self.get(slot).part, self.get(slot).len, Some(self.get(slot).network)),
-        };
+        let part = kept.part;
+        let network = kept.slot.map(|slot| self.get(slot).network);
         let grows = self.growing.get(&stream).filter(|growing| part.continues && growing.end == offset);
         let follows = grows.is_some_and(|grows| network.is_none_or(|it| it == self.get(grows.slot).network));
         if !follows {
             self.tear(stream);
         }
-        let end = offset + len as u64;
-        let slot = match kept {
-            Kept::Alone(slot) if !part.continues => {
+        let end = offset + u64::from(kept.len);
+        let slot = match kept.slot {
+            Some(slot) if !part.continues => {
                 self.get_mut(slot).place = Some(place);
                 slot
             }
             _ if follows => {
                 let slot = self.growing[&stream].slot;
-                if !self.append(slot, kept, len) {
+                if !self.append(slot, kept) {
                     self.tear(stream);
                     self.torn.push(place);
                     return None;
                 }
-                self.joined[slot.0 as usize - self.small.slots()].push(offset);
+                self.joined_mut(slot).expect(LARGER).push(offset);
                 slot
             }
             // Its frame's first part never came.
@@ -236,22 +246,18 @@ impl Frames {
     }
 
     /// Makes a part the last so far of a frame that grows. `false` if there is no room for it.
-    fn append(&mut self, slot: Slot, kept: Kept, len: usize) -> bool {
-        let at = self.get(slot).len;
-        self.get_mut(slot).is_marked |= match kept {
-            Kept::Behind { is_marked, .. } => is_marked,
-            Kept::Alone(part) => self.get(part).is_marked,
-        };
-        if let Kept::Alone(part) = kept {
-            let Self { small, large, .. } = self;
-            let first = small.slots() as u32;
-            let has_room = at + len <= LARGE;
-            if has_room {
-                match part.0.checked_sub(first) {
-                    None => large.bytes_mut(slot.0 - first)[at..at + len]
-                        .copy_from_slice(&small.bytes(part.0)[..len]),
-                    Some(part) => large.copy(part, len, slot.0 - first, at),
+    fn append(&mut self, slot: Slot, kept: Kept) -> bool {
+        let (at, len) = (self.get(slot).len, usize::from(kept.len));
+        self.get_mut(slot).is_marked |= kept.is_marked;
+        if let Some(part) = kept.slot {
+            let ((to, into), (from, part)) = (self.find(slot), self.find(part));
+            let has_room = at + len <= SIZES[to];
+            match self.pools.get_disjoint_mut([to, from]) {
+                _ if !has_room => {}
+                Ok([to, from]) => {
+                    to.bytes_mut(into)[at..at + len].copy_from_slice(&from.bytes(part)[..len]);
                 }
+                Err(_) => self.pools[to].copy(part, len, into, at),
             }
             self.forget(kept);
             if !has_room {
@@ -269,8 +275,9 @@ impl Frames {
         }
     }
 
-    /// The same of all streams.
-    pub fn tear_all(&mut self) {
+    /// Streams are counted anew in this era: all parts of what was not whole will come again.
+    pub fn begin_era(&mut self, era: Era) {
+        (self.era, self.lifted) = (era, 0);
         for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
             self.tear_up(slot);
         }
@@ -307,17 +314,14 @@ impl Frames {
         None
     }
 
-    /// How many frames, as a wire has them, were lifted and began in this era.
-    pub fn lifted_in(&self, era: Era) -> u64 {
-        let lifted = (0_u32..).zip(&self.come).filter(|(_, come)| {
-            come.as_ref().is_some_and(|come| come.is_lifted && come.place.is_some_and(|place| place.1 == era))
-        });
-        lifted.map(|(slot, _)| self.view(Slot(slot)).on_wire().1 as u64).sum()
+    /// How many frames, as a wire has them, were lifted of those that began in this era, and not released.
+    pub fn lifted(&self) -> u64 {
+        self.lifted
     }
 
     /// Frees what was kept and has not had its turn.
     pub fn forget(&mut self, kept: Kept) {
-        if let Kept::Alone(slot) = kept {
+        if let Some(slot) = kept.slot {
             self.release(slot, |_| {});
         }
     }
@@ -326,50 +330,53 @@ impl Frames {
     pub fn next(&mut self, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         let first = ready.pop_front()?;
         let slot = self.join(first, ready).unwrap_or(first);
-        self.get_mut(slot).is_lifted = true;
+        let lifted = self.view(slot).on_wire().1 as u64;
+        let come = self.get_mut(slot);
+        come.lifted = lifted;
+        if come.place.is_some_and(|(_, era, _)| era == self.era) {
+            self.lifted += lifted;
+        }
         Some(slot)
     }
 
-    /// Joins segments to the first, in a large slot, as long as they follow; `None` if none does.
+    /// Joins segments to the first, in a larger slot, as long as they follow; `None` if none does.
     fn join(&mut self, first: Slot, ready: &mut VecDeque<Slot>) -> Option<Slot> {
-        let is_next = |frames: &Self, slot: Slot| frames.get(slot).is_alike(frames.get(first));
-        // Those of large frames are many of a wire's already.
-        let small = self.small.slots() as u32;
-        let is_small = |slot: Slot| slot.0 < small;
-        ready.front().filter(|next| is_small(first) && is_next(self, **next))?;
-        let mut join = Join::begin(self.view(first).bytes)?;
-        // They can do without.
-        if is_short(&self.large) {
-            return None;
-        }
-        let slot = self.large.take()?;
-        let come = *self.get(first);
-        self.joined[slot as usize].clear();
-        let mut len = come.len;
-        while let Some(&next) = ready.front().filter(|next| is_next(self, **next)) {
-            let Some(come_next) = self.come[next.0 as usize].filter(|_| is_small(next)) else { break };
-            let [one, other] = [(first, come.len), (next, come_next.len)]
-                .map(|(slot, len)| &self.small.bytes(slot.0)[..len]);
+        // Those of larger frames are many of a wire's already.
+        let is_next = |slot: Slot| self.find(slot).0 == 0 && self.get(slot).is_alike(self.get(first));
+        ready.front().filter(|next| is_next(first) && is_next(**next))?;
+        let one = self.view(first).bytes;
+        let mut join = Join::begin(one)?;
+        let mut header_len = 0;
+        for next in ready.iter().copied().take_while(|next| is_next(*next)) {
+            let other = self.view(next).bytes;
             let Some(payload) = join.follow(one, other) else { break };
-            let into = self.large.bytes_mut(slot);
-            if len == come.len {
-                into[..len].copy_from_slice(one);
-            }
-            into[len..len + payload.len()].copy_from_slice(payload);
-            len += payload.len();
-            self.joined[slot as usize].extend(come_next.place.map(|(.., offset)| offset));
-            ready.pop_front();
-            self.release(next, |_| {});
+            header_len = other.len() - payload.len();
         }
-        if join.count() == 1 {
-            self.large.put(slot);
+        let size = size_for(join.len())?.max(1);
+        // They can do without.
+        if join.count() == 1 || is_short(&self.pools[size]) {
             return None;
         }
-        let offload = join.finish(&mut self.large.bytes_mut(slot)[..len]);
-        self.release(first, |_| {});
-        let number = self.small.slots() as u32 + slot;
-        self.come[number as usize] = Some(Come { len, offload, ..come });
-        Some(Slot(number))
+        let slot = self.take(size)?;
+        let (_, into) = self.find(slot);
+        self.come[slot.0 as usize] = Some(Come { len: join.len(), ..*self.get(first) });
+        let mut end = 0;
+        let others = ready.drain(..usize::from(join.count()) - 1).map(|next| (next, header_len));
+        for (segment, from) in std::iter::once((first, 0)).chain(others) {
+            let Come { place, len, .. } = *self.get(segment);
+            let (_, number) = self.find(segment);
+            let [smallest, larger] = self.pools.get_disjoint_mut([0, size]).expect(LARGER);
+            let bytes = &smallest.bytes(number)[from..len];
+            larger.bytes_mut(into)[end..end + bytes.len()].copy_from_slice(bytes);
+            end += bytes.len();
+            if from > 0 {
+                self.joined_mut(slot).expect(LARGER).extend(place.map(|(.., offset)| offset));
+            }
+            self.release(segment, |_| {});
+        }
+        let offload = join.finish(self.bytes_mut(slot));
+        self.get_mut(slot).offload = offload;
+        Some(slot)
     }
 
     /// What is known of the frame in a slot.
@@ -407,18 +414,13 @@ impl Frames {
     /// If there is none.
     pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
         let len = self.get(slot).len;
-        let bytes = match slot.0.checked_sub(self.small.slots() as u32) {
-            None => self.small.bytes_mut(slot.0),
-            Some(large) => self.large.bytes_mut(large),
-        };
-        &mut bytes[..len]
+        let (size, slot) = self.find(slot);
+        &mut self.pools[size].bytes_mut(slot)[..len]
     }
 
     fn bytes(&self, slot: Slot) -> &[u8] {
-        match slot.0.checked_sub(self.small.slots() as u32) {
-            None => self.small.bytes(slot.0),
-            Some(large) => self.large.bytes(large),
-        }
+        let (size, slot) = self.find(slot);
+        self.pools[size].bytes(slot)
     }
 
     /// Frees a slot, and tells `taken` of each place in a stream that its frame had.
@@ -429,25 +431,58 @@ impl Frames {
     pub fn release(&mut self, slot: Slot, mut taken: impl FnMut(Place)) {
         let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
         if let Some((stream, era, offset)) = come.place {
-            taken((stream, era, offset));
-            if let Some(large) = slot.0.checked_sub(self.small.slots() as u32) {
-                self.joined[large as usize].drain(..).for_each(|offset| taken((stream, era, offset)));
+            if era == self.era {
+                self.lifted -= come.lifted;
             }
+            taken((stream, era, offset));
+            let joined = self.joined_mut(slot).into_iter().flat_map(|joined| joined.drain(..));
+            joined.for_each(|offset| taken((stream, era, offset)));
         }
-        self.put(slot.0);
+        let (size, slot) = self.find(slot);
+        self.pools[size].put(slot);
     }
 
-    fn put(&mut self, slot: u32) {
-        match slot.checked_sub(self.small.slots() as u32) {
-            None => self.small.put(slot),
-            Some(large) => self.large.put(large),
-        }
+    /// Whether nothing is kept.
+    #[cfg(test)]
+    pub fn is_all_free(&self) -> bool {
+        let is_free = |pool: &Pool| pool.free() == pool.slots();
+        self.growing.is_empty() && self.torn.is_empty() && self.pools.iter().all(is_free)
     }
+
+    /// Takes a free slot of a size.
+    fn take(&mut self, size: usize) -> Option<Slot> {
+        let before: usize = self.pools[..size].iter().map(Pool::slots).sum();
+        let slot = Slot(before as u32 + self.pools[size].take()?);
+        self.joined_mut(slot).into_iter().for_each(Vec::clear);
+        Some(slot)
+    }
+
+    /// Of which size a slot is, and which of those it is.
+    fn find(&self, Slot(mut slot): Slot) -> (usize, u32) {
+        for (size, pool) in self.pools.iter().enumerate() {
+            match slot.checked_sub(pool.slots() as u32) {
+                Some(rest) => slot = rest,
+                None => return (size, slot),
+            }
+        }
+        unreachable!("slots have numbers below their count")
+    }
+
+    /// Where those parts or segments begin that were put behind the first one in a slot; `None` if it is one of the smallest.
+    fn joined_mut(&mut self, slot: Slot) -> Option<&mut Vec<u64>> {
+        let place = (slot.0 as usize).checked_sub(self.pools[0].slots())?;
+        Some(&mut self.joined[place])
+    }
+}
+
+const LARGER: &str = "what is put together lies in a slot that is not one of the smallest";
+
+/// The smallest size that has room for so many bytes; `None` if none has.
+fn size_for(len: usize) -> Option<usize> {
+    SIZES.iter().position(|size| len <= *size)
 }
 
 /// Whether less than a quarter of the slots is free.
 fn is_short(pool: &Pool) -> bool {
     pool.free() < pool.slots() / 4
 }
-
-const GROWS: &str = "the slot has a frame";

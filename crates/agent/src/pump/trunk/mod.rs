@@ -15,45 +15,42 @@ mod frames;
 mod liveness;
 mod out;
 mod outlook;
+mod receive;
 mod report;
+mod send;
 mod stt;
+#[cfg(test)]
+pub(super) mod tests;
 mod ways;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
-use std::num::NonZeroU16;
 use std::rc::Rc;
 
 use lossless::{Flow, Network, PortId, Refusal};
 use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
-use tunnel::message::{Message, OPTION_CLASS};
-use tunnel::outer::{Encapsulation, Received};
-use tunnel::{Admission, Arrival, Config, Data, Era, LONGEST, Life, Part, Session, Stream};
+use tunnel::outer::Encapsulation;
+use tunnel::{Config, Life, Session, Stream};
 use units::{Class, Instant, Mac, Span};
-use wire::Layout;
-use wire::ecn::Ecn;
 use wire::geneve::Draft;
 
 pub use self::frames::Come;
-use self::frames::{Frames, Kept};
+use self::frames::{Counts, Frames, Kept};
 pub use self::liveness::Liveness;
 pub use self::out::OPTIONS_LEN;
-use self::out::{DATA_LEN, Going, Out};
+use self::out::{DATA_LEN, Out};
 pub use self::report::REASONS;
 pub use self::stt::STT_MTU;
 use self::ways::Ways;
 pub use self::ways::{Way, pair};
 
-/// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for others.
-const FRAMES: [u32; 2] = [16 << 10, 1 << 10];
+/// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for middle-sized ones, 66 for the longest.
+const FRAMES: Counts = [16 << 10, 4 << 10, 1 << 10];
 
 /// The label of what is for all of a network's machines at a host is this and the network's number.
 const FLOOD: u32 = 1 << 31;
-
-/// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
-const LEAST_PART: usize = 256;
 
 /// How a trunk is.
 #[derive(Clone, Debug)]
@@ -196,7 +193,6 @@ impl Trunk {
         let Way { underlay, far } = ways.get(way).clone();
         config.far = far;
         let session = config.session.map(|session| Session::new(now, session, config.life));
-        let [small, large] = FRAMES;
         Self {
             config,
             underlay,
@@ -206,7 +202,7 @@ impl Trunk {
             labels: HashMap::new(),
             joined: BTreeSet::new(),
             session,
-            frames: Frames::new(small, large),
+            frames: Frames::new(FRAMES),
             ready: VecDeque::new(),
             completed: VecDeque::new(),
             spoilt: HashMap::new(),
@@ -273,150 +269,6 @@ impl Trunk {
         Ok(Some(flow_of(Stream { label, class: leaving.class })))
     }
 
-    /// Sends a frame of this flow, or as much of it as may go now: then it is underway, and [`Self::go_on`] sends the rest.
-    pub fn send(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent {
-        if self.liveness == Liveness::Down {
-            return Sent::Wait;
-        }
-        let Some(flow) = flow.filter(|_| self.session.is_some()) else { return self.send_plain(leaving) };
-        // Whoever waits for the fabric has its turn first.
-        let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
-        let mut waiting = going.map(|(_, begun)| begun.waits);
-        if let Some(waits) = waiting.find(|waits| matches!(waits, Sent::Wait | Sent::Busy)) {
-            return waits;
-        }
-        if self.begun.contains_key(&flow) {
-            return Sent::Hold;
-        }
-        let Leaving { port, slot, .. } = *leaving;
-        match self.send_from(now, flow, leaving, 0) {
-            Ok(()) if self.config.session.is_some_and(|session| session.repairs) => Sent::Underway,
-            Ok(()) => Sent::Gone,
-            Err((0, waits)) => waits,
-            Err((sent, waits)) => {
-                self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits });
-                Sent::Underway
-            }
-        }
-    }
-
-    /// Sends a frame of no session.
-    fn send_plain(&mut self, leaving: &Leaving<'_>) -> Sent {
-        let Self { config, ways, networks, scratch, .. } = self;
-        let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
-        let bytes = whole(&leaving.view, scratch);
-        let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
-        let Ok(pieces) = wire::segments(bytes, left) else { return Sent::Unfit };
-        let flow = wire::flow::hash(bytes, bytes.len());
-        let Way { underlay, far } = ways.get(ways.of(flow));
-        let mut underlay = underlay.borrow_mut();
-        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
-        if !out.underlay.has_room(flow) {
-            return Sent::Busy;
-        }
-        for piece in pieces {
-            if !out.put_plain(*far, flow, &piece, &stt) {
-                return Sent::Unfit;
-            }
-        }
-        Sent::Gone
-    }
-
-    /// Sends a frame of a session from the part on that begins at `first`. If not all of it goes now: where the next part begins, and
-    /// what it waits for.
-    fn send_from(
-        &mut self,
-        now: Instant,
-        flow: Flow,
-        leaving: &Leaving<'_>,
-        first: usize,
-    ) -> Result<(), (usize, Sent)> {
-        let Self { config, underlay, networks, session: Some(session), scratch, .. } = self else {
-            return Err((first, Sent::Unfit));
-        };
-        let Leaving { port, slot, network, view, .. } = *leaving;
-        let bytes = whole(&view, scratch);
-        let (vni, going) = (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
-        let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
-        let mut underlay = underlay.borrow_mut();
-        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
-        let stream = stream_of(flow);
-        let mut begin = first;
-        while let Some((len, is_last)) = going.part(begin) {
-            may_send(session, out.underlay, config.far, stream, len, begin > 0)
-                .map_err(|waits| (begin, waits))?;
-            let handle = Piece { flow, from: Some((port, slot)), begin: Some(begin as u32), is_last };
-            let data = session.send(now, stream, len, handle);
-            out.put(&data, Some((&going, begin)));
-            begin += usize::from(len.get());
-        }
-        if first < begin { Ok(()) } else { Err((first, Sent::Unfit)) }
-    }
-
-    /// Goes on with large segments of which some was sent, as far as they may go now. `frame_of` tells of a frame that is underway,
-    /// by its port and slot. Whether anything was sent.
-    pub fn go_on<'f>(
-        &mut self,
-        now: Instant,
-        network_of: impl Fn(PortId) -> Network,
-        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
-    ) -> bool {
-        let mut moved = false;
-        if self.liveness == Liveness::Down {
-            return false;
-        }
-        let flows: Vec<_> = self.begun.keys().copied().filter(|flow| !self.is_paused(*flow)).collect();
-        for flow in flows {
-            let Begun { from, sent, .. } = self.begun[&flow];
-            let outcome = match from {
-                None => Err((sent, Sent::Unfit)),
-                Some((port, slot)) => {
-                    let (view, class) = (frame_of(port, slot), stream_of(flow).class);
-                    let leaving = Leaving { port, slot, network: network_of(port), class, view };
-                    self.send_from(now, flow, &leaving, sent)
-                }
-            };
-            let outcome = match outcome {
-                // A guest has taken away the memory of the rest, or its network is gone, or it is itself.
-                Err((sent, Sent::Unfit)) => {
-                    if let Some(from) = from {
-                        self.spoilt.insert(from, why_unfit(&frame_of(from.0, from.1)));
-                    }
-                    self.end(now, flow, from).map_err(|waits| (sent, waits))
-                }
-                outcome => outcome,
-            };
-            match outcome {
-                Ok(()) => {
-                    moved = true;
-                    self.begun.remove(&flow);
-                    if let Some(from) = from
-                        && !self.config.session.is_some_and(|session| session.repairs)
-                    {
-                        self.completed.push_back((flow, self.spoilt.remove(&from)));
-                    }
-                }
-                Err((now_sent, waits)) => {
-                    moved |= now_sent > sent;
-                    self.begun.insert(flow, Begun { from, sent: now_sent, waits });
-                }
-            }
-        }
-        moved
-    }
-
-    /// Ends a large segment early: a place without a frame is its last. Its sender, if it is there still, has it back then.
-    fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Sent> {
-        let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
-        let stream = stream_of(flow);
-        let mut underlay = underlay.borrow_mut();
-        may_send(session, &underlay, config.far, stream, NonZeroU16::MIN, true)?;
-        let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
-        let data = session.send(now, stream, NonZeroU16::MIN, handle);
-        Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put(&data, None);
-        Ok(())
-    }
-
     /// Gives up what is underway, if nothing was heard of the far host for so long although it owes an answer, and remembers that.
     /// Whether that is [so](Self::is_abandoned).
     pub fn abandon_after(&mut self, now: Instant, patience: Span) -> bool {
@@ -441,50 +293,14 @@ impl Trunk {
         self.underlay.borrow().has_room(way_to(self.config.far))
     }
 
-    /// Sends again what was lost, as far as it may go now. `frame_of` tells of a frame that is underway, by its port and slot.
-    /// Whether anything was sent.
-    pub fn repair<'f>(
-        &mut self,
-        now: Instant,
-        network_of: impl Fn(PortId) -> Network,
-        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
-    ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, spoilt, .. } = self else {
-            return false;
-        };
-        // What is lost in one class waits for all of them: links that pause lose little.
-        if self.paused != 0 || self.liveness == Liveness::Down {
-            return false;
-        }
-        let mut underlay = underlay.borrow_mut();
-        let mut moved = false;
-        while underlay.has_room(way_to(config.far))
-            && let Some((handle, data)) = session.resend(now)
-        {
-            moved = true;
-            let mut out = Out { config, underlay: &mut underlay, vni: 0, class: 0 };
-            let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
-                out.put(&data, None);
-                continue;
-            };
-            let view = frame_of(port, slot);
-            let bytes = whole(&view, scratch);
-            out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
-            out.class = traffic_class(bytes);
-            let going = Going::new(bytes, view.offload(), config.most);
-            let going = going.filter(|going| going.has(begin as usize, data.len));
-            // A guest that takes away the memory of what it sent leaves a place, and so does a part for which datagrams have
-            // become too short.
-            if going.is_none() {
-                spoilt.insert((port, slot), why_unfit(&view));
-            }
-            out.put(&data, going.as_ref().map(|going| (going, begin as usize)));
-        }
-        moved
-    }
-
-    /// A sender has gone: what it had underway is not to be sent again.
+    /// A sender has gone: what it had underway is not to be sent again. What was [completed](Self::completed) is told of before, as flows
+    /// are counted by their frames.
     pub fn forget(&mut self, port: PortId) {
+        debug_assert!(
+            self.completed.is_empty(),
+            "{} frames were completed and not told of",
+            self.completed.len()
+        );
         let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
         self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
         self.spoilt.retain(|(it, _), _| *it != port);
@@ -498,124 +314,9 @@ impl Trunk {
         self.completed.pop_front()
     }
 
-    /// A datagram has come from the far host. Whether something else is known of ways because of that: [`Self::settle`].
-    pub fn handle(&mut self, now: Instant, received: &Received<'_>, payload: &[u8]) -> bool {
-        let message = match received.encapsulation {
-            Encapsulation::Geneve => Message::parse(received.options),
-            _ => None,
-        };
-        let Self { session, frames, completed, spoilt, ways, .. } = self;
-        match (message, session) {
-            (Some(Message::Hello(hello)), Some(session)) => {
-                let (resets, era) = (session.counters().resets, session.era());
-                session.handle_hello(now, &hello, |kept| frames.forget(kept));
-                end_era(frames, session, era);
-                if session.counters().resets > resets {
-                    ways.begin_anew();
-                    return true;
-                }
-            }
-            (Some(Message::Report(report)), Some(session)) => {
-                session.handle_report(now, &report, |Piece { flow, from, is_last, .. }| {
-                    if is_last {
-                        completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
-                    }
-                });
-            }
-            (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
-            (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
-                if let Ok(slot) = self.keep(received, payload) {
-                    self.ready.push_back(slot);
-                }
-            }
-            // A far end that speaks of sessions where none was declared.
-            _ => self.refused.malformed += 1,
-        }
-        false
-    }
-
-    fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
-        let frame = match received.is_control {
-            true => None,
-            false if !is_as_said(received, data) => {
-                self.refused.malformed += 1;
-                return;
-            }
-            false => match self.keep_data(received, payload, data) {
-                Ok(kept) => Some(kept),
-                // It is refused, and its place taken: it would come again and again otherwise.
-                Err(NoPlace::Network) => None,
-                Err(NoPlace::Memory) => return,
-            },
-        };
-        let Self { session: Some(session), frames, ready, .. } = self else { return };
-        let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        session.handle_data(now, data, is_marked, frame, |arrival| settle(frames, ready, arrival));
-        bury(frames, session);
-    }
-
-    /// Puts a frame that has come into memory.
-    fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
-        let network = self.network(received)?;
-        let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
-        let kept = self.frames.keep(frame, network, class, received.offload);
-        let slot = kept.ok_or_else(|| self.refused.no_memory())?;
-        self.remark(received, slot);
-        Ok(slot)
-    }
-
-    /// Puts what a session has brought into memory.
-    fn keep_data(&mut self, received: &Received<'_>, payload: &[u8], data: &Data) -> Result<Kept, NoPlace> {
-        let network = self.network(received)?;
-        let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        let is_next = self.session.as_ref().is_some_and(|session| session.is_next(data));
-        let bytes = &payload[received.frame.start..][..data.len.get().into()];
-        let kept = self.frames.keep_data(data, is_marked, is_next, bytes, network);
-        let kept = kept.ok_or_else(|| self.refused.no_memory())?;
-        if let Kept::Alone(slot) = kept {
-            self.remark(received, slot);
-        }
-        Ok(kept)
-    }
-
-    /// The network of what has come.
-    fn network(&mut self, received: &Received<'_>) -> Result<Network, NoPlace> {
-        let network = self.networks.by_vni.get(&received.vni.number()).copied();
-        network.ok_or_else(|| {
-            self.refused.unknown_network += 1;
-            NoPlace::Network
-        })
-    }
-
-    /// Has a frame's packet say what the fabric has marked.
-    fn remark(&mut self, received: &Received<'_>, slot: Slot) {
-        let frame = self.frames.bytes_mut(slot);
-        if let Some(class) = received.remark
-            && let Some(layout) = Layout::of(frame)
-        {
-            // It was read from this very header.
-            let _ = layout.set_traffic_class(frame, class);
-        }
-    }
-
-    /// Lifts the next frame that has come.
-    pub fn lift(&mut self) -> Option<(Slot, Come)> {
-        let slot = self.frames.next(&mut self.ready)?;
-        Some((slot, *self.frames.get(slot)))
-    }
-
-    /// Whether anything that has come was not lifted.
-    pub fn is_wet(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    /// Does what time asks for, and says what there is to be said, as far as the kernel has room.
+    /// Says what there is to be said, as far as the kernel has room.
     pub fn speak(&mut self, now: Instant) {
-        let Self { config, underlay, session: Some(session), frames, ready, .. } = self else { return };
-        let era = session.era();
-        session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
-        bury(frames, session);
-        end_era(frames, session, era);
+        let Self { config, underlay, session: Some(session), .. } = self else { return };
         let mut underlay = underlay.borrow_mut();
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)
@@ -631,16 +332,18 @@ impl Trunk {
     /// lost when this switch ends.
     pub fn repaired(&self) -> u64 {
         let session = self.session.as_ref().filter(|session| session.is_repaired());
-        session.map_or(0, |session| self.frames.lifted_in(session.era()))
+        session.map_or(0, |_| self.frames.lifted())
     }
 
-    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch.
-    pub fn leave(&mut self, now: Instant) {
+    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch. Whether all is said;
+    /// if not, there is more to say once the underlay has room.
+    pub fn leave(&mut self, now: Instant) -> bool {
         if let Some(session) = &mut self.session {
             session.hurry();
         }
         self.speak(now);
         self.has_left = true;
+        self.has_room()
     }
 
     /// When something falls due although nothing is heard.
@@ -676,79 +379,6 @@ impl Port for Trunk {
     }
 }
 
-/// Whether a packet says that it belongs to a session, whatever else it says.
-fn is_of_session(received: &Received<'_>) -> bool {
-    received.options.clone().any(|option| option.class == OPTION_CLASS)
-}
-
-impl Refused {
-    /// There is no memory for a frame.
-    fn no_memory(&mut self) -> NoPlace {
-        self.no_memory += 1;
-        NoPlace::Memory
-    }
-}
-
-/// Whether what has come is what is said of it; there may be more bytes behind it. A part that others follow fills a datagram, so that it
-/// is never tiny.
-fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
-    let len = usize::from(data.len.get());
-    len <= received.frame.len()
-        && received.is_part == (data.part != Part::WHOLE)
-        && (!data.part.more || len >= LEAST_PART)
-}
-
-/// Why a frame that has come is not put into memory.
-enum NoPlace {
-    /// Its network is not here.
-    Network,
-    /// There is no memory.
-    Memory,
-}
-
-/// Whether a frame may be sent on a stream; if not, what it waits for.
-fn may_send(
-    session: &mut Session<Piece, Kept>,
-    underlay: &Underlay,
-    far: IpAddr,
-    stream: Stream,
-    len: NonZeroU16,
-    continues: bool,
-) -> Result<(), Sent> {
-    match session.admit_part(stream, len, continues) {
-        _ if !underlay.has_room(way_to(far)) => Err(Sent::Busy),
-        Admission::Go => Ok(()),
-        Admission::NoCredit => Err(Sent::Hold),
-        Admission::Alone | Admission::NoWindow => Err(Sent::Wait),
-    }
-}
-
-/// Does with a frame that has come what the session says.
-fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept>) {
-    match arrival {
-        Arrival::Deliver { stream, from, offset, frame } => {
-            ready.extend(frames.turn(frame, (stream, from, offset)));
-        }
-        Arrival::Release(frame) => frames.forget(frame),
-        Arrival::Gap { stream } => frames.tear(stream),
-    }
-}
-
-/// If streams are counted anew since that era, all parts of what was not whole will come again.
-fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Era) {
-    if session.era() != era {
-        frames.tear_all();
-        bury(frames, session);
-    }
-}
-
-/// Nobody will take what was not put together.
-fn bury(frames: &mut Frames, session: &mut Session<Piece, Kept>) {
-    while let Some((stream, from, offset)) = frames.torn() {
-        session.took(stream, from, offset);
-    }
-}
-
 /// A number for the way to a host.
 fn way_to(far: IpAddr) -> u32 {
     match far {
@@ -763,22 +393,4 @@ fn flow_of(stream: Stream) -> Flow {
 
 fn stream_of(Flow(number): Flow) -> Stream {
     Stream { label: number as u32, class: Class::from_low_bits((number >> 32) as u8) }
-}
-
-/// Why a frame cannot be sent any further.
-fn why_unfit(view: &FrameView<'_>) -> Refusal {
-    if view.bytes.is_empty() { Refusal::WITHDRAWN } else { Refusal::UNFIT }
-}
-
-/// All of a frame's bytes: where they are, or in `scratch`.
-fn whole<'a>(view: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if !view.rest.is_empty() {
-        scratch.resize(LONGEST as usize, 0);
-    }
-    view.first(scratch)
-}
-
-/// The traffic class of the packet in a frame; 0 if there is none.
-fn traffic_class(frame: &[u8]) -> u8 {
-    Layout::of(frame).and_then(|layout| layout.traffic_class(frame)).unwrap_or(0)
 }

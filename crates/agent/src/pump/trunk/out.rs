@@ -11,6 +11,7 @@ use wire::ecn::Ecn;
 use wire::geneve::{self, Draft};
 use wire::{Offload, Piece, gre, vxlan};
 
+use super::frames::say_len;
 use super::{TrunkConfig, way_to};
 
 /// How many bytes of options a packet with a frame of a session has: a data option (docs/protocol.md).
@@ -83,7 +84,11 @@ impl<'a> Going<'a> {
     pub fn said(&self, data: &Data, begin: usize) -> Data {
         let more = begin + usize::from(data.len.get()) < self.len();
         let offload = match self {
-            Self::Parts(_, offload, _) if begin == 0 => Some(offload.emit()),
+            Self::Parts(bytes, offload, _) if begin == 0 => {
+                let mut said = offload.emit();
+                say_len(&mut said, bytes.len());
+                Some(said)
+            }
             _ => None,
         };
         Data { part: Part { continues: begin > 0, more }, offload, ..*data }

@@ -155,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::pump::trunk::TrunkConfig;
+    use crate::pump::trunk::tests::session;
 
     fn liveness() -> impl Strategy<Value = Liveness> {
         prop_oneof![Just(Liveness::Down), Just(Liveness::Unknown), Just(Liveness::Up)]
@@ -200,18 +201,6 @@ mod tests {
         [0, 1].into_iter().for_each(|place| trunk.found(place, Some(true)));
         trunk.settle(NOW);
         trunk
-    }
-
-    fn session() -> Config {
-        Config {
-            unsolicited: 0,
-            stream_window: 1 << 20,
-            most_in_flight: 1 << 20,
-            most_frames: 8,
-            most_streams: 8,
-            datagram: 1400,
-            repairs: true,
-        }
     }
 
     fn used(trunk: &Trunk) -> Vec<usize> {

@@ -1,49 +1,27 @@
-use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 use tunnel::Life;
 use tunnel::message::Ends;
-use units::Mac;
-use wire::ethernet::{self, ethertype};
-use wire::ip::protocol;
-use wire::tcp::{self, Flags};
-use wire::{PartialChecksum, Segment, SegmentKind, ipv4};
-use zerocopy::IntoBytes;
 
 use super::super::out::Going;
+use super::super::tests::large;
 use super::*;
 
 const LIFE: Life = Life(NonZeroU32::MIN);
 const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
 
-/// A large segment with so many bytes of payload, and what is left to do for it.
-fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
-    let mut frame = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype::IPV4).as_bytes().to_vec();
-    let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-    let mut ip = ipv4::Header::new(from, to, protocol::TCP, tcp::Header::LEN + len).unwrap();
-    ip.set_traffic_class(traffic_class);
-    frame.extend_from_slice(ip.as_bytes());
-    let start = frame.len() as u16;
-    frame.extend_from_slice(tcp::Header::new(1, 2, 3, Flags::ACK).as_bytes());
-    frame.extend((0..len).map(|at| (at ^ at >> 8) as u8));
-    let segment = Segment {
-        kind: SegmentKind::Tcp4,
-        ecn: false,
-        header_len: start + tcp::Header::LEN as u16,
-        size: 1000,
-    };
-    let checksum = PartialChecksum { start, offset: tcp::Header::CHECKSUM_OFFSET };
-    (frame, Offload { checksum: Some(checksum), segment: Some(segment), data_valid: false })
-}
-
 /// What is sent of a frame that begins there in its stream: what is said of each part, and the part.
 fn parts(going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
+    parts_of(STREAM, going, offset)
+}
+
+fn parts_of(stream: Stream, going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
     let ends = Ends { from: LIFE, to: LIFE };
     let mut sent = Vec::new();
     let mut begin = 0;
     while let Some((len, _)) = going.part(begin) {
-        let data = Data::whole(ends, 0, STREAM, offset + begin as u32, len);
+        let data = Data::whole(ends, 0, stream, offset + begin as u32, len);
         let mut bytes = vec![0; len.get().into()];
         going.write(begin, &mut bytes);
         sent.push((going.said(&data, begin), bytes));
@@ -57,12 +35,17 @@ fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -
 }
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
-    frames.turn(kept, (STREAM, Era::default(), u64::from(data.offset)))
+    frames.turn(kept, (data.stream, Era::default(), u64::from(data.offset)))
 }
 
-fn is_all_free(frames: &Frames) -> bool {
-    let pools = [&frames.small, &frames.large];
-    frames.growing.is_empty() && pools.iter().all(|pool| pool.free() == pool.slots())
+/// All parts of a frame come in their order.
+fn arrive(frames: &mut Frames, parts: &[(Data, Vec<u8>)]) -> Option<Slot> {
+    let mut whole = None;
+    for part in parts {
+        let there = kept(frames, part, false)?;
+        whole = turn(frames, there, part);
+    }
+    whole
 }
 
 proptest! {
@@ -74,7 +57,7 @@ proptest! {
         early in prop::collection::vec(any::<bool>(), 64),
     ) {
         let (mut bytes, offload) = large(len, Ecn::Ect0 as u8);
-        let mut frames = Frames::new(64, 64);
+        let mut frames = Frames::new([64; 3]);
         let going = Going::new(&bytes, offload, most).unwrap();
         let sent = parts(&going, 5);
         prop_assert!(sent.iter().all(|(data, part)| part.len() == usize::from(data.len.get())));
@@ -101,7 +84,7 @@ proptest! {
         frames.release(slot, |(.., offset)| taken.push(offset as u32));
         taken.sort_unstable();
         prop_assert!(taken.into_iter().eq(sent.iter().map(|(data, _)| data.offset)));
-        prop_assert!(is_all_free(&frames));
+        prop_assert!(frames.is_all_free());
     }
 
     /// Parts come in any order, some twice and some never: nothing is put together that was not one frame, and nothing is kept.
@@ -114,7 +97,7 @@ proptest! {
             .zip(&frames_sent)
             .map(|(number, (bytes, offload))| parts(&Going::new(bytes, *offload, 1500).unwrap(), number * 10_000))
             .collect();
-        let mut frames = Frames::new(64, 64);
+        let mut frames = Frames::new([64; 3]);
         let mut handed = Vec::new();
         for (number, part, is_gap) in events {
             let Some(part) = sent[number].get(part) else { continue };
@@ -128,18 +111,63 @@ proptest! {
                 frames.release(slot, |place| handed.retain(|offset| u64::from(*offset) != place.2));
             }
         }
-        frames.tear_all();
+        frames.begin_era(Era::default());
         while let Some((.., offset)) = frames.torn() {
             handed.retain(|one| u64::from(*one) != offset);
         }
-        prop_assert!(handed.is_empty() && is_all_free(&frames));
+        prop_assert!(handed.is_empty() && frames.is_all_free());
+    }
+
+    /// Frames of two streams and of none come, small ones and large ones, through several eras.
+    #[test]
+    fn what_is_lifted_is_counted_as_it_lies_there(
+        events in prop::collection::vec((0_usize..8, any::<prop::sample::Index>()), 0..100),
+    ) {
+        let mut frames = Frames::new([64; 3]);
+        let (mut ready, mut lifted) = (VecDeque::new(), Vec::new());
+        let mut era = Era::default();
+        let mut ends = [0_u32; 2];
+        for (what, which) in events {
+            match what {
+                0 => {
+                    let slot = frames.keep(&[0; 60], Network::default(), None, Offload::NONE);
+                    ready.extend(slot);
+                }
+                1..=3 => {
+                    let len = [20, 900, 5000][what - 1];
+                    let label = which.index(2);
+                    let stream = Stream { label: label as u32, ..STREAM };
+                    let (bytes, mut offload) = large(len, 0);
+                    if len < 1000 {
+                        offload = Offload::NONE;
+                    }
+                    for part in parts_of(stream, &Going::new(&bytes, offload, 1500).unwrap(), ends[label]) {
+                        let data = &part.0;
+                        ends[label] += u32::from(data.len.get());
+                        let Some(there) = kept(&mut frames, &part, false) else { continue };
+                        ready.extend(frames.turn(there, (stream, era, data.offset.into())));
+                    }
+                }
+                4 => {
+                    era = era.next();
+                    ends = [0; 2];
+                    frames.begin_era(era);
+                }
+                5 | 6 => lifted.extend(frames.next(&mut ready)),
+                _ if lifted.is_empty() => {}
+                _ => frames.release(lifted.swap_remove(which.index(lifted.len())), |_| {}),
+            }
+            let of_era = |slot: &&Slot| frames.get(**slot).place.is_some_and(|place| place.1 == era);
+            let counts = lifted.iter().filter(of_era).map(|slot| frames.view(*slot).on_wire().1 as u64);
+            prop_assert_eq!(frames.lifted(), counts.sum::<u64>());
+        }
     }
 }
 
 #[test]
 fn what_is_said_of_a_frame_has_to_be_so() {
     let (bytes, offload) = large(3000, 0);
-    let mut frames = Frames::new(8, 8);
+    let mut frames = Frames::new([8; 3]);
     let mut sent = parts(&Going::new(&bytes, offload, 1500).unwrap(), 0);
     // Its checksum is said to begin behind it.
     sent[0].0.offload = sent[0].0.offload.map(|mut said| {
@@ -151,13 +179,13 @@ fn what_is_said_of_a_frame_has_to_be_so() {
         assert_eq!(turn(&mut frames, there, part), None);
     }
     assert_eq!(frames.malformed(), 1);
-    assert!(std::iter::from_fn(|| frames.torn()).count() == sent.len() && is_all_free(&frames));
+    assert!(std::iter::from_fn(|| frames.torn()).count() == sent.len() && frames.is_all_free());
 }
 
 #[test]
 fn what_waits_for_others_leaves_room_for_those() {
     let (bytes, offload) = large(3000, 0);
-    let mut frames = Frames::new(8, 8);
+    let mut frames = Frames::new([8; 3]);
     let going = Going::new(&bytes, offload, 1500).unwrap();
     let begin = |number: u32| parts(&going, number * 10_000).swap_remove(0);
     let early = |frames: &mut Frames, number| {
@@ -165,9 +193,50 @@ fn what_waits_for_others_leaves_room_for_those() {
         frames.keep_data(&data, false, false, &bytes, Network::default())
     };
     let there = (0..10).filter_map(|number| early(&mut frames, number)).count();
-    assert_eq!((there, frames.large.free()), (7, 1));
+    assert_eq!((there, frames.pools[1].free()), (7, 1));
     assert!(kept(&mut frames, &begin(10), false).is_some());
     let len = NonZeroU16::MIN;
     let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, len);
     assert!(frames.keep_data(&whole, false, false, &[0], Network::default()).is_some());
+}
+
+#[test]
+fn who_takes_no_middle_sized_segments_leaves_room_for_others() {
+    let mut frames = Frames::new(super::super::FRAMES);
+    // As much of each class as there is credit for, as a rule, for a receiver that takes nothing.
+    for class in Class::all() {
+        let stream = Stream { class, ..STREAM };
+        let mut end = 0;
+        for len in (3000..10_000).step_by(700).cycle() {
+            if end >= 1 << 20 {
+                break;
+            }
+            let (bytes, offload) = large(len, 0);
+            let slot =
+                arrive(&mut frames, &parts_of(stream, &Going::new(&bytes, offload, 1500).unwrap(), end));
+            assert!(slot.is_some());
+            end += bytes.len() as u32;
+        }
+    }
+    let (bytes, offload) = large(65_000, 0);
+    let going = Going::new(&bytes, offload, 1500).unwrap();
+    let other = Stream { label: 8, ..STREAM };
+    for number in 0..super::super::FRAMES[2] {
+        assert!(arrive(&mut frames, &parts_of(other, &going, number * 70_000)).is_some());
+    }
+}
+
+#[test]
+fn who_says_too_little_of_a_frame_loses_it() {
+    let (bytes, offload) = large(40_000, 0);
+    let mut sent = parts(&Going::new(&bytes, offload, 1500).unwrap(), 0);
+    for (said, is_whole) in [(0, true), (1, true), (2, false), (16, false), (40, true), (u16::MAX, true)] {
+        sent[0].0.offload.as_mut().unwrap()[KIB].copy_from_slice(&u16::to_le_bytes(said));
+        let mut frames = Frames::new([64; 3]);
+        let slot = arrive(&mut frames, &sent);
+        assert_eq!(slot.is_some(), is_whole, "{said} KiB");
+        slot.into_iter().for_each(|slot| frames.release(slot, |_| {}));
+        while frames.torn().is_some() {}
+        assert!(frames.is_all_free());
+    }
 }

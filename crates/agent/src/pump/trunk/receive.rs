@@ -1,0 +1,197 @@
+//! What comes by a trunk, until the switch lifts it.
+
+use std::collections::VecDeque;
+
+use lossless::Network;
+use ports::Slot;
+use tunnel::message::{Message, OPTION_CLASS};
+use tunnel::outer::{Encapsulation, Received};
+use tunnel::{Arrival, Data, Era, Part, Session};
+use units::Instant;
+use wire::Layout;
+use wire::ecn::Ecn;
+
+use super::frames::{Frames, Kept};
+use super::{Come, Piece, Refused, Trunk};
+
+/// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
+const LEAST_PART: usize = 256;
+
+impl Trunk {
+    /// A datagram has come from the far host. Whether something else is known of ways because of that: [`Self::settle`].
+    pub fn handle(&mut self, now: Instant, received: &Received<'_>, payload: &[u8]) -> bool {
+        let message = match received.encapsulation {
+            Encapsulation::Geneve => Message::parse(received.options),
+            _ => None,
+        };
+        let Self { session, frames, completed, spoilt, ways, .. } = self;
+        match (message, session) {
+            (Some(Message::Hello(hello)), Some(session)) => {
+                let (resets, era) = (session.counters().resets, session.era());
+                session.handle_hello(now, &hello, |kept| frames.forget(kept));
+                end_era(frames, session, era);
+                if session.counters().resets > resets {
+                    ways.begin_anew();
+                    return true;
+                }
+            }
+            (Some(Message::Report(report)), Some(session)) => {
+                session.handle_report(now, &report, |Piece { flow, from, is_last, .. }| {
+                    if is_last {
+                        completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
+                    }
+                });
+            }
+            (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
+            (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
+                if let Ok(slot) = self.keep(received, payload) {
+                    self.ready.push_back(slot);
+                }
+            }
+            // A far end that speaks of sessions where none was declared.
+            _ => self.refused.malformed += 1,
+        }
+        false
+    }
+
+    fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
+        let frame = match received.is_control {
+            true => None,
+            false if !is_as_said(received, data) => {
+                self.refused.malformed += 1;
+                return;
+            }
+            false => match self.keep_data(received, payload, data) {
+                Ok(kept) => Some(kept),
+                // It is refused, and its place taken: it would come again and again otherwise.
+                Err(NoPlace::Network) => None,
+                Err(NoPlace::Memory) => return,
+            },
+        };
+        let Self { session: Some(session), frames, ready, .. } = self else { return };
+        let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
+        session.handle_data(now, data, is_marked, frame, |arrival| settle(frames, ready, arrival));
+        bury(frames, session);
+    }
+
+    /// Puts a frame that has come into memory.
+    fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
+        let network = self.network(received)?;
+        let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
+        let kept = self.frames.keep(frame, network, class, received.offload);
+        let slot = kept.ok_or_else(|| self.refused.no_memory())?;
+        self.remark(received, slot);
+        Ok(slot)
+    }
+
+    /// Puts what a session has brought into memory.
+    fn keep_data(&mut self, received: &Received<'_>, payload: &[u8], data: &Data) -> Result<Kept, NoPlace> {
+        let network = self.network(received)?;
+        let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
+        let is_next = self.session.as_ref().is_some_and(|session| session.is_next(data));
+        let bytes = &payload[received.frame.start..][..data.len.get().into()];
+        let kept = self.frames.keep_data(data, is_marked, is_next, bytes, network);
+        let kept = kept.ok_or_else(|| self.refused.no_memory())?;
+        if let Some(slot) = kept.slot {
+            self.remark(received, slot);
+        }
+        Ok(kept)
+    }
+
+    /// The network of what has come.
+    fn network(&mut self, received: &Received<'_>) -> Result<Network, NoPlace> {
+        let network = self.networks.by_vni.get(&received.vni.number()).copied();
+        network.ok_or_else(|| {
+            self.refused.unknown_network += 1;
+            NoPlace::Network
+        })
+    }
+
+    /// Has a frame's packet say what the fabric has marked.
+    fn remark(&mut self, received: &Received<'_>, slot: Slot) {
+        let frame = self.frames.bytes_mut(slot);
+        if let Some(class) = received.remark
+            && let Some(layout) = Layout::of(frame)
+        {
+            // It was read from this very header.
+            let _ = layout.set_traffic_class(frame, class);
+        }
+    }
+
+    /// Lifts the next frame that has come.
+    pub fn lift(&mut self) -> Option<(Slot, Come)> {
+        let slot = self.frames.next(&mut self.ready)?;
+        Some((slot, *self.frames.get(slot)))
+    }
+
+    /// Whether anything that has come was not lifted.
+    pub fn is_wet(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Does what time asks for, before anything is lifted or sent: what was waited for in vain is ready, what is lost is to be sent again,
+    /// and there may be room for more.
+    pub fn wake(&mut self, now: Instant) {
+        let Self { session: Some(session), frames, ready, .. } = self else { return };
+        let era = session.era();
+        session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
+        bury(frames, session);
+        end_era(frames, session, era);
+    }
+}
+
+/// Whether a packet says that it belongs to a session, whatever else it says.
+fn is_of_session(received: &Received<'_>) -> bool {
+    received.options.clone().any(|option| option.class == OPTION_CLASS)
+}
+
+impl Refused {
+    /// There is no memory for a frame.
+    fn no_memory(&mut self) -> NoPlace {
+        self.no_memory += 1;
+        NoPlace::Memory
+    }
+}
+
+/// Whether what has come is what is said of it; there may be more bytes behind it. A part that others follow fills a datagram, so that it
+/// is never tiny.
+fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
+    let len = usize::from(data.len.get());
+    len <= received.frame.len()
+        && received.is_part == (data.part != Part::WHOLE)
+        && (!data.part.more || len >= LEAST_PART)
+}
+
+/// Why a frame that has come is not put into memory.
+enum NoPlace {
+    /// Its network is not here.
+    Network,
+    /// There is no memory.
+    Memory,
+}
+
+/// Does with a frame that has come what the session says.
+fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept>) {
+    match arrival {
+        Arrival::Deliver { stream, from, offset, frame } => {
+            ready.extend(frames.turn(frame, (stream, from, offset)));
+        }
+        Arrival::Release(frame) => frames.forget(frame),
+        Arrival::Gap { stream } => frames.tear(stream),
+    }
+}
+
+/// If streams are counted anew since that era, what came in it is no part of what will come.
+fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Era) {
+    if session.era() != era {
+        frames.begin_era(session.era());
+        bury(frames, session);
+    }
+}
+
+/// Nobody will take what was not put together.
+fn bury(frames: &mut Frames, session: &mut Session<Piece, Kept>) {
+    while let Some((stream, from, offset)) = frames.torn() {
+        session.took(stream, from, offset);
+    }
+}
