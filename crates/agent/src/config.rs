@@ -340,6 +340,22 @@ mod tests {
     }
 
     #[test]
+    fn code_points_are_eight_and_each_has_six_bits() {
+        let with = |dscp: &str| format!("[uplink]\nvtep = '192.0.2.1'\ndscp = {dscp}\n");
+        let read = parse(&with("[0, 8, 16, 26, 32, 46, 48, 63]")).and_then(HostFile::checked).ok().unwrap();
+        assert_eq!(read.uplink.unwrap().dscp.unwrap()[5].number(), 46);
+        for (wrong, why) in [
+            ("[0, 8, 16, 26, 32, 46, 48, 64]", "a code point is a number from 0 to 63"),
+            ("[0, 8, 16]", "array of length 8"),
+            ("46", "array of length 8"),
+        ] {
+            let error = complaint(&with(wrong));
+            assert!(error.starts_with(&format!("host.toml:3: `dscp = {wrong}`: ")), "{error}");
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
     fn networks_are_read_of_any_file_that_has_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("networks.toml");

@@ -1,7 +1,7 @@
 //! How a host's tunnels reach those of others.
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Class, Dscp, Rate, Span};
 
 use crate::{InvalidConfig, VtepList};
 
@@ -21,6 +21,10 @@ pub struct Uplink {
     /// A sender waits for its far receiver's grant.
     #[serde(default = "yes")]
     pub credit: bool,
+    /// The code point of each class, class 0 first, by which the underlay tells frames' classes apart; what is of no class goes with
+    /// that of [`CONTROL`]. Absent: the code point of the packet in a frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<[Dscp; Class::COUNT]>,
     /// How many hops the underlay may have.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
@@ -45,6 +49,9 @@ pub struct Uplink {
     #[serde(default = "default_bfd", with = "or_off")]
     pub bfd: Option<Bfd>,
 }
+
+/// What hosts say to each other themselves is of this class in the underlay: internetwork control (802.1Q table I-2).
+pub const CONTROL: Class = Class::from_low_bits(6);
 
 /// How ways to other hosts are watched: BFD over one hop (RFC 5880, RFC 5881).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -95,6 +102,7 @@ impl Uplink {
             encapsulation: Encapsulation::Geneve,
             retransmit: true,
             credit: true,
+            dscp: None,
             ttl: default_ttl(),
             mtu: None,
             pfc: None,

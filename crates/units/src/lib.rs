@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod class;
+mod dscp;
 mod mac;
 mod prefix;
 mod rate;
@@ -21,6 +22,7 @@ mod time;
 mod word;
 
 pub use class::{Class, ClassMap};
+pub use dscp::Dscp;
 pub use mac::Mac;
 pub use prefix::Prefix;
 pub use rate::Rate;

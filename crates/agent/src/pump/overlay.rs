@@ -18,7 +18,7 @@ use model::{NetworkName, Uplink, UplinkStatus, VtepList, WayStatus};
 use ports::underlay::{self, Transport};
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Config, Life};
-use units::Instant;
+use units::{ClassMap, Instant};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
@@ -215,6 +215,7 @@ impl Overlay {
             session: self.session(most),
             life,
             most,
+            dscp: self.uplink.dscp.map(ClassMap),
         };
         let trunk = Trunk::new(now, config, ways);
         let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };

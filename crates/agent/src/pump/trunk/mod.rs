@@ -26,12 +26,13 @@ use std::num::NonZeroU16;
 use std::rc::Rc;
 
 use lossless::{Flow, Network, PortId, Refusal};
+use model::CONTROL;
 use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::{Admission, Arrival, Config, Data, Era, LONGEST, Life, Part, Session, Stream};
-use units::{Class, Instant, Mac, Span};
+use units::{Class, ClassMap, Dscp, Instant, Mac, Span};
 use wire::Layout;
 use wire::ecn::Ecn;
 use wire::geneve::Draft;
@@ -72,6 +73,8 @@ pub struct TrunkConfig {
     pub life: Life,
     /// The longest payload of a datagram that the underlay carries, in bytes.
     pub most: usize,
+    /// The code point of each class outside, unless it is that of the packet in a frame.
+    pub dscp: Option<ClassMap<Dscp>>,
 }
 
 /// Which networks there are here, by the numbers that tunnels give them.
@@ -310,7 +313,8 @@ impl Trunk {
         let flow = wire::flow::hash(bytes, bytes.len());
         let Way { underlay, far } = ways.get(ways.of(flow));
         let mut underlay = underlay.borrow_mut();
-        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
+        let marking = config.marking(leaving.class, traffic_class(bytes));
+        let mut out = Out { config, underlay: &mut underlay, vni, marking };
         if !out.underlay.has_room(flow) {
             return Sent::Busy;
         }
@@ -339,8 +343,9 @@ impl Trunk {
         let (vni, going) = (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
         let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
         let mut underlay = underlay.borrow_mut();
-        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
         let stream = stream_of(flow);
+        let marking = config.marking(stream.class, traffic_class(bytes));
+        let mut out = Out { config, underlay: &mut underlay, vni, marking };
         let mut begin = first;
         while let Some((len, is_last)) = going.part(begin) {
             may_send(session, out.underlay, config.far, stream, len, begin > 0)
@@ -413,7 +418,8 @@ impl Trunk {
         may_send(session, &underlay, config.far, stream, NonZeroU16::MIN, true)?;
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
-        Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put(&data, None);
+        let marking = config.marking(stream.class, 0);
+        Out { config, underlay: &mut underlay, vni: 0, marking }.put(&data, None);
         Ok(())
     }
 
@@ -462,7 +468,8 @@ impl Trunk {
             && let Some((handle, data)) = session.resend(now)
         {
             moved = true;
-            let mut out = Out { config, underlay: &mut underlay, vni: 0, class: 0 };
+            let marking = config.marking(data.stream.class, 0);
+            let mut out = Out { config, underlay: &mut underlay, vni: 0, marking };
             let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
                 out.put(&data, None);
                 continue;
@@ -470,7 +477,7 @@ impl Trunk {
             let view = frame_of(port, slot);
             let bytes = whole(&view, scratch);
             out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
-            out.class = traffic_class(bytes);
+            out.marking = config.marking(data.stream.class, traffic_class(bytes));
             let going = Going::new(bytes, view.offload(), config.most);
             let going = going.filter(|going| going.has(begin as usize, data.len));
             // A guest that takes away the memory of what it sent leaves a place, and so does a part for which datagrams have
@@ -617,13 +624,14 @@ impl Trunk {
         bury(frames, session);
         end_era(frames, session, era);
         let mut underlay = underlay.borrow_mut();
+        let marking = config.marking(CONTROL, 0);
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)
         {
             let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
             let is_whole = message.write(&mut draft);
             debug_assert!(is_whole, "a message has room in a packet of its own");
-            Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put_draft(&draft, 0, |_| {});
+            Out { config, underlay: &mut underlay, vni: 0, marking }.put_draft(&draft, 0, |_| {});
         }
     }
 
