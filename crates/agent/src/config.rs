@@ -356,6 +356,31 @@ mod tests {
     }
 
     #[test]
+    fn classes_are_all_or_none_or_listed() {
+        let with = |key: &str, classes: &str| format!("[uplink]\nvtep = '192.0.2.1'\n{key} = {classes}\n");
+        for (written, bits) in [("true", 0xff), ("false", 0), ("[]", 0), ("[3, 4, 3]", 0b1_1000)] {
+            for key in ["retransmit", "credit"] {
+                let read = parse(&with(key, written)).and_then(HostFile::checked).ok().unwrap();
+                let uplink = read.uplink.as_ref().unwrap();
+                let [set, other] = match key {
+                    "credit" => [uplink.credit, uplink.retransmit],
+                    _ => [uplink.retransmit, uplink.credit],
+                };
+                assert_eq!((set.bits(), other.bits()), (bits, 0xff));
+                let again = toml::to_string(&read).unwrap();
+                assert_eq!(parse(&again).and_then(HostFile::checked).ok(), Some(read));
+            }
+        }
+        for wrong in ["[8]", "3", "'all'"] {
+            let error = complaint(&with("retransmit", wrong));
+            assert!(
+                error.starts_with(&format!("host.toml:3: `retransmit = {wrong}`: write `true`")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn networks_are_read_of_any_file_that_has_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("networks.toml");

@@ -39,9 +39,9 @@ pub struct Packet {
 /// All packets of a session that may still be acknowledged.
 #[derive(Clone, Debug)]
 pub struct Recovery {
-    /// From number `first` on; `None` if it is done with.
-    packets: VecDeque<Option<Packet>>,
-    first: u64,
+    /// By number; `None` if it is done with. Those that nobody acknowledges are none of them.
+    packets: VecDeque<(u64, Option<Packet>)>,
+    next: u64,
     in_flight: u64,
     largest: Option<u64>,
     rtt: Option<Rtt>,
@@ -66,7 +66,7 @@ impl Recovery {
     pub fn new() -> Self {
         Self {
             packets: VecDeque::new(),
-            first: 0,
+            next: 0,
             in_flight: 0,
             largest: None,
             rtt: None,
@@ -78,7 +78,7 @@ impl Recovery {
 
     /// The number of the packet that is sent next.
     pub fn next(&self) -> u64 {
-        self.first + self.packets.len() as u64
+        self.next
     }
 
     /// Bytes in the fabric.
@@ -98,18 +98,17 @@ impl Recovery {
 
     /// A packet is sent. Its number.
     pub fn sent(&mut self, packet: Packet) -> u64 {
-        let number = self.next();
+        let number = self.forgotten();
         self.in_flight += u64::from(packet.len);
         self.last_sent = packet.sent_at;
-        self.packets.push_back(Some(packet));
+        self.packets.push_back((number, Some(packet)));
         number
     }
 
     /// A packet is sent that nobody acknowledges. Its number.
     pub fn forgotten(&mut self) -> u64 {
-        let number = self.next();
-        self.packets.push_back(None);
-        self.forget();
+        let number = self.next;
+        self.next += 1;
         number
     }
 
@@ -123,10 +122,12 @@ impl Recovery {
         let before = self.largest;
         let mut newest = None;
         for range in ranges {
-            // What is claimed of numbers that were never sent is nobody's.
-            let end = (*range.end()).min(self.next().checked_sub(1)?);
-            for number in (*range.start()).max(self.first)..=end {
-                let Some(packet) = self.packets[(number - self.first) as usize].take() else { continue };
+            let first = self.packets.partition_point(|(number, _)| number < range.start());
+            for (number, place) in self.packets.range_mut(first..) {
+                if *number > *range.end() {
+                    break;
+                }
+                let (number, Some(packet)) = (*number, place.take()) else { continue };
                 self.in_flight -= u64::from(packet.len);
                 self.largest = self.largest.max(Some(number));
                 if newest.is_none_or(|(highest, _)| number > highest) {
@@ -167,12 +168,15 @@ impl Recovery {
         let Some(rtt) = self.rtt else { return };
         let longest = rtt.smoothed.max(rtt.latest);
         let patience = (longest + Span::from_nanos(longest.as_nanos() / 8)).max(GRANULARITY);
-        for (number, place) in (self.first..largest).zip(&mut self.packets) {
+        for (number, place) in &mut self.packets {
+            if *number >= largest {
+                break;
+            }
             let Some(packet) = place else { continue };
             let due = packet.sent_at + patience;
-            if number + REORDERING <= largest || due <= now {
+            if *number + REORDERING <= largest || due <= now {
                 self.in_flight -= u64::from(packet.len);
-                lost(number, *packet);
+                lost(*number, *packet);
                 *place = None;
             } else {
                 self.loss_at = Some(self.loss_at.map_or(due, |at| at.min(due)));
@@ -183,17 +187,15 @@ impl Recovery {
 
     /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes, and of round trips.
     pub fn give_up(&mut self, mut lost: impl FnMut(u64, Packet)) {
-        for (number, packet) in (self.first..).zip(self.packets.drain(..)) {
-            self.first = number + 1;
+        for (number, packet) in self.packets.drain(..) {
             packet.into_iter().for_each(|packet| lost(number, packet));
         }
         (self.in_flight, self.loss_at, self.probes, self.rtt) = (0, None, 0, None);
     }
 
     fn forget(&mut self) {
-        while let Some(None) = self.packets.front() {
+        while let Some((_, None)) = self.packets.front() {
             self.packets.pop_front();
-            self.first += 1;
         }
     }
 
@@ -216,15 +218,14 @@ impl Recovery {
     pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) {
         self.probes += 1;
         self.last_sent = now;
-        while let Some(place) = self.packets.front_mut() {
+        while let Some((number, place)) = self.packets.front() {
             if let Some(packet) = *place {
-                if is_wanted(self.first, packet) {
+                if is_wanted(*number, packet) {
                     return;
                 }
                 self.in_flight -= u64::from(packet.len);
             }
             self.packets.pop_front();
-            self.first += 1;
         }
     }
 
@@ -269,6 +270,18 @@ mod tests {
         assert_eq!(due, at(3) + Span::from_nanos(996_000 / 8 * 9));
         assert_eq!(lost(&mut recovery, 2000), [3]);
         assert_eq!(recovery.in_flight(), 100);
+    }
+
+    #[test]
+    fn what_nobody_acknowledges_has_a_number_and_nothing_else() {
+        let mut recovery = Recovery::new();
+        assert_eq!((sent(&mut recovery, 0), sent(&mut recovery, 0)), (0, 1));
+        assert!((2..100).all(|number| recovery.forgotten() == number));
+        assert_eq!((recovery.packets.len(), recovery.in_flight(), sent(&mut recovery, 1)), (2, 200, 100));
+        // Whoever has it says so of it as of the others.
+        let mut came = Vec::new();
+        recovery.acknowledged(at(1000), [1..=100].into_iter(), |number, _| came.push(number));
+        assert_eq!((came, lost(&mut recovery, 1000)), (alloc::vec![1, 100], alloc::vec![0]));
     }
 
     #[test]

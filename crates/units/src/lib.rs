@@ -12,6 +12,7 @@
 extern crate alloc;
 
 mod class;
+mod class_set;
 mod dscp;
 mod mac;
 mod prefix;
@@ -22,6 +23,7 @@ mod time;
 mod word;
 
 pub use class::{Class, ClassMap};
+pub use class_set::ClassSet;
 pub use dscp::Dscp;
 pub use mac::Mac;
 pub use prefix::Prefix;

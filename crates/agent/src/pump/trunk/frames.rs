@@ -9,7 +9,7 @@ use lossless::Network;
 use ports::{FrameView, Slot};
 use rings::Pool;
 use tunnel::{Data, Era, LONGEST, Part, Stream};
-use units::Class;
+use units::{Class, ClassSet};
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
 
@@ -307,10 +307,11 @@ impl Frames {
         None
     }
 
-    /// How many frames, as a wire has them, were lifted and began in this era.
-    pub fn lifted_in(&self, era: Era) -> u64 {
+    /// How many frames of these classes, as a wire has them, were lifted and began in this era.
+    pub fn lifted_of(&self, classes: ClassSet, era: Era) -> u64 {
+        let is_of = |(stream, its_era, _): Place| its_era == era && classes.contains(stream.class);
         let lifted = (0_u32..).zip(&self.come).filter(|(_, come)| {
-            come.as_ref().is_some_and(|come| come.is_lifted && come.place.is_some_and(|place| place.1 == era))
+            come.as_ref().is_some_and(|come| come.is_lifted && come.place.is_some_and(is_of))
         });
         lifted.map(|(slot, _)| self.view(Slot(slot)).on_wire().1 as u64).sum()
     }

@@ -77,6 +77,13 @@ pub struct TrunkConfig {
     pub dscp: Option<ClassMap<Dscp>>,
 }
 
+impl TrunkConfig {
+    /// Whether what is lost of this class is sent again.
+    fn repairs(&self, class: Class) -> bool {
+        self.session.is_some_and(|session| session.repairs.contains(class))
+    }
+}
+
 /// Which networks there are here, by the numbers that tunnels give them.
 #[derive(Debug, Default)]
 pub struct Networks {
@@ -293,7 +300,7 @@ impl Trunk {
         }
         let Leaving { port, slot, .. } = *leaving;
         match self.send_from(now, flow, leaving, 0) {
-            Ok(()) if self.config.session.is_some_and(|session| session.repairs) => Sent::Underway,
+            Ok(()) if self.config.repairs(stream_of(flow).class) => Sent::Underway,
             Ok(()) => Sent::Gone,
             Err((0, waits)) => waits,
             Err((sent, waits)) => {
@@ -396,7 +403,7 @@ impl Trunk {
                     moved = true;
                     self.begun.remove(&flow);
                     if let Some(from) = from
-                        && !self.config.session.is_some_and(|session| session.repairs)
+                        && !self.config.repairs(stream_of(flow).class)
                     {
                         self.completed.push_back((flow, self.spoilt.remove(&from)));
                     }
@@ -638,8 +645,8 @@ impl Trunk {
     /// How many frames the switch has, as a wire has them, that the far host keeps until it knows that they were taken: so they are not
     /// lost when this switch ends.
     pub fn repaired(&self) -> u64 {
-        let session = self.session.as_ref().filter(|session| session.is_repaired());
-        session.map_or(0, |session| self.frames.lifted_in(session.era()))
+        let session = self.session.as_ref();
+        session.map_or(0, |session| self.frames.lifted_of(session.repaired(), session.era()))
     }
 
     /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch.

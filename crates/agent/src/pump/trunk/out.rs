@@ -125,9 +125,9 @@ impl TrunkConfig {
 impl Out<'_> {
     /// Sends what belongs to a session, the part of a frame that begins there, or tells of its place alone.
     pub fn put(&mut self, data: &Data, from: Option<(&Going<'_>, usize)>) {
-        // The session reacts to marks, whatever the transport in it understands.
+        // Of what it repairs, the session reacts to marks, whatever the transport in it understands.
         let traffic_class = &mut self.marking.traffic_class;
-        if Ecn::of(*traffic_class) == Ecn::NotEct {
+        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.repairs(data.stream.class) {
             *traffic_class = Ecn::Ect0.within(*traffic_class);
         }
         let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
@@ -202,12 +202,13 @@ mod tests {
     use proptest::prelude::*;
     use tunnel::message::Ends;
     use tunnel::outer::{Received, Vteps};
-    use tunnel::{Life, Stream};
-    use units::{ClassMap, Dscp};
+    use tunnel::{Config, Life, Stream};
+    use units::{ClassMap, ClassSet, Dscp};
     use wire::ethernet::{self, ethertype};
     use wire::{Layout, ipv4};
     use zerocopy::IntoBytes;
 
+    use super::super::ways::tests::session;
     use super::*;
 
     /// An address that no other process's test has.
@@ -216,13 +217,13 @@ mod tests {
         Ipv4Addr::new(127, 3, high, low)
     }
 
-    fn config(dscp: Option<ClassMap<Dscp>>) -> TrunkConfig {
+    fn config(session: Option<Config>, dscp: Option<ClassMap<Dscp>>) -> TrunkConfig {
         TrunkConfig {
             host: here().into(),
             far: here().into(),
             pair: 0,
             encapsulation: Encapsulation::Geneve,
-            session: None,
+            session,
             life: Life(NonZeroU32::MIN),
             most: 1400,
             dscp,
@@ -242,16 +243,18 @@ mod tests {
             class in 0..8_u8,
             inner: u8,
             dscp in prop::option::of(prop::array::uniform8(0..64_u8)),
-            has_session: bool,
+            repairs: Option<u8>,
         ) {
             let class = Class::from_low_bits(class);
-            let config = config(dscp.map(|dscp| ClassMap(dscp.map(|number| Dscp::new(number).unwrap()))));
+            let code_points = dscp.map(|dscp| ClassMap(dscp.map(|number| Dscp::new(number).unwrap())));
+            let session = |bits| Config { repairs: ClassSet::from_bits(bits), ..session() };
+            let config = config(repairs.map(session), code_points);
             let bytes = frame(inner);
             let mut underlay = Underlay::open(here().into(), Transport::Udp(geneve::PORT), 64).unwrap();
             let marking = config.marking(class, inner);
             let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
             let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
-            if has_session {
+            if repairs.is_some() {
                 let (life, stream) = (config.life, Stream { label: 1, class });
                 let (len, _) = going.part(0).unwrap();
                 let ends = Ends { from: life, to: life };
@@ -274,9 +277,9 @@ mod tests {
             let (outer, carried, remark) = seen.unwrap();
             let expected = dscp.map_or(inner >> 2, |dscp| dscp[class.index()]);
             prop_assert_eq!((outer >> 2, carried), (expected, Some(inner)));
-            // RFC 6040 §4.1, but that a session reacts to marks whatever is in it.
+            // RFC 6040 §4.1, but that a session reacts to marks of what it repairs, whatever is in it.
             let ecn = match Ecn::of(inner) {
-                Ecn::NotEct if has_session => Ecn::Ect0,
+                Ecn::NotEct if config.repairs(class) => Ecn::Ect0,
                 ecn => ecn,
             };
             prop_assert_eq!(Ecn::of(outer), ecn);

@@ -146,12 +146,13 @@ impl Trunk {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use ports::underlay::Transport;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use tunnel::outer::Encapsulation;
     use tunnel::{Config, Life};
+    use units::ClassSet;
 
     use super::*;
     use crate::pump::trunk::TrunkConfig;
@@ -203,7 +204,8 @@ mod tests {
         trunk
     }
 
-    fn session() -> Config {
+    /// A session that repairs and grants all classes.
+    pub fn session() -> Config {
         Config {
             unsolicited: 0,
             stream_window: 1 << 20,
@@ -211,7 +213,8 @@ mod tests {
             most_frames: 8,
             most_streams: 8,
             datagram: 1400,
-            repairs: true,
+            repairs: ClassSet::ALL,
+            credit: ClassSet::ALL,
         }
     }
 
