@@ -17,7 +17,7 @@ use crate::{Admission, Config, Data, Path, Stream};
 /// So many frames of each stream are kept, however many others stand still.
 const LEAST: usize = 4;
 
-/// After so many probes without an answer the window collapses (RFC 9002 §7.6.1).
+/// After so many probes of a class without an answer of any the window collapses (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
 
 /// What goes to one life of the far end: each frame has a handle `F` of our owner's.
@@ -311,21 +311,19 @@ impl<F: Copy> Outgoing<F> {
         if self.recovery.deadline().is_none_or(|at| at > now) {
             return 0;
         }
-        if self.recovery.is_overtaken() {
-            return self.find_lost(now);
-        }
+        let lost = if self.recovery.is_overtaken(now) { self.find_lost(now) } else { 0 };
         let Self { recovery, streams, probes, window, .. } = self;
-        recovery.probe(now, |number, Packet { stream, offset, .. }| {
+        let unanswered = recovery.probe(now, |number, Packet { stream, offset, .. }| {
             let is_wanted = streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
             if is_wanted {
                 probes.push_back((stream, offset));
             }
             is_wanted
         });
-        if recovery.probes() == PERSISTENT {
+        if unanswered == PERSISTENT {
             window.collapse(now);
         }
-        0
+        lost
     }
 
     /// What is to be asked now.

@@ -2,6 +2,7 @@
 
 mod late;
 mod lives;
+mod overtaking;
 mod silence;
 mod unrepaired;
 mod way;
