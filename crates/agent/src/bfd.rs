@@ -30,7 +30,7 @@ use std::thread::JoinHandle;
 
 use ports::hop::{Receiver, Sender};
 use tunnel::bfd::Interval;
-use units::Span;
+use units::{Dscp, Span};
 use wire::bfd::{PORT, SOURCE_PORTS};
 
 use crate::bell::Bell;
@@ -61,6 +61,8 @@ pub struct Settings {
     pub interval: Interval,
     /// Once so many packets in a row are missing, the way is down.
     pub multiplier: NonZeroU8,
+    /// The code point of what is sent.
+    pub dscp: Dscp,
 }
 
 impl Settings {
@@ -70,9 +72,9 @@ impl Settings {
     /// The multiplier unless it is told.
     pub const MULTIPLIER: NonZeroU8 = NonZeroU8::new(3).expect("it is not 0");
 
-    /// Every 100 ms, with a multiplier of 3.
+    /// Every 100 ms, with a multiplier of 3: what keeps a network together is not to wait behind what it carries.
     pub const fn new(address: IpAddr) -> Self {
-        Self { address, interval: Self::INTERVAL, multiplier: Self::MULTIPLIER }
+        Self { address, interval: Self::INTERVAL, multiplier: Self::MULTIPLIER, dscp: Dscp::CS6 }
     }
 }
 
@@ -159,7 +161,7 @@ impl Bfd {
     pub fn start(settings: Settings, seed: u64) -> Result<Self, StartError> {
         let address = SocketAddr::new(settings.address, PORT);
         let receiver = Receiver::bind(address).map_err(|source| StartError::Receive { address, source })?;
-        let sender = Sender::open(settings.address)
+        let sender = Sender::open(settings.address, settings.dscp)
             .map_err(|source| StartError::Send { address: settings.address, source })?;
         let bell = || Bell::new().map_err(StartError::Thread);
         let shared = Shared { ordered: bell()?, changed: bell()?, counters: Counters::default() };

@@ -340,6 +340,47 @@ mod tests {
     }
 
     #[test]
+    fn code_points_are_eight_and_each_has_six_bits() {
+        let with = |dscp: &str| format!("[uplink]\nvtep = '192.0.2.1'\ndscp = {dscp}\n");
+        let read = parse(&with("[0, 8, 16, 26, 32, 46, 48, 63]")).and_then(HostFile::checked).ok().unwrap();
+        assert_eq!(read.uplink.unwrap().dscp.unwrap()[5].number(), 46);
+        for (wrong, why) in [
+            ("[0, 8, 16, 26, 32, 46, 48, 64]", "a code point is a number from 0 to 63"),
+            ("[0, 8, 16]", "array of length 8"),
+            ("46", "array of length 8"),
+        ] {
+            let error = complaint(&with(wrong));
+            assert!(error.starts_with(&format!("host.toml:3: `dscp = {wrong}`: ")), "{error}");
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn classes_are_all_or_none_or_listed() {
+        let with = |key: &str, classes: &str| format!("[uplink]\nvtep = '192.0.2.1'\n{key} = {classes}\n");
+        for (written, bits) in [("true", 0xff), ("false", 0), ("[]", 0), ("[3, 4, 3]", 0b1_1000)] {
+            for key in ["retransmit", "credit"] {
+                let read = parse(&with(key, written)).and_then(HostFile::checked).ok().unwrap();
+                let uplink = read.uplink.as_ref().unwrap();
+                let [set, other] = match key {
+                    "credit" => [uplink.credit, uplink.retransmit],
+                    _ => [uplink.retransmit, uplink.credit],
+                };
+                assert_eq!((set.bits(), other.bits()), (bits, 0xff));
+                let again = toml::to_string(&read).unwrap();
+                assert_eq!(parse(&again).and_then(HostFile::checked).ok(), Some(read));
+            }
+        }
+        for wrong in ["[8]", "3", "'all'"] {
+            let error = complaint(&with("retransmit", wrong));
+            assert!(
+                error.starts_with(&format!("host.toml:3: `retransmit = {wrong}`: write `true`")),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
     fn networks_are_read_of_any_file_that_has_them() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("networks.toml");

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use lossless::{Classes, MAX_PORTS, Scheduling};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, Mac, Span};
+use units::{Bytes, Class, ClassMap, Dscp, Mac, Span};
 
 use crate::transmitter::{FCS, SHORTEST};
 use crate::{Link, Pfc, Tally, Thresholds};
@@ -16,6 +16,9 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// What each class promises: those that are lossless pause their senders.
     pub classes: Classes,
+    /// The code point of each class, one of its own, by which it has packets without a tag. Those with none of them, and all if absent,
+    /// have their port's class.
+    pub dscp: Option<ClassMap<Dscp>>,
     /// How an output chooses among its classes.
     pub scheduling: Scheduling,
     /// When senders of lossless classes are paused.
@@ -53,7 +56,7 @@ pub struct PortConfig {
     pub buffer: Buffer,
     /// The longest frame that the host sends, in bytes, without check sequence. A large segment counts what it stands for.
     pub longest: u32,
-    /// The class of frames that carry no 802.1Q tag.
+    /// The class of frames of which neither an 802.1Q tag nor a code point tells it.
     pub class: Class,
     /// It leads to another switch instead of a host: its link's far end is a trunk of that. Only [`Fabrics`](crate::Fabrics) have any.
     pub trunk: bool,
@@ -85,6 +88,9 @@ pub enum InvalidConfig {
     /// No probability.
     #[error("`loss` is {0}: make it a probability, from 0 to 1")]
     Loss(f64),
+    /// A code point of two classes.
+    #[error("`dscp` gives code point {0} to two classes: give each its own")]
+    CodePoint(Dscp),
     /// A route that leads nowhere.
     #[error("no port leads to {0}: name one of the switch's")]
     Route(Mac),
@@ -132,6 +138,13 @@ impl Config {
         }
         if !(0.0..=1.0).contains(&self.loss) {
             return Err(InvalidConfig::Loss(self.loss));
+        }
+        let shared = |dscp: &ClassMap<Dscp>| {
+            let twice = |(place, it): (usize, &Dscp)| dscp.0[..place].contains(it).then_some(*it);
+            dscp.0.iter().enumerate().find_map(twice)
+        };
+        if let Some(dscp) = self.dscp.as_ref().and_then(shared) {
+            return Err(InvalidConfig::CodePoint(dscp));
         }
         let leads = |route: &&Route| {
             !route.ports.is_empty() && route.ports.iter().all(|port| *port < self.ports.len())

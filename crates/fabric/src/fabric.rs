@@ -6,6 +6,7 @@ use lossless::{Arrival, Limits, Network, Reason, Settings, Switch};
 use units::{Class, ClassMap, Instant, Span};
 use wire::{ethernet, pfc};
 
+use crate::code_points::CodePoints;
 use crate::frames::{Frame, Frames, Number};
 use crate::input::Input;
 use crate::mark::is_ecn_capable;
@@ -40,6 +41,7 @@ struct Rules {
     shared: u64,
     mark_at: Option<u64>,
     loss: f64,
+    code_points: Option<CodePoints>,
     routes: Routes,
 }
 
@@ -139,6 +141,7 @@ impl<F: Copy> Fabric<F> {
                 shared: config.shared.map_or(u64::MAX, |bytes| bytes.0),
                 mark_at: config.ecn.map(|bytes| bytes.0),
                 loss: config.loss,
+                code_points: config.dscp.as_ref().map(CodePoints::new),
                 routes: Routes::new(&config.routes),
             },
             shared_used: 0,
@@ -170,7 +173,11 @@ impl<F: Copy> Fabric<F> {
             self.released.push(Released { port, handle });
             Inbound::Pause(told)
         } else {
-            let header = ethernet::peek(head);
+            let plain = ethernet::peek(head);
+            let header = match &self.rules.code_points {
+                None => plain,
+                Some(code_points) => plain.map(|plain| code_points.tag(plain, head, len)),
+            };
             let class = it.class_of(header);
             let frame = Frame {
                 handle,

@@ -23,6 +23,7 @@
 
 extern crate alloc;
 
+mod code_points;
 mod config;
 mod counters;
 mod fabric;

@@ -17,7 +17,7 @@ use crate::{Config, Counters, Link, PortConfig};
 pub(crate) struct Port {
     pub id: PortId,
     pub link: Link,
-    /// The class of frames without a tag.
+    /// The class of frames of which nothing else tells it.
     pub class: Class,
     /// It leads to another switch.
     pub trunk: bool,

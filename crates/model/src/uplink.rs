@@ -1,7 +1,7 @@
 //! How a host's tunnels reach those of others.
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Class, ClassSet, Dscp, Rate, Span};
 
 use crate::{InvalidConfig, VtepList};
 
@@ -15,12 +15,16 @@ pub struct Uplink {
     /// How frames are carried.
     #[serde(default)]
     pub encapsulation: Encapsulation,
-    /// What the underlay drops is sent again.
-    #[serde(default = "yes")]
-    pub retransmit: bool,
-    /// A sender waits for its far receiver's grant.
-    #[serde(default = "yes")]
-    pub credit: bool,
+    /// The classes of what is sent again if the underlay drops it; written `true` or `false` if all or none.
+    #[serde(default = "all", with = "all_or_some")]
+    pub retransmit: ClassSet,
+    /// The classes of what a sender sends only as far as its far receiver grants it; written in the same way.
+    #[serde(default = "all", with = "all_or_some")]
+    pub credit: ClassSet,
+    /// The code point of each class, class 0 first, by which the underlay tells frames' classes apart; what is of no class goes with
+    /// that of [`CONTROL`]. Absent: the code point of the packet in a frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<[Dscp; Class::COUNT]>,
     /// How many hops the underlay may have.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
@@ -45,6 +49,9 @@ pub struct Uplink {
     #[serde(default = "default_bfd", with = "or_off")]
     pub bfd: Option<Bfd>,
 }
+
+/// What hosts say to each other themselves is of this class in the underlay: internetwork control (802.1Q table I-2).
+pub const CONTROL: Class = Class::from_low_bits(6);
 
 /// How ways to other hosts are watched: BFD over one hop (RFC 5880, RFC 5881).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
@@ -93,8 +100,9 @@ impl Uplink {
         Self {
             vtep: vtep.into(),
             encapsulation: Encapsulation::Geneve,
-            retransmit: true,
-            credit: true,
+            retransmit: ClassSet::ALL,
+            credit: ClassSet::ALL,
+            dscp: None,
             ttl: default_ttl(),
             mtu: None,
             pfc: None,
@@ -103,6 +111,11 @@ impl Uplink {
             in_flight: default_in_flight(),
             bfd: default_bfd(),
         }
+    }
+
+    /// Whether anything is sent again, or waits for its receiver's grant: then hosts have a session with each other.
+    pub const fn wants_session(&self) -> bool {
+        !self.retransmit.is_empty() || !self.credit.is_empty()
     }
 
     /// Whether the declaration can stand by itself.
@@ -115,7 +128,7 @@ impl Uplink {
         if let Some(fault) = self.vtep.fault() {
             return wrong(fault);
         }
-        if !self.encapsulation.has_sessions() && (self.retransmit || self.credit) {
+        if !self.encapsulation.has_sessions() && self.wants_session() {
             return wrong(
                 "`vxlan`, `nvgre` and `stt` have no place for `retransmit` and `credit`: set both to false, or take `geneve`",
             );
@@ -148,8 +161,8 @@ impl Uplink {
     }
 }
 
-fn yes() -> bool {
-    true
+fn all() -> ClassSet {
+    ClassSet::ALL
 }
 
 fn default_ttl() -> u8 {
@@ -170,6 +183,40 @@ fn default_in_flight() -> Bytes {
 
 fn default_bfd() -> Option<Bfd> {
     Some(Bfd::default())
+}
+
+/// Classes, as people write them.
+mod all_or_some {
+    use alloc::vec::Vec;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use units::{Class, ClassSet};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "write `true`, `false`, or the classes for which it holds, as `[3, 4]`: numbers from 0 to 7"
+    )]
+    enum Written {
+        All(bool),
+        Some(Vec<Class>),
+    }
+
+    pub(super) fn serialize<S: Serializer>(classes: &ClassSet, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = match *classes {
+            ClassSet::ALL => Written::All(true),
+            ClassSet::NONE => Written::All(false),
+            some => Written::Some(some.iter().collect()),
+        };
+        written.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassSet, D::Error> {
+        Ok(match Written::deserialize(deserializer)? {
+            Written::All(all) => all.into(),
+            Written::Some(classes) => classes.into_iter().collect(),
+        })
+    }
 }
 
 /// What may be off, as people write it.
@@ -225,8 +272,8 @@ mod tests {
         assert_eq!(Uplink::new(VTEP).check(), Ok(()));
         let vxlan = Uplink {
             encapsulation: Encapsulation::Vxlan,
-            retransmit: false,
-            credit: false,
+            retransmit: ClassSet::NONE,
+            credit: ClassSet::NONE,
             ..Uplink::new(VTEP)
         };
         assert_eq!(vxlan.check(), Ok(()));
@@ -243,6 +290,13 @@ mod tests {
         }
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Vxlan), "`vxlan`");
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Stt), "`stt`");
+        names(
+            complaint(|uplink| {
+                uplink.encapsulation = Encapsulation::Nvgre;
+                (uplink.retransmit, uplink.credit) = (ClassSet::NONE, ClassSet::from_bits(1));
+            }),
+            "`nvgre`",
+        );
         names(complaint(|uplink| uplink.ttl = 0), "`ttl`");
         names(complaint(|uplink| uplink.mtu = Some(575)), "`mtu`");
         names(complaint(|uplink| uplink.window = Bytes(0)), "`window`");

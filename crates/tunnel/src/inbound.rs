@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 
-use crate::Config;
 use crate::handed::Handed;
 
 /// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
@@ -46,9 +45,9 @@ pub enum Place<R> {
 }
 
 impl<R> Inbound<R> {
-    /// A stream of which nothing has come in this life of the far end, which may send so many bytes unasked. So many wait of its
-    /// earlier lives.
-    pub fn new(config: &Config, unsolicited: u32, leftover: u64) -> Self {
+    /// A stream of which nothing has come in this life of the far end, with a window of so many bytes, of which it may send some
+    /// unasked. So many wait of its earlier lives.
+    pub fn new(window: u32, unsolicited: u32, leftover: u64) -> Self {
         let unsolicited = unsolicited.into();
         Self {
             handed: Handed::default(),
@@ -56,7 +55,7 @@ impl<R> Inbound<R> {
             early: BTreeMap::new(),
             told: (0, unsolicited),
             asked: false,
-            window: config.stream_window.into(),
+            window: window.into(),
             leftover,
             sent: 0,
             awaited: None,

@@ -7,7 +7,7 @@ use units::{Instant, Span};
 
 use crate::handed::Leftover;
 use crate::inbound::{Inbound, Place};
-use crate::message::{Ask, MOST_ROOMS, Room};
+use crate::message::{Ask, MOST_ROOMS, Room, Unsolicited};
 use crate::number::expand;
 use crate::{Arrival, Config, Data, Era, Stream};
 
@@ -22,11 +22,11 @@ pub struct Incoming<R> {
     streams: BTreeMap<Stream, Inbound<Option<R>>>,
     /// What the far end sent in earlier eras, and receivers have not taken.
     leftover: Leftover,
-    /// Bytes of each stream that the far end may send unasked.
-    unsolicited: u32,
+    /// How much of each stream the far end may send unasked.
+    unsolicited: Unsolicited,
     /// Streams of which something may have to be told.
     owing: BTreeSet<Stream>,
-    /// Where the far end does not repair: streams of which something is missing, and how long to wait for it.
+    /// Streams that the far end does not repair and of which something is missing, and how long to wait for it.
     missing: VecDeque<(Instant, Stream)>,
 }
 
@@ -50,7 +50,7 @@ impl<R> Incoming<R> {
             config,
             streams: BTreeMap::new(),
             leftover: Leftover::default(),
-            unsolicited: config.unsolicited,
+            unsolicited: config.unsolicited(),
             owing: BTreeSet::new(),
             missing: VecDeque::new(),
         }
@@ -64,13 +64,13 @@ impl<R> Incoming<R> {
             early.flatten().for_each(&mut release);
             self.leftover.keep(stream, over, handed);
         }
-        self.unsolicited = 0;
+        self.unsolicited = Unsolicited::default();
         self.owing.clear();
         self.missing.clear();
     }
 
-    /// Bytes of each stream that the far end may send unasked.
-    pub fn unsolicited(&self) -> u32 {
+    /// How much of each stream the far end may send unasked.
+    pub fn unsolicited(&self) -> Unsolicited {
         self.unsolicited
     }
 
@@ -85,7 +85,7 @@ impl<R> Incoming<R> {
         now: Instant,
         data: &Data,
         from: Era,
-        repairs: bool,
+        is_repaired: bool,
         frame: Option<R>,
         mut arrived: impl FnMut(Arrival<R>),
     ) -> Fate {
@@ -113,7 +113,7 @@ impl<R> Incoming<R> {
                 Fate::Beyond
             }
         };
-        self.owe(now, stream, repairs);
+        self.owe(now, stream, is_repaired);
         fate
     }
 
@@ -123,10 +123,10 @@ impl<R> Incoming<R> {
     }
 
     /// The far end asks after a stream. `false` if that is one too many.
-    pub fn asked(&mut self, now: Instant, ask: &Ask, repairs: bool) -> bool {
+    pub fn asked(&mut self, now: Instant, ask: &Ask, is_repaired: bool) -> bool {
         let Some(inbound) = self.stream(ask.stream) else { return false };
         inbound.asked(expand(ask.sent, inbound.expected()));
-        self.owe(now, ask.stream, repairs);
+        self.owe(now, ask.stream, is_repaired);
         true
     }
 
@@ -183,9 +183,9 @@ impl<R> Incoming<R> {
     }
 
     /// Something has changed of a stream, of which something may be missing.
-    fn owe(&mut self, now: Instant, stream: Stream, repairs: bool) {
+    fn owe(&mut self, now: Instant, stream: Stream, is_repaired: bool) {
         self.owing.insert(stream);
-        if !repairs && self.streams.get_mut(&stream).is_some_and(Inbound::begins_to_wait) {
+        if !is_repaired && self.streams.get_mut(&stream).is_some_and(Inbound::begins_to_wait) {
             self.missing.push_back((now + PATIENCE, stream));
         }
     }
@@ -196,11 +196,9 @@ impl<R> Incoming<R> {
         if streams.len() >= config.most_streams && !streams.contains_key(&stream) {
             return None;
         }
-        Some(
-            streams
-                .entry(stream)
-                .or_insert_with(|| Inbound::new(config, *unsolicited, leftover.bytes(stream))),
-        )
+        let (window, unsolicited) = (config.window(stream.class), unsolicited.of(stream.class));
+        let new = || Inbound::new(window, unsolicited, leftover.bytes(stream));
+        Some(streams.entry(stream).or_insert_with(new))
     }
 }
 

@@ -31,7 +31,7 @@
 //! Beside it, [`outer`] is what goes around a frame on its way, and [`bfd`] tells whether that way works at all.
 //!
 //! Whatever the fabric does, delaying, losing, repeating or reordering, every frame that was sent is delivered once and in
-//! its stream's order, or still held by its sender; where lost packets are not sent again, every frame that the fabric
+//! its stream's order, or still held by its sender; of classes whose lost packets are not sent again, every frame that the fabric
 //! brings in time is. If one end begins anew with nothing remembered, what had been delivered and not been told of is
 //! delivered again. A life of the far end is believed once it has named ours, so that nothing stray ends a session.
 
@@ -56,7 +56,7 @@ mod recovery;
 mod session;
 mod window;
 
-pub use message::{Data, Hello, Life, Part, Report, Stream};
+pub use message::{Data, Hello, Life, Part, Report, Stream, Unsolicited};
 /// The longest frame that is carried, in bytes, whole or in parts: a packet of 64 KiB behind an Ethernet header, with room to spare.
 pub const LONGEST: u32 = 66 << 10;
 

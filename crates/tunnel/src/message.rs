@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 use core::num::{NonZeroU16, NonZeroU32};
 
-use units::Class;
+use units::{Class, ClassSet};
 use wire::Offload;
 use wire::ethernet::ethertype;
 use wire::geneve::{Draft, Options, TunnelOption};
@@ -18,8 +18,11 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 /// What Geneve's header says of a packet with a part of a frame: that it is no frame.
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
-/// The version of the protocol that is spoken here.
-pub const VERSION: u8 = 2;
+/// The newest version of the protocol that is spoken here.
+pub const VERSION: u8 = 3;
+
+/// The one before, in which all classes are alike: it is spoken as long as they are.
+pub const UNIFORM_VERSION: u8 = 2;
 
 /// The most ranges that an acknowledgement tells of.
 pub const MOST_RANGES: usize = 16;
@@ -84,10 +87,29 @@ pub struct Hello {
     pub to: Option<Life>,
     /// The oldest and the newest version that it speaks.
     pub versions: [u8; 2],
-    /// What it sends and is lost it sends again.
-    pub repairs: bool,
-    /// How many bytes of each stream it takes without having granted them.
-    pub unsolicited: u32,
+    /// The classes of what it sends again if that is lost.
+    pub repairs: ClassSet,
+    /// How much of each stream it takes without having granted it.
+    pub unsolicited: Unsolicited,
+}
+
+/// How much of each stream is taken without having been granted.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Unsolicited {
+    /// Bytes of streams of other classes.
+    pub bytes: u32,
+    /// The classes of which as much is taken as there can be.
+    pub boundless: ClassSet,
+}
+
+impl Unsolicited {
+    /// The most, in bytes: as wide as a stream's window can be.
+    pub const MOST: u32 = 1 << 30;
+
+    /// Bytes of each stream of this class.
+    pub const fn of(self, class: Class) -> u32 {
+        if self.boundless.contains(class) { Self::MOST } else { self.bytes }
+    }
 }
 
 /// What is said of a frame, or of a part of one: each part has a place of its own in the stream.
@@ -185,12 +207,14 @@ struct StreamRecord {
 struct HelloRecord {
     ends: EndsRecord,
     versions: [u8; 2],
-    /// [`REPAIRS`].
-    flags: u8,
-    unused: u8,
+    /// A bit for each class; of older versions, [`REPAIRS`].
+    repairs: u8,
+    /// A bit for each class; of older versions, unused.
+    boundless: u8,
     unsolicited: U32,
 }
 
+/// All classes are repaired, as [`UNIFORM_VERSION`] says it.
 const REPAIRS: u8 = 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -278,12 +302,18 @@ fn add(draft: &mut Draft, kind: u8, data: &[u8]) -> bool {
 impl Hello {
     fn parse(data: &[u8]) -> Option<Self> {
         let record = HelloRecord::ref_from_bytes(data).ok()?;
+        let [_, newest] = record.versions;
+        let (repairs, boundless) = if newest <= UNIFORM_VERSION {
+            ((record.repairs & REPAIRS != 0).into(), ClassSet::NONE)
+        } else {
+            (ClassSet::from_bits(record.repairs), ClassSet::from_bits(record.boundless))
+        };
         Some(Self {
             from: life(record.ends.from)?,
             to: life(record.ends.to),
             versions: record.versions,
-            repairs: record.flags & REPAIRS != 0,
-            unsolicited: record.unsolicited.get(),
+            repairs,
+            unsolicited: Unsolicited { bytes: record.unsolicited.get(), boundless },
         })
     }
 
@@ -294,9 +324,9 @@ impl Hello {
                 to: U32::new(self.to.map_or(0, |to| to.0.get())),
             },
             versions: self.versions,
-            flags: if self.repairs { REPAIRS } else { 0 },
-            unused: 0,
-            unsolicited: U32::new(self.unsolicited),
+            repairs: self.repairs.bits(),
+            boundless: self.unsolicited.boundless.bits(),
+            unsolicited: U32::new(self.unsolicited.bytes),
         };
         add(draft, HELLO, record.as_bytes())
     }
@@ -459,8 +489,13 @@ mod tests {
     }
 
     fn messages() -> impl Strategy<Value = Message> {
-        let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<bool>(), any::<u32>())
-            .prop_map(|(from, to, versions, repairs, unsolicited)| {
+        let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<[u8; 2]>(), any::<u32>())
+            .prop_map(|(from, to, versions, classes, bytes)| {
+                let [repairs, boundless] = match versions[1] > UNIFORM_VERSION {
+                    true => classes.map(ClassSet::from_bits),
+                    false => [(classes[0] > 99).into(), ClassSet::NONE],
+                };
+                let unsolicited = Unsolicited { bytes, boundless };
                 Message::Hello(Hello { from, to, versions, repairs, unsolicited })
             });
         let part = (any::<bool>(), any::<bool>()).prop_map(|(continues, more)| Part { continues, more });
@@ -508,6 +543,22 @@ mod tests {
             let packet = Packet::parse(&bytes).unwrap();
             prop_assert!(packet.options.clone().all(|option| Message::knows(option.kind)));
             prop_assert_eq!(Message::parse(packet.options), Some(message));
+        }
+
+        /// Whoever speaks the version before alone reads one bit of the first byte, and none of the second.
+        #[test]
+        fn a_hello_of_classes_that_are_alike_says_the_same_in_the_version_before(
+            from in lives(), repairs: bool, bytes: u32, boundless: bool,
+        ) {
+            let unsolicited = Unsolicited { bytes, boundless: boundless.into() };
+            let versions = [UNIFORM_VERSION, VERSION];
+            let hello = Hello { from, to: None, versions, repairs: repairs.into(), unsolicited };
+            let mut draft = Draft::new(7).unwrap();
+            prop_assert!(hello.write(&mut draft));
+            let bytes = draft.parts().concat();
+            let option = Packet::parse(&bytes).unwrap().options.next().unwrap();
+            let record = HelloRecord::ref_from_bytes(option.data).unwrap();
+            prop_assert_eq!(record.repairs & REPAIRS != 0, repairs);
         }
 
         #[test]

@@ -16,8 +16,8 @@
 //! taken, it refuses for a [`Refusal`].
 //!
 //! Of the inner packet two things show outside. Its flow chooses the source port (NVGRE's FlowID, IPv6's flow label), so that
-//! flows spread over the fabric's ways and none is torn apart. Its traffic class is the outer one's, and marks of congestion on
-//! the way come back into it (RFC 6040).
+//! flows spread over the fabric's ways and none is torn apart. Its traffic class is the outer one's (whoever
+//! wants another code point there says so instead), and marks of congestion on the way come back into it (RFC 6040).
 
 mod receive;
 #[cfg(test)]

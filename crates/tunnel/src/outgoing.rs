@@ -7,7 +7,7 @@ use core::num::NonZeroU16;
 use units::Instant;
 
 use crate::asking::Asking;
-use crate::message::{Ask, Ends, Report, Room};
+use crate::message::{Ask, Ends, Report, Room, Unsolicited};
 use crate::number::expand;
 use crate::outbound::Outbound;
 use crate::recovery::{Packet, Recovery};
@@ -17,7 +17,7 @@ use crate::{Admission, Config, Data, Path, Stream};
 /// So many frames of each stream are kept, however many others stand still.
 const LEAST: usize = 4;
 
-/// After so many probes without an answer the window collapses (RFC 9002 §7.6.1).
+/// After so many probes of a class without an answer of any the window collapses (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
 
 /// What goes to one life of the far end: each frame has a handle `F` of our owner's.
@@ -25,8 +25,8 @@ const PERSISTENT: u32 = 3;
 pub struct Outgoing<F> {
     config: Config,
     streams: BTreeMap<Stream, Outbound<F>>,
-    /// Bytes of each stream that the far end takes unasked.
-    unsolicited: u64,
+    /// How much of each stream the far end takes unasked.
+    unsolicited: Unsolicited,
     recovery: Recovery,
     window: Window,
     /// Frames that are kept until they are taken.
@@ -48,7 +48,7 @@ impl<F: Copy> Outgoing<F> {
         Self {
             config,
             streams: BTreeMap::new(),
-            unsolicited: 0,
+            unsolicited: Unsolicited::default(),
             recovery: Recovery::new(),
             window: Window::new(config.datagram, config.most_in_flight.into()),
             kept: 0,
@@ -60,9 +60,9 @@ impl<F: Copy> Outgoing<F> {
         }
     }
 
-    /// The far end begins, and takes so many bytes of each stream unasked. What an earlier life of it had not taken is to be sent
+    /// The far end begins, and takes so much of each stream unasked. What an earlier life of it had not taken is to be sent
     /// from the beginning.
-    pub fn begin_anew(&mut self, unsolicited: u64) {
+    pub fn begin_anew(&mut self, unsolicited: Unsolicited) {
         self.unsolicited = unsolicited;
         self.recovery = Recovery::new();
         self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
@@ -71,7 +71,7 @@ impl<F: Copy> Outgoing<F> {
         self.probes.clear();
         self.asking.hurry();
         for (stream, out) in &mut self.streams {
-            out.reset(unsolicited);
+            out.reset(unsolicited.of(stream.class).into());
             self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
         }
     }
@@ -131,29 +131,33 @@ impl<F: Copy> Outgoing<F> {
 
     /// Whether a frame of so many bytes may be sent on a stream, or a part that continues one.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
-        let out = self.streams.entry(stream).or_insert_with(|| Outbound::new(self.unsolicited));
+        let out = self
+            .streams
+            .entry(stream)
+            .or_insert_with(|| Outbound::new(self.unsolicited.of(stream.class).into()));
         if !out.has_credit(len) {
             self.asking.begin(stream);
             return Admission::NoCredit;
         }
         let kept = if continues { 0 } else { out.len() };
-        self.admit_with_credit(kept, len)
+        self.admit_with_credit(stream, kept, len)
     }
 
     /// What [`admit`](Self::admit) would say, and how many more bytes the far end takes of a stream.
     pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
         let out = self.streams.get(&stream);
-        let credit = out.map_or(self.unsolicited, |out| out.limit().saturating_sub(out.sent()));
+        let unsolicited = || u64::from(self.unsolicited.of(stream.class));
+        let credit = out.map_or_else(unsolicited, |out| out.limit().saturating_sub(out.sent()));
         let admission = match credit < u64::from(len.get()) {
             true => Admission::NoCredit,
-            false => self.admit_with_credit(out.map_or(0, Outbound::len), len),
+            false => self.admit_with_credit(stream, out.map_or(0, Outbound::len), len),
         };
         (admission, credit)
     }
 
     /// Whether a frame of a stream of which so many are kept may be sent, as it has credit.
-    fn admit_with_credit(&self, kept: usize, len: NonZeroU16) -> Admission {
-        if !self.config.repairs {
+    fn admit_with_credit(&self, stream: Stream, kept: usize, len: NonZeroU16) -> Admission {
+        if !self.config.repairs.contains(stream.class) {
             return Admission::Go;
         }
         // A stream that stands still does not stop others, nor do many.
@@ -166,14 +170,14 @@ impl<F: Copy> Outgoing<F> {
         Admission::Go
     }
 
-    /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
+    /// Sends a frame that was admitted. If those of its class are sent again, its handle is kept until the far receiver has it.
     ///
     /// # Panics
     ///
     /// If it was not admitted.
     pub fn send(&mut self, now: Instant, ends: Ends, stream: Stream, len: NonZeroU16, frame: F) -> Data {
         let out = self.streams.get_mut(&stream).expect("a frame is sent after it was admitted");
-        if !self.config.repairs {
+        if !self.config.repairs.contains(stream.class) {
             let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
             return Data::whole(ends, number, stream, offset, len);
         }
@@ -307,21 +311,19 @@ impl<F: Copy> Outgoing<F> {
         if self.recovery.deadline().is_none_or(|at| at > now) {
             return 0;
         }
-        if self.recovery.is_overtaken() {
-            return self.find_lost(now);
-        }
+        let lost = if self.recovery.is_overtaken(now) { self.find_lost(now) } else { 0 };
         let Self { recovery, streams, probes, window, .. } = self;
-        recovery.probe(now, |number, Packet { stream, offset, .. }| {
+        let unanswered = recovery.probe(now, |number, Packet { stream, offset, .. }| {
             let is_wanted = streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
             if is_wanted {
                 probes.push_back((stream, offset));
             }
             is_wanted
         });
-        if recovery.probes() == PERSISTENT {
+        if unanswered == PERSISTENT {
             window.collapse(now);
         }
-        0
+        lost
     }
 
     /// What is to be asked now.

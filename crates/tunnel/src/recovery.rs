@@ -6,12 +6,12 @@
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 
-use units::{Instant, Span};
+use units::{ClassMap, Instant, Span};
 
 use crate::Stream;
 
 /// How far behind the newest acknowledged packet one is lost (RFC 9002 §6.1.1).
-const REORDERING: u64 = 3;
+const REORDERING: usize = 3;
 
 /// The finest time that a switch's thread can be relied upon to see (RFC 9002 §6.1.2, kGranularity: there 1 ms, for
 /// round trips of the Internet's).
@@ -39,18 +39,29 @@ pub struct Packet {
 /// All packets of a session that may still be acknowledged.
 #[derive(Clone, Debug)]
 pub struct Recovery {
-    /// From number `first` on; `None` if it is done with.
-    packets: VecDeque<Option<Packet>>,
-    first: u64,
+    classes: ClassMap<Flight>,
+    /// The number of the packet that is sent next.
+    next: u64,
     in_flight: u64,
-    largest: Option<u64>,
     rtt: Option<Rtt>,
+}
+
+/// Packets of one class. The fabric has a queue for each, and may hold one back: so nobody is lost for being overtaken by another class
+/// (RFC 9002 §3 has packet number spaces for such; here all share their numbers).
+#[derive(Clone, Debug, Default)]
+struct Flight {
+    /// By number; `None` if it is done with. Those that nobody acknowledges are none of them.
+    packets: VecDeque<(u64, Option<Packet>)>,
+    /// The highest that was acknowledged.
+    largest: Option<u64>,
     /// When the last packet was sent.
     last_sent: Instant,
     /// When one that others have overtaken will count as lost.
     loss_at: Option<Instant>,
-    /// Probes since the last acknowledgement.
+    /// Probes since the last acknowledgement in this class.
     probes: u32,
+    /// Probes since the last acknowledgement in any.
+    unanswered: u32,
 }
 
 /// Round trips (§5).
@@ -64,31 +75,17 @@ struct Rtt {
 impl Recovery {
     /// Nothing was sent yet.
     pub fn new() -> Self {
-        Self {
-            packets: VecDeque::new(),
-            first: 0,
-            in_flight: 0,
-            largest: None,
-            rtt: None,
-            last_sent: Instant::ZERO,
-            loss_at: None,
-            probes: 0,
-        }
+        Self { classes: ClassMap::from_fn(|_| Flight::default()), next: 0, in_flight: 0, rtt: None }
     }
 
     /// The number of the packet that is sent next.
     pub fn next(&self) -> u64 {
-        self.first + self.packets.len() as u64
+        self.next
     }
 
     /// Bytes in the fabric.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
-    }
-
-    /// Probes since the last acknowledgement.
-    pub fn probes(&self) -> u32 {
-        self.probes
     }
 
     /// The smoothed round trip, once there was one.
@@ -98,18 +95,18 @@ impl Recovery {
 
     /// A packet is sent. Its number.
     pub fn sent(&mut self, packet: Packet) -> u64 {
-        let number = self.next();
+        let number = self.forgotten();
         self.in_flight += u64::from(packet.len);
-        self.last_sent = packet.sent_at;
-        self.packets.push_back(Some(packet));
+        let flight = &mut self.classes[packet.stream.class];
+        flight.last_sent = packet.sent_at;
+        flight.packets.push_back((number, Some(packet)));
         number
     }
 
     /// A packet is sent that nobody acknowledges. Its number.
     pub fn forgotten(&mut self) -> u64 {
-        let number = self.next();
-        self.packets.push_back(None);
-        self.forget();
+        let number = self.next;
+        self.next += 1;
         number
     }
 
@@ -120,25 +117,32 @@ impl Recovery {
         ranges: impl Iterator<Item = RangeInclusive<u64>>,
         mut came: impl FnMut(u64, Packet),
     ) -> Option<Packet> {
-        let before = self.largest;
+        let before = self.classes.0.each_ref().map(|flight| flight.largest);
         let mut newest = None;
         for range in ranges {
-            // What is claimed of numbers that were never sent is nobody's.
-            let end = (*range.end()).min(self.next().checked_sub(1)?);
-            for number in (*range.start()).max(self.first)..=end {
-                let Some(packet) = self.packets[(number - self.first) as usize].take() else { continue };
-                self.in_flight -= u64::from(packet.len);
-                self.largest = self.largest.max(Some(number));
-                if newest.is_none_or(|(highest, _)| number > highest) {
-                    newest = Some((number, packet));
+            for flight in &mut self.classes.0 {
+                let first = flight.packets.partition_point(|(number, _)| number < range.start());
+                for (number, place) in flight.packets.range_mut(first..) {
+                    if *number > *range.end() {
+                        break;
+                    }
+                    let (number, Some(packet)) = (*number, place.take()) else { continue };
+                    self.in_flight -= u64::from(packet.len);
+                    flight.largest = flight.largest.max(Some(number));
+                    flight.probes = 0;
+                    if newest.is_none_or(|(highest, _)| number > highest) {
+                        newest = Some((number, packet));
+                    }
+                    came(number, packet);
                 }
-                came(number, packet);
             }
         }
-        self.forget();
         let (number, packet) = newest?;
-        self.probes = 0;
-        if before < Some(number) {
+        for flight in &mut self.classes.0 {
+            flight.unanswered = 0;
+            flight.forget();
+        }
+        if before[packet.stream.class.index()] < Some(number) {
             self.sample(now.since(packet.sent_at));
         }
         Some(packet)
@@ -160,20 +164,90 @@ impl Recovery {
         });
     }
 
-    /// Tells of each packet that others have overtaken by too far, in numbers or in time (§6.1).
+    /// Tells of each packet that others of its class have overtaken by too far, in number or in time (§6.1).
     pub fn find_lost(&mut self, now: Instant, mut lost: impl FnMut(u64, Packet)) {
-        self.loss_at = None;
-        let Some(largest) = self.largest else { return };
         let Some(rtt) = self.rtt else { return };
         let longest = rtt.smoothed.max(rtt.latest);
         let patience = (longest + Span::from_nanos(longest.as_nanos() / 8)).max(GRANULARITY);
-        for (number, place) in (self.first..largest).zip(&mut self.packets) {
-            let Some(packet) = place else { continue };
-            let due = packet.sent_at + patience;
-            if number + REORDERING <= largest || due <= now {
+        for flight in &mut self.classes.0 {
+            flight.find_lost(now, patience, |number, packet| {
                 self.in_flight -= u64::from(packet.len);
-                lost(number, *packet);
-                *place = None;
+                lost(number, packet);
+            });
+        }
+    }
+
+    /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes, and of round trips.
+    pub fn give_up(&mut self, mut lost: impl FnMut(u64, Packet)) {
+        for flight in &mut self.classes.0 {
+            for (number, packet) in flight.packets.drain(..) {
+                packet.into_iter().for_each(|packet| lost(number, packet));
+            }
+            (flight.loss_at, flight.probes, flight.unanswered) = (None, 0, 0);
+        }
+        (self.in_flight, self.rtt) = (0, None);
+    }
+
+    /// When to look again: for packets that were overtaken, or to probe, as nothing was heard (§6.2).
+    pub fn deadline(&self) -> Option<Instant> {
+        let pace = self.pace();
+        let due = |flight: &Flight| flight.loss_at.or_else(|| flight.probe_at(pace));
+        self.classes.0.iter().filter_map(due).min()
+    }
+
+    /// Whether time has come for overtaken packets.
+    pub fn is_overtaken(&self, now: Instant) -> bool {
+        self.classes.0.iter().any(|flight| flight.loss_at.is_some_and(|at| at <= now))
+    }
+
+    /// How long nothing is heard before it is probed for the first time.
+    fn pace(&self) -> Span {
+        self.rtt.map_or(INITIAL + INITIAL, |rtt| {
+            let margin = Span::from_nanos(4 * rtt.variation.as_nanos());
+            rtt.smoothed + margin.max(GRANULARITY)
+        })
+    }
+
+    /// Probes each class for which time has come: the frame of its oldest packet that `is_wanted` is to be sent once more, though the
+    /// packet may still be acknowledged. Older ones, whose frames came by others or were sent once more, are forgotten: so however long
+    /// nothing is heard, there is one packet more than frames at the most. Returns the most probes of a class that are not answered
+    /// by anything, of those that are made now.
+    pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) -> u32 {
+        let pace = self.pace();
+        let mut most = 0;
+        for flight in &mut self.classes.0 {
+            if flight.loss_at.is_some() || flight.probe_at(pace).is_none_or(|at| at > now) {
+                continue;
+            }
+            flight.probes += 1;
+            flight.unanswered += 1;
+            flight.last_sent = now;
+            most = most.max(flight.unanswered);
+            while let Some((number, place)) = flight.packets.front() {
+                if let Some(packet) = *place {
+                    if is_wanted(*number, packet) {
+                        break;
+                    }
+                    self.in_flight -= u64::from(packet.len);
+                }
+                flight.packets.pop_front();
+            }
+        }
+        most
+    }
+}
+
+impl Flight {
+    /// Tells of each packet that others have overtaken: three of them, or one, and `patience` is over since it was sent.
+    fn find_lost(&mut self, now: Instant, patience: Span, mut lost: impl FnMut(u64, Packet)) {
+        self.loss_at = None;
+        let Some(largest) = self.largest else { return };
+        let overtaken = self.packets.partition_point(|(number, _)| *number < largest);
+        for (place, (number, packet)) in self.packets.range_mut(..overtaken).enumerate() {
+            let Some(Packet { sent_at, .. }) = packet else { continue };
+            let due = *sent_at + patience;
+            if place + REORDERING <= overtaken || due <= now {
+                packet.take().into_iter().for_each(|packet| lost(*number, packet));
             } else {
                 self.loss_at = Some(self.loss_at.map_or(due, |at| at.min(due)));
             }
@@ -181,56 +255,16 @@ impl Recovery {
         self.forget();
     }
 
-    /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes, and of round trips.
-    pub fn give_up(&mut self, mut lost: impl FnMut(u64, Packet)) {
-        for (number, packet) in (self.first..).zip(self.packets.drain(..)) {
-            self.first = number + 1;
-            packet.into_iter().for_each(|packet| lost(number, packet));
-        }
-        (self.in_flight, self.loss_at, self.probes, self.rtt) = (0, None, 0, None);
-    }
-
     fn forget(&mut self) {
-        while let Some(None) = self.packets.front() {
+        while let Some((_, None)) = self.packets.front() {
             self.packets.pop_front();
-            self.first += 1;
         }
     }
 
-    /// When to look again: for packets that were overtaken, or to probe, as nothing was heard (§6.2).
-    pub fn deadline(&self) -> Option<Instant> {
-        if self.loss_at.is_some() || self.packets.is_empty() {
-            return self.loss_at;
-        }
-        let pace = self.rtt.map_or(INITIAL + INITIAL, |rtt| {
-            let margin = Span::from_nanos(4 * rtt.variation.as_nanos());
-            rtt.smoothed + margin.max(GRANULARITY)
-        });
+    /// When to probe, if nothing is heard; each time it is waited for twice as long.
+    fn probe_at(&self, pace: Span) -> Option<Instant> {
         let backed_off = Span::from_nanos(pace.as_nanos() << self.probes.min(16));
-        Some(self.last_sent + backed_off.min(LONGEST))
-    }
-
-    /// Time has come to probe: the frame of the oldest packet that `is_wanted` is to be sent once more, though the packet may
-    /// still be acknowledged. Older ones, whose frames came by others or were sent once more, are forgotten: so however
-    /// long nothing is heard, there is one packet more than frames at the most.
-    pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) {
-        self.probes += 1;
-        self.last_sent = now;
-        while let Some(place) = self.packets.front_mut() {
-            if let Some(packet) = *place {
-                if is_wanted(self.first, packet) {
-                    return;
-                }
-                self.in_flight -= u64::from(packet.len);
-            }
-            self.packets.pop_front();
-            self.first += 1;
-        }
-    }
-
-    /// Whether it is for overtaken packets that time has come.
-    pub fn is_overtaken(&self) -> bool {
-        self.loss_at.is_some()
+        (!self.packets.is_empty()).then(|| self.last_sent + backed_off.min(LONGEST))
     }
 }
 
@@ -272,6 +306,19 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_acknowledges_has_a_number_and_nothing_else() {
+        let mut recovery = Recovery::new();
+        assert_eq!((sent(&mut recovery, 0), sent(&mut recovery, 0)), (0, 1));
+        assert!((2..100).all(|number| recovery.forgotten() == number));
+        let packets = recovery.classes[Class::default()].packets.len();
+        assert_eq!((packets, recovery.in_flight(), sent(&mut recovery, 1)), (2, 200, 100));
+        // Whoever has it says so of it as of the others.
+        let mut came = Vec::new();
+        recovery.acknowledged(at(1000), [1..=100].into_iter(), |number, _| came.push(number));
+        assert_eq!((came, lost(&mut recovery, 2000)), (alloc::vec![1, 100], alloc::vec![0]));
+    }
+
+    #[test]
     fn silence_is_probed_ever_less_often() {
         let mut recovery = Recovery::new();
         sent(&mut recovery, 0);
@@ -291,7 +338,7 @@ mod tests {
         assert_eq!(waits, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
         // The first answer ends that.
         recovery.acknowledged(now, [0..=0].into_iter(), |_, _| ());
-        assert_eq!((recovery.probes(), recovery.deadline()), (0, None));
+        assert_eq!(recovery.deadline(), None);
     }
 
     #[test]

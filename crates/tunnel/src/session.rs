@@ -3,13 +3,13 @@
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 
-use units::{Instant, Span};
+use units::{Class, ClassSet, Instant, Span};
 
 use crate::LONGEST;
 use crate::greeting::Greeting;
 use crate::incoming::{Fate, Incoming};
-use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report};
-use crate::message::{Stream, VERSION};
+use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Stream};
+use crate::message::{UNIFORM_VERSION, Unsolicited, VERSION};
 use crate::number::expand;
 use crate::outgoing::Outgoing;
 use crate::ranges::Ranges;
@@ -19,11 +19,14 @@ use crate::ranges::Ranges;
 const REACH: u64 = 1 << 14;
 
 /// The widest window of a stream.
-const WIDEST: u32 = 1 << 30;
+const WIDEST: u32 = Unsolicited::MOST;
 
 /// How a session is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
+    /// The classes of what the far end sends us only as far as we have granted it: what is said of `unsolicited` and `stream_window` is
+    /// said of these alone. Of all others it may send 2^30 bytes of each stream ahead of its receiver.
+    pub credit: ClassSet,
     /// Bytes of each stream that we take unasked, of the first life of the far end that we know.
     pub unsolicited: u32,
     /// Bytes of each stream that may be underway to us, or wait here, of all lives of the far end together: no fewer than the
@@ -38,8 +41,28 @@ pub struct Config {
     pub most_streams: usize,
     /// Bytes of a full datagram.
     pub datagram: u32,
-    /// What is lost is sent again: the fabric may drop.
-    pub repairs: bool,
+    /// The classes of what is sent again if it is lost: there the fabric may drop. What is of another is sent and forgotten.
+    pub repairs: ClassSet,
+}
+
+impl Config {
+    /// Bytes that each stream of this class may have underway to us, or waiting here.
+    pub(crate) fn window(&self, class: Class) -> u32 {
+        if self.credit.contains(class) { self.stream_window } else { WIDEST }
+    }
+
+    /// What we take unasked of a far end that we know nothing of.
+    pub(crate) fn unsolicited(&self) -> Unsolicited {
+        // In the version before, the bytes are those of all classes.
+        let bytes = if self.credit.is_empty() { WIDEST } else { self.unsolicited };
+        Unsolicited { bytes, boundless: self.credit.others() }
+    }
+
+    /// The oldest and the newest version in which what holds for each class can be said.
+    fn versions(&self) -> [u8; 2] {
+        let is_uniform = self.repairs.is_uniform() && self.credit.is_uniform();
+        [if is_uniform { UNIFORM_VERSION } else { VERSION }, VERSION]
+    }
 }
 
 /// Whether a frame may be sent.
@@ -130,7 +153,7 @@ pub struct Path {
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     life: Life,
-    repairs: bool,
+    repairs: ClassSet,
     /// We have named its life, too, and it has told that it heard.
     knows_us: bool,
 }
@@ -285,8 +308,8 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The far end says who it is. `release` has each handle of what came and will come again.
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
-        let [oldest, newest] = hello.versions;
-        if !(oldest..=newest).contains(&VERSION) {
+        let ([oldest, newest], ours) = (hello.versions, self.config.versions());
+        if oldest.max(ours[0]) > newest.min(ours[1]) {
             return;
         }
         let names_us = hello.to == Some(self.me);
@@ -316,7 +339,7 @@ impl<F: Copy, R> Session<F, R> {
         self.peer = Some(Peer { life: hello.from, repairs: hello.repairs, knows_us: false });
         self.newcomer = None;
         self.greeting.meet(now);
-        self.outgoing.begin_anew(hello.unsolicited.into());
+        self.outgoing.begin_anew(hello.unsolicited);
         (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
     }
 
@@ -335,7 +358,7 @@ impl<F: Copy, R> Session<F, R> {
         self.me = self.me.next();
         self.greeting.meet(now);
         self.outgoing.forget_idle();
-        self.outgoing.begin_anew(0);
+        self.outgoing.begin_anew(Unsolicited::default());
         (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
         self.peer.iter_mut().for_each(|peer| peer.knows_us = false);
     }
@@ -363,17 +386,19 @@ impl<F: Copy, R> Session<F, R> {
         // Should one number be garbled, the right ones that follow are still within reach.
         self.newest = self.newest.max(number.min(self.newest + REACH / 2));
         let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
-        let fate = self.incoming.arrived(now, data, self.era, repairs, frame, arrived);
+        let is_repaired = repairs.contains(data.stream.class);
+        let fate = self.incoming.arrived(now, data, self.era, is_repaired, frame, arrived);
         match fate {
             Fate::Fresh => {}
             Fate::Repeated => self.counters.repeated += 1,
             Fate::Beyond => self.counters.beyond += 1,
             Fate::Refused => self.counters.refused += 1,
         }
-        if repairs && number <= self.newest && matches!(fate, Fate::Fresh | Fate::Repeated) {
+        if !repairs.is_empty() && number <= self.newest && matches!(fate, Fate::Fresh | Fate::Repeated) {
+            // Of what nobody sends again, too: the ranges of the rest have no gaps then.
             self.came.insert(number);
-            self.owes_report = true;
-            self.marked = self.marked.wrapping_add(is_marked.into());
+            self.owes_report |= is_repaired;
+            self.marked = self.marked.wrapping_add((is_repaired && is_marked).into());
         }
     }
 
@@ -400,9 +425,9 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// Whether the far end keeps what it sends until it knows that it was taken, and sends it again to a later life of ours.
-    pub fn is_repaired(&self) -> bool {
-        self.peer.is_some_and(|peer| peer.repairs)
+    /// The classes of what the far end keeps until it knows that it was taken, and sends again to a later life of ours.
+    pub fn repaired(&self) -> ClassSet {
+        self.peer.map_or(ClassSet::NONE, |peer| peer.repairs)
     }
 
     /// Before this life ends: [`Self::poll`] tells the far end of all that was taken.
@@ -438,9 +463,9 @@ impl<F: Copy, R> Session<F, R> {
             return;
         }
         self.counters.lost += self.outgoing.reported(now, report, completed);
-        let repairs = self.peer.is_none_or(|peer| peer.repairs);
+        let repairs = self.repaired();
         for ask in &report.asks {
-            let is_known = self.incoming.asked(now, ask, repairs);
+            let is_known = self.incoming.asked(now, ask, repairs.contains(ask.stream.class));
             self.counters.refused += u64::from(!is_known);
             // Whoever asks is to know that it is heard, if no more.
             self.owes_report = true;
@@ -489,11 +514,11 @@ impl<F: Copy, R> Session<F, R> {
         Hello {
             from: self.me,
             to: self.newcomer.or(self.peer.map(|peer| peer.life)),
-            versions: [VERSION; 2],
+            versions: self.config.versions(),
             repairs: self.config.repairs,
             // What the peer sent may wait here still when the newcomer takes its place.
             unsolicited: match (self.peer, self.newcomer) {
-                (Some(_), Some(_)) => 0,
+                (Some(_), Some(_)) => Unsolicited::default(),
                 _ => self.incoming.unsolicited(),
             },
         }

@@ -6,8 +6,8 @@ use std::num::{NonZeroU16, NonZeroU32};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::{Ask, Ends, Message, Room, VERSION};
-use tunnel::{Admission, Arrival, Config, Data, Era, Hello, Life, Report, Session, Stream};
-use units::{Class, Instant, Span};
+use tunnel::{Admission, Arrival, Config, Data, Era, Hello, Life, Report, Session, Stream, Unsolicited};
+use units::{Class, ClassSet, Instant, Span};
 
 const CONFIG: Config = Config {
     unsolicited: 3000,
@@ -16,7 +16,8 @@ const CONFIG: Config = Config {
     most_frames: 50,
     most_streams: 2,
     datagram: 1500,
-    repairs: true,
+    repairs: ClassSet::ALL,
+    credit: ClassSet::ALL,
 };
 
 /// Frames begin at multiples of this, so that no more than these fit into the windows of all streams.
@@ -47,8 +48,8 @@ enum Event {
     },
     Hello {
         again: bool,
-        repairs: bool,
-        unsolicited: u32,
+        repairs: ClassSet,
+        unsolicited: Unsolicited,
     },
     /// A hello that does not name us.
     Stray {
@@ -88,8 +89,11 @@ fn events() -> impl Strategy<Value = Event> {
     let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
     let report = (any::<u32>(), came, vec(room, 0..5), vec(ask, 0..6))
         .prop_map(|(marked, came, rooms, asks)| Event::Report { marked, came, rooms, asks });
-    let hello = (prop::bool::weighted(0.8), any::<bool>(), numbers())
-        .prop_map(|(again, repairs, unsolicited)| Event::Hello { again, repairs, unsolicited });
+    let hello =
+        (prop::bool::weighted(0.8), any::<[u8; 2]>(), numbers()).prop_map(|(again, classes, bytes)| {
+            let [repairs, boundless] = classes.map(ClassSet::from_bits);
+            Event::Hello { again, repairs, unsolicited: Unsolicited { bytes, boundless } }
+        });
     let stray =
         (any::<u32>(), prop::option::of(2..=u32::MAX)).prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
@@ -132,7 +136,8 @@ impl Owner {
             sent: BTreeSet::new(),
             told: BTreeSet::new(),
         };
-        owner.handle(Event::Hello { again: true, repairs: true, unsolicited: 30_000 });
+        let unsolicited = Unsolicited { bytes: 30_000, boundless: ClassSet::NONE };
+        owner.handle(Event::Hello { again: true, repairs: ClassSet::ALL, unsolicited });
         owner
     }
 
@@ -169,7 +174,8 @@ impl Owner {
                 let life = |number| NonZeroU32::new(number).map(Life);
                 let from = life(from).filter(|from| *from != self.peer).unwrap_or(ME);
                 let to = to.and_then(life);
-                let hello = Hello { from, to, versions: [VERSION; 2], repairs: true, unsolicited: 0 };
+                let unsolicited = Unsolicited::default();
+                let hello = Hello { from, to, versions: [VERSION; 2], repairs: ClassSet::ALL, unsolicited };
                 session.handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {

@@ -12,6 +12,8 @@
 extern crate alloc;
 
 mod class;
+mod class_set;
+mod dscp;
 mod mac;
 mod prefix;
 mod rate;
@@ -21,6 +23,8 @@ mod time;
 mod word;
 
 pub use class::{Class, ClassMap};
+pub use class_set::ClassSet;
+pub use dscp::Dscp;
 pub use mac::Mac;
 pub use prefix::Prefix;
 pub use rate::Rate;

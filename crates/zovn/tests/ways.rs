@@ -18,7 +18,7 @@ use model::{
 use ports::joined::{self, INTERFACE};
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
-use units::{Mac, Span};
+use units::{ClassSet, Mac, Span};
 
 use common::until;
 
@@ -238,8 +238,8 @@ fn what_is_sent_into_a_cut_waits_and_arrives() {
 fn what_nobody_sends_again_is_not_sent_into_a_cut() {
     a_cut_loses_nothing(|_, uplink| Uplink {
         encapsulation: Encapsulation::Vxlan,
-        retransmit: false,
-        credit: false,
+        retransmit: ClassSet::NONE,
+        credit: ClassSet::NONE,
         ..uplink
     });
 }

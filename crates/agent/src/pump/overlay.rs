@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Config, Life};
-use units::{Instant, Span};
+use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
@@ -33,9 +33,6 @@ use super::report;
 use super::taps::{Outer, Taps, Way};
 use super::trunk::{self, Networks, Trunk, TrunkConfig};
 use crate::clock;
-
-/// A credit that is as good as none.
-const NO_BOUND: u32 = 1 << 30;
 
 /// The most frames that a session keeps until they are taken: what holds them are their senders' slots.
 const MOST_KEPT: usize = 64 << 10;
@@ -220,6 +217,7 @@ impl Overlay {
             session: self.session(most),
             life,
             most,
+            dscp: self.uplink.dscp.map(ClassMap),
         };
         let trunk = Trunk::new(now, config, ways);
         let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
@@ -244,7 +242,7 @@ impl Overlay {
             // It goes in as many packets as it takes.
             return (ports::underlay::stt::LONGEST, trunk::STT_MTU);
         }
-        let options = if self.uplink.retransmit || self.uplink.credit { trunk::OPTIONS_LEN } else { 0 };
+        let options = if self.uplink.wants_session() { trunk::OPTIONS_LEN } else { 0 };
         let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
         let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
         let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
@@ -254,17 +252,17 @@ impl Overlay {
     /// How a session is whose datagrams have payloads of so many bytes at most; none if nothing is sent again and nothing waits.
     fn session(&self, most: usize) -> Option<Config> {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
-        let bound = |bytes: units::Bytes| if credit { bytes.0 as u32 } else { NO_BOUND };
         let session = Config {
-            unsolicited: bound(unsolicited),
-            stream_window: bound(window),
+            credit,
+            unsolicited: unsolicited.0 as u32,
+            stream_window: window.0 as u32,
             most_in_flight: in_flight.0 as u32,
             most_frames: MOST_KEPT,
             most_streams: MOST_STREAMS,
             datagram: most as u32,
             repairs: retransmit,
         };
-        (retransmit || credit).then_some(session)
+        self.uplink.wants_session().then_some(session)
     }
 
     /// Has every trunk know of these networks, and of the machines that it leads to.

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU8;
 use std::os::fd::BorrowedFd;
 
-use model::{BfdState, BfdStatus, Uplink};
+use model::{BfdState, BfdStatus, CONTROL, Uplink};
 use tunnel::bfd::Interval;
-use units::Instant;
+use units::{Dscp, Instant};
 use wire::bfd::{Diagnostic, State};
 
 use crate::bfd::{Bfd, Health, Settings, Way};
@@ -30,6 +30,7 @@ impl Ways {
             address: local,
             interval: Interval::new(interval).expect("the declaration was checked"),
             multiplier: NonZeroU8::new(multiplier).expect("the declaration was checked"),
+            dscp: uplink.dscp.map_or(Dscp::CS6, |dscp| dscp[CONTROL.index()]),
         };
         match Bfd::start(settings, seed) {
             Ok(bfd) => ways.bfd = Some(bfd),

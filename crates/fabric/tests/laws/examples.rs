@@ -27,6 +27,15 @@ fn dropped(world: &World, host: usize, pcp: u8, reason: DropReason) -> u64 {
     world.fabric.counters(host, Class::from_low_bits(pcp)).dropped(reason).frames
 }
 
+/// A packet of the first host to the second, without a tag.
+fn packet(traffic_class: u8) -> Vec<u8> {
+    let ip = ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::UDP, 966).unwrap();
+    let ethernet = ethernet::Header::new(mac(1), mac(0), ethertype::IPV4);
+    let mut frame = [ethernet.as_bytes(), ip.with_traffic_class(traffic_class).as_bytes()].concat();
+    frame.resize(1000, 0);
+    frame
+}
+
 #[test]
 fn a_frame_takes_its_length_and_the_delay_on_each_link() {
     let mut config = config(2, ClassKind::Lossy);
@@ -108,6 +117,31 @@ fn a_host_pauses_exactly_the_classes_it_names_for_exactly_its_quanta() {
 }
 
 #[test]
+fn a_packet_without_a_tag_is_paused_as_the_class_of_its_code_point() {
+    let mut config = config(2, ClassKind::Lossless);
+    config.dscp = Some(ClassMap::from_fn(|class| Dscp::new(8 * class.pcp()).unwrap()));
+    config.ports[0].class = Class::from_low_bits(1);
+    let mut world = introduced(config);
+    let mut told = ClassMap([None; 8]);
+    told.0[3] = Some(1000);
+    world.say(1, pfc::Frame::new(mac(1), &told).as_bytes());
+    world.run(world.now + Span::from_micros(10));
+    let [of_three, of_two, of_none] = [24, 16, 25].map(|dscp| packet(dscp << 2 | Ecn::Ect0 as u8));
+    [&of_three, &of_two, &of_none].into_iter().for_each(|frame| world.say(0, frame));
+    // A tag says more than a code point.
+    world.queue(0, Some(1), 5, 1000);
+    world.run(world.now + Span::from_micros(10));
+    let counted = |world: &World, class| {
+        let counters = world.fabric.counters(0, Class::from_low_bits(class));
+        (counters.passed.frames, counters.held.frames)
+    };
+    let classes = [1, 2, 3, 5];
+    assert_eq!(classes.map(|class| counted(&world, class)), [(1, 0), (1, 0), (0, 1), (1, 0)]);
+    world.run_all();
+    assert_eq!(counted(&world, 3), (1, 0));
+}
+
+#[test]
 fn a_pause_is_renewed_while_it_is_needed_and_ended_when_it_is_not() {
     let mut world = introduced(config(2, ClassKind::Lossless));
     let quiet = |world: &mut World, quanta| {
@@ -134,15 +168,7 @@ fn what_leaves_before_a_long_queue_is_marked_if_its_transport_reacts() {
     config.ecn = bytes(3 * 1000);
     config.ports[1].link.rate = Rate::from_gbit(1);
     let mut world = introduced(config);
-    let packet = |ecn: Ecn| {
-        let mut ip =
-            ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::UDP, 966).unwrap();
-        ip.set_traffic_class(ecn as u8);
-        let ethernet = ethernet::Header::new(mac(1), mac(0), ethertype::IPV4);
-        let mut frame = [ethernet.as_bytes(), ip.as_bytes()].concat();
-        frame.resize(1000, 0);
-        frame
-    };
+    let packet = |ecn: Ecn| packet(ecn as u8);
     for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::NotEct, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::Ect0] {
         world.say(0, &packet(ecn));
     }

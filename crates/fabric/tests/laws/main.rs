@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fabric::{Buffer, DropReason, Link};
 use lossless::{ClassKind, Classes, Scheduling};
 use proptest::prelude::*;
-use units::{Bytes, Class, ClassMap, Instant, Rate, Span};
+use units::{Bytes, Class, ClassMap, Dscp, Instant, Rate, Span};
 use wire::pfc;
 use zerocopy::IntoBytes;
 

@@ -25,6 +25,7 @@ pub fn config(hosts: usize, kind: ClassKind) -> Config {
     Config {
         ports: vec![port; hosts],
         classes: Classes::all(kind),
+        dscp: None,
         scheduling: Scheduling::Strict,
         pfc: Pfc::default(),
         shared: None,

@@ -8,7 +8,7 @@ use lossless::Classes;
 use model::{ClassKind, Scheduling};
 use ports::tap::{self, TapConfig};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, ClassMap, Mac, Prefix, Rate, Span};
+use units::{Bytes, Class, ClassMap, Dscp, Mac, Prefix, Rate, Span};
 
 use super::plan::Plan;
 use crate::{INTERFACE, LabError, spec};
@@ -19,6 +19,10 @@ use crate::{INTERFACE, LabError, spec};
 pub struct FabricSpec {
     /// What each of the eight classes promises, class 0 first: those that are lossless pause their senders.
     pub classes: [ClassKind; 8],
+    /// The code point of each class, class 0 first, by which packets without an 802.1Q tag have their class; their port's class alone if
+    /// absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<[Dscp; Class::COUNT]>,
     /// How an output chooses among its classes.
     pub scheduling: Scheduling,
     /// Mark what leaves while so much of its class waits behind it; never if absent.
@@ -47,6 +51,7 @@ impl Default for FabricSpec {
     fn default() -> Self {
         Self {
             classes: [ClassKind::Lossy; 8],
+            dscp: None,
             scheduling: Scheduling::Strict,
             ecn: None,
             shared: None,
@@ -94,12 +99,12 @@ pub struct FabricPort {
     /// The switch's memory for what the host sends.
     #[serde(default)]
     pub buffer: Buffer,
-    /// The class of frames that carry no 802.1Q tag.
+    /// The class of frames of which neither an 802.1Q tag nor a code point tells it.
     #[serde(default)]
     pub class: Class,
 }
 
-/// A link between two switches. The classes of what it carries are those of 802.1Q tags, or else class 0.
+/// A link between two switches. The classes of what it carries are those of 802.1Q tags or code points, or else class 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trunk {
@@ -178,6 +183,7 @@ impl FabricSpec {
                 ClassKind::Lossless => lossless::ClassKind::Lossless,
                 ClassKind::Lossy => lossless::ClassKind::Lossy,
             }))),
+            dscp: self.dscp.map(ClassMap),
             scheduling: match self.scheduling {
                 Scheduling::Strict => lossless::Scheduling::Strict,
                 Scheduling::Weighted(weights) => lossless::Scheduling::Weighted(ClassMap(weights)),
@@ -335,6 +341,7 @@ mod tests {
             (TWO.replace("02:00:00:00:00:02", "01:00:00:00:00:02"), "group address"),
             (TWO.replace("5us", "10s"), "lower `delay`"),
             (format!("loss = 2.0\n{TWO}"), "make it a probability"),
+            (format!("dscp = [0, 8, 16, 24, 32, 40, 48, 0]\n{TWO}"), "code point 0 to two classes"),
             ("loss = 2.0".into(), "make it a probability"),
             (format!("{lossless}{}", TWO.replace("5us", "1ms")), "port `a`: a lossless class needs"),
             (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),

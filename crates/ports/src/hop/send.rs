@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::slice;
 
 use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketType, ipproto, sendmmsg};
+use units::Dscp;
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::protocol;
 use wire::{ipv4, ipv6, udp};
@@ -14,9 +15,6 @@ use zerocopy::network_endian::U16;
 
 use super::{ALL, BATCH, LONGEST, open};
 use crate::packet::hurry;
-
-/// Class selector 6, network control (RFC 4594 §3.1): what keeps a network together is not to wait behind what it carries.
-const TRAFFIC_CLASS: u8 = 0xc0;
 
 /// The longest packet: IPv6, UDP and payload.
 const PACKET: usize = ipv6::Header::LEN + udp::Header::LEN + LONGEST;
@@ -45,6 +43,7 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct Sender {
     socket: OwnedFd,
+    traffic_class: u8,
     packets: Vec<Packet>,
 }
 
@@ -56,15 +55,16 @@ struct Packet {
 }
 
 impl Sender {
-    /// A sender whose packets are routed as `address`'s are; if it is unspecified, as any of its family. It takes CAP_NET_RAW.
+    /// A sender whose packets have this code point, and are routed as `address`'s are; if it is unspecified, as any of its family. It
+    /// takes CAP_NET_RAW.
     ///
     /// # Errors
     ///
     /// What the kernel says: the address is none of ours, or we may not.
-    pub fn open(address: IpAddr) -> io::Result<Self> {
+    pub fn open(address: IpAddr, dscp: Dscp) -> io::Result<Self> {
         // A socket of protocol 255 takes whole packets, and receives none (raw(7)).
         let socket = open(SocketAddr::new(address, 0), SocketType::RAW, ipproto::RAW, hurry)?;
-        Ok(Self { socket, packets: Vec::with_capacity(BATCH) })
+        Ok(Self { socket, traffic_class: dscp.within(0), packets: Vec::with_capacity(BATCH) })
     }
 
     /// Whether there is room for no more before a [`flush`](Self::flush).
@@ -80,7 +80,7 @@ impl Sender {
     pub fn push(&mut self, datagram: Datagram<'_>) {
         assert!(!self.is_full(), "a batch of {BATCH} datagrams has no room for another");
         let mut bytes = [0; PACKET];
-        let len = write(datagram, &mut bytes);
+        let len = write(datagram, self.traffic_class, &mut bytes);
         let to = SocketAddr::new(datagram.destination.ip(), 0).into();
         self.packets.push(Packet { to, len, bytes });
     }
@@ -115,7 +115,7 @@ impl Sender {
 }
 
 /// Writes the whole packet, and returns its length.
-fn write(datagram: Datagram<'_>, into: &mut [u8; PACKET]) -> usize {
+fn write(datagram: Datagram<'_>, traffic_class: u8, into: &mut [u8; PACKET]) -> usize {
     let Datagram { source, destination, payload } = datagram;
     let udp = udp::Header::new(source.port(), destination.port(), payload.len());
     let mut udp = udp.filter(|_| payload.len() <= LONGEST).expect("a payload is short");
@@ -127,13 +127,13 @@ fn write(datagram: Datagram<'_>, into: &mut [u8; PACKET]) -> usize {
             let mut header = ipv4::Header::new(source, destination, protocol::UDP, len).expect(fits);
             // The kernel writes the header's checksum (raw(7)).
             header.ttl = ALL;
-            v4 = header.with_traffic_class(TRAFFIC_CLASS);
+            v4 = header.with_traffic_class(traffic_class);
             (v4.as_bytes(), &v4.as_bytes()[12..])
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
             let mut header = ipv6::Header::new(source, destination, protocol::UDP, len).expect(fits);
             header.hop_limit = ALL;
-            header.set_traffic_class(TRAFFIC_CLASS);
+            header.set_traffic_class(traffic_class);
             v6 = header;
             (v6.as_bytes(), &v6.as_bytes()[8..])
         }
@@ -163,6 +163,7 @@ mod tests {
         #[test]
         fn what_is_written_is_what_the_neighbour_reads(
             v6: bool,
+            traffic_class: u8,
             source: ([u8; 16], u16),
             destination: ([u8; 16], u16),
             payload in prop::collection::vec(any::<u8>(), 0..=LONGEST),
@@ -170,7 +171,8 @@ mod tests {
             let [source, destination] =
                 [source, destination].map(|(bytes, port)| SocketAddr::new(address(bytes, v6), port));
             let mut bytes = [0; PACKET];
-            let len = write(Datagram { source, destination, payload: &payload }, &mut bytes);
+            let datagram = Datagram { source, destination, payload: &payload };
+            let len = write(datagram, traffic_class, &mut bytes);
             let (hops, class, read, carried) = if v6 {
                 let packet = ipv6::Packet::parse(&bytes[..len]).unwrap();
                 let ends = [packet.header.source, packet.header.destination].map(IpAddr::from);
@@ -180,7 +182,7 @@ mod tests {
                 let ends = [packet.header.source, packet.header.destination].map(IpAddr::from);
                 (packet.header.ttl, packet.header.traffic_class, ends, packet.payload)
             };
-            prop_assert_eq!((hops, class, read), (ALL, TRAFFIC_CLASS, [source.ip(), destination.ip()]));
+            prop_assert_eq!((hops, class, read), (ALL, traffic_class, [source.ip(), destination.ip()]));
             let addresses = if v6 { &bytes[8..40] } else { &bytes[12..20] };
             let sum = pseudo_header(addresses, protocol::UDP, carried.len()) + Sum::of(carried);
             prop_assert_eq!(sum.checksum(), 0);

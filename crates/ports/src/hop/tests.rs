@@ -1,5 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use units::Dscp;
+
 use super::*;
 use crate::netns::Namespace;
 
@@ -30,7 +32,7 @@ fn datagrams_come_in_order_with_all_their_hops() {
             for ours in [IpAddr::from(Ipv4Addr::new(127, 1, 2, 3)), Ipv6Addr::LOCALHOST.into()] {
                 let any: IpAddr = if ours.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
                 let mut receiver = Receiver::bind(at(any, PORT)).unwrap();
-                let mut sender = Sender::open(ours).unwrap();
+                let mut sender = Sender::open(ours, Dscp::CS6).unwrap();
                 for count in 0..200_u8 {
                     if sender.is_full() {
                         assert_eq!(sender.flush(), Sent { taken: BATCH, refused: 0 });
@@ -71,7 +73,7 @@ fn one_that_has_no_route_is_told_apart_from_its_neighbours() {
         .run(|| {
             let ours = Ipv4Addr::LOCALHOST.into();
             let mut receiver = Receiver::bind(at(ours, PORT)).unwrap();
-            let mut sender = Sender::open(ours).unwrap();
+            let mut sender = Sender::open(ours, Dscp::CS6).unwrap();
             for to in [Ipv4Addr::LOCALHOST, Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::LOCALHOST] {
                 let (source, destination) = (at(ours, 50_000), at(to.into(), PORT));
                 sender.push(Datagram { source, destination, payload: b"hello" });

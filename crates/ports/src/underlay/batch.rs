@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use super::Marking;
+
 /// The longest payload of a datagram, in bytes: 65,535 less the headers of UDP and IPv4 (RFC 768, RFC 791).
 pub const LONGEST: usize = 65_507;
 
@@ -41,8 +43,8 @@ const PADDING: usize = 64;
 pub struct Batch {
     /// Whom they are for.
     pub to: IpAddr,
-    /// Their packets' traffic class.
-    pub traffic_class: u8,
+    /// How their packets are marked.
+    pub marking: Marking,
     segment: usize,
     len: usize,
     /// How much of that is padding.
@@ -74,12 +76,12 @@ impl Queue {
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn push(&mut self, to: IpAddr, traffic_class: u8, len: Len, write: impl FnOnce(&mut [u8])) {
+    pub fn push(&mut self, to: IpAddr, marking: Marking, len: Len, write: impl FnOnce(&mut [u8])) {
         let (Len::Exactly(bytes) | Len::AtLeast(bytes)) = len;
         assert!(bytes <= LONGEST, "a datagram of {bytes} bytes was to be sent");
         let joins = self.joins;
         let last = self.batches.back_mut().filter(|_| joins);
-        let padding = last.as_ref().and_then(|last| last.takes(to, traffic_class, bytes));
+        let padding = last.as_ref().and_then(|last| last.takes(to, marking, bytes));
         let batch = match (last, padding) {
             (Some(last), Some(padding)) => {
                 last.buffer[last.len..last.len + padding].fill(0);
@@ -91,15 +93,7 @@ impl Queue {
             _ => {
                 let buffer = self.spare.pop().unwrap_or_else(|| vec![0; LONGEST].into());
                 let (segment, is_open) = (bytes, false);
-                self.batches.push_back(Batch {
-                    to,
-                    traffic_class,
-                    segment,
-                    len: 0,
-                    padding: 0,
-                    is_open,
-                    buffer,
-                });
+                self.batches.push_back(Batch { to, marking, segment, len: 0, padding: 0, is_open, buffer });
                 self.batches.back_mut().expect("it was put there just now")
             }
         };
@@ -121,10 +115,10 @@ impl Queue {
 
 impl Batch {
     /// Whether a datagram of so many bytes may follow: behind so much padding of the last one.
-    fn takes(&self, to: IpAddr, traffic_class: u8, len: usize) -> Option<usize> {
+    fn takes(&self, to: IpAddr, marking: Marking, len: usize) -> Option<usize> {
         let padding = self.len.next_multiple_of(self.segment) - self.len;
         let is_little = (self.padding + padding) * PADDING <= self.len;
-        let takes = (to, traffic_class) == (self.to, self.traffic_class)
+        let takes = (to, marking) == (self.to, self.marking)
             && len <= self.segment
             && (padding == 0 || self.is_open && is_little)
             && self.len + padding + len <= LONGEST
@@ -153,14 +147,19 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use proptest::prelude::*;
+    use units::Class;
 
     use super::*;
+
+    fn marking((traffic_class, class): (u8, u8)) -> Marking {
+        Marking { traffic_class, class: Class::from_low_bits(class) }
+    }
 
     proptest! {
         #[test]
         fn datagrams_leave_as_they_came(
             sent in prop::collection::vec(
-                (0..3_u8, 0..2_u8, prop_oneof![4 => Just(1400), 1 => 1..1500_usize, 1 => Just(40_000)], any::<bool>()),
+                (0..3_u8, (0..2_u8, 0..2_u8), prop_oneof![4 => Just(1400), 1 => 1..1500_usize, 1 => Just(40_000)], any::<bool>()),
                 0..300,
             ),
             stops in 0..5_usize,
@@ -170,7 +169,7 @@ mod tests {
             let mut queue = Queue::new(joins);
             for (to, class, len, is_open) in &sent {
                 let wanted = if *is_open { Len::AtLeast(*len) } else { Len::Exactly(*len) };
-                queue.push(host(*to), *class, wanted, |bytes| bytes.fill(7));
+                queue.push(host(*to), marking(*class), wanted, |bytes| bytes.fill(7));
             }
             let (mut left, mut stops) = (Vec::new(), stops);
             loop {
@@ -183,7 +182,7 @@ mod tests {
                     let padding = batch.bytes().iter().filter(|byte| **byte == 0).count();
                     assert!(padding * PADDING <= batch.bytes().len());
                     let datagrams = batch.bytes().chunks(batch.segment().into());
-                    left.extend(datagrams.map(|bytes| (batch.to, batch.traffic_class, bytes.to_vec())));
+                    left.extend(datagrams.map(|bytes| (batch.to, batch.marking, bytes.to_vec())));
                     true
                 });
                 if all {
@@ -191,8 +190,8 @@ mod tests {
                 }
             }
             prop_assert_eq!((left.len(), queue.len), (sent.len(), 0));
-            for ((to, class, len, is_open), (left_to, left_class, bytes)) in sent.iter().zip(left) {
-                prop_assert_eq!((left_to, left_class), (host(*to), *class));
+            for ((to, class, len, is_open), (left_to, left_marking, bytes)) in sent.iter().zip(left) {
+                prop_assert_eq!((left_to, left_marking), (host(*to), marking(*class)));
                 prop_assert!(bytes.len() == *len || *is_open && bytes.len() > *len);
                 let (own, padding) = bytes.split_at(*len);
                 prop_assert!(own.iter().all(|byte| *byte == 7) && padding.iter().all(|byte| *byte == 0));
@@ -205,7 +204,7 @@ mod tests {
             let mut queue = Queue::new(true);
             for _ in 0..frames {
                 let lens = std::iter::repeat_n(1400, 14).chain([rest]);
-                lens.for_each(|len| queue.push(to, 0, Len::AtLeast(len), |bytes| bytes.fill(7)));
+                lens.for_each(|len| queue.push(to, marking((0, 0)), Len::AtLeast(len), |bytes| bytes.fill(7)));
             }
             let mut batches = 0;
             queue.drain(|_| {

@@ -15,6 +15,7 @@
 //! Protocols of their own go by a raw socket; what looks like TCP, as [`stt`] says.
 
 mod batch;
+mod marking;
 mod options;
 pub mod pauses;
 pub mod stt;
@@ -30,6 +31,8 @@ use nix::sys::socket::{
 
 use self::batch::{Batch, Queue};
 pub use self::batch::{LONGEST, Len};
+use self::marking::Marker;
+pub use self::marking::Marking;
 use self::stt::Stt;
 
 /// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
@@ -112,6 +115,7 @@ struct Sender {
     socket: OwnedFd,
     /// Its port, if there are ports.
     from: u16,
+    marker: Marker,
     queue: Queue,
 }
 
@@ -199,7 +203,8 @@ impl Underlay {
             };
             options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
             let from = options::port(&socket);
-            Ok(Sender { socket, from, queue: Queue::new(matches!(transport, Transport::Udp(_))) })
+            let queue = Queue::new(matches!(transport, Transport::Udp(_)));
+            Ok(Sender { socket, from, marker: Marker::default(), queue })
         });
         let senders = senders.collect::<Result<_, _>>()?;
         Ok(Self {
@@ -241,22 +246,15 @@ impl Underlay {
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn send(
-        &mut self,
-        to: IpAddr,
-        flow: u32,
-        traffic_class: u8,
-        len: Len,
-        write: impl FnOnce(&mut [u8]),
-    ) {
+    pub fn send(&mut self, to: IpAddr, flow: u32, marking: Marking, len: Len, write: impl FnOnce(&mut [u8])) {
         let place = wire::flow::place(flow, self.senders.len());
         let queue = &mut self.senders[place].queue;
         match &mut self.stt {
-            None => queue.push(to, traffic_class, len, write),
+            None => queue.push(to, marking, len, write),
             Some(stt) => {
                 let (Len::Exactly(len) | Len::AtLeast(len)) = len;
                 let len = Len::Exactly(TCP + len);
-                queue.push(to, traffic_class, len, |bytes| stt.write(to, flow, bytes, write));
+                queue.push(to, marking, len, |bytes| stt.write(to, flow, bytes, write));
             }
         }
     }
@@ -270,7 +268,7 @@ impl Underlay {
     pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
         let transport = self.transport;
         self.flush_with(|from, batch| {
-            let (to, traffic_class) = (batch.to, batch.traffic_class);
+            let (to, traffic_class) = (batch.to, batch.marking.traffic_class);
             for payload in batch.bytes().chunks(batch.segment().into()) {
                 let ports = transport.ports(from, payload);
                 sent(Sent { to, ports, traffic_class, payload });
@@ -283,10 +281,10 @@ impl Underlay {
         let Self { senders, transport, stt, counters, .. } = self;
         let port = transport.port();
         let mut all = true;
-        for Sender { socket, from, queue } in senders {
+        for Sender { socket, from, marker, queue } in senders {
             let mut send = |batch: &Batch| match stt {
-                None => send(socket, port, batch),
-                Some(stt) => stt.send(socket, batch),
+                None => send(socket, marker, port, batch),
+                Some(stt) => stt.send(socket, marker, batch),
             };
             all &= queue.drain(|batch| match send(batch) {
                 Ok(()) => {
@@ -342,16 +340,11 @@ impl AsFd for Underlay {
     }
 }
 
-fn send(socket: &OwnedFd, port: u16, batch: &Batch) -> io::Result<()> {
-    let tos = batch.traffic_class;
-    let class = i32::from(tos);
-    let kind = match batch.to {
-        IpAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
-        IpAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
-    };
+fn send(socket: &OwnedFd, marker: &mut Marker, port: u16, batch: &Batch) -> io::Result<()> {
+    marker.mark(socket, batch.to.is_ipv6(), batch.marking)?;
     let segment = batch.segment();
-    let messages = [kind, ControlMessage::UdpGsoSegments(&segment)];
-    let messages = if batch.datagrams() > 1 { &messages[..] } else { &messages[..1] };
+    let messages = [ControlMessage::UdpGsoSegments(&segment)];
+    let messages = if batch.datagrams() > 1 { &messages[..] } else { &[] };
     let to = SockaddrStorage::from(SocketAddr::new(batch.to, port));
     let bytes = [IoSlice::new(batch.bytes())];
     sendmsg(socket.as_raw_fd(), &bytes, messages, MsgFlags::MSG_DONTWAIT, Some(&to))?;
@@ -405,7 +398,15 @@ fn hint_for(source: &io::Error) -> &'static str {
 mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
 
+    use nix::sys::socket::{getsockopt, sockopt};
+    use units::Class;
+
     use super::*;
+
+    /// Of class 0.
+    fn best_effort(traffic_class: u8) -> Marking {
+        Marking { traffic_class, class: Class::default() }
+    }
 
     #[test]
     fn datagrams_of_a_flow_come_in_order_with_their_traffic_class() {
@@ -418,7 +419,7 @@ mod tests {
             let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
             // What one system call leaves is no matter to the next.
             let sender = own.as_mut().unwrap_or(&mut far);
-            sender.send(to, 7, 0, Len::Exactly(10), |_| {});
+            sender.send(to, 7, best_effort(0), Len::Exactly(10), |_| {});
             assert!(sender.flush());
             let mut is_there = false;
             while !is_there {
@@ -428,7 +429,7 @@ mod tests {
                 let sender = own.as_mut().unwrap_or(&mut far);
                 assert!(sender.has_room(7));
                 let class = if number < 4 { 0 } else { 0b1010_0010 };
-                sender.send(to, 7, class, Len::Exactly(len), |bytes| bytes.fill(number));
+                sender.send(to, 7, best_effort(class), Len::Exactly(len), |bytes| bytes.fill(number));
             }
             let sender = own.as_mut().unwrap_or(&mut far);
             assert_eq!(sender.waiting().count(), 1, "one flow goes by one socket");
@@ -449,6 +450,30 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_is_told_the_class_whatever_the_code_point_stands_for_to_it() {
+        for local in [Ipv4Addr::new(127, 0, 0, 7).into(), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+            let port = 40_000 + std::process::id() as u16 % 10_000;
+            let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
+            let place = wire::flow::place(7, SENDERS);
+            // Linux has a priority of its own for some.
+            for (traffic_class, class) in [(0, 0), (0xb8, 0), (0xb8, 5), (0x0a, 5), (0x0a, 7), (0, 7), (0, 0)]
+            {
+                let marking = Marking { traffic_class, class: Class::from_low_bits(class) };
+                underlay.send(local, 7, marking, Len::Exactly(100), |bytes| bytes.fill(1));
+                assert!(underlay.flush());
+                let priority = getsockopt(&underlay.senders[place].socket, sockopt::Priority).unwrap();
+                assert_eq!(priority, i32::from(class));
+                let mut came = None;
+                while came.is_none() {
+                    underlay.receive(|received| came = Some(received.traffic_class));
+                }
+                assert_eq!(came, Some(traffic_class));
+            }
+            assert_eq!(underlay.counters(), &Counters::default());
+        }
+    }
+
+    #[test]
     fn a_protocol_of_its_own_comes_without_the_header_around_it() {
         let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
         for [from, to] in [[v4(4), v4(5)], [Ipv6Addr::LOCALHOST.into(); 2]] {
@@ -458,7 +483,8 @@ mod tests {
             let mut own = (from != to).then(|| open(from));
             let sender = own.as_mut().unwrap_or(&mut far);
             for number in 0..3 {
-                sender.send(to, 7, 0b1010_0010, Len::Exactly(100), |bytes| bytes.fill(number));
+                let marking = best_effort(0b1010_0010);
+                sender.send(to, 7, marking, Len::Exactly(100), |bytes| bytes.fill(number));
             }
             assert!(sender.flush());
             let mut came = Vec::new();
@@ -479,8 +505,9 @@ mod tests {
         let port = 30_000 + std::process::id() as u16 % 10_000;
         let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
         // No route leads there.
-        underlay.send(IpAddr::V4(Ipv4Addr::BROADCAST), 0, 0, Len::Exactly(100), |bytes| bytes.fill(1));
-        underlay.send(local, 0, 0, Len::Exactly(100), |bytes| bytes.fill(2));
+        let (nowhere, marking) = (IpAddr::V4(Ipv4Addr::BROADCAST), best_effort(0));
+        underlay.send(nowhere, 0, marking, Len::Exactly(100), |bytes| bytes.fill(1));
+        underlay.send(local, 0, marking, Len::Exactly(100), |bytes| bytes.fill(2));
         assert!(underlay.flush());
         assert_eq!(underlay.counters().unsent, 1);
         let mut came = 0;

@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
+use nix::sys::socket::{MsgFlags, SockaddrStorage, sendmsg};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wire::checksum::{Sum, pseudo_header};
 use wire::ethernet::{self, ethertype};
@@ -27,7 +27,7 @@ use wire::{Offload, PartialChecksum, Segment, SegmentKind, flow, ipv4, ipv6, tcp
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::batch::Batch;
-use super::{SEND_BUFFER, options};
+use super::{Marker, SEND_BUFFER, options};
 use crate::netlink::Netlink;
 use crate::{packet, sockopt};
 
@@ -54,7 +54,7 @@ pub struct Stt {
     netlink: Netlink,
     ways: BTreeMap<IpAddr, Way>,
     /// By the device's number.
-    links: BTreeMap<u32, OwnedFd>,
+    links: BTreeMap<u32, (OwnedFd, Marker)>,
     /// The next frame's number.
     id: u32,
     /// How many bytes of the frame that is being cut have left.
@@ -107,7 +107,7 @@ impl Stt {
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn send(&mut self, raw: &OwnedFd, batch: &Batch) -> io::Result<()> {
+    pub fn send(&mut self, raw: &OwnedFd, marker: &mut Marker, batch: &Batch) -> io::Result<()> {
         let way = self.way(batch.to);
         if let Some((link, header)) = way.hop
             && self.cut == 0
@@ -121,7 +121,7 @@ impl Stt {
                 outcome => return outcome,
             }
         }
-        let outcome = self.send_cut(raw, way.mtu, batch);
+        let outcome = self.send_cut(raw, marker, way.mtu, batch);
         if !outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.cut = 0;
         }
@@ -129,8 +129,15 @@ impl Stt {
     }
 
     /// Has the kernel or the card cut it.
-    fn send_whole(&self, link: u32, ethernet: &ethernet::Header, mtu: u16, batch: &Batch) -> io::Result<()> {
-        let link = self.links.get(&link).ok_or(io::ErrorKind::NotFound)?;
+    fn send_whole(
+        &mut self,
+        link: u32,
+        ethernet: &ethernet::Header,
+        mtu: u16,
+        batch: &Batch,
+    ) -> io::Result<()> {
+        let (link, marker) = self.links.get_mut(&link).ok_or(io::ErrorKind::NotFound)?;
+        marker.prioritize(link, batch.marking)?;
         let mut around = [0; AROUND];
         let (offload, headers) = around.split_at_mut(packet::OFFLOAD);
         ethernet.write_to_prefix(headers).expect("there is room");
@@ -156,7 +163,7 @@ impl Stt {
     }
 
     /// Cuts it here.
-    fn send_cut(&mut self, raw: &OwnedFd, mtu: u16, batch: &Batch) -> io::Result<()> {
+    fn send_cut(&mut self, raw: &OwnedFd, marker: &mut Marker, mtu: u16, batch: &Batch) -> io::Result<()> {
         let (head, datagram) = batch.bytes().split_at(tcp::Header::LEN);
         let tcp = tcp::Header::ref_from_bytes(head).expect("it was written so");
         let (header, frame) = Header::parse(datagram).ok_or(io::ErrorKind::InvalidInput)?;
@@ -166,11 +173,7 @@ impl Stt {
         let most = NonZeroUsize::new(most).ok_or(io::ErrorKind::InvalidInput)?;
         let mut buffer = [0; 32];
         let addresses = addresses(self.local, batch.to, &mut buffer);
-        let (tos, class) = (batch.traffic_class, i32::from(batch.traffic_class));
-        let said = [match batch.to {
-            IpAddr::V4(_) => ControlMessage::Ipv4Tos(&tos),
-            IpAddr::V6(_) => ControlMessage::Ipv6TClass(&class),
-        }];
+        marker.mark(raw, batch.to.is_ipv6(), batch.marking)?;
         let to = SockaddrStorage::from(SocketAddr::new(batch.to, 0));
         let mut segment = vec![0; tcp::Header::LEN + most.get()];
         for piece in frame.pieces(most) {
@@ -180,7 +183,7 @@ impl Stt {
             }
             let bytes = piece.write(tcp.source.get(), addresses, &mut segment).expect("it has room");
             let parts = [IoSlice::new(bytes)];
-            sendmsg(raw.as_raw_fd(), &parts, &said, MsgFlags::MSG_DONTWAIT, Some(&to))?;
+            sendmsg(raw.as_raw_fd(), &parts, &[], MsgFlags::MSG_DONTWAIT, Some(&to))?;
             self.cut = end;
         }
         Ok(())
@@ -205,7 +208,7 @@ impl Stt {
         let mac = netlink.neighbour(hop).ok()??;
         let source = netlink.link_at(hop.link).ok()?.mac?;
         if let Entry::Vacant(place) = links.entry(hop.link) {
-            place.insert(link(hop.link).ok()?);
+            place.insert((link(hop.link).ok()?, Marker::default()));
         }
         let kind = if to.is_ipv4() { ethertype::IPV4 } else { ethertype::IPV6 };
         Some((hop.link, ethernet::Header::new(mac, source, kind)))
@@ -286,14 +289,14 @@ fn put_ip(ttl: u8, batch: &Batch, [from, to]: [IpAddr; 2], into: &mut [u8]) -> u
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
             let mut ip = ipv4::Header::new(from, to, protocol::TCP, len).expect(FITS);
-            (ip.traffic_class, ip.ttl, ip.checksum) = (batch.traffic_class, ttl, 0.into());
+            (ip.traffic_class, ip.ttl, ip.checksum) = (batch.marking.traffic_class, ttl, 0.into());
             ip.checksum.set(Sum::of(ip.as_bytes()).checksum());
             ip.write_to_prefix(into).expect("there is room");
             ipv4::Header::LEN
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             let mut ip = ipv6::Header::new(from, to, protocol::TCP, len).expect(FITS);
-            ip.set_traffic_class(batch.traffic_class);
+            ip.set_traffic_class(batch.marking.traffic_class);
             ip.hop_limit = ttl;
             // RFC 6438 §3: the label is the flow's.
             let [source, _] = ports(batch.bytes());
@@ -307,7 +310,7 @@ fn put_ip(ttl: u8, batch: &Batch, [from, to]: [IpAddr; 2], into: &mut [u8]) -> u
 
 #[cfg(test)]
 mod tests {
-    use units::Prefix;
+    use units::{Class, Prefix};
     use wire::stt::{self, Reassembly};
 
     use super::super::Len;
@@ -315,9 +318,11 @@ mod tests {
     use crate::joined::{self, INTERFACE};
     use crate::netlink::LinkChange;
     use crate::netns::Namespace;
-    use crate::underlay::{Counters, Transport, Underlay};
+    use crate::underlay::{Counters, Marking, Transport, Underlay};
 
     const MTU: u16 = 1400;
+
+    const MARKING: Marking = Marking { traffic_class: 0b1010_0010, class: Class::from_low_bits(5) };
 
     /// Two hosts on a cable, and their places in the underlay.
     fn hosts(ends: [IpAddr; 2]) -> ([Namespace; 2], [Underlay; 2]) {
@@ -347,7 +352,7 @@ mod tests {
     ) -> usize {
         let header = Header::new(7, None, &[], Offload::NONE).unwrap();
         for (number, len) in (1..).zip(lens) {
-            near.send(to, number << 18, 0b1010_0010, Len::Exactly(*len), |bytes| {
+            near.send(to, number << 18, MARKING, Len::Exactly(*len), |bytes| {
                 let (head, frame) = bytes.split_at_mut(Header::LEN);
                 head.copy_from_slice(header.as_bytes());
                 frame.fill(number as u8);
@@ -419,7 +424,7 @@ mod tests {
             // A device that is down is no way any more.
             let down = LinkChange { up: Some(false), ..LinkChange::default() };
             Netlink::open_in(&hosts[0]).unwrap().change_link(INTERFACE, down).unwrap();
-            underlays[0].send(ends[1], 0, 0, Len::Exactly(100), |bytes| bytes.fill(0));
+            underlays[0].send(ends[1], 0, MARKING, Len::Exactly(100), |bytes| bytes.fill(0));
             assert!(hosts[0].run(|| underlays[0].flush()).unwrap());
             assert_eq!(underlays[0].counters().unsent, 1);
             assert!(stt(&mut underlays[0]).ways.is_empty());

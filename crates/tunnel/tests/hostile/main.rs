@@ -4,8 +4,8 @@
 mod world;
 
 use proptest::prelude::*;
-use units::Span;
-use world::{Fabric, World};
+use units::{ClassSet, Span};
+use world::{Classes, Fabric, World};
 
 fn fabrics() -> impl Strategy<Value = Fabric> {
     let rates = (0_u32..300, 0_u32..200, 0_u32..300, 0_u32..200);
@@ -22,6 +22,13 @@ fn fabrics() -> impl Strategy<Value = Fabric> {
     )
 }
 
+fn classes() -> impl Strategy<Value = Classes> {
+    any::<[u8; 2]>().prop_map(|bits| {
+        let [repairs, credit] = bits.map(ClassSet::from_bits);
+        Classes { repairs, credit }
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -33,7 +40,7 @@ proptest! {
         frames in 1_u32..400,
         slow in prop::option::of(1_u64..300),
     ) {
-        let mut world = World::new(seed, fabric, streams, true);
+        let mut world = World::new(seed, fabric, streams, Classes::REPAIRED);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
         world.offer(1, frames / 2);
@@ -43,7 +50,7 @@ proptest! {
 
     #[test]
     fn a_cut_fabric_heals(seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000) {
-        let mut world = World::new(seed, fabric, 3, true);
+        let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);
         world.offer(0, frames);
         world.offer(1, frames);
         world.cut_at(Span::from_millis(2), Span::from_millis(cut_ms));
@@ -53,7 +60,7 @@ proptest! {
 
     #[test]
     fn what_senders_take_back_stops_nobody(seed: u64, fabric in fabrics(), frames in 20_u32..300, us in 0_u64..20_000) {
-        let mut world = World::new(seed, fabric, 3, true);
+        let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);
         world.offer(0, frames);
         world.offer(1, frames);
         world.withdraw_at(0, Span::from_micros(us));
@@ -65,7 +72,7 @@ proptest! {
     fn what_is_given_up_in_a_cut_stops_nobody(
         seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000, ms in 0_u64..4000,
     ) {
-        let mut world = World::new(seed, fabric, 3, true);
+        let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);
         world.offer(0, frames);
         world.offer(1, frames);
         world.cut_at(Span::from_millis(2), Span::from_millis(cut_ms));
@@ -81,7 +88,7 @@ proptest! {
         frames in 20_u32..300,
         restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 1..4),
     ) {
-        let mut world = World::new(seed, fabric, 3, true);
+        let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);
         world.offer(0, frames);
         world.offer(1, frames);
         restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
@@ -99,19 +106,40 @@ proptest! {
     ) {
         let delay = Span::from_micros(delay);
         let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, delay, jitter: Span::ZERO, room: usize::MAX };
-        let mut world = World::new(seed, fabric, streams, false);
+        let mut world = World::new(seed, fabric, streams, Classes::UNREPAIRED);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
         world.run()?;
         world.check()?;
     }
 
+    /// Some classes are repaired, and some have credit.
     #[test]
-    fn without_repairs_what_is_only_late_is_waited_for(
-        seed: u64, fabric in fabrics(), streams in 1_u32..6, frames in 1_u32..400, slow in prop::option::of(1_u64..300),
+    fn each_class_is_as_was_said_of_it_whatever_others_are(
+        seed: u64,
+        fabric in fabrics(),
+        classes in classes(),
+        streams in 2_u32..7,
+        frames in 1_u32..400,
+        slow in prop::option::of(1_u64..300),
+        restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
+    ) {
+        let mut world = World::new(seed, fabric, streams, classes);
+        world.slow(slow.map(Span::from_micros));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
+        world.run()?;
+        world.check_repaired()?;
+    }
+
+    /// What is not repaired and only late is waited for.
+    #[test]
+    fn no_class_misses_what_no_fabric_drops(
+        seed: u64, fabric in fabrics(), classes in classes(), frames in 1_u32..400, slow in prop::option::of(1_u64..300),
     ) {
         let fabric = Fabric { lost: 0, room: usize::MAX, ..fabric };
-        let mut world = World::new(seed, fabric, streams, false);
+        let mut world = World::new(seed, fabric, 6, classes);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
         world.offer(1, frames / 2);
@@ -122,10 +150,10 @@ proptest! {
     /// What is lost stays lost, but nobody waits for it for long, and no credit leaks away with it.
     #[test]
     fn without_repairs_losses_stop_nobody(seed: u64, fabric in fabrics(), frames in 1_u32..400) {
-        let mut world = World::new(seed, fabric, 3, false);
+        let mut world = World::new(seed, fabric, 3, Classes::UNREPAIRED);
         world.offer(0, frames);
         world.run()?;
-        world.check_order()?;
+        world.check_repaired()?;
     }
 }
 
@@ -140,7 +168,7 @@ fn stall(lengths: &[u16], after: Span, restarted: Option<usize>) {
         jitter: Span::ZERO,
         room: usize::MAX,
     };
-    let mut world = World::new(1, fabric, 4, true);
+    let mut world = World::new(1, fabric, 4, Classes::REPAIRED);
     world.offer_of(0, 4000, lengths);
     world.run_for(after);
     world.stall(2);

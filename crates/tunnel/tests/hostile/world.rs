@@ -6,7 +6,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
 use tunnel::{Admission, Arrival, Config, Data, Era, Life, Session, Stream};
-use units::{Class, Instant, Rng, Span};
+use units::{Class, ClassSet, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
 pub const WINDOW: u32 = tunnel::LONGEST;
@@ -81,7 +81,7 @@ pub struct World {
     rng: Rng,
     hosts: [Host; 2],
     streams: u32,
-    repairs: bool,
+    classes: Classes,
     slow: Option<Span>,
     /// When each packet arrives, in order of that and of sending.
     underway: BTreeMap<(Instant, u64), (usize, Packet)>,
@@ -97,7 +97,22 @@ pub struct World {
     offered: [u32; 2],
 }
 
-fn config(repairs: bool) -> Config {
+/// What holds for which classes. Each stream has one of its own: that of its label.
+#[derive(Clone, Copy, Debug)]
+pub struct Classes {
+    pub repairs: ClassSet,
+    pub credit: ClassSet,
+}
+
+impl Classes {
+    /// All are repaired, and have credit.
+    pub const REPAIRED: Self = Self { repairs: ClassSet::ALL, credit: ClassSet::ALL };
+
+    /// All have credit alone.
+    pub const UNREPAIRED: Self = Self { repairs: ClassSet::NONE, credit: ClassSet::ALL };
+}
+
+fn config(Classes { repairs, credit }: Classes) -> Config {
     Config {
         unsolicited: 3000,
         stream_window: WINDOW,
@@ -106,11 +121,12 @@ fn config(repairs: bool) -> Config {
         most_streams: 8,
         datagram: 1500,
         repairs,
+        credit,
     }
 }
 
 fn stream(label: u32) -> Stream {
-    Stream { label, class: Class::from_low_bits(0) }
+    Stream { label, class: Class::from_low_bits(label as u8) }
 }
 
 fn life(host: usize, number: u32) -> Life {
@@ -118,9 +134,9 @@ fn life(host: usize, number: u32) -> Life {
 }
 
 impl Host {
-    fn new(host: usize, now: Instant, repairs: bool) -> Self {
+    fn new(host: usize, now: Instant, classes: Classes) -> Self {
         Self {
-            session: Session::new(now, config(repairs), life(host, 1)),
+            session: Session::new(now, config(classes), life(host, 1)),
             lives: 1,
             rings: BTreeMap::new(),
             queues: BTreeMap::new(),
@@ -146,15 +162,15 @@ fn complete(rings: &mut BTreeMap<u32, Ring>, (label, number): Frame) {
 }
 
 impl World {
-    pub fn new(seed: u64, fabric: Fabric, streams: u32, repairs: bool) -> Self {
+    pub fn new(seed: u64, fabric: Fabric, streams: u32, classes: Classes) -> Self {
         let now = Instant::ZERO + Span::from_micros(1);
         Self {
             now,
             fabric,
             rng: Rng::new(seed),
-            hosts: [Host::new(0, now, repairs), Host::new(1, now, repairs)],
+            hosts: [Host::new(0, now, classes), Host::new(1, now, classes)],
             streams,
-            repairs,
+            classes,
             slow: None,
             underway: BTreeMap::new(),
             count: 0,
@@ -291,8 +307,11 @@ impl World {
         if session.admit(stream(label), len, false) != Admission::Go {
             return None;
         }
+        let kept = session.kept();
         let data = session.send(self.now, stream(label), len, (label, number));
-        if self.repairs {
+        let is_repaired = self.classes.repairs.contains(stream(label).class);
+        assert_eq!(session.kept() - kept, usize::from(is_repaired));
+        if is_repaired {
             ring.next += 1;
         } else {
             ring.frames.pop_front();
@@ -335,11 +354,11 @@ impl World {
 
     /// An end forgets everything but what its senders still have, and what its receivers have taken.
     fn restart(&mut self, end: usize) {
-        let (now, repairs) = (self.now, self.repairs);
+        let (now, classes) = (self.now, self.classes);
         self.restarted += 1;
         let host = &mut self.hosts[end];
         host.lives += 1;
-        host.session = Session::new(now, config(repairs), life(end, host.lives));
+        host.session = Session::new(now, config(classes), life(end, host.lives));
         host.rings.values_mut().for_each(|ring| ring.next = 0);
         host.queues.clear();
     }
@@ -422,8 +441,19 @@ impl World {
 
     /// Every frame was taken, in order, and once; or, for each time that an end began anew, again from some frame on.
     pub fn check(&self) -> Result<(), TestCaseError> {
+        self.check_streams(|_| true)
+    }
+
+    /// The same of streams of repaired classes; what was taken of others was taken in order, and once.
+    pub fn check_repaired(&self) -> Result<(), TestCaseError> {
+        let is_repaired = |label| self.classes.repairs.contains(stream(label).class);
+        self.check_streams(is_repaired)?;
+        self.check_order(|label| !is_repaired(label))
+    }
+
+    fn check_streams(&self, is_checked: impl Fn(u32) -> bool) -> Result<(), TestCaseError> {
         for end in 0..2 {
-            for label in 0..self.streams {
+            for label in (0..self.streams).filter(|label| is_checked(*label)) {
                 let sent = (self.offered[1 - end] + self.streams - 1 - label) / self.streams;
                 let taken = self.hosts[end].taken.get(&label).map_or(&[][..], Vec::as_slice);
                 let (mut next, mut steps_back) = (0, 0);
@@ -453,9 +483,10 @@ impl World {
         Ok(())
     }
 
-    /// What was taken was taken in order, and once.
-    pub fn check_order(&self) -> Result<(), TestCaseError> {
-        for taken in self.hosts.iter().flat_map(|host| host.taken.values()) {
+    /// What was taken of these streams was taken in order, and once.
+    fn check_order(&self, is_checked: impl Fn(u32) -> bool) -> Result<(), TestCaseError> {
+        let taken = self.hosts.iter().flat_map(|host| &host.taken);
+        for (_, taken) in taken.filter(|(label, _)| is_checked(**label)) {
             if !taken.is_sorted_by(|a, b| a < b) {
                 return Err(TestCaseError::fail(format!("out of order: {taken:?}")));
             }

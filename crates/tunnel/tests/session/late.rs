@@ -5,7 +5,7 @@ use super::*;
 /// The numbers of a stream's bytes and of packets are sent by their low 32 bits. By the time that a copy of a frame comes, they
 /// begin anew.
 fn come_again(repairs: bool) {
-    let mut ends = pair(ms(1), Config { repairs, stream_window: 1 << 20, ..config() });
+    let mut ends = pair(ms(1), Config { repairs: repairs.into(), stream_window: 1 << 20, ..config() });
     let mut first = None;
     let mut bytes_sent = 0;
     while bytes_sent < 1_u64 << 32 {
@@ -35,7 +35,7 @@ fn a_copy_that_is_late_by_all_that_an_offset_can_tell_is_none_of_a_new_frame() {
 
 /// A far end's numbers are what packets say of themselves, and a fabric may garble one.
 fn garble(repairs: bool, ahead: u32) {
-    let mut ends = pair(ms(1), Config { repairs, ..config() });
+    let mut ends = pair(ms(1), Config { repairs: repairs.into(), ..config() });
     let mut handed = 0;
     for place in 0..100 {
         let now = ms(10 + place);

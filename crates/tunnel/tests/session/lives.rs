@@ -1,11 +1,13 @@
 //! An end that begins anew, and who is believed to be one.
 
-use tunnel::Hello;
+use tunnel::message::UNIFORM_VERSION;
+use tunnel::{Hello, Unsolicited};
 
 use super::*;
 
 fn hello(from: u32, to: Option<u32>) -> Hello {
-    Hello { from: life(from), to: to.map(life), versions: [VERSION; 2], repairs: true, unsolicited: 3000 }
+    let unsolicited = Unsolicited { bytes: 3000, boundless: ClassSet::NONE };
+    Hello { from: life(from), to: to.map(life), versions: [VERSION; 2], repairs: ClassSet::ALL, unsolicited }
 }
 
 /// What an end says now, and to which life.
@@ -132,5 +134,26 @@ fn all_lives_of_a_sender_share_one_window() {
         assert_eq!((waiting.len(), ends[1].counters().beyond), (100, 0), "all that fits waits, and no more");
         waiting.drain(..30).for_each(|(stream, from, offset)| ends[1].took(stream, from, offset));
         ends[0] = Session::new(ms(begin + 60), config, life(number));
+    }
+}
+
+#[test]
+fn the_version_before_is_spoken_as_long_as_all_classes_are_alike() {
+    let some = ClassSet::from_bits(0b1000);
+    let versions = |repairs, credit| {
+        let mut end = End::new(ms(1), Config { repairs, credit, ..config() }, life(1));
+        let Some(Message::Hello(hello)) = end.poll(ms(1)) else { panic!("it says hello at once") };
+        hello.versions
+    };
+    assert_eq!(versions(ClassSet::ALL, ClassSet::NONE), [UNIFORM_VERSION, VERSION]);
+    assert_eq!(versions(ClassSet::NONE, ClassSet::ALL), [UNIFORM_VERSION, VERSION]);
+    assert_eq!(versions(some, ClassSet::ALL), [VERSION; 2]);
+    assert_eq!(versions(ClassSet::ALL, some), [VERSION; 2]);
+    // Who speaks that version alone is met in the one case, and not in the other.
+    let old = Hello { versions: [UNIFORM_VERSION; 2], ..hello(2, Some(1)) };
+    for (repairs, is_heard) in [(ClassSet::ALL, true), (some, false)] {
+        let mut end = End::new(ms(1), Config { repairs, ..config() }, life(1));
+        end.handle_hello(ms(1), &old, |_| ());
+        assert_eq!(end.repaired() == ClassSet::ALL, is_heard);
     }
 }

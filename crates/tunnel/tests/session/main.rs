@@ -2,6 +2,7 @@
 
 mod late;
 mod lives;
+mod overtaking;
 mod silence;
 mod unrepaired;
 mod way;
@@ -11,7 +12,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use proptest::prelude::*;
 use tunnel::message::{Ends, Message, Room, VERSION};
 use tunnel::{Admission, Arrival, Config, Data, Era, Life, Report, Session, Stream};
-use units::{Class, Instant, Span};
+use units::{Class, ClassSet, Instant, Span};
 
 type End = Session<u32, u32>;
 
@@ -23,7 +24,8 @@ fn config() -> Config {
         most_frames: 100,
         most_streams: 8,
         datagram: 1500,
-        repairs: true,
+        repairs: ClassSet::ALL,
+        credit: ClassSet::ALL,
     }
 }
 

@@ -4,6 +4,7 @@ use model::{Encapsulation, Uplink};
 use ports::netlink::Netlink;
 use ports::packet;
 use rustix::net::{RecvFlags, sockopt};
+use units::ClassSet;
 
 use crate::numbered::exchange;
 use crate::tshark::{self, Kind};
@@ -18,8 +19,8 @@ fn linux_speaks_vxlan_with_us() {
     plan.foreign = vec![1];
     plan.uplink = Uplink {
         encapsulation: Encapsulation::Vxlan,
-        retransmit: false,
-        credit: false,
+        retransmit: ClassSet::NONE,
+        credit: ClassSet::NONE,
         ..Uplink::new(vtep_v4(0))
     };
     let world = World::new(plan);

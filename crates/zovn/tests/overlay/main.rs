@@ -1,5 +1,6 @@
 //! Virtual networks across hosts as a whole: an agent on each, tunnels between them, and a physical switch (`zovn fabric`).
 
+mod classes;
 #[allow(dead_code, reason = "other tests use more of it")]
 #[path = "../common/mod.rs"]
 mod common;

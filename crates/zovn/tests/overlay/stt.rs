@@ -4,6 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use model::{CaptureSpec, Encapsulation, Uplink};
+use units::ClassSet;
 use wire::ip::protocol;
 use wire::{Layout, stt, tcp};
 
@@ -21,8 +22,8 @@ fn plan() -> Plan {
     plan.fabric.ports.iter_mut().for_each(|port| port.mtu = 1500);
     plan.uplink = Uplink {
         encapsulation: Encapsulation::Stt,
-        retransmit: false,
-        credit: false,
+        retransmit: ClassSet::NONE,
+        credit: ClassSet::NONE,
         ..Uplink::new(vtep_v4(0))
     };
     plan

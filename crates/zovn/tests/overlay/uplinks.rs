@@ -7,7 +7,7 @@ use std::thread;
 use lab::physical::FabricReport;
 use model::{BfdState, Encapsulation, PeerState, PeerStatus, Uplink, WayStatus};
 use ports::netlink::{LinkChange, Netlink};
-use units::Span;
+use units::{ClassSet, Span};
 
 use crate::common::until;
 use crate::numbered::{Tally, exchange, send};
@@ -173,8 +173,8 @@ fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
 fn flows_without_a_session_are_spread_over_the_ways_that_work() {
     let mut world = world(Uplink {
         encapsulation: Encapsulation::Vxlan,
-        retransmit: false,
-        credit: false,
+        retransmit: ClassSet::NONE,
+        credit: ClassSet::NONE,
         ..Uplink::new(vtep_v4(0))
     });
     assert_eq!(used(&world, 0), [0, 1]);

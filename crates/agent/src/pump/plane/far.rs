@@ -271,8 +271,8 @@ mod tests {
     use ports::underlay::{Transport, Underlay};
     use tunnel::message::{Ends, Message, VERSION};
     use tunnel::outer::{Encapsulation, Received, Vteps};
-    use tunnel::{Config, Data, Hello, Life, Stream};
-    use units::Span;
+    use tunnel::{Config, Data, Hello, Life, Stream, Unsolicited};
+    use units::{ClassSet, Span};
     use wire::geneve::Draft;
 
     use super::*;
@@ -298,7 +298,7 @@ mod tests {
     /// A switch with a trunk to a far host that repairs nothing.
     fn plane(now: Instant) -> (Plane<Trunk, Open>, PortId) {
         let underlay = Underlay::open([127, 13, 9, 1].into(), Transport::Udp(0), 64).unwrap();
-        let session = Config { repairs: false, ..session() };
+        let session = Config { repairs: ClassSet::NONE, ..session() };
         let config = TrunkConfig {
             host: FAR,
             far: FAR,
@@ -307,6 +307,7 @@ mod tests {
             session: Some(session),
             life: life(1),
             most: 1400,
+            dscp: None,
         };
         let way = Way { underlay: Rc::new(RefCell::new(underlay)), far: FAR };
         let mut trunk = Trunk::new(now, config, vec![way]);
@@ -337,7 +338,9 @@ mod tests {
         let mut now = Instant::ZERO + Span::from_millis(1);
         let (mut plane, id) = plane(now);
         let [from, to] = [2, 1].map(life);
-        let hello = Hello { from, to: Some(to), versions: [VERSION; 2], repairs: false, unsolicited: 3000 };
+        let unsolicited = Unsolicited { bytes: 3000, boundless: ClassSet::NONE };
+        let hello =
+            Hello { from, to: Some(to), versions: [VERSION; 2], repairs: ClassSet::NONE, unsolicited };
         comes(&mut plane, id, now, &Message::Hello(hello));
         // The frame before it is lost.
         let stream = Stream { label: 7, class: Class::from_low_bits(0) };

@@ -10,7 +10,7 @@ use lossless::Network;
 use ports::{FrameView, Slot};
 use rings::Pool;
 use tunnel::{Data, Era, LONGEST, Part, Stream};
-use units::Class;
+use units::{Class, ClassMap, ClassSet};
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
 
@@ -104,7 +104,7 @@ pub struct Frames {
     /// The era in which streams are counted now.
     era: Era,
     /// How many frames, as a wire has them, the switch has that began in it.
-    lifted: u64,
+    lifted: ClassMap<u64>,
     /// Frames that are not what was said of them.
     malformed: u64,
 }
@@ -120,7 +120,7 @@ impl Frames {
             growing: BTreeMap::new(),
             torn: Vec::new(),
             era: Era::default(),
-            lifted: 0,
+            lifted: ClassMap::default(),
             malformed: 0,
         }
     }
@@ -277,7 +277,7 @@ impl Frames {
 
     /// Streams are counted anew in this era: all parts of what was not whole will come again.
     pub fn begin_era(&mut self, era: Era) {
-        (self.era, self.lifted) = (era, 0);
+        (self.era, self.lifted) = (era, ClassMap::default());
         for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
             self.tear_up(slot);
         }
@@ -314,9 +314,9 @@ impl Frames {
         None
     }
 
-    /// How many frames, as a wire has them, were lifted of those that began in this era, and not released.
-    pub fn lifted(&self) -> u64 {
-        self.lifted
+    /// How many frames of these classes, as a wire has them, were lifted of those that began in this era, and not released.
+    pub fn lifted_of(&self, classes: ClassSet) -> u64 {
+        classes.iter().map(|class| self.lifted[class]).sum()
     }
 
     /// Frees what was kept and has not had its turn.
@@ -333,8 +333,10 @@ impl Frames {
         let lifted = self.view(slot).on_wire().1 as u64;
         let come = self.get_mut(slot);
         come.lifted = lifted;
-        if come.place.is_some_and(|(_, era, _)| era == self.era) {
-            self.lifted += lifted;
+        if let Some((stream, era, _)) = come.place
+            && era == self.era
+        {
+            self.lifted[stream.class] += lifted;
         }
         Some(slot)
     }
@@ -432,7 +434,7 @@ impl Frames {
         let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
         if let Some((stream, era, offset)) = come.place {
             if era == self.era {
-                self.lifted -= come.lifted;
+                self.lifted[stream.class] -= come.lifted;
             }
             taken((stream, era, offset));
             let joined = self.joined_mut(slot).into_iter().flat_map(|joined| joined.drain(..));

@@ -29,11 +29,12 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use lossless::{Flow, Network, PortId, Refusal};
+use model::CONTROL;
 use ports::underlay::Underlay;
 use ports::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::outer::Encapsulation;
 use tunnel::{Config, Life, Session, Stream};
-use units::{Class, Instant, Mac, Span};
+use units::{Class, ClassMap, Dscp, Instant, Mac, Span};
 use wire::geneve::Draft;
 
 pub use self::frames::Come;
@@ -69,6 +70,15 @@ pub struct TrunkConfig {
     pub life: Life,
     /// The longest payload of a datagram that the underlay carries, in bytes.
     pub most: usize,
+    /// The code point of each class outside, unless it is that of the packet in a frame.
+    pub dscp: Option<ClassMap<Dscp>>,
+}
+
+impl TrunkConfig {
+    /// Whether what is lost of this class is sent again.
+    fn repairs(&self, class: Class) -> bool {
+        self.session.is_some_and(|session| session.repairs.contains(class))
+    }
 }
 
 /// Which networks there are here, by the numbers that tunnels give them.
@@ -318,21 +328,22 @@ impl Trunk {
     pub fn speak(&mut self, now: Instant) {
         let Self { config, underlay, session: Some(session), .. } = self else { return };
         let mut underlay = underlay.borrow_mut();
+        let marking = config.marking(CONTROL, 0);
         while underlay.has_room(way_to(config.far))
             && let Some(message) = session.poll(now)
         {
             let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
             let is_whole = message.write(&mut draft);
             debug_assert!(is_whole, "a message has room in a packet of its own");
-            Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put_draft(&draft, 0, |_| {});
+            Out { config, underlay: &mut underlay, vni: 0, marking }.put_draft(&draft, 0, |_| {});
         }
     }
 
     /// How many frames the switch has, as a wire has them, that the far host keeps until it knows that they were taken: so they are not
     /// lost when this switch ends.
     pub fn repaired(&self) -> u64 {
-        let session = self.session.as_ref().filter(|session| session.is_repaired());
-        session.map_or(0, |_| self.frames.lifted())
+        let session = self.session.as_ref();
+        session.map_or(0, |session| self.frames.lifted_of(session.repaired()))
     }
 
     /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch. Whether all is said;

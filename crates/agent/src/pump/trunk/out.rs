@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use ports::underlay::{Len, Underlay};
+use ports::underlay::{Len, Marking, Underlay};
 use tunnel::message::PART;
 use tunnel::outer::Encapsulation;
 use tunnel::{Data, Part};
+use units::Class;
 use wire::ecn::Ecn;
 use wire::geneve::{self, Draft};
 use wire::{Offload, Piece, gre, vxlan};
@@ -113,16 +114,26 @@ pub struct Out<'a> {
     pub underlay: &'a mut Underlay,
     /// The network's number.
     pub vni: u32,
-    /// The outer packet's traffic class.
-    pub class: u8,
+    /// How the outer packet is marked.
+    pub marking: Marking,
+}
+
+impl TrunkConfig {
+    /// How a packet is marked that carries a frame of this class, the packet in which has this traffic class: with its code point, or
+    /// its class's (RFC 2983 §3.1), and in either case with its ECN field (RFC 6040 §4.1).
+    pub fn marking(&self, class: Class, inner: u8) -> Marking {
+        let traffic_class = self.dscp.map_or(inner, |dscp| dscp[class].within(inner));
+        Marking { traffic_class, class }
+    }
 }
 
 impl Out<'_> {
     /// Sends what belongs to a session, the part of a frame that begins there, or tells of its place alone.
     pub fn put(&mut self, data: &Data, from: Option<(&Going<'_>, usize)>) {
-        // The session reacts to marks, whatever the transport in it understands.
-        if Ecn::of(self.class) == Ecn::NotEct {
-            self.class = Ecn::Ect0.within(self.class);
+        // Of what it repairs, the session reacts to marks, whatever the transport in it understands.
+        let traffic_class = &mut self.marking.traffic_class;
+        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.repairs(data.stream.class) {
+            *traffic_class = Ecn::Ect0.within(*traffic_class);
         }
         let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
         let Some((going, begin)) = from else {
@@ -141,9 +152,9 @@ impl Out<'_> {
     pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
         let [fixed, options] = draft.parts();
         let header_len = fixed.len() + options.len();
-        let Self { config, underlay, class, .. } = self;
+        let Self { config, underlay, marking, .. } = self;
         // One way for all of a session: packets that overtake each other look lost.
-        underlay.send(config.far, way_to(config.far), *class, Len::AtLeast(header_len + len), |bytes| {
+        underlay.send(config.far, way_to(config.far), *marking, Len::AtLeast(header_len + len), |bytes| {
             let (header, rest) = bytes.split_at_mut(header_len);
             header[..fixed.len()].copy_from_slice(fixed);
             header[fixed.len()..].copy_from_slice(options);
@@ -155,7 +166,7 @@ impl Out<'_> {
     pub fn put_plain(&mut self, to: IpAddr, flow: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
         use zerocopy::IntoBytes;
 
-        let Self { config, underlay, vni, class } = self;
+        let Self { config, underlay, vni, marking } = self;
         let (geneve, vxlan);
         let mut nvgre = [0; 8];
         let header = match config.encapsulation {
@@ -178,11 +189,106 @@ impl Out<'_> {
         if len > config.most {
             return false;
         }
-        underlay.send(to, flow, *class, Len::Exactly(len), |bytes| {
+        underlay.send(to, flow, *marking, Len::Exactly(len), |bytes| {
             let (head, rest) = bytes.split_at_mut(header.len());
             head.copy_from_slice(header);
             piece.write(rest).expect(FITS);
         });
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::num::NonZeroU32;
+
+    use ports::underlay::{Sent, Transport};
+    use proptest::prelude::*;
+    use tunnel::message::Ends;
+    use tunnel::outer::{Received, Vteps};
+    use tunnel::{Config, Life, Stream};
+    use units::{ClassMap, ClassSet, Dscp};
+    use wire::ethernet::{self, ethertype};
+    use wire::{Layout, ipv4};
+    use zerocopy::IntoBytes;
+
+    use super::super::tests::session;
+    use super::*;
+
+    /// An address that no other process's test has.
+    fn here() -> Ipv4Addr {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(127, 3, high, low)
+    }
+
+    fn config(session: Option<Config>, dscp: Option<ClassMap<Dscp>>) -> TrunkConfig {
+        TrunkConfig {
+            host: here().into(),
+            far: here().into(),
+            pair: 0,
+            encapsulation: Encapsulation::Geneve,
+            session,
+            life: Life(NonZeroU32::MIN),
+            most: 1400,
+            dscp,
+        }
+    }
+
+    /// A frame whose packet has this traffic class.
+    fn frame(traffic_class: u8) -> Vec<u8> {
+        let ip = ipv4::Header::new(here(), here(), 253, 0).unwrap().with_traffic_class(traffic_class);
+        let ethernet = ethernet::Header::new(units::Mac::local(1), units::Mac::local(2), ethertype::IPV4);
+        [ethernet.as_bytes(), ip.as_bytes()].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn the_class_is_outside_and_the_packet_inside_keeps_its_own_code_point(
+            class in 0..8_u8,
+            inner: u8,
+            dscp in prop::option::of(prop::array::uniform8(0..64_u8)),
+            repairs: Option<u8>,
+        ) {
+            let class = Class::from_low_bits(class);
+            let code_points = dscp.map(|dscp| ClassMap(dscp.map(|number| Dscp::new(number).unwrap())));
+            let session = |bits| Config { repairs: ClassSet::from_bits(bits), ..session() };
+            let config = config(repairs.map(session), code_points);
+            let bytes = frame(inner);
+            let mut underlay = Underlay::open(here().into(), Transport::Udp(geneve::PORT), 64).unwrap();
+            let marking = config.marking(class, inner);
+            let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
+            let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
+            if repairs.is_some() {
+                let (life, stream) = (config.life, Stream { label: 1, class });
+                let (len, _) = going.part(0).unwrap();
+                let ends = Ends { from: life, to: life };
+                let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None };
+                out.put(&data, Some((&going, 0)));
+            } else {
+                let Going::Whole(piece) = going else { panic!("nothing is left to do") };
+                let (header, _) = super::super::stt::begin(&config, 7, &bytes, Offload::NONE);
+                prop_assert!(out.put_plain(here().into(), 0, &piece, &header));
+            }
+            let mut seen = None;
+            underlay.flush_telling(|Sent { traffic_class, payload, .. }| {
+                let vteps = Vteps::new(here().into(), here().into()).unwrap();
+                let received = Received::of_datagram(Encapsulation::Geneve, vteps, traffic_class, payload);
+                let received = received.unwrap();
+                let layout = Layout::of(&payload[received.frame.clone()]).unwrap();
+                let carried = layout.traffic_class(&payload[received.frame]);
+                seen = Some((traffic_class, carried, received.remark));
+            });
+            let (outer, carried, remark) = seen.unwrap();
+            let expected = dscp.map_or(inner >> 2, |dscp| dscp[class.index()]);
+            prop_assert_eq!((outer >> 2, carried), (expected, Some(inner)));
+            // RFC 6040 §4.1, but that a session reacts to marks of what it repairs, whatever is in it.
+            let ecn = match Ecn::of(inner) {
+                Ecn::NotEct if config.repairs(class) => Ecn::Ect0,
+                ecn => ecn,
+            };
+            prop_assert_eq!(Ecn::of(outer), ecn);
+            prop_assert_eq!(remark, None, "nothing comes in that was not marked on the way");
+        }
     }
 }

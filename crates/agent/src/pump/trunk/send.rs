@@ -32,7 +32,7 @@ impl Trunk {
         }
         let Leaving { port, slot, .. } = *leaving;
         match self.send_from(now, flow, leaving, 0) {
-            Ok(()) if self.config.session.is_some_and(|session| session.repairs) => Sent::Underway,
+            Ok(()) if self.config.repairs(stream_of(flow).class) => Sent::Underway,
             Ok(()) => Sent::Gone,
             Err((0, waits)) => waits,
             Err((sent, waits)) => {
@@ -52,7 +52,8 @@ impl Trunk {
         let flow = wire::flow::hash(bytes, bytes.len());
         let Way { underlay, far } = ways.get(ways.of(flow));
         let mut underlay = underlay.borrow_mut();
-        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
+        let marking = config.marking(leaving.class, traffic_class(bytes));
+        let mut out = Out { config, underlay: &mut underlay, vni, marking };
         if !out.underlay.has_room(flow) {
             return Sent::Busy;
         }
@@ -81,8 +82,9 @@ impl Trunk {
         let (vni, going) = (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
         let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
         let mut underlay = underlay.borrow_mut();
-        let mut out = Out { config, underlay: &mut underlay, vni, class: traffic_class(bytes) };
         let stream = stream_of(flow);
+        let marking = config.marking(stream.class, traffic_class(bytes));
+        let mut out = Out { config, underlay: &mut underlay, vni, marking };
         let mut begin = first;
         while let Some((len, is_last)) = going.part(begin) {
             may_send(session, out.underlay, config.far, stream, len, begin > 0)
@@ -133,7 +135,7 @@ impl Trunk {
                     moved = true;
                     self.begun.remove(&flow);
                     if let Some(from) = from
-                        && !self.config.session.is_some_and(|session| session.repairs)
+                        && !self.config.repairs(stream_of(flow).class)
                     {
                         self.completed.push_back((flow, self.spoilt.remove(&from)));
                     }
@@ -155,7 +157,8 @@ impl Trunk {
         may_send(session, &underlay, config.far, stream, NonZeroU16::MIN, true)?;
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
-        Out { config, underlay: &mut underlay, vni: 0, class: 0 }.put(&data, None);
+        let marking = config.marking(stream.class, 0);
+        Out { config, underlay: &mut underlay, vni: 0, marking }.put(&data, None);
         Ok(())
     }
 
@@ -180,7 +183,8 @@ impl Trunk {
             && let Some((handle, data)) = session.resend(now)
         {
             moved = true;
-            let mut out = Out { config, underlay: &mut underlay, vni: 0, class: 0 };
+            let marking = config.marking(data.stream.class, 0);
+            let mut out = Out { config, underlay: &mut underlay, vni: 0, marking };
             let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
                 out.put(&data, None);
                 continue;
@@ -188,7 +192,7 @@ impl Trunk {
             let view = frame_of(port, slot);
             let bytes = whole(&view, scratch);
             out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
-            out.class = traffic_class(bytes);
+            out.marking = config.marking(data.stream.class, traffic_class(bytes));
             let going = Going::new(bytes, view.offload(), config.most);
             let going = going.filter(|going| going.has(begin as usize, data.len));
             // A guest that takes away the memory of what it sent leaves a place, and so does a part for which datagrams have

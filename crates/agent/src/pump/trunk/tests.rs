@@ -8,7 +8,7 @@ use lossless::Refusal;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::{Config, LONGEST};
-use units::{Mac, Span};
+use units::{ClassSet, Mac, Span};
 use wire::ethernet::{self, ethertype};
 use wire::ip::protocol;
 use wire::tcp::{self, Flags};
@@ -27,7 +27,8 @@ pub fn session() -> Config {
         most_frames: 400,
         most_streams: 8,
         datagram: 1400,
-        repairs: true,
+        repairs: ClassSet::ALL,
+        credit: ClassSet::ALL,
     }
 }
 

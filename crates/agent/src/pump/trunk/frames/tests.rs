@@ -136,7 +136,7 @@ proptest! {
                 1..=3 => {
                     let len = [20, 900, 5000][what - 1];
                     let label = which.index(2);
-                    let stream = Stream { label: label as u32, ..STREAM };
+                    let stream = Stream { label: label as u32, class: Class::from_low_bits(label as u8) };
                     let (bytes, mut offload) = large(len, 0);
                     if len < 1000 {
                         offload = Offload::NONE;
@@ -157,9 +157,12 @@ proptest! {
                 _ if lifted.is_empty() => {}
                 _ => frames.release(lifted.swap_remove(which.index(lifted.len())), |_| {}),
             }
-            let of_era = |slot: &&Slot| frames.get(**slot).place.is_some_and(|place| place.1 == era);
-            let counts = lifted.iter().filter(of_era).map(|slot| frames.view(*slot).on_wire().1 as u64);
-            prop_assert_eq!(frames.lifted(), counts.sum::<u64>());
+            for class in Class::all() {
+                let is_of = |place: &Place| place.1 == era && place.0.class == class;
+                let those = lifted.iter().filter(|slot| frames.get(**slot).place.as_ref().is_some_and(is_of));
+                let count = those.map(|slot| frames.view(*slot).on_wire().1 as u64).sum::<u64>();
+                prop_assert_eq!(frames.lifted_of([class].into_iter().collect()), count);
+            }
         }
     }
 }

@@ -145,6 +145,7 @@ fn trunk(
         session: Some(session),
         life: Life(NonZeroU32::new(life).unwrap()),
         most,
+        dscp: None,
     };
     let mut trunk = Trunk::new(now, config, vec![Way { underlay: underlay.clone(), far }]);
     let networks =
