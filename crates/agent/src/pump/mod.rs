@@ -54,6 +54,9 @@ use watch::{Sight, Watcher};
 /// How often the switch looks at its clock for verdicts and ageing.
 const TICK: Span = Span::from_millis(1);
 
+/// How long after they were armed devices are looked at once more: [`Plane::look_again`].
+const LOOK_AGAIN: Span = Span::from_millis(1);
+
 /// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
 const RETRY: Span = Span::from_micros(500);
 
@@ -90,6 +93,8 @@ pub struct Pump {
     gate_due: Option<Instant>,
     /// When to offer a frame again to a device that had no room.
     retry_at: Option<Instant>,
+    /// When devices that were armed are looked at once more.
+    look_at: Option<Instant>,
     /// Its owner never sleeps.
     polled: bool,
     /// Where the members of virtual networks are.
@@ -245,6 +250,7 @@ impl Pump {
             tick_at: Instant::ZERO,
             gate_due: None,
             retry_at: None,
+            look_at: None,
             polled: settings.polling == Polling::Always,
             directory: Arc::default(),
             folder: Path::new(&settings.socket).parent().unwrap_or(Path::new("/")).into(),
@@ -519,7 +525,12 @@ impl Pump {
         let Self { overlay, plane, .. } = self;
         self.all_sent = overlay.as_mut().is_none_or(|overlay| overlay.flush(now, plane.taps_mut()));
         plane.flush_taps();
-        if received | moved {
+        let is_due = self.look_at.is_some_and(|due| due <= now);
+        let found = is_due && self.plane.look_again();
+        if is_due {
+            self.look_at = self.plane.is_armed().then(|| now + LOOK_AGAIN);
+        }
+        if received | moved | found {
             return true;
         }
         let pauses_due = self.overlay.as_ref().and_then(|overlay| overlay.deadline(now));
@@ -541,6 +552,9 @@ impl Pump {
     /// has come already, so that it is no time to sleep.
     pub fn arm(&mut self) -> bool {
         let ready = self.plane.arm();
+        if self.plane.is_armed() {
+            self.look_at.get_or_insert(self.turned_at + LOOK_AGAIN);
+        }
         if !self.plane.is_any_busy() && self.all_sent {
             self.retry_at = None;
         }
@@ -551,7 +565,7 @@ impl Pump {
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
-        [switch, self.gate_due, self.retry_at, self.trunk_due].into_iter().flatten().min()
+        [switch, self.gate_due, self.retry_at, self.look_at, self.trunk_due].into_iter().flatten().min()
     }
 
     /// Readable when a port has something, or a held flow may go.
