@@ -4,23 +4,25 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromZeros, IntoBytes};
 
 /// Slots of equal size for frames, in memory that one thread has to itself.
 ///
 /// The slot that was freed last is taken first: its lines are still in the cache. Slots are known by number, and
 /// one that is not taken cannot be reached.
 pub struct Pool {
-    lines: Box<[CacheLine]>,
-    lines_a_slot: usize,
+    memory: Box<[Unit]>,
+    /// Where in it the first slot is, at the beginning of a cache line.
+    start: usize,
+    /// How far apart slots lie, in bytes.
+    stride: usize,
     slot_size: usize,
     taken: Box<[bool]>,
     free: Vec<u32>,
 }
 
-#[derive(Clone, FromBytes, Immutable, IntoBytes, KnownLayout)]
-#[repr(C, align(64))]
-struct CacheLine([u8; CACHE_LINE]);
+/// What memory is asked for in. Of what is to be aligned better, the standard library writes every page once.
+type Unit = u128;
 
 pub(crate) const CACHE_LINE: usize = 64;
 
@@ -39,12 +41,16 @@ impl Pool {
     ///
     /// If no address space could hold them.
     pub fn new(slots: u32, slot_size: usize) -> Self {
-        let lines_a_slot = stride_lines(slot_size);
-        let lines = (slots as usize).checked_mul(lines_a_slot).expect("a pool fits the address space");
+        let stride = stride_lines(slot_size) * CACHE_LINE;
+        let bytes = (slots as usize).checked_mul(stride).and_then(|bytes| bytes.checked_add(CACHE_LINE));
+        let units = bytes.expect("a pool fits the address space").div_ceil(size_of::<Unit>());
+        // As the allocator has it, without a look at every page: memory is taken as slots are.
+        let memory = <[Unit]>::new_box_zeroed_with_elems(units).expect("there is address space for a pool");
+        let start = memory.as_ptr().cast::<u8>().align_offset(CACHE_LINE);
         Self {
-            // As the allocator has it, without a look at every page: memory is taken as slots are.
-            lines: <[CacheLine]>::new_box_zeroed_with_elems(lines).expect("there is memory for a pool"),
-            lines_a_slot,
+            memory,
+            start,
+            stride,
             slot_size,
             taken: vec![false; slots as usize].into_boxed_slice(),
             free: (0..slots).rev().collect(),
@@ -79,8 +85,8 @@ impl Pool {
     #[inline]
     pub fn bytes(&self, slot: u32) -> &[u8] {
         assert!(self.taken[slot as usize], "slot {slot} is free");
-        let first = slot as usize * self.lines_a_slot;
-        &self.lines[first..first + self.lines_a_slot].as_bytes()[..self.slot_size]
+        let first = self.first(slot);
+        &self.memory.as_bytes()[first..first + self.slot_size]
     }
 
     /// The bytes of a slot that was taken, to fill.
@@ -91,8 +97,8 @@ impl Pool {
     #[inline]
     pub fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
         assert!(self.taken[slot as usize], "slot {slot} is free");
-        let first = slot as usize * self.lines_a_slot;
-        &mut self.lines[first..first + self.lines_a_slot].as_mut_bytes()[..self.slot_size]
+        let first = self.first(slot);
+        &mut self.memory.as_mut_bytes()[first..first + self.slot_size]
     }
 
     /// Copies the first `len` bytes of a slot into another one, from `at` on.
@@ -103,9 +109,14 @@ impl Pool {
     pub fn copy(&mut self, from: u32, len: usize, to: u32, at: usize) {
         assert!(self.taken[from as usize] && self.taken[to as usize], "slot {from} or {to} is free");
         assert!(len <= self.slot_size && at + len <= self.slot_size, "{len} bytes lie in both slots");
-        let first = |slot: u32| slot as usize * self.lines_a_slot * CACHE_LINE;
-        let (from, to) = (first(from), first(to) + at);
-        self.lines.as_mut_bytes().copy_within(from..from + len, to);
+        let (from, to) = (self.first(from), self.first(to) + at);
+        self.memory.as_mut_bytes().copy_within(from..from + len, to);
+    }
+
+    /// Where a slot is in the memory.
+    #[inline]
+    fn first(&self, slot: u32) -> usize {
+        self.start + slot as usize * self.stride
     }
 
     /// How many slots are free.
@@ -126,6 +137,8 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
     use super::*;
 
     #[test]
@@ -147,6 +160,21 @@ mod tests {
         for &slot in &slots {
             assert_eq!(pool.bytes(slot), [slot as u8; 130]);
         }
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn memory_is_taken_as_slots_are_used() {
+        let resident = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        let mut pool = Pool::new(1 << 12, 64 << 10);
+        let slot = pool.take().unwrap();
+        pool.bytes_mut(slot).fill(1);
+        assert!(pool.bytes(slot).as_ptr().cast::<u8>().align_offset(CACHE_LINE) == 0);
+        assert!(resident() - before < 64 << 20, "of 256 MiB one slot is used");
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! How soon frames go on by another way, told.
 
-use crate::Environment;
 use crate::page::{Chart, count};
 use crate::stats::median;
 use crate::ways::{Report, Switched};
+use crate::{Environment, SwitchKind};
 
-use super::{Readable, Rows, many};
+use super::{Readable, Rows, many, repeated};
 
 impl Readable for Report {
     fn title(&self) -> String {
@@ -68,7 +68,8 @@ impl Readable for Report {
         let blind = blind.then(|| "a cut was not noticed.".to_owned());
         let balanced = self.results.iter().all(|one| one.balanced != Some(false));
         let books = (!balanced).then(|| "a switch's account does not balance.".to_owned());
-        lost.into_iter().chain(blind).chain(books).collect()
+        let twice = repeated(SwitchKind::Zovn, self.results.iter().map(|one| one.duplicates).sum());
+        lost.into_iter().chain(twice).chain(blind).chain(books).collect()
     }
 
     fn environment(&self) -> &Environment {
@@ -108,6 +109,7 @@ mod tests {
             one.broken(),
             ["2 datagrams did not come, though a way was left.", "a switch's account does not balance."]
         );
+        assert_eq!(report(|one| one.duplicates = 1).broken(), ["zovn delivered 1 frame twice."]);
         assert_eq!(report(|one| one.switched_ms = None).broken(), ["a cut was not noticed."]);
         assert!(report(|_| ()).remarks()[0].contains("250 ms in the median"));
     }
