@@ -140,6 +140,8 @@ pub enum Taken {
 pub enum Left {
     /// It was seen empty, and its next event is worth waiting for.
     Nothing,
+    /// It was seen empty, and has been [armed](Port::arm_ingress).
+    Armed,
     /// It was seen empty, but makes no events: look again, or [arm](Port::arm_ingress) it.
     Silence,
     /// It may hold more.

@@ -378,14 +378,14 @@ impl Overlay {
             if said && sent {
                 return;
             }
-            if !sent && !self.wait(until) {
+            if now >= until || !sent && !self.wait(until) {
                 break;
             }
         }
         for link in self.links.iter().filter(|link| link.underlay().borrow().waiting().count() > 0) {
             tracing::warn!(
                 vtep = %link.vtep(),
-                "the kernel had no room to tell other hosts of all that was taken: they may send some of it again"
+                "the kernel had no room for all that is for other hosts: of what is sent again some may come twice, the rest is lost"
             );
         }
     }

@@ -460,7 +460,8 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             Ok(Left::Full) if !lifted => switch.pause(now, id),
             Ok(Left::Full | Left::More) => {}
             Ok(Left::Silence) => silent.insert(id),
-            Ok(Left::Nothing) => {
+            Ok(Left::Nothing) => wet.remove(id),
+            Ok(Left::Armed) => {
                 wet.remove(id);
                 armed.ingress.insert(id);
             }
@@ -679,7 +680,7 @@ mod tests {
         grants: u32,
         taken: u32,
         busy: bool,
-        /// It makes an event of room.
+        /// It makes an event of room, and of a frame once it is armed.
         tells: bool,
         /// The memory that its frames lie in was taken away.
         is_gone: bool,
@@ -705,7 +706,7 @@ mod tests {
             for _ in 0..most {
                 if self.frames == 0 {
                     self.seen_empty = true;
-                    return Ok(Left::Nothing);
+                    return Ok(if self.tells { Left::Armed } else { Left::Nothing });
                 }
                 self.frames -= 1;
                 arrived(Slot(self.frames), &self.frame(Slot(self.frames)));
@@ -765,6 +766,7 @@ mod tests {
         let before = plane.device_mut(sender).grants;
         assert!(!plane.turn(now), "nothing is left");
         assert_eq!(plane.device_mut(sender).grants, before + 1);
+        assert!(!plane.is_armed(), "what makes events by itself is not doubted");
     }
 
     #[test]
@@ -785,8 +787,10 @@ mod tests {
     fn a_frame_that_no_event_was_made_of_is_found_once_more() {
         let now = Instant::ZERO;
         let mut plane = Plane::new(Settings::default(), Open);
-        let [sender, receiver] =
-            [(); 2].map(|()| plane.attach(now, Granting::default(), PortConfig::default()).unwrap());
+        let [receiver, sender] = [false, true].map(|tells| {
+            let device = Granting { tells, ..Granting::default() };
+            plane.attach(now, device, PortConfig::default()).unwrap()
+        });
         assert!(!plane.turn(now) && !plane.arm() && plane.is_armed());
         // It is there now, and the sender believes that nobody waits for it.
         plane.device_mut(sender).frames = 1;

@@ -225,7 +225,7 @@ impl PhysicalSwitch {
                 Left::More => host.emptied = false,
                 // It is looked at once more after its flush: what a new credit lets out had been waiting for the link all the
                 // time.
-                Left::Nothing | Left::Silence => {
+                Left::Nothing | Left::Armed | Left::Silence => {
                     host.wet = !host.emptied;
                     host.emptied = true;
                     break;

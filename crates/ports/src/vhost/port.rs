@@ -461,7 +461,8 @@ impl VhostPort {
         }
         match self.arm_ingress() {
             Ok(true) => Left::More,
-            _ => Left::Nothing,
+            Ok(false) => Left::Armed,
+            Err(_) => Left::Nothing,
         }
     }
 }

@@ -104,7 +104,7 @@ impl Wire {
                     seen(from, frame.bytes.len());
                     waiting.push_back(slot);
                 })?;
-                self.unread[from] = left != Left::Nothing;
+                self.unread[from] = !matches!(left, Left::Nothing | Left::Armed);
             }
             let [one, other] = &mut self.ports;
             let (sender, receiver) = if from == 0 { (one, other) } else { (other, one) };

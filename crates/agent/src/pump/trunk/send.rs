@@ -123,10 +123,11 @@ impl Trunk {
             let outcome = match outcome {
                 // A guest has taken away the memory of the rest, or its network is gone, or it is itself.
                 Err((sent, Sent::Unfit)) => {
-                    if let Some(from) = from {
-                        self.spoilt.insert(from, why_unfit(&frame_of(from.0, from.1)));
+                    let ended = self.end(now, flow, from);
+                    if let (Ok(()), Some((port, slot))) = (ended, from) {
+                        self.spoilt.insert((port, slot), why_unfit(&frame_of(port, slot)));
                     }
-                    self.end(now, flow, from).map_err(|waits| (sent, waits))
+                    ended.map_err(|waits| (sent, waits))
                 }
                 outcome => outcome,
             };
