@@ -1,7 +1,9 @@
 //! One stream as it comes in: put in order, handed on, and granted room.
 
 use alloc::collections::BTreeMap;
+use core::ops::Range;
 
+use crate::LONGEST;
 use crate::handed::Handed;
 
 /// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
@@ -13,8 +15,15 @@ pub struct Inbound<R> {
     limit: u64,
     /// What came before its turn: length and handle by offset.
     early: BTreeMap<u64, (u16, R)>,
-    /// What the far end was told last: `taken` and `limit`.
-    told: (u64, u64),
+    /// Where the first began and the last ended of what came while there was no memory for it.
+    turned_away: Option<Range<u64>>,
+    /// There is none yet.
+    is_full: bool,
+    /// How much waited here when there was none for more, and an eighth of what was taken since: the window, until it is as wide as
+    /// before.
+    narrowed: Option<u64>,
+    /// What the far end was told last.
+    told: Told,
     /// The far end asks.
     asked: bool,
     /// How much may be underway or wait here, of all lives of the far end.
@@ -31,17 +40,26 @@ pub struct Inbound<R> {
     missed: u64,
 }
 
-/// What became of a frame that came.
+/// Where a frame that comes has its place.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Place<R> {
-    /// It is its turn; [`Inbound::next`] tells of those behind it that it was waited for.
-    Now(R),
-    /// Others are to come before it: its handle is kept.
-    Early,
+pub enum Place {
+    /// Among those that are to come.
+    New,
     /// It was here before.
-    Again(R),
+    Again,
     /// It was not granted.
-    Beyond(R),
+    Beyond,
+}
+
+/// What the far end is told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Told {
+    /// All before this is taken.
+    pub taken: u64,
+    /// Of what has come and begins here or further on, some was turned away.
+    pub again_from: Option<u64>,
+    /// It may send up to here.
+    pub limit: u64,
 }
 
 impl<R> Inbound<R> {
@@ -53,7 +71,10 @@ impl<R> Inbound<R> {
             handed: Handed::default(),
             limit: unsolicited,
             early: BTreeMap::new(),
-            told: (0, unsolicited),
+            turned_away: None,
+            is_full: false,
+            narrowed: None,
+            told: Told { taken: 0, again_from: None, limit: unsolicited },
             asked: false,
             window: window.into(),
             leftover,
@@ -74,22 +95,69 @@ impl<R> Inbound<R> {
         self.missed
     }
 
-    /// A frame has come.
-    pub fn arrived(&mut self, offset: u64, len: u16, frame: R) -> Place<R> {
-        let end = offset + u64::from(len);
-        if end > self.limit {
-            return Place::Beyond(frame);
+    /// Where a frame of so many bytes has its place.
+    pub fn place(&self, offset: u64, len: u16) -> Place {
+        if offset + u64::from(len) > self.limit {
+            return Place::Beyond;
         }
         if offset < self.expected() || self.early.contains_key(&offset) {
-            return Place::Again(frame);
+            return Place::Again;
         }
-        self.sent = self.sent.max(end);
+        Place::New
+    }
+
+    /// A frame has come that is [new](Place::New). If it is its turn, its handle is returned, and [`Self::next`] tells of those behind it
+    /// that it was waited for; else it is kept.
+    pub fn arrived(&mut self, offset: u64, len: u16, frame: R) -> Option<R> {
+        self.sent = self.sent.max(offset + u64::from(len));
         if offset > self.expected() {
             self.early.insert(offset, (len, frame));
-            return Place::Early;
+            return None;
         }
         self.handed.push(len);
-        Place::Now(frame)
+        Some(frame)
+    }
+
+    /// From where on something is missing that was turned away.
+    fn again_from(&self) -> Option<u64> {
+        let missing = self.turned_away.as_ref().filter(|range| range.end > self.expected())?;
+        Some(missing.start.max(self.expected()))
+    }
+
+    /// Whether there is no memory for a [new](Place::New) frame that begins there, as there was none for one before it.
+    pub fn is_full(&self, offset: u64) -> bool {
+        self.is_full && self.again_from().is_some_and(|from| from <= offset)
+    }
+
+    /// A frame has come that is [new](Place::New), and there is no memory for it: it is to come again, with all that are behind it and
+    /// came early. Their handles are returned.
+    pub fn turn_away(&mut self, offset: u64, len: u16) -> impl Iterator<Item = R> + use<R> {
+        self.sent = self.sent.max(offset + u64::from(len));
+        let from = self.again_from().map_or(offset, |from| from.min(offset));
+        self.turned_away = Some(from..self.sent);
+        self.narrowed = Some(from - self.handed.taken());
+        (self.is_full, self.asked) = (true, true);
+        self.early.split_off(&from).into_values().map(|(_, frame)| frame)
+    }
+
+    /// A frame has come that is [new](Place::New) and never will again, and there is no memory for it.
+    pub fn miss(&mut self, offset: u64, len: u16) {
+        self.sent = self.sent.max(offset + u64::from(len));
+    }
+
+    /// Whether something was turned away, and is not invited.
+    pub fn waits_for_memory(&self) -> bool {
+        self.is_full
+    }
+
+    /// There is memory again.
+    pub fn invite(&mut self) {
+        self.asked |= core::mem::take(&mut self.is_full);
+    }
+
+    /// Whether what begins there is all that others wait for.
+    pub fn is_awaited(&self, offset: u32) -> bool {
+        self.expected() as u32 == offset && !self.early.is_empty()
     }
 
     /// The next frame whose turn has come, and where it begins.
@@ -142,12 +210,17 @@ impl<R> Inbound<R> {
 
     /// What the far end does not know yet, it is to be told at once.
     pub fn hurry(&mut self) {
-        self.asked |= self.handed.taken() > self.told.0;
+        self.asked |= self.handed.taken() > self.told.taken;
     }
 
     /// The receiver has the frame that was handed on and begins there.
     pub fn took(&mut self, offset: u64) {
+        let before = self.handed.taken();
         self.handed.took(offset);
+        if let Some(window) = &mut self.narrowed {
+            *window += (self.handed.taken() - before) / 8;
+        }
+        self.narrowed.take_if(|window| *window >= self.window);
         self.settle();
     }
 
@@ -162,24 +235,34 @@ impl<R> Inbound<R> {
         self.limit = self.limit.max(self.handed.taken() + window);
     }
 
-    /// What to tell the far end, if it is time: how far all is taken, and how far it may send. It is, if the far end asked,
-    /// if enough has changed, or if nothing more is here.
-    pub fn report(&mut self) -> Option<(u64, u64)> {
-        if !self.owes() {
-            return None;
-        }
-        self.asked = false;
-        self.told = (self.handed.taken(), self.limit);
-        Some(self.told)
+    /// How many rooms tell the far end of all that it may have to be told.
+    pub fn rooms(&self) -> usize {
+        1 + usize::from(self.again_from().is_some())
     }
 
-    /// Whether a report is due.
-    pub fn owes(&self) -> bool {
-        let (taken, limit) = self.told;
-        self.asked
-            || self.handed.taken() - taken >= self.window / 8
-            || self.limit - limit >= self.window / 4
-            || self.handed.is_empty() && self.handed.taken() > taken
+    /// What to tell the far end, if it is time. It is, if the far end asked, if enough has changed, or if nothing more is here.
+    pub fn report(&mut self) -> Option<Told> {
+        let again_from = self.again_from();
+        let Self { handed, told, asked, window, .. } = self;
+        let taken = handed.taken();
+        // As far as it was told before, but for what comes again.
+        let least = again_from.unwrap_or(told.limit);
+        let limit = match self.narrowed {
+            _ if self.is_full => least,
+            // Any frame may go, once what waits is taken.
+            Some(window) => self.limit.min(taken + window.max(LONGEST.into())).max(least),
+            None => self.limit,
+        };
+        let owes = *asked
+            || taken - told.taken >= *window / 8
+            || limit.saturating_sub(told.limit) >= *window / 4
+            || handed.is_empty() && taken > told.taken;
+        if !owes {
+            return None;
+        }
+        *asked = false;
+        *told = Told { taken, again_from, limit };
+        Some(*told)
     }
 
     /// The far end has begun anew: what was handed on, and the handles of what came early and will come again.

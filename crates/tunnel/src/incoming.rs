@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use units::{Instant, Span};
 
 use crate::handed::Leftover;
-use crate::inbound::{Inbound, Place};
+use crate::inbound::{Inbound, Place, Told};
 use crate::message::{Ask, MOST_ROOMS, Room, Unsolicited};
 use crate::number::expand;
-use crate::{Arrival, Config, Data, Era, Stream};
+use crate::{Arrival, Brought, Config, Data, Era, Stream};
 
 /// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
 /// packets stand still for a while.
@@ -39,6 +39,8 @@ pub enum Fate {
     Repeated,
     /// It was not granted.
     Beyond,
+    /// There is no memory for it.
+    TurnedAway,
     /// Its stream is one too many.
     Refused,
 }
@@ -79,37 +81,45 @@ impl<R> Incoming<R> {
         self.streams.values().map(Inbound::missed).sum()
     }
 
-    /// A frame has come, or only its place. `arrived` is told what to do with it and with others that it was waited for.
+    /// A packet has come with a place in a stream. `arrived` is told what to do with its frame and with others that it was waited for.
     pub fn arrived(
         &mut self,
         now: Instant,
         data: &Data,
         from: Era,
         is_repaired: bool,
-        frame: Option<R>,
-        mut arrived: impl FnMut(Arrival<R>),
+        brought: Brought<R>,
+        arrived: impl FnMut(Arrival<R>),
     ) -> Fate {
         let stream = data.stream;
-        let mut release = |frame: Option<R>| frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
         let Some(inbound) = self.stream(stream) else {
-            release(frame);
+            brought.release(arrived);
             return Fate::Refused;
         };
-        let offset = expand(data.offset, inbound.expected());
-        let fate = match inbound.arrived(offset, data.len.get(), frame) {
-            Place::Now(frame) => {
-                hand_on(inbound, stream, from, Some((offset, frame)), arrived);
+        let (offset, len) = (expand(data.offset, inbound.expected()), data.len.get());
+        let fate = match (inbound.place(offset, len), brought) {
+            (Place::New, Brought::Unkept) if !is_repaired => {
+                inbound.miss(offset, len);
+                Fate::TurnedAway
+            }
+            (Place::New, brought) if matches!(brought, Brought::Unkept) || inbound.is_full(offset) => {
+                let others = inbound.turn_away(offset, len).flatten();
+                brought.frame().into_iter().chain(others).map(Arrival::Release).for_each(arrived);
+                Fate::TurnedAway
+            }
+            (Place::New, brought) => {
+                let turn = inbound.arrived(offset, len, brought.frame()).map(|frame| (offset, frame));
+                hand_on(inbound, stream, from, turn, arrived);
                 Fate::Fresh
             }
-            Place::Early => Fate::Fresh,
-            Place::Again(frame) => {
-                release(frame);
+            (Place::Again, brought) => {
+                brought.release(arrived);
                 Fate::Repeated
             }
-            Place::Beyond(frame) => {
+            (Place::Beyond, brought) => {
                 // It does not know how far it may go.
                 inbound.asked(0);
-                release(frame);
+                brought.release(arrived);
                 Fate::Beyond
             }
         };
@@ -117,9 +127,22 @@ impl<R> Incoming<R> {
         fate
     }
 
-    /// Whether a frame is the next one of its stream.
-    pub fn is_next(&self, data: &Data) -> bool {
-        self.streams.get(&data.stream).map_or(0, Inbound::expected) as u32 == data.offset
+    /// Whether a frame is the one that others of its stream wait for.
+    pub fn is_awaited(&self, data: &Data) -> bool {
+        self.streams.get(&data.stream).is_some_and(|inbound| inbound.is_awaited(data.offset))
+    }
+
+    /// Whether some of a stream was turned away, and is not invited.
+    pub fn waits_for_memory(&self, stream: Stream) -> bool {
+        self.streams.get(&stream).is_some_and(Inbound::waits_for_memory)
+    }
+
+    /// There is memory again for frames of a stream.
+    pub fn invite(&mut self, stream: Stream) {
+        if let Some(inbound) = self.streams.get_mut(&stream) {
+            inbound.invite();
+            self.owing.insert(stream);
+        }
     }
 
     /// The far end asks after a stream. `false` if that is one too many.
@@ -172,12 +195,18 @@ impl<R> Incoming<R> {
     /// How far streams are taken and may go, of as many as a report has room for and that something is to be told of.
     pub fn rooms(&mut self) -> Vec<Room> {
         let mut rooms = Vec::new();
-        while rooms.len() < MOST_ROOMS
-            && let Some(stream) = self.owing.pop_first()
+        while let Some(stream) = self.owing.first().copied()
+            && rooms.len() + self.streams.get(&stream).map_or(0, Inbound::rooms) <= MOST_ROOMS
         {
+            self.owing.remove(&stream);
             let report = self.streams.get_mut(&stream).and_then(Inbound::report);
-            let room = |(taken, limit)| Room { stream, taken: taken as u32, limit: limit as u32 };
-            rooms.extend(report.map(room));
+            let Some(Told { taken, again_from, limit }) = report else { continue };
+            let room =
+                |limit: u64, is_full| Room { stream, taken: taken as u32, limit: limit as u32, is_full };
+            rooms.extend(again_from.map(|from| room(from, true)));
+            if again_from != Some(limit) {
+                rooms.push(room(limit, false));
+            }
         }
         rooms
     }

@@ -60,4 +60,4 @@ pub use message::{Data, Hello, Life, Part, Report, Stream, Unsolicited};
 /// The longest frame that is carried, in bytes, whole or in parts: a packet of 64 KiB behind an Ethernet header, with room to spare.
 pub const LONGEST: u32 = 66 << 10;
 
-pub use session::{Admission, Arrival, Config, Counters, Era, Path, Session};
+pub use session::{Admission, Arrival, Brought, Config, Counters, Era, Path, Session};

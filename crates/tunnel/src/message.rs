@@ -19,10 +19,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The newest version of the protocol that is spoken here.
-pub const VERSION: u8 = 3;
-
-/// The one before, in which all classes are alike: it is spoken as long as they are.
-pub const UNIFORM_VERSION: u8 = 2;
+pub const VERSION: u8 = 4;
 
 /// The most ranges that an acknowledgement tells of.
 pub const MOST_RANGES: usize = 16;
@@ -169,6 +166,9 @@ pub struct Room {
     pub taken: u32,
     /// It may be sent up to here.
     pub limit: u32,
+    /// There was no memory for some of what has come and begins here or further on: all of that is to be sent again, once it may be
+    /// sent further.
+    pub is_full: bool,
 }
 
 /// A question after a stream.
@@ -199,23 +199,24 @@ struct EndsRecord {
 struct StreamRecord {
     label: U32,
     class: u8,
-    unused: [u8; 3],
+    /// Of a room, [`FULL`]; else unused.
+    flags: u8,
+    unused: [u8; 2],
 }
+
+const FULL: u8 = 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct HelloRecord {
     ends: EndsRecord,
     versions: [u8; 2],
-    /// A bit for each class; of older versions, [`REPAIRS`].
+    /// A bit for each class.
     repairs: u8,
-    /// A bit for each class; of older versions, unused.
+    /// A bit for each class.
     boundless: u8,
     unsolicited: U32,
 }
-
-/// All classes are repaired, as [`UNIFORM_VERSION`] says it.
-const REPAIRS: u8 = 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -302,17 +303,12 @@ fn add(draft: &mut Draft, kind: u8, data: &[u8]) -> bool {
 impl Hello {
     fn parse(data: &[u8]) -> Option<Self> {
         let record = HelloRecord::ref_from_bytes(data).ok()?;
-        let [_, newest] = record.versions;
-        let (repairs, boundless) = if newest <= UNIFORM_VERSION {
-            ((record.repairs & REPAIRS != 0).into(), ClassSet::NONE)
-        } else {
-            (ClassSet::from_bits(record.repairs), ClassSet::from_bits(record.boundless))
-        };
+        let boundless = ClassSet::from_bits(record.boundless);
         Some(Self {
             from: life(record.ends.from)?,
             to: life(record.ends.to),
             versions: record.versions,
-            repairs,
+            repairs: ClassSet::from_bits(record.repairs),
             unsolicited: Unsolicited { bytes: record.unsolicited.get(), boundless },
         })
     }
@@ -399,6 +395,7 @@ impl Report {
                             stream: stream.read()?,
                             taken: taken.get(),
                             limit: limit.get(),
+                            is_full: stream.flags & FULL != 0,
                         });
                     }
                 }
@@ -432,7 +429,7 @@ impl Report {
             above = Some(*first);
         }
         let room = |room: &Room| RoomRecord {
-            stream: StreamRecord::of(room.stream),
+            stream: StreamRecord { flags: u8::from(room.is_full) * FULL, ..StreamRecord::of(room.stream) },
             taken: U32::new(room.taken),
             limit: U32::new(room.limit),
         };
@@ -457,7 +454,7 @@ impl EndsRecord {
 
 impl StreamRecord {
     fn of(stream: Stream) -> Self {
-        Self { label: U32::new(stream.label), class: stream.class.pcp(), unused: [0; 3] }
+        Self { label: U32::new(stream.label), class: stream.class.pcp(), flags: 0, unused: [0; 2] }
     }
 
     fn read(&self) -> Option<Stream> {
@@ -491,10 +488,7 @@ mod tests {
     fn messages() -> impl Strategy<Value = Message> {
         let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<[u8; 2]>(), any::<u32>())
             .prop_map(|(from, to, versions, classes, bytes)| {
-                let [repairs, boundless] = match versions[1] > UNIFORM_VERSION {
-                    true => classes.map(ClassSet::from_bits),
-                    false => [(classes[0] > 99).into(), ClassSet::NONE],
-                };
+                let [repairs, boundless] = classes.map(ClassSet::from_bits);
                 let unsolicited = Unsolicited { bytes, boundless };
                 Message::Hello(Hello { from, to, versions, repairs, unsolicited })
             });
@@ -507,11 +501,8 @@ mod tests {
             },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
-        let rooms = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, taken, limit)| Room {
-            stream,
-            taken,
-            limit,
-        });
+        let rooms = (streams(), any::<u32>(), any::<u32>(), any::<bool>())
+            .prop_map(|(stream, taken, limit, is_full)| Room { stream, taken, limit, is_full });
         let asks = (streams(), any::<u32>()).prop_map(|(stream, sent)| Ask { stream, sent });
         let rooms = prop::collection::vec(rooms, 0..=MOST_ROOMS);
         let asks = prop::collection::vec(asks, 0..=MOST_ASKS);
@@ -543,22 +534,6 @@ mod tests {
             let packet = Packet::parse(&bytes).unwrap();
             prop_assert!(packet.options.clone().all(|option| Message::knows(option.kind)));
             prop_assert_eq!(Message::parse(packet.options), Some(message));
-        }
-
-        /// Whoever speaks the version before alone reads one bit of the first byte, and none of the second.
-        #[test]
-        fn a_hello_of_classes_that_are_alike_says_the_same_in_the_version_before(
-            from in lives(), repairs: bool, bytes: u32, boundless: bool,
-        ) {
-            let unsolicited = Unsolicited { bytes, boundless: boundless.into() };
-            let versions = [UNIFORM_VERSION, VERSION];
-            let hello = Hello { from, to: None, versions, repairs: repairs.into(), unsolicited };
-            let mut draft = Draft::new(7).unwrap();
-            prop_assert!(hello.write(&mut draft));
-            let bytes = draft.parts().concat();
-            let option = Packet::parse(&bytes).unwrap().options.next().unwrap();
-            let record = HelloRecord::ref_from_bytes(option.data).unwrap();
-            prop_assert_eq!(record.repairs & REPAIRS != 0, repairs);
         }
 
         #[test]

@@ -40,8 +40,8 @@ enum State {
     Due,
     /// In the fabric, last in the packet of this number.
     Flying(u64),
-    /// At the far end, which has not told that it was taken.
-    There,
+    /// At the far end, last by the packet of this number. That it was taken was not told.
+    There(u64),
 }
 
 impl<F: Copy> Outbound<F> {
@@ -86,10 +86,10 @@ impl<F: Copy> Outbound<F> {
         offset
     }
 
-    /// The frame that begins there has come to the far end.
-    pub fn there(&mut self, offset: u64) {
+    /// The frame that begins there has come to the far end, in packet `number`.
+    pub fn there(&mut self, offset: u64, number: u64) {
         if let Some(flight) = self.find(offset) {
-            flight.state = State::There;
+            flight.state = State::There(number);
         }
     }
 
@@ -100,9 +100,23 @@ impl<F: Copy> Outbound<F> {
         flight.map(|flight| flight.state = State::Due).is_some()
     }
 
-    /// The frame that begins there, if there is one still, and its length, if it is to be sent again.
+    /// The far end had no memory for what begins there or further on, and came in packets up to number `newest`: that is to be sent
+    /// again, once there is credit.
+    pub fn turned_away(&mut self, from: u64, newest: u64) {
+        self.limit = self.limit.min(from);
+        let first = self.frames.partition_point(|flight| flight.offset < from);
+        for flight in self.frames.range_mut(first..) {
+            if matches!(flight.state, State::There(number) if number <= newest) {
+                flight.state = State::Due;
+            }
+        }
+    }
+
+    /// The frame that begins there, if there is one still, and its length, if it is to be sent again and has credit.
     pub fn due(&mut self, offset: u64) -> Option<(Option<F>, NonZeroU16)> {
-        let flight = self.find(offset).filter(|flight| flight.state == State::Due)?;
+        let limit = self.limit;
+        let flight =
+            self.find(offset).filter(|flight| flight.state == State::Due && flight.end() <= limit)?;
         Some((flight.frame, flight.len))
     }
 

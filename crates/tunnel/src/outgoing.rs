@@ -240,9 +240,13 @@ impl<F: Copy> Outgoing<F> {
     /// The far end reports. `completed` has each frame that its receiver has taken. How many packets are found lost.
     pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
         let lost = self.acknowledge(now, report);
-        for Room { stream, taken, limit } in &report.rooms {
+        let newest = report.came.first().map(|[_, last]| expand(*last, self.recovery.next()));
+        for Room { stream, taken, limit, is_full } in &report.rooms {
             let Some(out) = self.streams.get_mut(stream) else { continue };
             let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
+            if let Some(newest) = newest.filter(|_| *is_full) {
+                out.turned_away(limit, newest);
+            }
             let before = out.len();
             let limit_before = out.limit();
             if out.granted(taken, limit, &mut completed) {
@@ -271,7 +275,7 @@ impl<F: Copy> Outgoing<F> {
             bytes += u64::from(packet.len);
             largest = largest.max(number);
             if let Some(out) = streams.get_mut(&packet.stream) {
-                out.there(packet.offset);
+                out.there(packet.offset, number);
             }
         });
         let Some(newest) = newest else { return 0 };

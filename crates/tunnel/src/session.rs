@@ -9,7 +9,7 @@ use crate::LONGEST;
 use crate::greeting::Greeting;
 use crate::incoming::{Fate, Incoming};
 use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Stream};
-use crate::message::{UNIFORM_VERSION, Unsolicited, VERSION};
+use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
 use crate::outgoing::Outgoing;
 use crate::ranges::Ranges;
@@ -53,15 +53,7 @@ impl Config {
 
     /// What we take unasked of a far end that we know nothing of.
     pub(crate) fn unsolicited(&self) -> Unsolicited {
-        // In the version before, the bytes are those of all classes.
-        let bytes = if self.credit.is_empty() { WIDEST } else { self.unsolicited };
-        Unsolicited { bytes, boundless: self.credit.others() }
-    }
-
-    /// The oldest and the newest version in which what holds for each class can be said.
-    fn versions(&self) -> [u8; 2] {
-        let is_uniform = self.repairs.is_uniform() && self.credit.is_uniform();
-        [if is_uniform { UNIFORM_VERSION } else { VERSION }, VERSION]
+        Unsolicited { bytes: self.unsolicited, boundless: self.credit.others() }
     }
 }
 
@@ -87,6 +79,32 @@ impl Era {
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
+    }
+}
+
+/// What a packet with a place in a stream has brought: `R` is the handle of a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Brought<R> {
+    /// A frame, or a part of one.
+    Frame(R),
+    /// Nothing: its sender is gone, or our owner has no use for it.
+    Place,
+    /// Something for which our owner has no memory.
+    Unkept,
+}
+
+impl<R> Brought<R> {
+    /// The frame, if that is what it is.
+    pub(crate) fn frame(self) -> Option<R> {
+        match self {
+            Self::Frame(frame) => Some(frame),
+            Self::Place | Self::Unkept => None,
+        }
+    }
+
+    /// It is not wanted.
+    pub(crate) fn release(self, arrived: impl FnMut(Arrival<R>)) {
+        self.frame().map(Arrival::Release).into_iter().for_each(arrived);
     }
 }
 
@@ -126,6 +144,8 @@ pub struct Counters {
     pub repeated: u64,
     /// Frames that came beyond what was granted.
     pub beyond: u64,
+    /// Frames for which there was no memory.
+    pub turned_away: u64,
     /// Frames of streams beyond the most that there may be, and questions after such.
     pub refused: u64,
     /// Packets for another life, or of one.
@@ -308,8 +328,8 @@ impl<F: Copy, R> Session<F, R> {
 
     /// The far end says who it is. `release` has each handle of what came and will come again.
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
-        let ([oldest, newest], ours) = (hello.versions, self.config.versions());
-        if oldest.max(ours[0]) > newest.min(ours[1]) {
+        let [oldest, newest] = hello.versions;
+        if !(oldest..=newest).contains(&VERSION) {
             return;
         }
         let names_us = hello.to == Some(self.me);
@@ -363,8 +383,11 @@ impl<F: Copy, R> Session<F, R> {
         self.peer.iter_mut().for_each(|peer| peer.knows_us = false);
     }
 
-    /// A frame has come, or only its place, marked by the fabric or not. `arrived` is told what to do with it and with others
-    /// that it was waited for.
+    /// A packet has come with a place in a stream, marked by the fabric or not. `arrived` is told what to do with its frame and with
+    /// others that it was waited for.
+    ///
+    /// What our owner has no memory for is to come again, once it [invites](Self::invite) the stream; where that is not repaired, it is
+    /// lost.
     ///
     /// The caller has seen that the frame is as long as `data` says, and drops the packet if it is not: what streams are granted
     /// counts on it.
@@ -373,28 +396,31 @@ impl<F: Copy, R> Session<F, R> {
         now: Instant,
         data: &Data,
         is_marked: bool,
-        frame: Option<R>,
-        mut arrived: impl FnMut(Arrival<R>),
+        brought: Brought<R>,
+        arrived: impl FnMut(Arrival<R>),
     ) {
         let number = expand(data.number, self.newest);
         let is_current = self.is_current(now, data.ends);
         let is_late = is_current && number + REACH <= self.newest;
         self.counters.repeated += u64::from(is_late);
         if !is_current || is_late {
-            return frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
+            return brought.release(arrived);
         }
         // Should one number be garbled, the right ones that follow are still within reach.
         self.newest = self.newest.max(number.min(self.newest + REACH / 2));
-        let Peer { repairs, .. } = self.peer.expect("whoever is current is known");
-        let is_repaired = repairs.contains(data.stream.class);
-        let fate = self.incoming.arrived(now, data, self.era, is_repaired, frame, arrived);
+        let is_repaired = self.is_repaired(data.stream);
+        let fate = self.incoming.arrived(now, data, self.era, is_repaired, brought, arrived);
         match fate {
             Fate::Fresh => {}
             Fate::Repeated => self.counters.repeated += 1,
             Fate::Beyond => self.counters.beyond += 1,
+            Fate::TurnedAway => self.counters.turned_away += 1,
             Fate::Refused => self.counters.refused += 1,
         }
-        if !repairs.is_empty() && number <= self.newest && matches!(fate, Fate::Fresh | Fate::Repeated) {
+        if !self.repaired().is_empty()
+            && number <= self.newest
+            && matches!(fate, Fate::Fresh | Fate::Repeated | Fate::TurnedAway)
+        {
             // Of what nobody sends again, too: the ranges of the rest have no gaps then.
             self.came.insert(number);
             self.owes_report |= is_repaired;
@@ -402,9 +428,24 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// Whether what is said to have come is the next of its stream, so that others may wait for it.
-    pub fn is_next(&self, data: &Data) -> bool {
-        self.incoming.is_next(data)
+    /// Whether what is said to have come is what others wait for, which have come before it.
+    pub fn is_awaited(&self, data: &Data) -> bool {
+        self.incoming.is_awaited(data)
+    }
+
+    /// Whether the far end keeps what it sends on a stream until it knows that it was taken.
+    pub fn is_repaired(&self, stream: Stream) -> bool {
+        self.repaired().contains(stream.class)
+    }
+
+    /// Whether some of a stream was [turned away](Brought::Unkept), and is not [invited](Self::invite).
+    pub fn waits_for_memory(&self, stream: Stream) -> bool {
+        self.incoming.waits_for_memory(stream)
+    }
+
+    /// There is memory again for frames of a stream that was [turned away](Brought::Unkept).
+    pub fn invite(&mut self, stream: Stream) {
+        self.incoming.invite(stream);
     }
 
     /// The way to the far end was cut, and packets go by another from now on, or by the same one as it works again. What was
@@ -514,7 +555,7 @@ impl<F: Copy, R> Session<F, R> {
         Hello {
             from: self.me,
             to: self.newcomer.or(self.peer.map(|peer| peer.life)),
-            versions: self.config.versions(),
+            versions: [VERSION; 2],
             repairs: self.config.repairs,
             // What the peer sent may wait here still when the newcomer takes its place.
             unsolicited: match (self.peer, self.newcomer) {

@@ -6,7 +6,9 @@ use std::num::{NonZeroU16, NonZeroU32};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::{Ask, Ends, Message, Room, VERSION};
-use tunnel::{Admission, Arrival, Config, Data, Era, Hello, Life, Report, Session, Stream, Unsolicited};
+use tunnel::{
+    Admission, Arrival, Brought, Config, Data, Era, Hello, Life, Report, Session, Stream, Unsolicited,
+};
 use units::{Class, ClassSet, Instant, Span};
 
 const CONFIG: Config = Config {
@@ -39,6 +41,7 @@ enum Event {
         offset: u32,
         len: NonZeroU16,
         marked: bool,
+        is_kept: bool,
     },
     Report {
         marked: u32,
@@ -60,6 +63,7 @@ enum Event {
         stream: Stream,
         len: NonZeroU16,
     },
+    Invite(Stream),
     Take,
     Wait(Span),
 }
@@ -74,17 +78,19 @@ fn numbers() -> impl Strategy<Value = u32> {
 
 fn events() -> impl Strategy<Value = Event> {
     let len = || (1..=STEP as u16).prop_map(|len| NonZeroU16::new(len).unwrap());
-    let data = (numbers(), streams(), 0_u32..200, len(), any::<bool>()).prop_map(
-        |(number, stream, step, len, marked)| Event::Data {
+    let flags = (any::<bool>(), prop::bool::weighted(0.9));
+    let data = (numbers(), streams(), 0_u32..200, len(), flags).prop_map(
+        |(number, stream, step, len, (marked, is_kept))| Event::Data {
             number,
             stream,
             offset: step * STEP,
             len,
             marked,
+            is_kept,
         },
     );
-    let room = (streams(), numbers(), numbers());
-    let room = room.prop_map(|(stream, taken, limit)| Room { stream, taken, limit });
+    let room = (streams(), numbers(), numbers(), any::<bool>());
+    let room = room.prop_map(|(stream, taken, limit, is_full)| Room { stream, taken, limit, is_full });
     let ask = (streams(), numbers()).prop_map(|(stream, sent)| Ask { stream, sent });
     let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
     let report = (any::<u32>(), came, vec(room, 0..5), vec(ask, 0..6))
@@ -98,7 +104,7 @@ fn events() -> impl Strategy<Value = Event> {
         (any::<u32>(), prop::option::of(2..=u32::MAX)).prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
     let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
-    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 2 => wait]
+    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 1 => streams().prop_map(Event::Invite), 2 => wait]
 }
 
 /// A frame that has come, and its length.
@@ -145,14 +151,18 @@ impl Owner {
         let Self { session, now, held, handed, sent, .. } = self;
         let ends = Ends { from: self.peer, to: ME };
         match event {
-            Event::Data { number, stream, offset, len, marked } => {
-                self.count += 1;
-                held.insert(self.count);
+            Event::Data { number, stream, offset, len, marked, is_kept } => {
                 let data = Data::whole(ends, number, stream, offset, len);
-                session.handle_data(*now, &data, marked, Some((self.count, len)), |arrival| {
-                    note(arrival, held, handed);
-                });
+                let brought = if is_kept {
+                    self.count += 1;
+                    held.insert(self.count);
+                    Brought::Frame((self.count, len))
+                } else {
+                    Brought::Unkept
+                };
+                session.handle_data(*now, &data, marked, brought, |arrival| note(arrival, held, handed));
             }
+            Event::Invite(stream) => session.invite(stream),
             Event::Report { marked, came, rooms, asks } => {
                 let report = Report { ends, marked, came, rooms, asks };
                 session.handle_report(*now, &report, |frame| {

@@ -33,11 +33,6 @@ impl ClassSet {
         self.0 == 0
     }
 
-    /// Whether there are all or none, so that no class is unlike another.
-    pub const fn is_uniform(self) -> bool {
-        matches!(self, Self::ALL | Self::NONE)
-    }
-
     /// All that are not among them.
     #[must_use]
     pub const fn others(self) -> Self {
@@ -71,7 +66,6 @@ mod tests {
         for set in (0..=u8::MAX).map(ClassSet::from_bits) {
             assert_eq!((set.iter().collect(), set.is_empty()), (set, set == ClassSet::NONE));
             assert!(Class::all().all(|class| set.contains(class) != set.others().contains(class)));
-            assert_eq!(set.is_uniform(), [0, 8].contains(&set.iter().count()));
         }
     }
 }

@@ -367,7 +367,7 @@ impl Overlay {
         self.links.iter_mut().fold(true, |all, link| link.flush(now, taps.as_deref_mut()) & all)
     }
 
-    /// Before the switch ends: far hosts hear of all that was taken. Where the kernel has no room for that, it is waited for,
+    /// Before the switch ends: far hosts hear how far streams were taken. Where the kernel has no room for that, it is waited for,
     /// [`FAREWELL`] at most.
     pub(super) fn leave(&mut self, plane: &mut Plane<Device, HostGate>) {
         let until = clock::now() + FAREWELL;
@@ -382,9 +382,14 @@ impl Overlay {
                 break;
             }
         }
-        for link in self.links.iter().filter(|link| link.underlay().borrow().waiting().count() > 0) {
+        for link in &self.links {
+            let packets = link.underlay().borrow().waiting().count();
+            if packets == 0 {
+                continue;
+            }
             tracing::warn!(
                 vtep = %link.vtep(),
+                packets,
                 "the kernel had no room for all that is for other hosts: of what is sent again some may come twice, the rest is lost"
             );
         }

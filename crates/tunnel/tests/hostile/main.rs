@@ -48,6 +48,27 @@ proptest! {
         world.check()?;
     }
 
+    /// What there is no memory for comes once there is.
+    #[test]
+    fn memory_that_runs_out_loses_nothing(
+        seed: u64,
+        fabric in fabrics(),
+        streams in 1_u32..6,
+        frames in 1_u32..400,
+        slow in 1_u64..300,
+        places in 4_usize..60,
+        restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
+    ) {
+        let mut world = World::new(seed, fabric, streams, Classes::REPAIRED);
+        world.remember(places);
+        world.slow(Some(Span::from_micros(slow)));
+        world.offer(0, frames);
+        world.offer(1, frames / 2);
+        restarts.into_iter().for_each(|(end, us)| world.restart_at(end, Span::from_micros(us)));
+        world.run()?;
+        world.check()?;
+    }
+
     #[test]
     fn a_cut_fabric_heals(seed: u64, fabric in fabrics(), frames in 20_u32..300, cut_ms in 1_u64..3000) {
         let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);
@@ -122,9 +143,11 @@ proptest! {
         streams in 2_u32..7,
         frames in 1_u32..400,
         slow in prop::option::of(1_u64..300),
+        places in prop_oneof![4_usize..60, Just(1 << 20)],
         restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
     ) {
         let mut world = World::new(seed, fabric, streams, classes);
+        world.remember(places);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
         world.offer(1, frames / 2);
@@ -157,21 +180,23 @@ proptest! {
     }
 }
 
+/// A fabric that does nothing but carry.
+const WELL: Fabric = Fabric {
+    lost: 0,
+    repeated: 0,
+    late: 0,
+    marked: 0,
+    delay: Span::from_micros(50),
+    jitter: Span::ZERO,
+    room: usize::MAX,
+};
+
 /// A receiver stands still after so long, and an end may begin anew after that: other streams go on.
 fn stall(lengths: &[u16], after: Span, restarted: Option<usize>) {
-    let fabric = Fabric {
-        lost: 0,
-        repeated: 0,
-        late: 0,
-        marked: 0,
-        delay: Span::from_micros(50),
-        jitter: Span::ZERO,
-        room: usize::MAX,
-    };
-    let mut world = World::new(1, fabric, 4, Classes::REPAIRED);
+    let mut world = World::new(1, WELL, 4, Classes::REPAIRED);
     world.offer_of(0, 4000, lengths);
     world.run_for(after);
-    world.stall(2);
+    world.stall(Some(2));
     if let Some(end) = restarted {
         world.restart_at(end, Span::from_millis(2));
     }
@@ -198,4 +223,26 @@ fn a_receiver_that_takes_nothing_stops_its_own_stream_only() {
             [None, Some(0), Some(1)].into_iter().for_each(|restarted| stall(lengths, after, restarted));
         }
     }
+}
+
+/// Its frames are far fewer bytes than were granted, but more than there is memory for.
+#[test]
+fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
+    let mut world = World::new(1, WELL, 4, Classes::REPAIRED);
+    world.remember(100);
+    world.offer_of(0, 4000, &[60]);
+    world.stall(Some(2));
+    world.run_for(Span::from_secs(1));
+    for label in [0, 1, 3] {
+        assert_eq!(world.last_taken(1, label), Some(999), "stream {label} waits for another");
+    }
+    assert!(world.waiting(1, 2) <= 75 * 60 && world.counters(1).turned_away > 0);
+    // That nobody takes it for losses leaves the window open.
+    assert_eq!(world.counters(0).lost, 0);
+    let resent = world.resent.clone();
+    world.run_for(Span::from_secs(1));
+    assert_eq!(world.resent, resent, "nobody tries a receiver that takes nothing again and again");
+    world.stall(None);
+    world.run().unwrap();
+    world.check().unwrap();
 }

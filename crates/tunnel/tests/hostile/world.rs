@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
-use tunnel::{Admission, Arrival, Config, Data, Era, Life, Session, Stream};
+use tunnel::{Admission, Arrival, Brought, Config, Counters, Data, Era, Life, Session, Stream};
 use units::{Class, ClassSet, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
@@ -49,8 +49,8 @@ enum Packet {
 /// A frame that goes out: its stream and its number in it.
 type Frame = (u32, u32);
 
-/// A frame that has come: its number in its stream and its length.
-type Came = (u32, u32);
+/// A frame that has come: its stream, its number in it and its length.
+type Came = (u32, u32, u32);
 
 /// What waits for each receiver: from whom, and where in the stream it begins.
 type Queues = BTreeMap<u32, VecDeque<(Era, u64, Came)>>;
@@ -73,6 +73,38 @@ struct Host {
     taken: BTreeMap<u32, Vec<u32>>,
     ready_at: BTreeMap<u32, Instant>,
     stalled: Option<u32>,
+    memory: Memory,
+}
+
+/// Where frames lie until they are taken.
+struct Memory {
+    /// How many frames it has room for.
+    places: usize,
+    /// By stream: how many lie there.
+    used: BTreeMap<u32, usize>,
+    /// Streams that wait for it.
+    turned_away: BTreeSet<u32>,
+}
+
+impl Memory {
+    /// A quarter is left to those that others wait for, and each stream has no more than is free of the rest.
+    fn has_room(&self, label: u32, is_awaited: bool) -> bool {
+        let free = self.places - self.used.values().sum::<usize>();
+        let reserve = if is_awaited { 0 } else { self.places / 4 };
+        let used = if is_awaited { 0 } else { self.used.get(&label).copied().unwrap_or(0) };
+        used < free.saturating_sub(reserve)
+    }
+
+    /// Not for one frame alone.
+    fn welcomes(&self, label: u32) -> bool {
+        let free = self.places - self.used.values().sum::<usize>();
+        let used = self.used.get(&label).copied().unwrap_or(0);
+        free > self.places / 4 && 2 * used <= free - self.places / 4
+    }
+
+    fn release(&mut self, label: u32) {
+        *self.used.get_mut(&label).unwrap() -= 1;
+    }
 }
 
 pub struct World {
@@ -95,6 +127,8 @@ pub struct World {
     /// What was taken back or given up, by sender, stream and number.
     withdrawn: BTreeSet<(usize, u32, u32)>,
     offered: [u32; 2],
+    /// By stream: how many frames were sent again.
+    pub resent: BTreeMap<u32, u32>,
 }
 
 /// What holds for which classes. Each stream has one of its own: that of its label.
@@ -143,14 +177,28 @@ impl Host {
             taken: BTreeMap::new(),
             ready_at: BTreeMap::new(),
             stalled: None,
+            memory: Memory { places: 1 << 20, used: BTreeMap::new(), turned_away: BTreeSet::new() },
+        }
+    }
+
+    /// Has streams go on that there is memory for again.
+    fn invite(&mut self, labels: impl Iterator<Item = u32>) {
+        for label in labels {
+            if self.memory.welcomes(label) && self.memory.turned_away.remove(&label) {
+                self.session.invite(stream(label));
+            }
         }
     }
 }
 
 /// What came waits for its receiver.
-fn queue(queues: &mut Queues, arrival: Arrival<Came>) {
-    if let Arrival::Deliver { stream, from, offset, frame } = arrival {
-        queues.entry(stream.label).or_default().push_back((from, offset, frame));
+fn queue(queues: &mut Queues, memory: &mut Memory, arrival: Arrival<Came>) {
+    match arrival {
+        Arrival::Deliver { stream, from, offset, frame } => {
+            queues.entry(stream.label).or_default().push_back((from, offset, frame));
+        }
+        Arrival::Release((label, ..)) => memory.release(label),
+        Arrival::Gap { .. } => {}
     }
 }
 
@@ -180,6 +228,7 @@ impl World {
             withdrawal: None,
             withdrawn: BTreeSet::new(),
             offered: [0; 2],
+            resent: BTreeMap::new(),
         }
     }
 
@@ -187,8 +236,13 @@ impl World {
         self.slow = slow;
     }
 
-    pub fn stall(&mut self, label: u32) {
-        self.hosts.iter_mut().for_each(|host| host.stalled = Some(label));
+    /// Each end has memory for so many frames.
+    pub fn remember(&mut self, places: usize) {
+        self.hosts.iter_mut().for_each(|host| host.memory.places = places);
+    }
+
+    pub fn stall(&mut self, label: Option<u32>) {
+        self.hosts.iter_mut().for_each(|host| host.stalled = label);
     }
 
     /// So many frames are there to be sent by one end, its streams in turn.
@@ -284,9 +338,10 @@ impl World {
         let now = self.now;
         self.take(end);
         loop {
-            let Host { session, queues, .. } = &mut self.hosts[end];
-            session.handle_deadline(now, |arrival| queue(queues, arrival));
+            let Host { session, queues, memory, .. } = &mut self.hosts[end];
+            session.handle_deadline(now, |arrival| queue(queues, memory, arrival));
             let Some((frame, data)) = session.resend(now) else { break };
+            *self.resent.entry(data.stream.label).or_default() += 1;
             let number = frame.map(|(_, number)| number);
             self.carry(1 - end, Packet::Frame { data, number, marked: false });
         }
@@ -321,12 +376,13 @@ impl World {
 
     /// Receivers take what waits for them.
     fn take(&mut self, end: usize) {
-        let Host { session, queues, taken, ready_at, stalled, .. } = &mut self.hosts[end];
+        let Host { session, queues, taken, ready_at, stalled, memory, .. } = &mut self.hosts[end];
         for (label, queue) in queues.iter_mut().filter(|(label, _)| Some(**label) != *stalled) {
             let ready = ready_at.entry(*label).or_default();
             while *ready <= self.now
-                && let Some((from, offset, (number, _))) = queue.pop_front()
+                && let Some((from, offset, (_, number, _))) = queue.pop_front()
             {
+                memory.release(*label);
                 taken.entry(*label).or_default().push(number);
                 session.took(stream(*label), from, offset);
                 if let Some(slow) = self.slow {
@@ -334,17 +390,32 @@ impl World {
                 }
             }
         }
+        self.hosts[end].invite(0..self.streams);
     }
 
     fn arrive(&mut self, end: usize, packet: Packet) {
         let now = self.now;
-        let Host { session, queues, rings, .. } = &mut self.hosts[end];
+        let Host { session, queues, rings, memory, .. } = &mut self.hosts[end];
         match packet {
             Packet::Frame { data, number, marked } => {
-                let frame = number.map(|number| (number, u32::from(data.len.get())));
-                session.handle_data(now, &data, marked, frame, |arrival| queue(queues, arrival));
+                let label = data.stream.label;
+                let is_awaited = session.is_awaited(&data) || !session.is_repaired(data.stream);
+                let brought = match number {
+                    None => Brought::Place,
+                    Some(number) if memory.has_room(label, is_awaited) => {
+                        *memory.used.entry(label).or_default() += 1;
+                        Brought::Frame((label, number, data.len.get().into()))
+                    }
+                    Some(_) => {
+                        memory.turned_away.insert(label);
+                        Brought::Unkept
+                    }
+                };
+                session.handle_data(now, &data, marked, brought, |arrival| queue(queues, memory, arrival));
             }
-            Packet::Word(Message::Hello(hello)) => session.handle_hello(now, &hello, |_| ()),
+            Packet::Word(Message::Hello(hello)) => {
+                session.handle_hello(now, &hello, |(label, ..)| memory.release(label));
+            }
             Packet::Word(Message::Report(report)) => {
                 session.handle_report(now, &report, |frame| complete(rings, frame));
             }
@@ -361,6 +432,8 @@ impl World {
         host.session = Session::new(now, config(classes), life(end, host.lives));
         host.rings.values_mut().for_each(|ring| ring.next = 0);
         host.queues.clear();
+        host.memory.used.clear();
+        host.memory.turned_away.clear();
     }
 
     fn step(&mut self, until: Instant) -> bool {
@@ -434,9 +507,14 @@ impl World {
         self.hosts[end].taken.get(&label)?.last().copied()
     }
 
+    /// How an end's session has fared.
+    pub fn counters(&self, end: usize) -> Counters {
+        self.hosts[end].session.counters()
+    }
+
     /// Bytes that wait for a receiver.
     pub fn waiting(&self, end: usize, label: u32) -> u32 {
-        self.hosts[end].queues.get(&label).map_or(0, |queue| queue.iter().map(|(_, _, (_, len))| len).sum())
+        self.hosts[end].queues.get(&label).map_or(0, |queue| queue.iter().map(|(.., (_, _, len))| len).sum())
     }
 
     /// Every frame was taken, in order, and once; or, for each time that an end began anew, again from some frame on.

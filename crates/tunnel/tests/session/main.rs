@@ -11,7 +11,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 use tunnel::message::{Ends, Message, Room, VERSION};
-use tunnel::{Admission, Arrival, Config, Data, Era, Life, Report, Session, Stream};
+use tunnel::{Admission, Arrival, Brought, Config, Data, Era, Life, Report, Session, Stream};
 use units::{Class, ClassSet, Instant, Span};
 
 type End = Session<u32, u32>;
@@ -88,7 +88,7 @@ fn pair_of(now: Instant, [one, other]: [Config; 2]) -> [End; 2] {
 /// A frame comes to an end. What is handed on.
 fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Era, u64)> {
     let mut handed = Vec::new();
-    end.handle_data(now, data, false, Some(0), |arrival| {
+    end.handle_data(now, data, false, Brought::Frame(0), |arrival| {
         if let Arrival::Deliver { stream, from, offset, .. } = arrival {
             handed.push((stream, from, offset));
         }
@@ -225,7 +225,7 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     let [mut end, _] = ends;
     assert_eq!(end.admit(stream(1), bytes(5000), false), Admission::NoCredit);
     assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
-    let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000 }];
+    let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000, is_full: false }];
     let report = Report { rooms, ..report() };
     end.handle_report(ms(3), &report, |_| panic!());
     assert_eq!(end.poll(ms(3)), None);

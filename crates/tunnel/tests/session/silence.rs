@@ -71,7 +71,7 @@ fn what_was_given_up_is_told_of_without_its_frames() {
         ends[0].handle_deadline(now, |_| panic!());
         while let Some((frame, data)) = ends[0].resend(now) {
             assert_eq!(frame, None);
-            ends[1].handle_data(now, &data, false, None, |arrival| gaps.push(arrival));
+            ends[1].handle_data(now, &data, false, Brought::Place, |arrival| gaps.push(arrival));
         }
         talk(now, &mut ends);
     }

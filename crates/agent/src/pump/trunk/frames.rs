@@ -22,6 +22,15 @@ const SIZES: [usize; 3] = [2 << 10, 16 << 10, LONGEST as usize];
 /// How many slots there are of each size.
 pub type Counts = [u32; SIZES.len()];
 
+/// Who wants a slot.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Want {
+    /// A frame that its sender keeps until it is taken.
+    Repaired,
+    /// One that others wait for, which have come before it, or that will not come again.
+    Urgent,
+}
+
 /// Where the header that says what is left to do for a frame says how many KiB that has, rounded up: in the place of a field that
 /// tells nothing here (docs/protocol.md).
 const KIB: Range<usize> = 10..Offload::LEN;
@@ -52,6 +61,8 @@ pub struct Come {
     pub class: Option<Class>,
     /// What the session wants to hear of once it is taken.
     pub place: Option<Place>,
+    /// The stream that has brought it.
+    stream: Option<Stream>,
     len: usize,
     /// What is left to do for it, as its sender says, until it is whole.
     said: Option<[u8; Offload::LEN]>,
@@ -107,6 +118,8 @@ pub struct Frames {
     lifted: ClassMap<u64>,
     /// Frames that are not what was said of them.
     malformed: u64,
+    /// By stream: how many slots of each size it has.
+    holds: BTreeMap<Stream, Counts>,
 }
 
 impl Frames {
@@ -122,6 +135,7 @@ impl Frames {
             era: Era::default(),
             lifted: ClassMap::default(),
             malformed: 0,
+            holds: BTreeMap::new(),
         }
     }
 
@@ -149,13 +163,12 @@ impl Frames {
         Some(slot)
     }
 
-    /// Copies what a session has brought to a free slot, or behind the parts of its frame before it; `None` if there is no room.
-    /// `is_next`: what was sent before it in its stream has had its turn.
+    /// Copies what a session has brought to a free slot, or behind the parts of its frame before it; `None` if there is none for it.
     pub fn keep_data(
         &mut self,
         data: &Data,
         is_marked: bool,
-        is_next: bool,
+        want: Want,
         bytes: &[u8],
         network: Network,
     ) -> Option<Kept> {
@@ -177,15 +190,33 @@ impl Frames {
         let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
         // In the smallest, nothing is put together.
         let size = size_for(all.max(bytes.len()))?.max(begins.into());
-        // Whatever waits for others, there is room for those.
-        if !is_next && is_short(&self.pools[size]) {
+        let is_let_in = want == Want::Urgent || self.held(data.stream, size) < self.shared(size);
+        if !is_let_in {
             return None;
         }
         let slot = self.keep_in(bytes, size, network)?;
         let come = self.get_mut(slot);
-        (come.class, come.said) = (Some(data.stream.class), data.offload);
+        (come.class, come.said, come.stream) = (Some(data.stream.class), data.offload, Some(data.stream));
         come.is_marked = is_marked && data.part != Part::WHOLE;
+        self.holds.entry(data.stream).or_default()[size] += 1;
         Some(kept(Some(slot)))
+    }
+
+    /// How many slots of a size a stream has.
+    fn held(&self, stream: Stream, size: usize) -> usize {
+        self.holds.get(&stream).map_or(0, |held| held[size] as usize)
+    }
+
+    /// How many slots of a size are free, but for a quarter, which is left to what is urgent. No stream has more than are left for all
+    /// others, so receivers that take nothing do not take the memory of others.
+    fn shared(&self, size: usize) -> usize {
+        let pool = &self.pools[size];
+        pool.free().saturating_sub(pool.slots() / 4)
+    }
+
+    /// Whether a stream may have so many slots more that, if it was turned away, it is worth while to ask for the rest.
+    pub fn welcomes(&self, stream: Stream) -> bool {
+        (0..SIZES.len()).all(|size| 2 * self.held(stream, size) <= self.shared(size))
     }
 
     fn keep_in(&mut self, bytes: &[u8], size: usize, network: Network) -> Option<Slot> {
@@ -194,6 +225,7 @@ impl Frames {
             network,
             class: None,
             place: None,
+            stream: None,
             len: bytes.len(),
             said: None,
             offload: Offload::NONE,
@@ -223,6 +255,7 @@ impl Frames {
             _ if follows => {
                 let slot = self.growing[&stream].slot;
                 if !self.append(slot, kept) {
+                    self.malformed += 1;
                     self.tear(stream);
                     self.torn.push(place);
                     return None;
@@ -305,7 +338,9 @@ impl Frames {
             let _ = layout.set_traffic_class(bytes, Ecn::Ce.within(class));
         }
         let Some(said) = come.said else { return Some(slot) };
-        if let Ok(offload) = Offload::parse(&said, bytes) {
+        if let Ok(offload) = Offload::parse(&said, bytes)
+            && come.len <= said_len(said)
+        {
             self.get_mut(slot).offload = offload;
             return Some(slot);
         }
@@ -361,7 +396,11 @@ impl Frames {
         }
         let slot = self.take(size)?;
         let (_, into) = self.find(slot);
-        self.come[slot.0 as usize] = Some(Come { len: join.len(), ..*self.get(first) });
+        let come = Come { len: join.len(), ..*self.get(first) };
+        self.come[slot.0 as usize] = Some(come);
+        if let Some(stream) = come.stream {
+            self.holds.entry(stream).or_default()[size] += 1;
+        }
         let mut end = 0;
         let others = ready.drain(..usize::from(join.count()) - 1).map(|next| (next, header_len));
         for (segment, from) in std::iter::once((first, 0)).chain(others) {
@@ -442,13 +481,23 @@ impl Frames {
         }
         let (size, slot) = self.find(slot);
         self.pools[size].put(slot);
+        if let Some(stream) = come.stream {
+            let held = self.holds.get_mut(&stream).expect("who has a slot is known");
+            held[size] -= 1;
+            if *held == Counts::default() {
+                self.holds.remove(&stream);
+            }
+        }
     }
 
     /// Whether nothing is kept.
     #[cfg(test)]
     pub fn is_all_free(&self) -> bool {
         let is_free = |pool: &Pool| pool.free() == pool.slots();
-        self.growing.is_empty() && self.torn.is_empty() && self.pools.iter().all(is_free)
+        self.holds.is_empty()
+            && self.growing.is_empty()
+            && self.torn.is_empty()
+            && self.pools.iter().all(is_free)
     }
 
     /// Takes a free slot of a size.

@@ -173,7 +173,7 @@ pub struct Trunk {
     scratch: Vec<u8>,
     /// The classes of which nothing is sent, a bit each.
     paused: u8,
-    /// The switch ends: the far host has been told of all that was taken.
+    /// The switch ends: the far host has been told how far streams were taken.
     has_left: bool,
     refused: Refused,
     /// That of the best way.
@@ -189,7 +189,7 @@ struct Refused {
     malformed: u64,
     /// Frames of networks that are not here.
     unknown_network: u64,
-    /// Frames for which there was no memory: with a session they come again.
+    /// Frames of no session for which there was no memory.
     no_memory: u64,
     /// Frames of which segments have not come.
     unfinished: u64,
@@ -346,8 +346,9 @@ impl Trunk {
         session.map_or(0, |session| self.frames.lifted_of(session.repaired()))
     }
 
-    /// Before the switch ends: the far host hears of all that was taken. The rest it will send to the next switch. Whether all is said;
-    /// if not, there is more to say once the underlay has room.
+    /// Before the switch ends: the far host hears how far each stream was taken. The rest it will send to the next switch, also what was
+    /// taken behind a frame that waits for one of several receivers. Whether all is said; if not, there is more to say once the
+    /// underlay has room.
     pub fn leave(&mut self, now: Instant) -> bool {
         if let Some(session) = &mut self.session {
             session.hurry();
@@ -376,9 +377,15 @@ impl Port for Trunk {
 
     fn release(&mut self, slot: Slot) {
         let Self { frames, session, has_left, .. } = self;
+        let mut session = session.as_mut().filter(|_| !*has_left);
+        let mut freed = None;
         frames.release(slot, |(stream, from, offset)| {
-            session.iter_mut().filter(|_| !*has_left).for_each(|session| session.took(stream, from, offset));
+            session.iter_mut().for_each(|session| session.took(stream, from, offset));
+            freed = Some(stream);
         });
+        if let (Some(session), Some(stream)) = (session, freed) {
+            receive::invite(frames, session, stream);
+        }
     }
 
     fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {

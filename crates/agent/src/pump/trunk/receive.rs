@@ -6,13 +6,13 @@ use lossless::Network;
 use ports::Slot;
 use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
-use tunnel::{Arrival, Data, Era, Part, Session};
+use tunnel::{Arrival, Brought, Data, Era, Part, Session, Stream};
 use units::Instant;
 use wire::Layout;
 use wire::ecn::Ecn;
 
-use super::frames::{Frames, Kept};
-use super::{Come, Piece, Refused, Trunk};
+use super::frames::{Frames, Kept, Want};
+use super::{Come, Piece, Trunk};
 
 /// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
 const LEAST_PART: usize = 256;
@@ -36,6 +36,8 @@ impl Trunk {
                 }
             }
             (Some(Message::Report(report)), Some(session)) => {
+                // Who asks may go on.
+                report.asks.iter().for_each(|ask| invite(frames, session, ask.stream));
                 session.handle_report(now, &report, |Piece { flow, from, is_last, .. }| {
                     if is_last {
                         completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
@@ -55,22 +57,22 @@ impl Trunk {
     }
 
     fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
-        let frame = match received.is_control {
-            true => None,
+        let brought = match received.is_control {
+            true => Brought::Place,
             false if !is_as_said(received, data) => {
                 self.refused.malformed += 1;
                 return;
             }
             false => match self.keep_data(received, payload, data) {
-                Ok(kept) => Some(kept),
+                Ok(kept) => Brought::Frame(kept),
                 // It is refused, and its place taken: it would come again and again otherwise.
-                Err(NoPlace::Network) => None,
-                Err(NoPlace::Memory) => return,
+                Err(NoPlace::Network) => Brought::Place,
+                Err(NoPlace::Memory) => Brought::Unkept,
             },
         };
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        session.handle_data(now, data, is_marked, frame, |arrival| settle(frames, ready, arrival));
+        session.handle_data(now, data, is_marked, brought, |arrival| settle(frames, ready, arrival));
         bury(frames, session);
     }
 
@@ -78,8 +80,10 @@ impl Trunk {
     fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
         let network = self.network(received)?;
         let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
-        let kept = self.frames.keep(frame, network, class, received.offload);
-        let slot = kept.ok_or_else(|| self.refused.no_memory())?;
+        let Some(slot) = self.frames.keep(frame, network, class, received.offload) else {
+            self.refused.no_memory += 1;
+            return Err(NoPlace::Memory);
+        };
         self.remark(received, slot);
         Ok(slot)
     }
@@ -88,10 +92,14 @@ impl Trunk {
     fn keep_data(&mut self, received: &Received<'_>, payload: &[u8], data: &Data) -> Result<Kept, NoPlace> {
         let network = self.network(received)?;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        let is_next = self.session.as_ref().is_some_and(|session| session.is_next(data));
+        let is_urgent =
+            |session: &Session<_, _>| session.is_awaited(data) || !session.is_repaired(data.stream);
+        let want = match self.session.as_ref().is_some_and(is_urgent) {
+            true => Want::Urgent,
+            false => Want::Repaired,
+        };
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
-        let kept = self.frames.keep_data(data, is_marked, is_next, bytes, network);
-        let kept = kept.ok_or_else(|| self.refused.no_memory())?;
+        let kept = self.frames.keep_data(data, is_marked, want, bytes, network).ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
             self.remark(received, slot);
         }
@@ -145,14 +153,6 @@ fn is_of_session(received: &Received<'_>) -> bool {
     received.options.clone().any(|option| option.class == OPTION_CLASS)
 }
 
-impl Refused {
-    /// There is no memory for a frame.
-    fn no_memory(&mut self) -> NoPlace {
-        self.no_memory += 1;
-        NoPlace::Memory
-    }
-}
-
 /// Whether what has come is what is said of it; there may be more bytes behind it. A part that others follow fills a datagram, so that it
 /// is never tiny.
 fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
@@ -168,6 +168,13 @@ enum NoPlace {
     Network,
     /// There is no memory.
     Memory,
+}
+
+/// Has a stream go on that was turned away, if there is memory for it again.
+pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, stream: Stream) {
+    if session.waits_for_memory(stream) && frames.welcomes(stream) {
+        session.invite(stream);
+    }
 }
 
 /// Does with a frame that has come what the session says.

@@ -37,11 +37,12 @@ impl Trunk {
 
     /// What came and was not taken, by reason: those of [`REASONS`] that there were.
     pub fn refusals(&self) -> BTreeMap<String, u64> {
-        let Counters { beyond, refused, stale, .. } =
+        let Counters { beyond, turned_away, refused, stale, .. } =
             self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
         let own = self.refused;
         let malformed = own.malformed + self.frames.malformed();
-        let counts = [malformed, own.unknown_network, own.no_memory, own.unfinished, beyond, refused, stale];
+        let no_memory = own.no_memory + turned_away;
+        let counts = [malformed, own.unknown_network, no_memory, own.unfinished, beyond, refused, stale];
         let all = REASONS.into_iter().map(str::to_owned).zip(counts);
         all.filter(|(_, count)| *count > 0).collect()
     }

@@ -31,7 +31,7 @@ fn parts_of(stream: Stream, going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8
 }
 
 fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -> Option<Kept> {
-    frames.keep_data(data, is_marked, true, bytes, Network::default())
+    frames.keep_data(data, is_marked, Want::Urgent, bytes, Network::default())
 }
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
@@ -186,21 +186,31 @@ fn what_is_said_of_a_frame_has_to_be_so() {
 }
 
 #[test]
-fn what_waits_for_others_leaves_room_for_those() {
+fn a_stream_has_no_more_than_is_left_to_others() {
     let (bytes, offload) = large(3000, 0);
     let mut frames = Frames::new([8; 3]);
     let going = Going::new(&bytes, offload, 1500).unwrap();
     let begin = |number: u32| parts(&going, number * 10_000).swap_remove(0);
-    let early = |frames: &mut Frames, number| {
-        let (data, bytes) = begin(number);
-        frames.keep_data(&data, false, false, &bytes, Network::default())
+    let keep = |frames: &mut Frames, label, number| {
+        let (mut data, bytes) = begin(number);
+        data.stream.label = label;
+        frames.keep_data(&data, false, Want::Repaired, &bytes, Network::default())
     };
-    let there = (0..10).filter_map(|number| early(&mut frames, number)).count();
-    assert_eq!((there, frames.pools[1].free()), (7, 1));
-    assert!(kept(&mut frames, &begin(10), false).is_some());
-    let len = NonZeroU16::MIN;
-    let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, len);
-    assert!(frames.keep_data(&whole, false, false, &[0], Network::default()).is_some());
+    // A quarter of the eight is for what is urgent.
+    let there: Vec<_> = (0..10).filter_map(|number| keep(&mut frames, 1, number)).collect();
+    assert_eq!((there.len(), frames.pools[1].free()), (3, 5));
+    let others = (0..10).filter_map(|number| keep(&mut frames, 2, number)).count();
+    assert_eq!((others, frames.pools[1].free()), (2, 3));
+    assert!((0..3).all(|number| kept(&mut frames, &begin(number), false).is_some()));
+    assert!(kept(&mut frames, &begin(3), false).is_none());
+    // Other sizes are others' matter.
+    let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, NonZeroU16::MIN);
+    assert!(frames.keep_data(&whole, false, Want::Repaired, &[0], Network::default()).is_some());
+    // Who was turned away is asked for more only if there is room for some.
+    let [first, second] = [1, 2].map(|label| Stream { label, ..STREAM });
+    assert!(!frames.welcomes(first) && !frames.welcomes(second));
+    there.into_iter().for_each(|kept| frames.forget(kept));
+    assert!(frames.welcomes(first) && !frames.welcomes(second));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::rc::Rc;
 use lossless::{Flow, Network, PortConfig, PortId, Refusal, Settings, Switch};
 use ports::underlay::{Transport, Underlay};
 use ports::{FrameView, Port, Slot};
-use tunnel::Life;
 use tunnel::outer::{Encapsulation, Received, Vteps};
+use tunnel::{Counters, Life};
 use units::{Class, Instant, Mac, Rng, Span};
 use wire::Offload;
 
@@ -104,6 +104,8 @@ pub struct World {
     held: Vec<(Slot, usize, Vec<usize>)>,
     /// Nobody lifts or releases.
     pub is_stopped: bool,
+    /// The flow whose receiver takes nothing.
+    pub stalled: Option<usize>,
     /// When each packet arrives, and in which order it was sent: at which end, its traffic class and its payload.
     packets: BTreeMap<(Instant, u64), (usize, u8, Vec<u8>)>,
     count: u64,
@@ -181,6 +183,7 @@ impl World {
             had: vec![Default::default()],
             held: Vec::new(),
             is_stopped: false,
+            stalled: None,
             packets: BTreeMap::new(),
             count: 0,
         };
@@ -258,7 +261,7 @@ impl World {
         if self.is_stopped {
             return;
         }
-        let Self { ends: [_, End { trunk, .. }], known, had, held, rng, .. } = self;
+        let Self { ends: [_, End { trunk, .. }], known, had, held, rng, stalled, .. } = self;
         let had = had.last_mut().unwrap();
         while let Some((slot, come)) = trunk.lift() {
             assert_eq!(come.network, NETWORK);
@@ -286,7 +289,11 @@ impl World {
         }
         // Receivers are as quick as they are.
         for _ in 0..rng.below(held.len() as u64 + 1) {
-            let (slot, flow, numbers) = held.swap_remove(rng.below(held.len() as u64) as usize);
+            let place = rng.below(held.len() as u64) as usize;
+            if Some(held[place].1) == *stalled {
+                continue;
+            }
+            let (slot, flow, numbers) = held.swap_remove(place);
             trunk.release(slot);
             had[flow].taken.extend(numbers);
         }
@@ -393,12 +400,12 @@ impl World {
 
     fn left(&self) -> String {
         let numbers = |queues: &[VecDeque<(usize, Slot)>; FLOWS]| queues.each_ref().map(VecDeque::len);
-        let counters = self.ends.each_ref().map(|end| end.trunk.session.as_ref().unwrap().counters());
         format!(
-            "{:?} unsent, {:?} underway, {} held, {counters:?}",
+            "{:?} unsent, {:?} underway, {} held, {:?}",
             numbers(&self.unsent),
             numbers(&self.underway),
-            self.held.len()
+            self.held.len(),
+            self.counters(),
         )
     }
 
@@ -434,9 +441,9 @@ impl World {
         self.ends[0].trunk.lead(self.now, ways, Some(most));
     }
 
-    /// Frames that the receiver had no memory for.
-    pub fn no_memory(&self) -> u64 {
-        self.ends[1].trunk.refused.no_memory
+    /// How each end's session has fared.
+    pub fn counters(&self) -> [Counters; 2] {
+        self.ends.each_ref().map(|end| end.trunk.session.as_ref().unwrap().counters())
     }
 }
 
