@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod bell;
 pub mod bench;
 pub mod bfd;

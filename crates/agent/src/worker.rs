@@ -29,6 +29,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 use units::{Instant, Span};
 
+use crate::addresses;
 use crate::bell::Bell;
 use crate::clock::{now, timespec};
 use crate::networks::Networks;
@@ -122,7 +123,7 @@ enum Order {
 
 impl Worker {
     /// Starts the thread and attaches the declared ports, which go on with what is left of them in `store`; returns once frames
-    /// flow.
+    /// flow and the ports' addresses are in use.
     ///
     /// # Errors
     ///
@@ -134,6 +135,7 @@ impl Worker {
         let shared = Arc::new(shared);
         let (orders, inbox) = mpsc::channel();
         let handle = Handle { orders, shared: shared.clone() };
+        let ports = config.ports.clone();
         let (started, outcome) = mpsc::sync_channel(1);
         let (alive, ended) = oneshot::channel();
         let thread = thread::Builder::new()
@@ -156,6 +158,7 @@ impl Worker {
             .map_err(StartError::Thread)?;
         let died = || StartError::Thread(io::Error::other("it died at its start"));
         outcome.recv().map_err(|_| died())??;
+        addresses::await_use(&ports);
         Ok(Self { handle, thread, ended })
     }
 
@@ -203,13 +206,18 @@ impl Handle {
         self.order(Order::Addresses).await
     }
 
-    /// Attaches a port and returns it as it is then.
+    /// Attaches a port and returns it as it is then, once its addresses are in use.
     ///
     /// # Errors
     ///
     /// [`Stopped`]; or, inside, why the port cannot be attached.
     pub async fn attach(&self, spec: PortSpec) -> Result<Result<PortStatus, AttachError>, Stopped> {
-        self.order(|reply| Order::Attach(Box::new(spec), reply)).await
+        let attached = self.order(|reply| Order::Attach(Box::new(spec.clone()), reply)).await?;
+        if attached.is_ok() {
+            // It logs what it waits for in vain.
+            let _ = tokio::task::spawn_blocking(move || addresses::await_use([&spec])).await;
+        }
+        Ok(attached)
     }
 
     /// Drains and detaches a port and returns what it was at its end.

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
-use ports::netlink::{LinkChange, Netlink, Prefix, Route};
+use ports::netlink::{LinkChange, Netlink, PATIENCE, Prefix, Route, await_addresses};
 use ports::netns::Namespace;
 
 use crate::lab::Site;
@@ -44,6 +45,7 @@ pub(crate) fn make_host_namespace(name: &str) -> Result<Namespace, LabError> {
 pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {
         site.ground.check_interrupted()?;
+        await_addresses(namespace, INTERFACE, endpoint.addresses.clone(), Instant::now() + PATIENCE)?;
         let mut netlink = Netlink::open_in(namespace)?;
         let link = netlink.index(INTERFACE)?;
         if site.spec.static_addresses {

@@ -2,10 +2,11 @@
 //! killed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use units::Prefix;
 
-use crate::netlink::{LinkChange, Netlink, NetlinkError, OpenError};
+use crate::netlink::{self, LinkChange, Netlink, NetlinkError, OpenError};
 use crate::netns::{Namespace, NamespaceError};
 
 /// What each end of the cable is called where it is.
@@ -62,7 +63,8 @@ pub fn two() -> Result<[Namespace; 2], JoinError> {
     Ok(ends)
 }
 
-/// Gives an interface in a namespace an address. [`LOOPBACK`] has all of the address's network then, as it has 127.0.0.0/8.
+/// Gives an interface in a namespace an address, and waits until it is in use. [`LOOPBACK`] has all of the address's network then, as
+/// it has 127.0.0.0/8.
 ///
 /// # Errors
 ///
@@ -70,5 +72,6 @@ pub fn two() -> Result<[Namespace; 2], JoinError> {
 pub fn give_address(namespace: &Namespace, interface: &str, prefix: Prefix) -> Result<(), JoinError> {
     let mut netlink = Netlink::open_in(namespace)?;
     let link = netlink.index(interface)?;
-    Ok(netlink.add_address(link, prefix)?)
+    netlink.add_address(link, prefix)?;
+    Ok(netlink::await_addresses(namespace, interface, [prefix], Instant::now() + netlink::PATIENCE)?)
 }

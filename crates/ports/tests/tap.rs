@@ -10,14 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{Container, Forwarder, Wire, config, until};
+use common::{Container, Forwarder, Wire, attach, config, until};
 use ports::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind, Route};
 use ports::netns::Namespace;
 use ports::tap::{Counters, TapConfig, TapPort};
-
-fn attach(config: &TapConfig) -> TapPort {
-    TapPort::attach(config).unwrap()
-}
 
 /// Two containers with their ports, each configuration touched up by `change`.
 fn pair(name: &str, change: impl Fn(&mut [TapConfig; 2])) -> ([Container; 2], [TapPort; 2]) {

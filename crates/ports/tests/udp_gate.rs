@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ports::netlink::{PATIENCE, await_addresses};
 use ports::netns::Namespace;
 use ports::tap::{TapConfig, TapPort};
 use ports::udp::{Share, SocketState, UdpGate, Verdict};
@@ -53,6 +54,8 @@ impl World {
         config.mtu = 65_521;
         config.addresses = vec!["10.9.0.2/24".parse().unwrap(), "fd09::2/64".parse().unwrap()];
         let port = TapPort::attach(&config).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        await_addresses(&namespace, &config.interface, config.addresses, deadline).unwrap();
         let before = before(&namespace);
         let mut gate = UdpGate::load().unwrap();
         let inode = gate.serve(Namespace::open(&name).unwrap()).unwrap();

@@ -5,6 +5,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time;
 
 use ::fabric::{Delivery, Fabrics, Place, Released, Sent, mark};
+use ports::netlink;
+use ports::netns::Namespace;
 use ports::tap::TapPort;
 use ports::thread::schedule;
 use ports::{BURST, FrameView, Left, Port, PortError, Slot, Taken};
@@ -57,7 +59,8 @@ struct Host {
 }
 
 impl PhysicalSwitch {
-    /// Makes the hosts' interfaces; frames flow as soon as it is turned, by the thread that calls this.
+    /// Makes the hosts' interfaces, and waits until their addresses are in use. Frames flow as soon as it is turned, by the thread that
+    /// calls this.
     ///
     /// # Errors
     ///
@@ -76,14 +79,21 @@ impl PhysicalSwitch {
         let begun = time::Instant::now();
         let names = plan.names.clone();
         let mut it = Self { spec, fabric, names, hosts, epoll, begun, scratch: Vec::new() };
-        for port in 0..it.spec.ports.len() {
-            if let Err(error) = it.attach(port, &plan) {
-                // The error that is told is the first.
-                let _ = it.down();
-                return Err(error);
-            }
+        let attached = (0..it.spec.ports.len()).try_for_each(|port| it.attach(port, &plan));
+        if let Err(error) = attached.and_then(|()| it.await_addresses()) {
+            // The error that is told is the first.
+            let _ = it.down();
+            return Err(error);
         }
         Ok(it)
+    }
+
+    fn await_addresses(&self) -> Result<(), LabError> {
+        let deadline = time::Instant::now() + netlink::PATIENCE;
+        self.spec.ports.iter().try_for_each(|port| {
+            let host = Namespace::open(&port.netns)?;
+            Ok(netlink::await_addresses(&host, &port.interface, port.addresses.clone(), deadline)?)
+        })
     }
 
     fn attach(&mut self, port: usize, plan: &Plan) -> Result<(), LabError> {

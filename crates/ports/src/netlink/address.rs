@@ -30,7 +30,8 @@ pub struct Route {
 }
 
 impl Netlink {
-    /// Gives a device an address, usable at once: no duplicate address detection. It may have it already.
+    /// Gives a device an address, without duplicate address detection. It may have it already. One of IPv6 is not in use yet when this
+    /// returns: [`await_addresses`](super::await_addresses) waits for that.
     ///
     /// # Errors
     ///

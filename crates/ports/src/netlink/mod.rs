@@ -3,6 +3,7 @@
 //! ```text
 //!    Netlink ──┬─ link      add, change, delete, list with counters
 //!              ├─ address   addresses, routes, permanent neighbours
+//!              ├─ own       when an address is in use
 //!              ├─ way       who takes a packet next
 //!              ├─ bridge    addresses in a bridge's table
 //!              └─ qdisc     tbf and pfifo, and what they have dropped
@@ -15,6 +16,7 @@
 mod address;
 mod bridge;
 mod link;
+mod own;
 mod qdisc;
 mod way;
 
@@ -31,6 +33,7 @@ use crate::netns::{Namespace, NamespaceError};
 
 pub use address::Route;
 pub use link::{Link, LinkChange, LinkCounters, Vxlan};
+pub use own::{PATIENCE, await_addresses};
 pub(crate) use qdisc::set_request;
 pub use qdisc::{Handle, Qdisc, QdiscKind, QdiscStatus, TokenBucket};
 pub use units::Prefix;

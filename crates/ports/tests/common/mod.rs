@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ports::netlink::Netlink;
+use ports::netlink::{Netlink, PATIENCE, await_addresses};
 use ports::netns::Namespace;
 use ports::tap::{TapConfig, TapPort};
 use ports::{Left, Port, PortError, Slot, Taken};
@@ -76,6 +76,15 @@ pub fn config(container: &Container, number: u8) -> TapConfig {
     config.addresses =
         vec![format!("10.9.0.{number}/24").parse().unwrap(), format!("fd09::{number}/64").parse().unwrap()];
     config
+}
+
+/// Attaches a container's port, and waits until its addresses are in use.
+pub fn attach(config: &TapConfig) -> TapPort {
+    let port = TapPort::attach(config).unwrap();
+    let container = Namespace::open(&config.netns).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    await_addresses(&container, &config.interface, config.addresses.clone(), deadline).unwrap();
+    port
 }
 
 /// Moves frames between two ports.

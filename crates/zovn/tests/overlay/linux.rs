@@ -1,10 +1,11 @@
 //! Linux at the other end of a tunnel, and a capture of what is on the wire.
 
 use model::{Encapsulation, Uplink};
+use ports::joined;
 use ports::netlink::Netlink;
 use ports::packet;
 use rustix::net::{RecvFlags, sockopt};
-use units::ClassSet;
+use units::{ClassSet, Prefix};
 
 use crate::numbered::exchange;
 use crate::tshark::{self, Kind};
@@ -26,18 +27,18 @@ fn linux_speaks_vxlan_with_us() {
     let world = World::new(plan);
     let (far, mac) = (&world.hosts[1], THEIRS.mac().to_string());
     let [local, remote] = [1, 0].map(|host| world.vtep(host).to_string());
-    let address = format!("{}/24", THEIRS.v4());
     for words in [
         &format!("link add vxlan0 address {mac} type vxlan id 7 dstport 4789 local {local} nolearning"),
         "link set vxlan0 mtu 1500 up",
-        &format!("address add {address} dev vxlan0"),
-        &format!("address add {}/64 dev vxlan0 nodad", THEIRS.v6()),
         &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v4(), OURS.mac()),
         &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v6(), OURS.mac()),
     ] {
         let words: Vec<_> = ["ip"].into_iter().chain(words.split(' ')).collect();
         let output = run(far, &words);
         assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+    for (address, length) in [(THEIRS.v4(), 24), (THEIRS.v6(), 64)] {
+        joined::give_address(far, "vxlan0", Prefix { address, length }).unwrap();
     }
     let output =
         run(far, &["bridge", "fdb", "add", &OURS.mac().to_string(), "dev", "vxlan0", "dst", &remote]);

@@ -1,0 +1,19 @@
+//! When containers' addresses are in use: whoever asked for their ports waits for that, and never the switch's thread.
+
+use std::time::Instant;
+
+use model::{Attachment, PortSpec};
+use ports::netlink::{self, OpenError};
+use ports::netns::Namespace;
+
+/// Waits until attached containers' kernels take packets for all their addresses as their own, and warns of those that do not.
+pub(crate) fn await_use<'a>(ports: impl IntoIterator<Item = &'a PortSpec>) {
+    let deadline = Instant::now() + netlink::PATIENCE;
+    for port in ports {
+        let Attachment::Container { netns, interface, addresses, .. } = &port.attach else { continue };
+        let wait = |namespace| netlink::await_addresses(&namespace, interface, addresses.clone(), deadline);
+        if let Err(error) = Namespace::open(netns).map_err(OpenError::from).and_then(wait) {
+            tracing::warn!(port = %port.name, %error, "the container may not hear what is sent to its addresses");
+        }
+    }
+}
