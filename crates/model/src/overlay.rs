@@ -198,6 +198,8 @@ pub struct SessionStatus {
     pub marked: u64,
     /// Frames that came again, or too late to tell whether they did.
     pub repeated: u64,
+    /// Frames for which there was no memory, each time that they came: they come again.
+    pub turned_away: u64,
     /// Bytes that the far end sent and that did not come in time, where it sends nothing again.
     pub missed_bytes: u64,
     /// How often the far end began anew.

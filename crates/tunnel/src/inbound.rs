@@ -3,8 +3,8 @@
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
-use crate::LONGEST;
 use crate::handed::Handed;
+use crate::{LONGEST, Part};
 
 /// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
 #[derive(Clone, Debug)]
@@ -13,8 +13,10 @@ pub struct Inbound<R> {
     handed: Handed,
     /// As far as the far end may send.
     limit: u64,
-    /// What came before its turn: length and handle by offset.
-    early: BTreeMap<u64, (u16, R)>,
+    /// Where the frame begins of which parts were handed on, and more are to follow.
+    begun: Option<u64>,
+    /// What came before its turn: length, which part of a frame it is, and handle, by offset.
+    early: BTreeMap<u64, (u16, Part, R)>,
     /// Where the first began and the last ended of what came while there was no memory for it.
     turned_away: Option<Range<u64>>,
     /// There is none yet.
@@ -70,6 +72,7 @@ impl<R> Inbound<R> {
         Self {
             handed: Handed::default(),
             limit: unsolicited,
+            begun: None,
             early: BTreeMap::new(),
             turned_away: None,
             is_full: false,
@@ -108,14 +111,20 @@ impl<R> Inbound<R> {
 
     /// A frame has come that is [new](Place::New). If it is its turn, its handle is returned, and [`Self::next`] tells of those behind it
     /// that it was waited for; else it is kept.
-    pub fn arrived(&mut self, offset: u64, len: u16, frame: R) -> Option<R> {
+    pub fn arrived(&mut self, offset: u64, len: u16, part: Part, frame: R) -> Option<R> {
         self.sent = self.sent.max(offset + u64::from(len));
         if offset > self.expected() {
-            self.early.insert(offset, (len, frame));
+            self.early.insert(offset, (len, part, frame));
             return None;
         }
-        self.handed.push(len);
+        self.hand_on(offset, len, part);
         Some(frame)
+    }
+
+    fn hand_on(&mut self, offset: u64, len: u16, part: Part) {
+        self.handed.push(len);
+        let begun = self.begun.filter(|_| part.continues).unwrap_or(offset);
+        self.begun = part.more.then_some(begun);
     }
 
     /// From where on something is missing that was turned away.
@@ -129,25 +138,22 @@ impl<R> Inbound<R> {
         self.is_full && self.again_from().is_some_and(|from| from <= offset)
     }
 
-    /// A frame has come that is [new](Place::New), and there is no memory for it: it is to come again, with all that are behind it and
-    /// came early. Their handles are returned.
+    /// A frame has come that is [new](Place::New), and there is no memory for it: it is to come again, with all that came early and are
+    /// behind it, or behind the first that is missing since others were turned away. Their handles are returned.
     pub fn turn_away(&mut self, offset: u64, len: u16) -> impl Iterator<Item = R> + use<R> {
         self.sent = self.sent.max(offset + u64::from(len));
         let from = self.again_from().map_or(offset, |from| from.min(offset));
         self.turned_away = Some(from..self.sent);
-        self.narrowed = Some(from - self.handed.taken());
+        if !self.is_full {
+            self.narrowed = Some(from - self.handed.taken());
+        }
         (self.is_full, self.asked) = (true, true);
-        self.early.split_off(&from).into_values().map(|(_, frame)| frame)
+        self.early.split_off(&from).into_values().map(|(.., frame)| frame)
     }
 
     /// A frame has come that is [new](Place::New) and never will again, and there is no memory for it.
     pub fn miss(&mut self, offset: u64, len: u16) {
         self.sent = self.sent.max(offset + u64::from(len));
-    }
-
-    /// Whether something was turned away, and is not invited.
-    pub fn waits_for_memory(&self) -> bool {
-        self.is_full
     }
 
     /// There is memory again.
@@ -168,11 +174,12 @@ impl<R> Inbound<R> {
         if until > expected {
             self.missed += until - expected;
             self.handed.skip_to(until);
+            self.begun = None;
             self.settle();
         }
         let offset = offset.filter(|offset| *offset == self.expected())?;
-        let (len, frame) = self.early.remove(&offset)?;
-        self.handed.push(len);
+        let (len, part, frame) = self.early.remove(&offset)?;
+        self.hand_on(offset, len, part);
         Some((offset, frame))
     }
 
@@ -194,7 +201,7 @@ impl<R> Inbound<R> {
     pub fn stale(&mut self) -> Option<R> {
         let expected = self.expected();
         let first = self.early.first_entry().filter(|first| *first.key() < expected)?;
-        Some(first.remove().1)
+        Some(first.remove().2)
     }
 
     /// The far end says that it has sent so far, and asks.
@@ -243,19 +250,22 @@ impl<R> Inbound<R> {
     /// What to tell the far end, if it is time. It is, if the far end asked, if enough has changed, or if nothing more is here.
     pub fn report(&mut self) -> Option<Told> {
         let again_from = self.again_from();
-        let Self { handed, told, asked, window, .. } = self;
+        let Self { handed, told, asked, .. } = self;
         let taken = handed.taken();
+        let window = self.narrowed.unwrap_or(self.window);
         // As far as it was told before, but for what comes again.
         let least = again_from.unwrap_or(told.limit);
+        // Any frame may go, and so may the rest of one, once all before it is taken.
+        let is_first = handed.is_empty() || self.begun.is_some_and(|begun| begun <= taken);
         let limit = match self.narrowed {
             _ if self.is_full => least,
-            // Any frame may go, once what waits is taken.
-            Some(window) => self.limit.min(taken + window.max(LONGEST.into())).max(least),
+            Some(_) if is_first => self.limit.min(taken + window.max(LONGEST.into())).max(least),
+            Some(_) => self.limit.min(taken + window).max(least),
             None => self.limit,
         };
         let owes = *asked
-            || taken - told.taken >= *window / 8
-            || limit.saturating_sub(told.limit) >= *window / 4
+            || taken - told.taken >= (window / 8).max(1)
+            || limit.saturating_sub(told.limit) >= (window / 4).max(1)
             || handed.is_empty() && taken > told.taken;
         if !owes {
             return None;
@@ -267,6 +277,6 @@ impl<R> Inbound<R> {
 
     /// The far end has begun anew: what was handed on, and the handles of what came early and will come again.
     pub fn into_parts(self) -> (Handed, impl Iterator<Item = R>) {
-        (self.handed, self.early.into_values().map(|(_, frame)| frame))
+        (self.handed, self.early.into_values().map(|(.., frame)| frame))
     }
 }

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::ops::Bound::{Excluded, Unbounded};
 
 use units::{Instant, Span};
 
@@ -9,7 +10,7 @@ use crate::handed::Leftover;
 use crate::inbound::{Inbound, Place, Told};
 use crate::message::{Ask, MOST_ROOMS, Room, Unsolicited};
 use crate::number::expand;
-use crate::{Arrival, Brought, Config, Data, Era, Stream};
+use crate::{Arrival, Brought, Config, Data, Era, Part, Stream};
 
 /// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
 /// packets stand still for a while.
@@ -26,6 +27,8 @@ pub struct Incoming<R> {
     unsolicited: Unsolicited,
     /// Streams of which something may have to be told.
     owing: BTreeSet<Stream>,
+    /// Streams of which something was turned away, and that are not invited.
+    full: BTreeSet<Stream>,
     /// Streams that the far end does not repair and of which something is missing, and how long to wait for it.
     missing: VecDeque<(Instant, Stream)>,
 }
@@ -39,8 +42,10 @@ pub enum Fate {
     Repeated,
     /// It was not granted.
     Beyond,
-    /// There is no memory for it.
+    /// There is no memory for it: it will come again.
     TurnedAway,
+    /// There is no memory for it, and it will not come again.
+    Missed,
     /// Its stream is one too many.
     Refused,
 }
@@ -54,6 +59,7 @@ impl<R> Incoming<R> {
             leftover: Leftover::default(),
             unsolicited: config.unsolicited(),
             owing: BTreeSet::new(),
+            full: BTreeSet::new(),
             missing: VecDeque::new(),
         }
     }
@@ -68,6 +74,7 @@ impl<R> Incoming<R> {
         }
         self.unsolicited = Unsolicited::default();
         self.owing.clear();
+        self.full.clear();
         self.missing.clear();
     }
 
@@ -97,20 +104,24 @@ impl<R> Incoming<R> {
             return Fate::Refused;
         };
         let (offset, len) = (expand(data.offset, inbound.expected()), data.len.get());
+        let is_kept = !matches!(brought, Brought::Unkept);
+        // Of what is only a place, its flags say nothing.
+        let part = if matches!(brought, Brought::Frame(_)) { data.part } else { Part::WHOLE };
         let fate = match (inbound.place(offset, len), brought) {
-            (Place::New, Brought::Unkept) if !is_repaired => {
-                inbound.miss(offset, len);
-                Fate::TurnedAway
-            }
-            (Place::New, brought) if matches!(brought, Brought::Unkept) || inbound.is_full(offset) => {
-                let others = inbound.turn_away(offset, len).flatten();
-                brought.frame().into_iter().chain(others).map(Arrival::Release).for_each(arrived);
-                Fate::TurnedAway
-            }
-            (Place::New, brought) => {
-                let turn = inbound.arrived(offset, len, brought.frame()).map(|frame| (offset, frame));
+            (Place::New, brought) if is_kept && !inbound.is_full(offset) => {
+                let turn = inbound.arrived(offset, len, part, brought.frame()).map(|frame| (offset, frame));
                 hand_on(inbound, stream, from, turn, arrived);
                 Fate::Fresh
+            }
+            (Place::New, brought) if is_repaired => {
+                let others = inbound.turn_away(offset, len).flatten();
+                brought.frame().into_iter().chain(others).map(Arrival::Release).for_each(arrived);
+                self.full.insert(stream);
+                Fate::TurnedAway
+            }
+            (Place::New, _) => {
+                inbound.miss(offset, len);
+                Fate::Missed
             }
             (Place::Again, brought) => {
                 brought.release(arrived);
@@ -134,13 +145,20 @@ impl<R> Incoming<R> {
 
     /// Whether some of a stream was turned away, and is not invited.
     pub fn waits_for_memory(&self, stream: Stream) -> bool {
-        self.streams.get(&stream).is_some_and(Inbound::waits_for_memory)
+        self.full.contains(&stream)
+    }
+
+    /// The first such stream behind this one, or the first of all.
+    pub fn next_that_waits(&self, behind: Option<Stream>) -> Option<Stream> {
+        let others = behind.and_then(|last| self.full.range((Excluded(last), Unbounded)).next());
+        others.or_else(|| self.full.first()).copied()
     }
 
     /// There is memory again for frames of a stream.
     pub fn invite(&mut self, stream: Stream) {
         if let Some(inbound) = self.streams.get_mut(&stream) {
             inbound.invite();
+            self.full.remove(&stream);
             self.owing.insert(stream);
         }
     }

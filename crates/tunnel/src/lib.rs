@@ -24,6 +24,7 @@
 //! | packet numbers, acknowledged ranges | RFC 9000 §12.3, §13.2, §19.3, A.3 | `ranges`, `number` |
 //! | streams as they go out, and credit as cumulative limits | RFC 9000 §4.1 | `outgoing`, `outbound`, `asking` |
 //! | streams as they come in | RFC 9000 §2.2, §4.1 | `incoming`, `inbound`, `handed` |
+//! | memory for what comes, divided among streams | Choudhury and Hahne (1998) | [`places`] |
 //! | detection of loss, probe timeouts | RFC 9002 §5, §6 | `recovery` |
 //! | the window | RFC 9002 §7, RFC 8257 | `window` |
 //! | how it looks on the wire | docs/protocol.md | `message` |
@@ -51,6 +52,7 @@ mod number;
 mod outbound;
 pub mod outer;
 mod outgoing;
+pub mod places;
 mod ranges;
 mod recovery;
 mod session;

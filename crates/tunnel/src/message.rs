@@ -18,7 +18,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 /// What Geneve's header says of a packet with a part of a frame: that it is no frame.
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
-/// The newest version of the protocol that is spoken here.
+/// The version of the protocol that is spoken here.
 pub const VERSION: u8 = 4;
 
 /// The most ranges that an acknowledgement tells of.

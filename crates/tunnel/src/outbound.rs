@@ -100,9 +100,14 @@ impl<F: Copy> Outbound<F> {
         flight.map(|flight| flight.state = State::Due).is_some()
     }
 
-    /// The far end had no memory for what begins there or further on, and came in packets up to number `newest`: that is to be sent
-    /// again, once there is credit.
-    pub fn turned_away(&mut self, from: u64, newest: u64) {
+    /// The far end, which has taken all before `taken`, had no memory for what begins there or further on, and came in packets up to
+    /// number `newest`: that is to be sent again, once there is credit.
+    pub fn turned_away(&mut self, taken: u64, from: u64, newest: u64) {
+        let known = self.frames.front().map_or(self.sent, |flight| flight.offset);
+        // What is overtaken by other news tells nothing.
+        if !(known..=self.sent).contains(&taken) {
+            return;
+        }
         self.limit = self.limit.min(from);
         let first = self.frames.partition_point(|flight| flight.offset < from);
         for flight in self.frames.range_mut(first..) {
@@ -127,14 +132,14 @@ impl<F: Copy> Outbound<F> {
         }
     }
 
-    /// What the far end told: it has taken all before `taken`, and we may send up to `limit`. `completed` has each frame that
-    /// is done with. Whether any of that is new.
-    pub fn granted(&mut self, taken: u64, limit: u64, mut completed: impl FnMut(F)) -> bool {
+    /// What the far end told: it has taken all before `taken`, and we may send up to `limit`, where it was `known` before. `completed`
+    /// has each frame that is done with. Whether any of that is new.
+    pub fn granted(&mut self, taken: u64, limit: u64, known: u64, mut completed: impl FnMut(F)) -> bool {
         // Who tells of what was never sent tells nothing.
         if taken > self.sent {
             return false;
         }
-        let before = (self.frames.len(), self.limit);
+        let before = self.frames.len();
         while let Some(flight) = self.frames.pop_front_if(|flight| flight.end() <= taken) {
             flight.frame.into_iter().for_each(&mut completed);
         }
@@ -142,7 +147,7 @@ impl<F: Copy> Outbound<F> {
             self.limit = limit;
             self.blocked = false;
         }
-        let is_new = (self.frames.len(), self.limit) != before;
+        let is_new = self.frames.len() < before || self.limit > known;
         self.heard |= is_new;
         is_new
     }

@@ -241,18 +241,22 @@ impl<F: Copy> Outgoing<F> {
     pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
         let lost = self.acknowledge(now, report);
         let newest = report.came.first().map(|[_, last]| expand(*last, self.recovery.next()));
-        for Room { stream, taken, limit, is_full } in &report.rooms {
+        let mut rooms = report.rooms.iter().peekable();
+        while let Some(room @ Room { stream, taken, .. }) = rooms.next() {
+            // One that is full may be followed by how far the stream may go since.
+            let last = rooms.next_if(|next| room.is_full && !next.is_full && next.stream == *stream);
             let Some(out) = self.streams.get_mut(stream) else { continue };
-            let (taken, limit) = (expand(*taken, out.sent()), expand(*limit, out.limit()));
-            if let Some(newest) = newest.filter(|_| *is_full) {
-                out.turned_away(limit, newest);
+            let (taken, before, known) = (expand(*taken, out.sent()), out.len(), out.limit());
+            let first = expand(room.limit, known);
+            if let Some(newest) = newest.filter(|_| room.is_full) {
+                out.turned_away(taken, first, newest);
             }
-            let before = out.len();
-            let limit_before = out.limit();
-            if out.granted(taken, limit, &mut completed) {
+            let limit = last.map_or(first, |last| expand(last.limit, first));
+            let lowered = out.limit();
+            if out.granted(taken, limit, known, &mut completed) {
                 self.asking.hurry();
             }
-            self.due.extend(out.due_above(limit_before).map(|offset| (*stream, offset)));
+            self.due.extend(out.due_above(lowered).map(|offset| (*stream, offset)));
             self.kept -= before - out.len();
             if !out.asks() {
                 self.asking.end(*stream);

@@ -12,6 +12,7 @@ use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Stre
 use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
 use crate::outgoing::Outgoing;
+use crate::places::Claim;
 use crate::ranges::Ranges;
 
 /// A packet with a frame comes no later than so many that were sent after it: those have less than 2^30 bytes, and a stream's
@@ -144,8 +145,12 @@ pub struct Counters {
     pub repeated: u64,
     /// Frames that came beyond what was granted.
     pub beyond: u64,
-    /// Frames for which there was no memory.
+    /// Frames for which there was no memory, each time that they came: they come again.
     pub turned_away: u64,
+    /// Frames for which there was no memory and that will not come again.
+    pub no_memory: u64,
+    /// Hellos in versions that are not spoken here.
+    pub foreign: u64,
     /// Frames of streams beyond the most that there may be, and questions after such.
     pub refused: u64,
     /// Packets for another life, or of one.
@@ -330,6 +335,7 @@ impl<F: Copy, R> Session<F, R> {
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
         let [oldest, newest] = hello.versions;
         if !(oldest..=newest).contains(&VERSION) {
+            self.counters.foreign += 1;
             return;
         }
         let names_us = hello.to == Some(self.me);
@@ -415,11 +421,12 @@ impl<F: Copy, R> Session<F, R> {
             Fate::Repeated => self.counters.repeated += 1,
             Fate::Beyond => self.counters.beyond += 1,
             Fate::TurnedAway => self.counters.turned_away += 1,
+            Fate::Missed => self.counters.no_memory += 1,
             Fate::Refused => self.counters.refused += 1,
         }
         if !self.repaired().is_empty()
             && number <= self.newest
-            && matches!(fate, Fate::Fresh | Fate::Repeated | Fate::TurnedAway)
+            && matches!(fate, Fate::Fresh | Fate::Repeated | Fate::TurnedAway | Fate::Missed)
         {
             // Of what nobody sends again, too: the ranges of the rest have no gaps then.
             self.came.insert(number);
@@ -428,19 +435,27 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// Whether what is said to have come is what others wait for, which have come before it.
-    pub fn is_awaited(&self, data: &Data) -> bool {
-        self.incoming.is_awaited(data)
+    /// As what a frame that comes may have a place in memory.
+    pub fn claim(&self, data: &Data) -> Claim {
+        match self.is_repaired(data.stream) {
+            true if self.incoming.is_awaited(data) => Claim::Awaited(data.stream),
+            true => Claim::Repaired(data.stream),
+            false => Claim::Unrepaired,
+        }
     }
 
-    /// Whether the far end keeps what it sends on a stream until it knows that it was taken.
-    pub fn is_repaired(&self, stream: Stream) -> bool {
+    fn is_repaired(&self, stream: Stream) -> bool {
         self.repaired().contains(stream.class)
     }
 
     /// Whether some of a stream was [turned away](Brought::Unkept), and is not [invited](Self::invite).
     pub fn waits_for_memory(&self, stream: Stream) -> bool {
         self.incoming.waits_for_memory(stream)
+    }
+
+    /// The first such stream behind this one, or the first of all.
+    pub fn next_that_waits(&self, behind: Option<Stream>) -> Option<Stream> {
+        self.incoming.next_that_waits(behind)
     }
 
     /// There is memory again for frames of a stream that was [turned away](Brought::Unkept).

@@ -103,8 +103,9 @@ fn events() -> impl Strategy<Value = Event> {
     let stray =
         (any::<u32>(), prop::option::of(2..=u32::MAX)).prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
+    let invite = streams().prop_map(Event::Invite);
     let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
-    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 1 => streams().prop_map(Event::Invite), 2 => wait]
+    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 1 => invite, 2 => wait]
 }
 
 /// A frame that has come, and its length.

@@ -15,12 +15,15 @@ use crate::pump::REASONS;
 /// A count or a figure of a session: its name, what it says, and where it is.
 type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);
 
-const COUNTS: [Figure<u64>; 6] = [
+const COUNTS: [Figure<u64>; 7] = [
     ("peer_sent_frames", "Frames sent for the first time.", |session| session.sent),
     ("peer_resent_frames", "Frames sent again.", |session| session.resent),
     ("peer_lost_packets", "Packets that were found lost.", |session| session.lost),
     ("peer_marked_packets", "Packets that the fabric marked for congestion.", |session| session.marked),
     ("peer_repeated_frames", "Frames that came again.", |session| session.repeated),
+    ("peer_turned_away_frames", "Frames that found no memory, and come again.", |session| {
+        session.turned_away
+    }),
     ("peer_resets", "How often the far end began anew.", |session| session.resets),
 ];
 
@@ -178,6 +181,7 @@ mod tests {
             lost: 6,
             marked: 7,
             repeated: 8,
+            turned_away: 11,
             missed_bytes: 9,
             resets: 10,
         };
@@ -258,6 +262,7 @@ mod tests {
             &format!("zovn_peer_window_bytes{{{cut}}} 2"),
             &format!("zovn_peer_resent_frames_total{{{cut}}} 5"),
             &format!("zovn_peer_missed_bytes_total{{{cut}}} 9"),
+            &format!("zovn_peer_turned_away_frames_total{{{cut}}} 11"),
         ] {
             assert!(page.lines().any(|it| it.replace("{}", "") == line), "{line} is not in {page}");
         }

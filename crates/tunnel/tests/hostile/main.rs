@@ -56,10 +56,12 @@ proptest! {
         streams in 1_u32..6,
         frames in 1_u32..400,
         slow in 1_u64..300,
-        places in 4_usize..60,
+        places in 4_u32..60,
+        window in prop_oneof![Just(world::WINDOW), Just(1 << 20)],
         restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
     ) {
         let mut world = World::new(seed, fabric, streams, Classes::REPAIRED);
+        world.widen(window);
         world.remember(places);
         world.slow(Some(Span::from_micros(slow)));
         world.offer(0, frames);
@@ -143,7 +145,7 @@ proptest! {
         streams in 2_u32..7,
         frames in 1_u32..400,
         slow in prop::option::of(1_u64..300),
-        places in prop_oneof![4_usize..60, Just(1 << 20)],
+        places in prop_oneof![4_u32..60, Just(world::PLACES)],
         restarts in prop::collection::vec((0_usize..2, 0_u64..20_000), 0..3),
     ) {
         let mut world = World::new(seed, fabric, streams, classes);
@@ -229,20 +231,53 @@ fn a_receiver_that_takes_nothing_stops_its_own_stream_only() {
 #[test]
 fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
     let mut world = World::new(1, WELL, 4, Classes::REPAIRED);
-    world.remember(100);
+    world.widen(1 << 20);
+    world.remember(160);
     world.offer_of(0, 4000, &[60]);
     world.stall(Some(2));
     world.run_for(Span::from_secs(1));
     for label in [0, 1, 3] {
         assert_eq!(world.last_taken(1, label), Some(999), "stream {label} waits for another");
     }
-    assert!(world.waiting(1, 2) <= 75 * 60 && world.counters(1).turned_away > 0);
+    // As much as is left to all others: half of three quarters but for a sixteenth.
+    assert!(world.waiting(1, 2) <= 55 * 60 && world.counters(1).turned_away > 0);
     // That nobody takes it for losses leaves the window open.
     assert_eq!(world.counters(0).lost, 0);
-    let resent = world.resent.clone();
+    let (resent, asked) = (world.resent.clone(), world.reports);
     world.run_for(Span::from_secs(1));
     assert_eq!(world.resent, resent, "nobody tries a receiver that takes nothing again and again");
+    // Every 50 ms, one way and the other.
+    assert!(world.reports - asked <= 2 * 21, "{} reports", world.reports - asked);
     world.stall(None);
     world.run().unwrap();
     world.check().unwrap();
+}
+
+/// Nobody is turned away for long by a receiver that takes what comes.
+#[test]
+fn a_window_is_as_narrow_as_memory() {
+    let mut world = World::new(1, WELL, 1, Classes::REPAIRED);
+    world.widen(1 << 20);
+    world.remember(200);
+    world.slow(Some(Span::from_micros(5)));
+    world.offer_of(0, 10_000, &[60]);
+    world.run().unwrap();
+    world.check().unwrap();
+    let again = world.counters(0).resent;
+    assert!(again < 10_000 / 2, "{again} of 10,000 frames were sent again");
+}
+
+/// What is lost is awaited by those behind it, which have taken all memory that they may have.
+#[test]
+fn memory_is_left_to_what_others_wait_for() {
+    let fabric = Fabric { lost: 100, ..WELL };
+    for seed in 0..20 {
+        let mut world = World::new(seed, fabric, 3, Classes::REPAIRED);
+        world.widen(1 << 20);
+        world.remember(32);
+        world.offer_of(0, 600, &[60]);
+        world.run().unwrap();
+        world.check().unwrap();
+        assert!(world.awaited > 0);
+    }
 }

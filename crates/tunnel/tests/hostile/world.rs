@@ -5,11 +5,15 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
+use tunnel::places::{Claim, Places};
 use tunnel::{Admission, Arrival, Brought, Config, Counters, Data, Era, Life, Session, Stream};
 use units::{Class, ClassSet, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
 pub const WINDOW: u32 = tunnel::LONGEST;
+
+/// More frames than there are.
+pub const PLACES: u32 = 1 << 20;
 
 /// How long the fabric is bad.
 const BAD: Span = Span::from_secs(3);
@@ -49,8 +53,8 @@ enum Packet {
 /// A frame that goes out: its stream and its number in it.
 type Frame = (u32, u32);
 
-/// A frame that has come: its stream, its number in it and its length.
-type Came = (u32, u32, u32);
+/// A frame that has come: whose place it has, if its stream is repaired, its number in its stream and its length.
+type Came = (Option<Stream>, u32, u32);
 
 /// What waits for each receiver: from whom, and where in the stream it begins.
 type Queues = BTreeMap<u32, VecDeque<(Era, u64, Came)>>;
@@ -73,38 +77,10 @@ struct Host {
     taken: BTreeMap<u32, Vec<u32>>,
     ready_at: BTreeMap<u32, Instant>,
     stalled: Option<u32>,
-    memory: Memory,
-}
-
-/// Where frames lie until they are taken.
-struct Memory {
-    /// How many frames it has room for.
-    places: usize,
-    /// By stream: how many lie there.
-    used: BTreeMap<u32, usize>,
-    /// Streams that wait for it.
-    turned_away: BTreeSet<u32>,
-}
-
-impl Memory {
-    /// A quarter is left to those that others wait for, and each stream has no more than is free of the rest.
-    fn has_room(&self, label: u32, is_awaited: bool) -> bool {
-        let free = self.places - self.used.values().sum::<usize>();
-        let reserve = if is_awaited { 0 } else { self.places / 4 };
-        let used = if is_awaited { 0 } else { self.used.get(&label).copied().unwrap_or(0) };
-        used < free.saturating_sub(reserve)
-    }
-
-    /// Not for one frame alone.
-    fn welcomes(&self, label: u32) -> bool {
-        let free = self.places - self.used.values().sum::<usize>();
-        let used = self.used.get(&label).copied().unwrap_or(0);
-        free > self.places / 4 && 2 * used <= free - self.places / 4
-    }
-
-    fn release(&mut self, label: u32) {
-        *self.used.get_mut(&label).unwrap() -= 1;
-    }
+    /// Where frames lie until they are taken.
+    places: Places,
+    /// Who waited for a place and was looked at last.
+    looked_at: Option<Stream>,
 }
 
 pub struct World {
@@ -114,6 +90,10 @@ pub struct World {
     hosts: [Host; 2],
     streams: u32,
     classes: Classes,
+    /// Bytes of each stream that may wait at its receiver.
+    window: u32,
+    /// Frames for which each end has memory.
+    places: u32,
     slow: Option<Span>,
     /// When each packet arrives, in order of that and of sending.
     underway: BTreeMap<(Instant, u64), (usize, Packet)>,
@@ -129,6 +109,10 @@ pub struct World {
     offered: [u32; 2],
     /// By stream: how many frames were sent again.
     pub resent: BTreeMap<u32, u32>,
+    /// How many reports were sent.
+    pub reports: u32,
+    /// How many frames had a place only because others waited for them.
+    pub awaited: u32,
 }
 
 /// What holds for which classes. Each stream has one of its own: that of its label.
@@ -146,10 +130,10 @@ impl Classes {
     pub const UNREPAIRED: Self = Self { repairs: ClassSet::NONE, credit: ClassSet::ALL };
 }
 
-fn config(Classes { repairs, credit }: Classes) -> Config {
+fn config(Classes { repairs, credit }: Classes, stream_window: u32) -> Config {
     Config {
         unsolicited: 3000,
-        stream_window: WINDOW,
+        stream_window,
         most_in_flight: 200_000,
         most_frames: 300,
         most_streams: 8,
@@ -170,34 +154,40 @@ fn life(host: usize, number: u32) -> Life {
 impl Host {
     fn new(host: usize, now: Instant, classes: Classes) -> Self {
         Self {
-            session: Session::new(now, config(classes), life(host, 1)),
+            session: Session::new(now, config(classes, WINDOW), life(host, 1)),
             lives: 1,
             rings: BTreeMap::new(),
             queues: BTreeMap::new(),
             taken: BTreeMap::new(),
             ready_at: BTreeMap::new(),
             stalled: None,
-            memory: Memory { places: 1 << 20, used: BTreeMap::new(), turned_away: BTreeSet::new() },
+            places: Places::new(PLACES),
+            looked_at: None,
         }
     }
 
-    /// Has streams go on that there is memory for again.
-    fn invite(&mut self, labels: impl Iterator<Item = u32>) {
-        for label in labels {
-            if self.memory.welcomes(label) && self.memory.turned_away.remove(&label) {
-                self.session.invite(stream(label));
-            }
+    /// Has a stream go on that waits for memory, if there is some for it.
+    fn invite(&mut self, stream: Stream) {
+        if self.session.waits_for_memory(stream) && self.places.welcomes(stream, false) {
+            self.session.invite(stream);
         }
+    }
+
+    /// A receiver has taken a frame: whoever waits for memory has its turn.
+    fn free(&mut self, stream: Option<Stream>) {
+        self.places.put(stream);
+        self.looked_at = self.session.next_that_waits(self.looked_at);
+        self.looked_at.into_iter().for_each(|stream| self.invite(stream));
     }
 }
 
 /// What came waits for its receiver.
-fn queue(queues: &mut Queues, memory: &mut Memory, arrival: Arrival<Came>) {
+fn queue(queues: &mut Queues, places: &mut Places, arrival: Arrival<Came>) {
     match arrival {
         Arrival::Deliver { stream, from, offset, frame } => {
             queues.entry(stream.label).or_default().push_back((from, offset, frame));
         }
-        Arrival::Release((label, ..)) => memory.release(label),
+        Arrival::Release((whose, ..)) => places.put(whose),
         Arrival::Gap { .. } => {}
     }
 }
@@ -219,6 +209,8 @@ impl World {
             hosts: [Host::new(0, now, classes), Host::new(1, now, classes)],
             streams,
             classes,
+            window: WINDOW,
+            places: PLACES,
             slow: None,
             underway: BTreeMap::new(),
             count: 0,
@@ -229,6 +221,8 @@ impl World {
             withdrawn: BTreeSet::new(),
             offered: [0; 2],
             resent: BTreeMap::new(),
+            reports: 0,
+            awaited: 0,
         }
     }
 
@@ -236,9 +230,18 @@ impl World {
         self.slow = slow;
     }
 
+    /// So many bytes of each stream may wait at its receiver.
+    pub fn widen(&mut self, window: u32) {
+        self.window = window;
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            host.session = Session::new(self.now, config(self.classes, window), life(number, 1));
+        }
+    }
+
     /// Each end has memory for so many frames.
-    pub fn remember(&mut self, places: usize) {
-        self.hosts.iter_mut().for_each(|host| host.memory.places = places);
+    pub fn remember(&mut self, places: u32) {
+        self.places = places;
+        self.hosts.iter_mut().for_each(|host| host.places = Places::new(places));
     }
 
     pub fn stall(&mut self, label: Option<u32>) {
@@ -338,8 +341,8 @@ impl World {
         let now = self.now;
         self.take(end);
         loop {
-            let Host { session, queues, memory, .. } = &mut self.hosts[end];
-            session.handle_deadline(now, |arrival| queue(queues, memory, arrival));
+            let Host { session, queues, places, .. } = &mut self.hosts[end];
+            session.handle_deadline(now, |arrival| queue(queues, places, arrival));
             let Some((frame, data)) = session.resend(now) else { break };
             *self.resent.entry(data.stream.label).or_default() += 1;
             let number = frame.map(|(_, number)| number);
@@ -351,6 +354,7 @@ impl World {
             }
         }
         while let Some(message) = self.hosts[end].session.poll(now) {
+            self.reports += u32::from(matches!(message, Message::Report(_)));
             self.carry(1 - end, Packet::Word(message));
         }
     }
@@ -376,13 +380,14 @@ impl World {
 
     /// Receivers take what waits for them.
     fn take(&mut self, end: usize) {
-        let Host { session, queues, taken, ready_at, stalled, memory, .. } = &mut self.hosts[end];
+        let Host { session, queues, taken, ready_at, stalled, .. } = &mut self.hosts[end];
+        let mut freed = Vec::new();
         for (label, queue) in queues.iter_mut().filter(|(label, _)| Some(**label) != *stalled) {
             let ready = ready_at.entry(*label).or_default();
             while *ready <= self.now
-                && let Some((from, offset, (_, number, _))) = queue.pop_front()
+                && let Some((from, offset, (whose, number, _))) = queue.pop_front()
             {
-                memory.release(*label);
+                freed.push(whose);
                 taken.entry(*label).or_default().push(number);
                 session.took(stream(*label), from, offset);
                 if let Some(slow) = self.slow {
@@ -390,34 +395,34 @@ impl World {
                 }
             }
         }
-        self.hosts[end].invite(0..self.streams);
+        freed.into_iter().for_each(|whose| self.hosts[end].free(whose));
     }
 
     fn arrive(&mut self, end: usize, packet: Packet) {
         let now = self.now;
-        let Host { session, queues, rings, memory, .. } = &mut self.hosts[end];
+        let Host { session, queues, rings, places, .. } = &mut self.hosts[end];
         match packet {
             Packet::Frame { data, number, marked } => {
-                let label = data.stream.label;
-                let is_awaited = session.is_awaited(&data) || !session.is_repaired(data.stream);
+                let claim = session.claim(&data);
+                let is_one_of_many = !places.has_for(Claim::Repaired(data.stream));
+                self.awaited += u32::from(matches!(claim, Claim::Awaited(_)) && is_one_of_many);
+                let whose = (claim != Claim::Unrepaired).then_some(data.stream);
                 let brought = match number {
                     None => Brought::Place,
-                    Some(number) if memory.has_room(label, is_awaited) => {
-                        *memory.used.entry(label).or_default() += 1;
-                        Brought::Frame((label, number, data.len.get().into()))
+                    Some(number) if places.has_for(claim) => {
+                        places.take(claim);
+                        Brought::Frame((whose, number, data.len.get().into()))
                     }
-                    Some(_) => {
-                        memory.turned_away.insert(label);
-                        Brought::Unkept
-                    }
+                    Some(_) => Brought::Unkept,
                 };
-                session.handle_data(now, &data, marked, brought, |arrival| queue(queues, memory, arrival));
+                session.handle_data(now, &data, marked, brought, |arrival| queue(queues, places, arrival));
             }
             Packet::Word(Message::Hello(hello)) => {
-                session.handle_hello(now, &hello, |(label, ..)| memory.release(label));
+                session.handle_hello(now, &hello, |(whose, ..)| places.put(whose));
             }
             Packet::Word(Message::Report(report)) => {
                 session.handle_report(now, &report, |frame| complete(rings, frame));
+                report.asks.iter().for_each(|ask| self.hosts[end].invite(ask.stream));
             }
             Packet::Word(Message::Data(_)) => unreachable!("it comes with a frame"),
         }
@@ -425,15 +430,14 @@ impl World {
 
     /// An end forgets everything but what its senders still have, and what its receivers have taken.
     fn restart(&mut self, end: usize) {
-        let (now, classes) = (self.now, self.classes);
+        let (now, config) = (self.now, config(self.classes, self.window));
         self.restarted += 1;
         let host = &mut self.hosts[end];
         host.lives += 1;
-        host.session = Session::new(now, config(classes), life(end, host.lives));
+        host.session = Session::new(now, config, life(end, host.lives));
         host.rings.values_mut().for_each(|ring| ring.next = 0);
         host.queues.clear();
-        host.memory.used.clear();
-        host.memory.turned_away.clear();
+        host.places = Places::new(self.places);
     }
 
     fn step(&mut self, until: Instant) -> bool {

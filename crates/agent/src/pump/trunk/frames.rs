@@ -9,6 +9,7 @@ use std::ops::Range;
 use lossless::Network;
 use ports::{FrameView, Slot};
 use rings::Pool;
+use tunnel::places::{Claim, Places};
 use tunnel::{Data, Era, LONGEST, Part, Stream};
 use units::{Class, ClassMap, ClassSet};
 use wire::ecn::Ecn;
@@ -21,15 +22,6 @@ const SIZES: [usize; 3] = [2 << 10, 16 << 10, LONGEST as usize];
 
 /// How many slots there are of each size.
 pub type Counts = [u32; SIZES.len()];
-
-/// Who wants a slot.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Want {
-    /// A frame that its sender keeps until it is taken.
-    Repaired,
-    /// One that others wait for, which have come before it, or that will not come again.
-    Urgent,
-}
 
 /// Where the header that says what is left to do for a frame says how many KiB that has, rounded up: in the place of a field that
 /// tells nothing here (docs/protocol.md).
@@ -61,8 +53,8 @@ pub struct Come {
     pub class: Option<Class>,
     /// What the session wants to hear of once it is taken.
     pub place: Option<Place>,
-    /// The stream that has brought it.
-    stream: Option<Stream>,
+    /// The stream that has its slot, if it is repaired.
+    whose: Option<Stream>,
     len: usize,
     /// What is left to do for it, as its sender says, until it is whole.
     said: Option<[u8; Offload::LEN]>,
@@ -106,6 +98,8 @@ struct Growing {
 /// Slots, known by one number: the smallest first, then the larger ones.
 pub struct Frames {
     pools: [Pool; SIZES.len()],
+    /// Who has their slots.
+    places: [Places; SIZES.len()],
     come: Box<[Option<Come>]>,
     /// By slot, but for the smallest ones: where those parts or segments begin in their stream that were put behind the first one there.
     joined: Box<[Vec<u64>]>,
@@ -118,8 +112,6 @@ pub struct Frames {
     lifted: ClassMap<u64>,
     /// Frames that are not what was said of them.
     malformed: u64,
-    /// By stream: how many slots of each size it has.
-    holds: BTreeMap<Stream, Counts>,
 }
 
 impl Frames {
@@ -127,7 +119,8 @@ impl Frames {
     pub fn new(counts: Counts) -> Self {
         let slots = counts.iter().sum::<u32>();
         Self {
-            pools: std::array::from_fn(|pool| Pool::new(counts[pool], SIZES[pool])),
+            pools: std::array::from_fn(|size| Pool::new(counts[size], SIZES[size])),
+            places: counts.map(Places::new),
             come: vec![None; slots as usize].into_boxed_slice(),
             joined: vec![Vec::new(); (slots - counts[0]) as usize].into_boxed_slice(),
             growing: BTreeMap::new(),
@@ -135,13 +128,12 @@ impl Frames {
             era: Era::default(),
             lifted: ClassMap::default(),
             malformed: 0,
-            holds: BTreeMap::new(),
         }
     }
 
-    /// Whether less than a quarter of the slots of any size is free.
+    /// Whether what does not come again will soon find no slot.
     pub fn is_short(&self) -> bool {
-        self.pools.iter().any(is_short)
+        self.places.iter().any(Places::is_short)
     }
 
     /// Frames that are not what was said of them.
@@ -157,7 +149,7 @@ impl Frames {
         class: Option<Class>,
         offload: Offload,
     ) -> Option<Slot> {
-        let slot = self.keep_in(frame, size_for(frame.len())?, network)?;
+        let slot = self.keep_in(frame, size_for(frame.len())?, Claim::Unrepaired, network)?;
         let come = self.get_mut(slot);
         (come.class, come.offload) = (class, offload);
         Some(slot)
@@ -168,7 +160,7 @@ impl Frames {
         &mut self,
         data: &Data,
         is_marked: bool,
-        want: Want,
+        claim: Claim,
         bytes: &[u8],
         network: Network,
     ) -> Option<Kept> {
@@ -190,42 +182,26 @@ impl Frames {
         let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
         // In the smallest, nothing is put together.
         let size = size_for(all.max(bytes.len()))?.max(begins.into());
-        let is_let_in = want == Want::Urgent || self.held(data.stream, size) < self.shared(size);
-        if !is_let_in {
-            return None;
-        }
-        let slot = self.keep_in(bytes, size, network)?;
+        let slot = self.keep_in(bytes, size, claim, network)?;
         let come = self.get_mut(slot);
-        (come.class, come.said, come.stream) = (Some(data.stream.class), data.offload, Some(data.stream));
+        (come.class, come.said) = (Some(data.stream.class), data.offload);
         come.is_marked = is_marked && data.part != Part::WHOLE;
-        self.holds.entry(data.stream).or_default()[size] += 1;
         Some(kept(Some(slot)))
     }
 
-    /// How many slots of a size a stream has.
-    fn held(&self, stream: Stream, size: usize) -> usize {
-        self.holds.get(&stream).map_or(0, |held| held[size] as usize)
-    }
-
-    /// How many slots of a size are free, but for a quarter, which is left to what is urgent. No stream has more than are left for all
-    /// others, so receivers that take nothing do not take the memory of others.
-    fn shared(&self, size: usize) -> usize {
-        let pool = &self.pools[size];
-        pool.free().saturating_sub(pool.slots() / 4)
-    }
-
-    /// Whether a stream may have so many slots more that, if it was turned away, it is worth while to ask for the rest.
+    /// Whether a stream of which something was turned away may have so many slots of each size that it is worth while to ask for more.
     pub fn welcomes(&self, stream: Stream) -> bool {
-        (0..SIZES.len()).all(|size| 2 * self.held(stream, size) <= self.shared(size))
+        let growing = self.growing.get(&stream).map(|growing| self.find(growing.slot).0);
+        (0..).zip(&self.places).all(|(size, places)| places.welcomes(stream, growing == Some(size)))
     }
 
-    fn keep_in(&mut self, bytes: &[u8], size: usize, network: Network) -> Option<Slot> {
-        let slot = self.take(size)?;
+    fn keep_in(&mut self, bytes: &[u8], size: usize, claim: Claim, network: Network) -> Option<Slot> {
+        let slot = self.take(size, claim)?;
         self.come[slot.0 as usize] = Some(Come {
             network,
             class: None,
             place: None,
-            stream: None,
+            whose: whose(claim),
             len: bytes.len(),
             said: None,
             offload: Offload::NONE,
@@ -390,17 +366,13 @@ impl Frames {
             header_len = other.len() - payload.len();
         }
         let size = size_for(join.len())?.max(1);
-        // They can do without.
-        if join.count() == 1 || is_short(&self.pools[size]) {
+        if join.count() == 1 {
             return None;
         }
-        let slot = self.take(size)?;
+        let claim = self.get(first).whose.map_or(Claim::Unrepaired, Claim::Repaired);
+        let slot = self.take(size, claim)?;
         let (_, into) = self.find(slot);
-        let come = Come { len: join.len(), ..*self.get(first) };
-        self.come[slot.0 as usize] = Some(come);
-        if let Some(stream) = come.stream {
-            self.holds.entry(stream).or_default()[size] += 1;
-        }
+        self.come[slot.0 as usize] = Some(Come { len: join.len(), ..*self.get(first) });
         let mut end = 0;
         let others = ready.drain(..usize::from(join.count()) - 1).map(|next| (next, header_len));
         for (segment, from) in std::iter::once((first, 0)).chain(others) {
@@ -481,29 +453,25 @@ impl Frames {
         }
         let (size, slot) = self.find(slot);
         self.pools[size].put(slot);
-        if let Some(stream) = come.stream {
-            let held = self.holds.get_mut(&stream).expect("who has a slot is known");
-            held[size] -= 1;
-            if *held == Counts::default() {
-                self.holds.remove(&stream);
-            }
-        }
+        self.places[size].put(come.whose);
     }
 
     /// Whether nothing is kept.
     #[cfg(test)]
     pub fn is_all_free(&self) -> bool {
-        let is_free = |pool: &Pool| pool.free() == pool.slots();
-        self.holds.is_empty()
-            && self.growing.is_empty()
-            && self.torn.is_empty()
-            && self.pools.iter().all(is_free)
+        let is_free =
+            |(pool, places): (&Pool, &Places)| [pool.free(), places.free() as usize] == [pool.slots(); 2];
+        self.growing.is_empty() && self.torn.is_empty() && self.pools.iter().zip(&self.places).all(is_free)
     }
 
-    /// Takes a free slot of a size.
-    fn take(&mut self, size: usize) -> Option<Slot> {
+    /// Takes a free slot of a size, if there is one for this.
+    fn take(&mut self, size: usize, claim: Claim) -> Option<Slot> {
+        if !self.places[size].has_for(claim) {
+            return None;
+        }
         let before: usize = self.pools[..size].iter().map(Pool::slots).sum();
         let slot = Slot(before as u32 + self.pools[size].take()?);
+        self.places[size].take(claim);
         self.joined_mut(slot).into_iter().for_each(Vec::clear);
         Some(slot)
     }
@@ -528,12 +496,15 @@ impl Frames {
 
 const LARGER: &str = "what is put together lies in a slot that is not one of the smallest";
 
+/// The stream that claims a slot, if it is repaired.
+fn whose(claim: Claim) -> Option<Stream> {
+    match claim {
+        Claim::Repaired(stream) | Claim::Awaited(stream) => Some(stream),
+        Claim::Unrepaired => None,
+    }
+}
+
 /// The smallest size that has room for so many bytes; `None` if none has.
 fn size_for(len: usize) -> Option<usize> {
     SIZES.iter().position(|size| len <= *size)
-}
-
-/// Whether less than a quarter of the slots is free.
-fn is_short(pool: &Pool) -> bool {
-    pool.free() < pool.slots() / 4
 }

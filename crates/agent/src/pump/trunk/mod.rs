@@ -176,6 +176,8 @@ pub struct Trunk {
     /// The switch ends: the far host has been told how far streams were taken.
     has_left: bool,
     refused: Refused,
+    /// Of the streams that wait for memory, the one that was looked at last.
+    looked_at: Option<Stream>,
     /// That of the best way.
     liveness: Liveness,
     /// Frames of which segments have come.
@@ -222,6 +224,7 @@ impl Trunk {
             paused: 0,
             has_left: false,
             refused: Refused::default(),
+            looked_at: None,
             liveness: Liveness::default(),
             segments: stt::Segments::default(),
         }
@@ -376,15 +379,14 @@ impl Port for Trunk {
     }
 
     fn release(&mut self, slot: Slot) {
-        let Self { frames, session, has_left, .. } = self;
+        let Self { frames, session, has_left, looked_at, .. } = self;
         let mut session = session.as_mut().filter(|_| !*has_left);
-        let mut freed = None;
         frames.release(slot, |(stream, from, offset)| {
             session.iter_mut().for_each(|session| session.took(stream, from, offset));
-            freed = Some(stream);
         });
-        if let (Some(session), Some(stream)) = (session, freed) {
-            receive::invite(frames, session, stream);
+        if let Some(session) = session {
+            *looked_at = session.next_that_waits(*looked_at);
+            looked_at.iter().for_each(|stream| receive::invite(frames, session, *stream));
         }
     }
 

@@ -6,12 +6,13 @@ use lossless::Network;
 use ports::Slot;
 use tunnel::message::{Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
+use tunnel::places::Claim;
 use tunnel::{Arrival, Brought, Data, Era, Part, Session, Stream};
 use units::Instant;
 use wire::Layout;
 use wire::ecn::Ecn;
 
-use super::frames::{Frames, Kept, Want};
+use super::frames::{Frames, Kept};
 use super::{Come, Piece, Trunk};
 
 /// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
@@ -36,13 +37,13 @@ impl Trunk {
                 }
             }
             (Some(Message::Report(report)), Some(session)) => {
-                // Who asks may go on.
-                report.asks.iter().for_each(|ask| invite(frames, session, ask.stream));
                 session.handle_report(now, &report, |Piece { flow, from, is_last, .. }| {
                     if is_last {
                         completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
                     }
                 });
+                // Who asks may go on.
+                report.asks.iter().for_each(|ask| invite(frames, session, ask.stream));
             }
             (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
             (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
@@ -92,14 +93,9 @@ impl Trunk {
     fn keep_data(&mut self, received: &Received<'_>, payload: &[u8], data: &Data) -> Result<Kept, NoPlace> {
         let network = self.network(received)?;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        let is_urgent =
-            |session: &Session<_, _>| session.is_awaited(data) || !session.is_repaired(data.stream);
-        let want = match self.session.as_ref().is_some_and(is_urgent) {
-            true => Want::Urgent,
-            false => Want::Repaired,
-        };
+        let claim = self.session.as_ref().map_or(Claim::Unrepaired, |session| session.claim(data));
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
-        let kept = self.frames.keep_data(data, is_marked, want, bytes, network).ok_or(NoPlace::Memory)?;
+        let kept = self.frames.keep_data(data, is_marked, claim, bytes, network).ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
             self.remark(received, slot);
         }
@@ -170,7 +166,7 @@ enum NoPlace {
     Memory,
 }
 
-/// Has a stream go on that was turned away, if there is memory for it again.
+/// Has a stream go on that waits for memory, if there is some for it.
 pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, stream: Stream) {
     if session.waits_for_memory(stream) && frames.welcomes(stream) {
         session.invite(stream);

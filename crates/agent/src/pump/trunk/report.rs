@@ -9,14 +9,23 @@ use units::Instant;
 use super::Trunk;
 
 /// Why what came from a host is not taken, as statuses and metrics have it.
-pub const REASONS: [&str; 7] =
-    ["malformed", "unknown_network", "no_memory", "unfinished", "beyond_credit", "too_many_streams", "stale"];
+pub const REASONS: [&str; 8] = [
+    "malformed",
+    "unknown_network",
+    "no_memory",
+    "unfinished",
+    "beyond_credit",
+    "too_many_streams",
+    "stale",
+    "version",
+];
 
 impl Trunk {
     /// The session as it is now, if there is one.
     pub fn session_status(&self, now: Instant) -> Option<SessionStatus> {
         let session = self.session.as_ref()?;
-        let Counters { sent, resent, lost, marked, repeated, missed, resets, .. } = session.counters();
+        let Counters { sent, resent, lost, marked, repeated, turned_away, missed, resets, .. } =
+            session.counters();
         let path = session.path();
         Some(SessionStatus {
             is_met: session.is_met(),
@@ -30,6 +39,7 @@ impl Trunk {
             lost,
             marked,
             repeated,
+            turned_away,
             missed_bytes: missed,
             resets,
         })
@@ -37,12 +47,13 @@ impl Trunk {
 
     /// What came and was not taken, by reason: those of [`REASONS`] that there were.
     pub fn refusals(&self) -> BTreeMap<String, u64> {
-        let Counters { beyond, turned_away, refused, stale, .. } =
+        let Counters { beyond, no_memory, refused, stale, foreign, .. } =
             self.session.as_ref().map(tunnel::Session::counters).unwrap_or_default();
         let own = self.refused;
         let malformed = own.malformed + self.frames.malformed();
-        let no_memory = own.no_memory + turned_away;
-        let counts = [malformed, own.unknown_network, no_memory, own.unfinished, beyond, refused, stale];
+        let no_memory = own.no_memory + no_memory;
+        let counts =
+            [malformed, own.unknown_network, no_memory, own.unfinished, beyond, refused, stale, foreign];
         let all = REASONS.into_iter().map(str::to_owned).zip(counts);
         all.filter(|(_, count)| *count > 0).collect()
     }

@@ -192,23 +192,46 @@ proptest! {
     }
 }
 
-/// Its frames are so short, or so few bytes too long, that they need far more memory than they have bytes.
+/// What it holds of memory, when it takes nothing, others do without: frames that are so short, or so few bytes too long, that they need
+/// far more memory than they have bytes; and short ones that are joined.
 #[test]
 fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
-    for (place, len) in [(7, 1), (8, 2000)] {
+    for (place, offer) in [(7, Offer::Small(1)), (8, Offer::Small(2000)), (9, Offer::Burst(1010))] {
         let mut world = World::new(place, 1, Fabric::default(), 8900, 1 << 20, [128, 64, 64]);
-        for number in 0..3 * 150 {
-            world.offer(number % FLOWS, 0, Offer::Small(len));
-        }
         world.stalled = Some(1);
+        for _ in 0..150 {
+            world.offer(1, 0, offer);
+            world.run_for(Span::from_millis(2));
+        }
+        (0..300).for_each(|number| world.offer(number % 2 * 2, 0, Offer::Small(3000)));
         world.run_for(Span::from_secs(1));
-        assert_eq!([0, 2].map(|flow| world.completed[flow].len()), [150; 2], "{len} bytes");
+        assert_eq!([0, 2].map(|flow| world.completed[flow].len()), [150; 2], "{offer:?}");
         let [sender, receiver] = world.counters();
-        assert!(receiver.turned_away > 0 && sender.lost == 0, "{sender:?}, {receiver:?}");
+        assert!(receiver.turned_away > 0 && sender.lost == 0, "{offer:?}: {sender:?}, {receiver:?}");
+        world.run_for(Span::from_secs(1));
+        assert_eq!(world.counters()[0].resent, sender.resent, "{offer:?}: what finds no memory goes round");
         world.stalled = None;
         world.run();
         assert!(is_all_there(&world));
     }
+}
+
+/// So it is with one of whose class nothing comes again.
+#[test]
+fn a_receiver_of_what_is_not_repaired_leaves_memory_to_what_is() {
+    let session = Config { repairs: ClassSet::from_bits(0b110), ..session() };
+    let mut world = World::of(10, 1, Fabric::default(), session, [128, 64, 64]);
+    world.stalled = Some(0);
+    (0..120).for_each(|_| world.offer(0, 0, Offer::Small(1)));
+    world.run_for(Span::from_millis(200));
+    let [_, receiver] = world.counters();
+    assert_eq!(receiver.no_memory, 120 - 96, "three quarters are theirs");
+    (0..300).for_each(|number| world.offer(1 + number % 2, 0, Offer::Small(1)));
+    world.run_for(Span::from_secs(1));
+    assert_eq!([1, 2].map(|flow| world.completed[flow].len()), [150; 2]);
+    let [sender, _] = world.counters();
+    world.run_for(Span::from_secs(1));
+    assert_eq!(world.counters()[0].resent, sender.resent, "what finds no memory goes round");
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn parts_of(stream: Stream, going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8
 }
 
 fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -> Option<Kept> {
-    frames.keep_data(data, is_marked, Want::Urgent, bytes, Network::default())
+    frames.keep_data(data, is_marked, Claim::Unrepaired, bytes, Network::default())
 }
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
@@ -186,31 +186,26 @@ fn what_is_said_of_a_frame_has_to_be_so() {
 }
 
 #[test]
-fn a_stream_has_no_more_than_is_left_to_others() {
+fn a_frame_finds_a_slot_of_its_size_or_is_not_kept() {
     let (bytes, offload) = large(3000, 0);
-    let mut frames = Frames::new([8; 3]);
+    let mut frames = Frames::new([16; 3]);
     let going = Going::new(&bytes, offload, 1500).unwrap();
     let begin = |number: u32| parts(&going, number * 10_000).swap_remove(0);
-    let keep = |frames: &mut Frames, label, number| {
-        let (mut data, bytes) = begin(number);
-        data.stream.label = label;
-        frames.keep_data(&data, false, Want::Repaired, &bytes, Network::default())
+    let keep = |frames: &mut Frames, number, claim| {
+        let (data, bytes) = begin(number);
+        frames.keep_data(&data, false, claim, &bytes, Network::default())
     };
-    // A quarter of the eight is for what is urgent.
-    let there: Vec<_> = (0..10).filter_map(|number| keep(&mut frames, 1, number)).collect();
-    assert_eq!((there.len(), frames.pools[1].free()), (3, 5));
-    let others = (0..10).filter_map(|number| keep(&mut frames, 2, number)).count();
-    assert_eq!((others, frames.pools[1].free()), (2, 3));
-    assert!((0..3).all(|number| kept(&mut frames, &begin(number), false).is_some()));
-    assert!(kept(&mut frames, &begin(3), false).is_none());
+    let (first, second) = (STREAM, Stream { label: STREAM.label + 1, ..STREAM });
+    let there: Vec<_> =
+        (0..16).filter_map(|number| keep(&mut frames, number, Claim::Repaired(first))).collect();
+    assert_eq!((there.len(), frames.pools[1].free()), (6, 10));
+    assert!(!frames.welcomes(first) && frames.welcomes(second));
     // Other sizes are others' matter.
     let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, NonZeroU16::MIN);
-    assert!(frames.keep_data(&whole, false, Want::Repaired, &[0], Network::default()).is_some());
-    // Who was turned away is asked for more only if there is room for some.
-    let [first, second] = [1, 2].map(|label| Stream { label, ..STREAM });
-    assert!(!frames.welcomes(first) && !frames.welcomes(second));
+    assert!(frames.keep_data(&whole, false, Claim::Repaired(first), &[0], Network::default()).is_some());
+    assert!(keep(&mut frames, 6, Claim::Awaited(first)).is_some(), "some are left for what others wait for");
     there.into_iter().for_each(|kept| frames.forget(kept));
-    assert!(frames.welcomes(first) && !frames.welcomes(second));
+    assert!(frames.welcomes(first));
 }
 
 #[test]
@@ -234,7 +229,7 @@ fn who_takes_no_middle_sized_segments_leaves_room_for_others() {
     let (bytes, offload) = large(65_000, 0);
     let going = Going::new(&bytes, offload, 1500).unwrap();
     let other = Stream { label: 8, ..STREAM };
-    for number in 0..super::super::FRAMES[2] {
+    for number in 0..super::super::FRAMES[2] / 4 * 3 {
         assert!(arrive(&mut frames, &parts_of(other, &going, number * 70_000)).is_some());
     }
 }

@@ -11,7 +11,7 @@ use lossless::{Flow, Network, PortConfig, PortId, Refusal, Settings, Switch};
 use ports::underlay::{Transport, Underlay};
 use ports::{FrameView, Port, Slot};
 use tunnel::outer::{Encapsulation, Received, Vteps};
-use tunnel::{Counters, Life};
+use tunnel::{Config, Counters, Life};
 use units::{Class, Instant, Mac, Rng, Span};
 use wire::Offload;
 
@@ -81,8 +81,7 @@ pub struct World {
     pub now: Instant,
     rng: Rng,
     fabric: Fabric,
-    most: usize,
-    window: u32,
+    session: Config,
     /// The sender's, then the receiver's.
     ends: [End; 2],
     /// The sender's ports.
@@ -116,11 +115,11 @@ fn mac(flow: usize) -> Mac {
 }
 
 impl End {
-    fn new(now: Instant, [address, far]: [IpAddr; 2], most: usize, window: u32) -> Self {
+    fn new(now: Instant, [address, far]: [IpAddr; 2], session: Config) -> Self {
         let port = 40_000 + std::process::id() as u16 % 10_000;
         let underlay = Underlay::open(address, Transport::Udp(port), 64).unwrap();
         let underlay = Rc::new(RefCell::new(underlay));
-        let trunk = trunk(now, &underlay, far, most, window, 1);
+        let trunk = trunk(now, &underlay, far, session, 1);
         Self { address, underlay, trunk, lives: 1 }
     }
 
@@ -130,15 +129,7 @@ impl End {
 }
 
 /// A trunk in a life of this number.
-fn trunk(
-    now: Instant,
-    underlay: &Rc<RefCell<Underlay>>,
-    far: IpAddr,
-    most: usize,
-    window: u32,
-    life: u32,
-) -> Trunk {
-    let session = tunnel::Config { stream_window: window, datagram: most as u32, ..session() };
+fn trunk(now: Instant, underlay: &Rc<RefCell<Underlay>>, far: IpAddr, session: Config, life: u32) -> Trunk {
     let config = TrunkConfig {
         host: far,
         far,
@@ -146,7 +137,7 @@ fn trunk(
         encapsulation: Encapsulation::Geneve,
         session: Some(session),
         life: Life(NonZeroU32::new(life).unwrap()),
-        most,
+        most: session.datagram as usize,
         dscp: None,
     };
     let mut trunk = Trunk::new(now, config, vec![Way { underlay: underlay.clone(), far }]);
@@ -161,6 +152,12 @@ impl World {
     /// Both hosts, at addresses that only this `place` has, with datagrams' payloads of so many bytes at most, and credit for so many
     /// bytes of each stream. The receiver has memory for so many frames of each size.
     pub fn new(place: u8, seed: u64, fabric: Fabric, most: usize, window: u32, frames: Counts) -> Self {
+        let session = Config { stream_window: window, datagram: most as u32, ..session() };
+        Self::of(place, seed, fabric, session, frames)
+    }
+
+    /// The same, with such sessions.
+    pub fn of(place: u8, seed: u64, fabric: Fabric, session: Config, frames: Counts) -> Self {
         let now = Instant::ZERO + Span::from_micros(1);
         let address = |end| IpAddr::V4(Ipv4Addr::new(127, 13, place, end));
         let ways = [[address(1), address(2)], [address(2), address(1)]];
@@ -169,9 +166,8 @@ impl World {
             now,
             rng: Rng::new(seed),
             fabric,
-            most,
-            window,
-            ends: ways.map(|way| End::new(now, way, most, window)),
+            session,
+            ends: ways.map(|way| End::new(now, way, session)),
             ports: [(); 2].map(|()| switch.attach(now, PortConfig::default()).unwrap()),
             offered: Default::default(),
             known: HashMap::new(),
@@ -240,7 +236,7 @@ impl World {
                     Sent::Unfit => ended.push((flow, number, slot, Some(Refusal::UNFIT))),
                     Sent::Hold => break,
                     Sent::Wait | Sent::Busy => break 'flows,
-                    Sent::Gone => panic!("what is repaired is kept"),
+                    Sent::Gone => ended.push((flow, number, slot, None)),
                 }
                 unsent.pop_front();
             }
@@ -416,9 +412,9 @@ impl World {
             assert!(self.ends[1].trunk.leave(self.now));
             self.carry(1);
         }
-        let Self { ends: [_, end], now, most, window, had, held, .. } = self;
+        let Self { ends: [_, end], now, session, had, held, .. } = self;
         end.lives += 1;
-        end.trunk = trunk(*now, &end.underlay, far, *most, *window, end.lives);
+        end.trunk = trunk(*now, &end.underlay, far, *session, end.lives);
         had.push(Default::default());
         held.clear();
     }
