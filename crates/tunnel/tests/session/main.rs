@@ -2,6 +2,7 @@
 
 mod late;
 mod lives;
+mod memory;
 mod overtaking;
 mod silence;
 mod unrepaired;

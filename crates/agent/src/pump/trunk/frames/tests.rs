@@ -209,6 +209,26 @@ fn a_frame_finds_a_slot_of_its_size_or_is_not_kept() {
 }
 
 #[test]
+fn a_frame_that_grows_needs_no_other_slot_to_go_on() {
+    let (bytes, offload) = large(3000, 0);
+    let mut frames = Frames::new([16; 3]);
+    let going = Going::new(&bytes, offload, 1500).unwrap();
+    let begin = |label: u32| parts_of(Stream { label, ..STREAM }, &going, 0).swap_remove(0);
+    for label in 1..=8 {
+        let (data, bytes) = begin(100 + label);
+        assert!(
+            frames.keep_data(&data, false, Claim::Awaited(data.stream), &bytes, Network::default()).is_some()
+        );
+    }
+    let (data, bytes) = begin(1);
+    let claim = Claim::Repaired(data.stream);
+    let there = frames.keep_data(&data, false, claim, &bytes, Network::default()).unwrap();
+    assert!(!frames.welcomes(data.stream), "it may have one more, and has one");
+    turn(&mut frames, there, &(data, bytes));
+    assert!(frames.welcomes(data.stream), "what follows is put behind it");
+}
+
+#[test]
 fn who_takes_no_middle_sized_segments_leaves_room_for_others() {
     let mut frames = Frames::new(super::super::FRAMES);
     // As much of each class as there is credit for, as a rule, for a receiver that takes nothing.

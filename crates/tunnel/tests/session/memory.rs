@@ -1,0 +1,101 @@
+//! Frames for which their receiver has no memory.
+
+use super::*;
+
+const LEN: u16 = 100;
+
+/// The first end sends so many frames, of which the second has memory for some, and takes none.
+fn fill(ends: &mut [End; 2], frames: u64, kept: u64) {
+    for number in 0..frames {
+        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        let data = ends[0].send(ms(1), stream(1), bytes(LEN), number as u32);
+        let brought = if number < kept { Brought::Frame(0) } else { Brought::Unkept };
+        ends[1].handle_data(ms(1), &data, false, brought, |_| ());
+    }
+    assert_eq!(ends[1].counters().turned_away, frames - kept);
+}
+
+/// What the second end reports now.
+fn reports(ends: &mut [End; 2]) -> Vec<Message> {
+    std::iter::from_fn(|| ends[1].poll(ms(1))).collect()
+}
+
+fn took(ends: &mut [End; 2], offset: u64) {
+    let era = ends[1].era();
+    ends[1].took(stream(1), era, offset);
+}
+
+#[test]
+fn what_was_turned_away_is_no_loss_and_comes_again_once_it_is_invited() {
+    let mut ends = pair(ms(1), config());
+    let window = ends[0].path().window;
+    fill(&mut ends, 10, 4);
+    talk(ms(1), &mut ends);
+    assert!(ends[1].waits_for_memory(stream(1)) && ends[0].resend(ms(1)).is_none());
+    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::NoCredit);
+    assert_eq!(ends[0].admit(stream(2), bytes(LEN), false), Admission::Go, "others are as they were");
+    (0..4).for_each(|number| took(&mut ends, number * u64::from(LEN)));
+    ends[1].invite(stream(1));
+    talk(ms(1), &mut ends);
+    let again: Vec<_> = std::iter::from_fn(|| ends[0].resend(ms(1))).map(|(frame, _)| frame).collect();
+    assert!(again.into_iter().eq((4..10).map(Some)));
+    assert_eq!(ends[0].counters().lost, 0);
+    assert!(ends[0].path().window >= window);
+}
+
+#[test]
+fn what_has_come_since_is_not_sent_again_for_a_report_that_comes_twice() {
+    let mut ends = pair(ms(1), config());
+    fill(&mut ends, 1, 0);
+    ends[1].invite(stream(1));
+    let told = reports(&mut ends);
+    told.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
+    let (_, data) = ends[0].resend(ms(1)).unwrap();
+    arrive(ms(1), &mut ends[1], &data);
+    talk(ms(1), &mut ends);
+    told.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
+    assert!(ends[0].resend(ms(1)).is_none());
+}
+
+#[test]
+fn a_report_that_comes_late_takes_no_credit_back() {
+    let mut ends = pair(ms(1), config());
+    fill(&mut ends, 2, 1);
+    let told = reports(&mut ends);
+    ends[1].invite(stream(1));
+    took(&mut ends, 0);
+    talk(ms(1), &mut ends);
+    let (_, data) = ends[0].resend(ms(1)).unwrap();
+    arrive(ms(1), &mut ends[1], &data);
+    took(&mut ends, LEN.into());
+    talk(ms(1), &mut ends);
+    assert_eq!(ends[0].kept(), 0);
+    told.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
+    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+}
+
+#[test]
+fn a_stream_that_stands_still_is_asked_after_ever_less_often_though_some_of_it_is_to_come_again() {
+    let mut ends = pair(ms(1), config());
+    fill(&mut ends, 10, 2);
+    took(&mut ends, 0);
+    ends[1].invite(stream(1));
+    talk(ms(1), &mut ends);
+    // Its window is two frames now, and an eighth of one.
+    let (_, data) = ends[0].resend(ms(1)).unwrap();
+    arrive(ms(1), &mut ends[1], &data);
+    talk(ms(1), &mut ends);
+    assert!(ends[0].resend(ms(1)).is_none());
+    let mut asked = 0;
+    for now in (2..1002).map(ms) {
+        while let Some(message) = ends[0].poll(now) {
+            asked += 1;
+            hear(now, &mut ends[1], &message);
+        }
+        while let Some(message) = ends[1].poll(now) {
+            hear(now, &mut ends[0], &message);
+        }
+    }
+    // 1 ms, 2, 4, and so on, and then every 50.
+    assert!((20..=26).contains(&asked), "{asked}");
+}
