@@ -211,8 +211,8 @@ fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
         world.run_for(Span::from_secs(1));
         assert_eq!(world.counters()[0].resent, sender.resent, "{offer:?}: what finds no memory goes round");
         world.stalled = None;
-        // Who waits for memory is told when there is some, and not when it asks: every 50 ms, by now.
-        world.run_for(Span::from_millis(20));
+        // Who waits for memory is told when there is some, and not when it asks.
+        world.run_for(Span::from_millis(3));
         assert!(is_all_there(&world), "{offer:?}");
         world.run();
     }
