@@ -19,6 +19,8 @@ pub struct Inbound<R> {
     early: BTreeMap<u64, (u16, Part, R)>,
     /// Where the first began and the last ended of what came while there was no memory for it.
     turned_away: Option<Range<u64>>,
+    /// The highest number of all packets that had come when the last of it was turned away.
+    newest: u64,
     /// There is none yet.
     is_full: bool,
     /// How much waited here when there was none for more, and an eighth of what was taken since: the window, until it is as wide as
@@ -58,8 +60,8 @@ pub enum Place {
 pub struct Told {
     /// All before this is taken.
     pub taken: u64,
-    /// Of what has come and begins here or further on, some was turned away.
-    pub again_from: Option<u64>,
+    /// What has come in packets up to this number and begins there or further on is to come again.
+    pub again: Option<(u64, u64)>,
     /// It may send up to here.
     pub limit: u64,
 }
@@ -75,9 +77,10 @@ impl<R> Inbound<R> {
             begun: None,
             early: BTreeMap::new(),
             turned_away: None,
+            newest: 0,
             is_full: false,
             narrowed: None,
-            told: Told { taken: 0, again_from: None, limit: unsolicited },
+            told: Told { taken: 0, again: None, limit: unsolicited },
             asked: false,
             window: window.into(),
             leftover,
@@ -140,10 +143,11 @@ impl<R> Inbound<R> {
 
     /// A frame has come that is [new](Place::New), and there is no memory for it: it is to come again, with all that came early and are
     /// behind it, or behind the first that is missing since others were turned away. Their handles are returned.
-    pub fn turn_away(&mut self, offset: u64, len: u16) -> impl Iterator<Item = R> + use<R> {
+    pub fn turn_away(&mut self, offset: u64, len: u16, newest: u64) -> impl Iterator<Item = R> + use<R> {
         self.sent = self.sent.max(offset + u64::from(len));
         let from = self.again_from().map_or(offset, |from| from.min(offset));
         self.turned_away = Some(from..self.sent);
+        self.newest = newest;
         if !self.is_full {
             self.narrowed = Some(from - self.handed.taken());
         }
@@ -271,7 +275,8 @@ impl<R> Inbound<R> {
             return None;
         }
         *asked = false;
-        *told = Told { taken, again_from, limit };
+        let again = again_from.map(|from| (self.newest, from));
+        *told = Told { taken, again, limit };
         Some(*told)
     }
 

@@ -7,8 +7,8 @@ use core::ops::Bound::{Excluded, Unbounded};
 use units::{Instant, Span};
 
 use crate::handed::Leftover;
-use crate::inbound::{Inbound, Place, Told};
-use crate::message::{Ask, MOST_ROOMS, Room, Unsolicited};
+use crate::inbound::{Inbound, Place};
+use crate::message::{Again, Ask, MOST_ROOMS, Room, Unsolicited};
 use crate::number::expand;
 use crate::{Arrival, Brought, Config, Data, Era, Part, Stream};
 
@@ -31,6 +31,17 @@ pub struct Incoming<R> {
     full: BTreeSet<Stream>,
     /// Streams that the far end does not repair and of which something is missing, and how long to wait for it.
     missing: VecDeque<(Instant, Stream)>,
+}
+
+/// How a packet has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// In which era it was sent.
+    pub from: Era,
+    /// The highest number of all packets that have come.
+    pub newest: u64,
+    /// If it had not, it would be sent again.
+    pub is_repaired: bool,
 }
 
 /// What became of a frame that came.
@@ -93,12 +104,11 @@ impl<R> Incoming<R> {
         &mut self,
         now: Instant,
         data: &Data,
-        from: Era,
-        is_repaired: bool,
+        origin: Origin,
         brought: Brought<R>,
         arrived: impl FnMut(Arrival<R>),
     ) -> Fate {
-        let stream = data.stream;
+        let (stream, Origin { from, newest, is_repaired }) = (data.stream, origin);
         let Some(inbound) = self.stream(stream) else {
             brought.release(arrived);
             return Fate::Refused;
@@ -114,13 +124,14 @@ impl<R> Incoming<R> {
                 Fate::Fresh
             }
             (Place::New, brought) if is_repaired => {
-                let others = inbound.turn_away(offset, len).flatten();
+                let others = inbound.turn_away(offset, len, newest).flatten();
                 brought.frame().into_iter().chain(others).map(Arrival::Release).for_each(arrived);
                 self.full.insert(stream);
                 Fate::TurnedAway
             }
-            (Place::New, _) => {
+            (Place::New, brought) => {
                 inbound.miss(offset, len);
+                brought.release(arrived);
                 Fate::Missed
             }
             (Place::Again, brought) => {
@@ -210,23 +221,21 @@ impl<R> Incoming<R> {
         }
     }
 
-    /// How far streams are taken and may go, of as many as a report has room for and that something is to be told of.
-    pub fn rooms(&mut self) -> Vec<Room> {
-        let mut rooms = Vec::new();
+    /// How far streams are taken and may go, and what of them is to be sent again, of as many as a report has room for and that
+    /// something is to be told of.
+    pub fn rooms(&mut self) -> (Vec<Room>, Vec<Again>) {
+        let (mut rooms, mut again) = (Vec::new(), Vec::new());
         while let Some(stream) = self.owing.first().copied()
-            && rooms.len() + self.streams.get(&stream).map_or(0, Inbound::rooms) <= MOST_ROOMS
+            && rooms.len() + again.len() + self.streams.get(&stream).map_or(0, Inbound::rooms) <= MOST_ROOMS
         {
             self.owing.remove(&stream);
             let report = self.streams.get_mut(&stream).and_then(Inbound::report);
-            let Some(Told { taken, again_from, limit }) = report else { continue };
-            let room =
-                |limit: u64, is_full| Room { stream, taken: taken as u32, limit: limit as u32, is_full };
-            rooms.extend(again_from.map(|from| room(from, true)));
-            if again_from != Some(limit) {
-                rooms.push(room(limit, false));
-            }
+            let Some(told) = report else { continue };
+            let all = |(number, from): (u64, u64)| Again { stream, number: number as u32, from: from as u32 };
+            again.extend(told.again.map(all));
+            rooms.push(Room { stream, taken: told.taken as u32, limit: told.limit as u32 });
         }
-        rooms
+        (rooms, again)
     }
 
     /// Something has changed of a stream, of which something may be missing.

@@ -153,6 +153,8 @@ pub struct Report {
     pub came: Vec<[u32; 2]>,
     /// How far streams are taken and may go.
     pub rooms: Vec<Room>,
+    /// What is to be sent again of some of them.
+    pub again: Vec<Again>,
     /// Whoever says it wants to know of these.
     pub asks: Vec<Ask>,
 }
@@ -166,9 +168,17 @@ pub struct Room {
     pub taken: u32,
     /// It may be sent up to here.
     pub limit: u32,
-    /// There was no memory for some of what has come and begins here or further on: all of that is to be sent again, once it may be
-    /// sent further.
-    pub is_full: bool,
+}
+
+/// What of a stream was turned away, as there was no memory for it: it is to be sent again, once it may be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Again {
+    /// The stream.
+    pub stream: Stream,
+    /// All that came in packets up to this number.
+    pub number: u32,
+    /// And begins here or further on.
+    pub from: u32,
 }
 
 /// A question after a stream.
@@ -199,12 +209,13 @@ struct EndsRecord {
 struct StreamRecord {
     label: U32,
     class: u8,
-    /// Of a room, [`FULL`]; else unused.
+    /// Of a room, [`AGAIN`]; else unused.
     flags: u8,
     unused: [u8; 2],
 }
 
-const FULL: u8 = 1;
+/// It is what is to be sent again, up to the packet of the number in the place of `taken`, and from `limit` on.
+const AGAIN: u8 = 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -383,6 +394,7 @@ impl Report {
             marked: record.marked.get(),
             came,
             rooms: Vec::new(),
+            again: Vec::new(),
             asks: Vec::new(),
         };
         for option in rest {
@@ -391,12 +403,13 @@ impl Report {
                     for RoomRecord { stream, taken, limit } in
                         <[RoomRecord]>::ref_from_bytes(option.data).ok()?
                     {
-                        report.rooms.push(Room {
-                            stream: stream.read()?,
-                            taken: taken.get(),
-                            limit: limit.get(),
-                            is_full: stream.flags & FULL != 0,
-                        });
+                        let is_again = stream.flags & AGAIN != 0;
+                        let (stream, first, second) = (stream.read()?, taken.get(), limit.get());
+                        if is_again {
+                            report.again.push(Again { stream, number: first, from: second });
+                        } else {
+                            report.rooms.push(Room { stream, taken: first, limit: second });
+                        }
                     }
                 }
                 ASKS => {
@@ -407,7 +420,8 @@ impl Report {
                 _ => return None,
             }
         }
-        (report.rooms.len() <= MOST_ROOMS && report.asks.len() <= MOST_ASKS).then_some(report)
+        let rooms = report.rooms.len() + report.again.len();
+        (rooms <= MOST_ROOMS && report.asks.len() <= MOST_ASKS).then_some(report)
     }
 
     fn write(&self, draft: &mut Draft) -> bool {
@@ -429,12 +443,17 @@ impl Report {
             above = Some(*first);
         }
         let room = |room: &Room| RoomRecord {
-            stream: StreamRecord { flags: u8::from(room.is_full) * FULL, ..StreamRecord::of(room.stream) },
+            stream: StreamRecord::of(room.stream),
             taken: U32::new(room.taken),
             limit: U32::new(room.limit),
         };
         let ask = |ask: &Ask| AskRecord { stream: StreamRecord::of(ask.stream), sent: U32::new(ask.sent) };
-        let rooms: Vec<_> = self.rooms.iter().map(room).collect();
+        let again = |again: &Again| RoomRecord {
+            stream: StreamRecord { flags: AGAIN, ..StreamRecord::of(again.stream) },
+            taken: U32::new(again.number),
+            limit: U32::new(again.from),
+        };
+        let rooms: Vec<_> = self.again.iter().map(again).chain(self.rooms.iter().map(room)).collect();
         let asks: Vec<_> = self.asks.iter().map(ask).collect();
         add(draft, REPORT, &data)
             && (rooms.is_empty() || add(draft, ROOMS, rooms.as_bytes()))
@@ -501,20 +520,29 @@ mod tests {
             },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
-        let rooms = (streams(), any::<u32>(), any::<u32>(), any::<bool>())
-            .prop_map(|(stream, taken, limit, is_full)| Room { stream, taken, limit, is_full });
+        let rooms = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, taken, limit)| Room {
+            stream,
+            taken,
+            limit,
+        });
+        let again = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, number, from)| Again {
+            stream,
+            number,
+            from,
+        });
         let asks = (streams(), any::<u32>()).prop_map(|(stream, sent)| Ask { stream, sent });
-        let rooms = prop::collection::vec(rooms, 0..=MOST_ROOMS);
+        let rooms = prop::collection::vec(rooms, 0..=3);
+        let again = prop::collection::vec(again, 0..=MOST_ROOMS - 3);
         let asks = prop::collection::vec(asks, 0..=MOST_ASKS);
-        let report = (ends(), any::<u32>(), any::<u32>(), steps, rooms, asks).prop_map(
-            |(ends, marked, largest, steps, rooms, asks)| {
+        let report = (ends(), any::<u32>(), any::<u32>(), steps, (rooms, again), asks).prop_map(
+            |(ends, marked, largest, steps, (rooms, again), asks)| {
                 let mut next = largest;
                 let came = steps.into_iter().enumerate().map(|(place, (missing, len))| {
                     let last = if place == 0 { next } else { next.wrapping_sub(u32::from(missing) + 2) };
                     next = last.wrapping_sub(len.into());
                     [next, last]
                 });
-                Message::Report(Report { ends, marked, came: came.collect(), rooms, asks })
+                Message::Report(Report { ends, marked, came: came.collect(), rooms, again, asks })
             },
         );
         prop_oneof![hello, data, report]
@@ -551,7 +579,7 @@ mod tests {
         #[test]
         fn a_report_of_more_streams_than_may_be_is_none(ends in ends(), more in 0..3_usize, is_rooms: bool) {
             let mut draft = Draft::new(7).unwrap();
-            let report = Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), asks: Vec::new() };
+            let report = Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), again: Vec::new(), asks: Vec::new() };
             prop_assert!(report.write(&mut draft));
             let (kind, words, most) = if is_rooms { (ROOMS, 4, MOST_ROOMS) } else { (ASKS, 3, MOST_ASKS) };
             for count in [most, more] {

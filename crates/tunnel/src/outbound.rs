@@ -100,8 +100,8 @@ impl<F: Copy> Outbound<F> {
         flight.map(|flight| flight.state = State::Due).is_some()
     }
 
-    /// The far end, which has taken all before `taken`, had no memory for what begins there or further on, and came in packets up to
-    /// number `newest`: that is to be sent again, once there is credit.
+    /// The far end, which has taken all before `taken`, had no memory for what begins at `from` or further on, and came in packets up
+    /// to number `newest`: that is to be sent again, once there is credit.
     pub fn turned_away(&mut self, taken: u64, from: u64, newest: u64) {
         let known = self.frames.front().map_or(self.sent, |flight| flight.offset);
         // What is overtaken by other news tells nothing.

@@ -240,19 +240,14 @@ impl<F: Copy> Outgoing<F> {
     /// The far end reports. `completed` has each frame that its receiver has taken. How many packets are found lost.
     pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
         let lost = self.acknowledge(now, report);
-        let newest = report.came.first().map(|[_, last]| expand(*last, self.recovery.next()));
-        let mut rooms = report.rooms.iter().peekable();
-        while let Some(room @ Room { stream, taken, .. }) = rooms.next() {
-            // One that is full may be followed by how far the stream may go since.
-            let last = rooms.next_if(|next| room.is_full && !next.is_full && next.stream == *stream);
+        let next = self.recovery.next();
+        for Room { stream, taken, limit } in &report.rooms {
             let Some(out) = self.streams.get_mut(stream) else { continue };
             let (taken, before, known) = (expand(*taken, out.sent()), out.len(), out.limit());
-            let first = expand(room.limit, known);
-            if let Some(newest) = newest.filter(|_| room.is_full) {
-                out.turned_away(taken, first, newest);
+            if let Some(again) = report.again.iter().find(|again| again.stream == *stream) {
+                out.turned_away(taken, expand(again.from, known), expand(again.number, next));
             }
-            let limit = last.map_or(first, |last| expand(last.limit, first));
-            let lowered = out.limit();
+            let (limit, lowered) = (expand(*limit, known), out.limit());
             if out.granted(taken, limit, known, &mut completed) {
                 self.asking.hurry();
             }

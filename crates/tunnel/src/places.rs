@@ -18,11 +18,11 @@ pub enum Claim {
 /// So many places, each for one frame.
 ///
 /// - No stream that is repaired has more than are left to all others of them (dynamic thresholds: Choudhury and Hahne, "Dynamic queue
-///   length thresholds for shared-memory packet switches", 1998). So receivers that take nothing do not take the memory of others,
-///   however many they are.
-/// - A sixteenth is left to frames that others wait for.
-/// - What is repaired leaves a quarter to what is not, and so does that: its sender has to be stopped before, by
-///   [`is_short`](Self::is_short).
+///   length thresholds for shared-memory packet switches", 1998), but for a sixteenth that is left to frames that others wait for. So
+///   receivers that take nothing do not take the memory of others, however many they are.
+/// - What is repaired leaves a quarter to what is not, and whatever that has, an eighth: when it is [short](Self::is_short), there are
+///   as many for what is underway until its senders stand still.
+/// - What is not repaired leaves a quarter to what is.
 #[derive(Clone, Debug)]
 pub struct Places {
     all: u32,
@@ -44,21 +44,27 @@ impl Places {
         self.free > 0
             && match claim {
                 Claim::Repaired(stream) => self.held(stream) < self.shared(),
-                Claim::Awaited(_) => self.repaired < self.most(),
+                Claim::Awaited(stream) => {
+                    let left = self.left();
+                    left > 0 && self.held(stream) < self.shared() + self.reserve()
+                }
                 Claim::Unrepaired => self.unrepaired() < self.most(),
             }
     }
 
-    /// Whether a stream of which something was turned away may have so many places that it is worth while to ask for more. What is
-    /// `appended` to a frame that is here already needs none.
-    pub fn welcomes(&self, stream: Stream, appended: bool) -> bool {
-        2 * self.held(stream).saturating_sub(appended.into()) < self.shared()
+    /// Whether there is a place for this, which can do without one: nobody has to be stopped because of it.
+    pub fn can_spare(&self, claim: Claim) -> bool {
+        self.has_for(claim) && (claim != Claim::Unrepaired || self.unrepaired() < self.all / 8 * 3)
     }
 
-    /// Whether what is not repaired will soon find no place.
+    /// Whether a stream of which something was turned away may have so many places that it is worth while to ask for more.
+    pub fn welcomes(&self, stream: Stream) -> bool {
+        2 * self.held(stream) < self.shared()
+    }
+
+    /// Whether what is not repaired will soon find no place. What is repaired makes it short only if that has more than its quarter.
     pub fn is_short(&self) -> bool {
-        let unrepaired = self.unrepaired();
-        unrepaired > self.all / 2 || unrepaired > 0 && self.free < self.all / 8
+        self.unrepaired() > self.all / 2 || self.free < self.all / 8
     }
 
     /// A place is taken that [there is](Self::has_for).
@@ -92,7 +98,8 @@ impl Places {
         self.free
     }
 
-    fn held(&self, stream: Stream) -> u32 {
+    /// How many a stream has that is repaired.
+    pub fn held(&self, stream: Stream) -> u32 {
         self.held.get(&stream).copied().unwrap_or(0)
     }
 
@@ -105,9 +112,19 @@ impl Places {
         self.all - self.all / 4
     }
 
-    /// How many are left to all streams that are repaired.
+    /// How many more those may have which are repaired.
+    fn left(&self) -> u32 {
+        self.most().saturating_sub(self.repaired).min(self.free.saturating_sub(self.all / 8))
+    }
+
+    /// How many of them are for frames that others wait for.
+    fn reserve(&self) -> u32 {
+        self.all.div_ceil(16)
+    }
+
+    /// How many are for all others of them.
     fn shared(&self) -> u32 {
-        self.most().saturating_sub(self.all.div_ceil(16) + self.repaired).min(self.free)
+        self.left().saturating_sub(self.reserve())
     }
 }
 
@@ -137,36 +154,39 @@ mod tests {
         // Three quarters but for a sixteenth: 1,100.
         let taken = [1, 2, 3].map(|label| take_all(&mut places, Claim::Repaired(stream(label))));
         assert_eq!(taken, [550, 275, 138]);
-        assert!(!places.welcomes(stream(3), false) && places.welcomes(stream(4), false));
+        assert!(!places.welcomes(stream(3)) && places.welcomes(stream(4)));
         assert!(!places.is_short(), "what may come again stops no link");
-        assert_eq!(take_all(&mut places, Claim::Awaited(stream(1))), 1200 - 963);
-        assert_eq!(take_all(&mut places, Claim::Unrepaired), 400);
+        // One has more than that already, and one may have as many as are reserved beside.
+        let awaited = [1, 4].map(|label| take_all(&mut places, Claim::Awaited(stream(label))));
+        assert_eq!(awaited, [0, 119]);
+        assert_eq!(take_all(&mut places, Claim::Unrepaired), 1600 - 963 - 119);
         assert!(places.is_short() && places.free() == 0);
     }
 
     #[test]
-    fn what_is_not_repaired_leaves_a_quarter() {
+    fn what_is_not_repaired_leaves_a_quarter_and_is_left_an_eighth() {
         let mut places = Places::new(1600);
         while !places.is_short() {
             places.take(Claim::Unrepaired);
         }
-        assert_eq!(take_all(&mut places, Claim::Unrepaired), 1200 - 801, "until links have paused");
-        assert_eq!(take_all(&mut places, Claim::Repaired(stream(1))), 200);
-        assert!(places.welcomes(stream(2), false));
+        let repaired =
+            (0..100).map(|label| take_all(&mut places, Claim::Repaired(stream(label)))).sum::<u32>();
+        assert_eq!((repaired, places.free()), (499, 300));
+        take_all(&mut places, Claim::Awaited(stream(100)));
+        assert_eq!(places.free(), 200, "for what is underway until links have paused");
+        assert_eq!(take_all(&mut places, Claim::Unrepaired), 200);
+        let mut places = Places::new(1600);
+        assert_eq!(take_all(&mut places, Claim::Unrepaired), 1200);
+        assert!(places.welcomes(stream(1)) && take_all(&mut places, Claim::Repaired(stream(1))) == 50);
     }
 
     #[test]
-    fn a_frame_that_grows_where_it_lies_is_no_reason_to_wait() {
-        let mut places = Places::new(16);
-        take_all(&mut places, Claim::Repaired(stream(1)));
-        while places.has_for(Claim::Repaired(stream(2))) {
-            places.take(Claim::Repaired(stream(2)));
+    fn nobody_is_stopped_for_what_can_do_without() {
+        let mut places = Places::new(1600);
+        while places.can_spare(Claim::Unrepaired) {
+            places.take(Claim::Unrepaired);
         }
-        let last = stream(3);
-        assert!(places.has_for(Claim::Repaired(last)));
-        places.take(Claim::Repaired(last));
-        places.put(Some(stream(2)));
-        assert!(!places.welcomes(last, false) && places.welcomes(last, true));
+        assert!(!places.is_short() && places.free() == 1000);
     }
 
     proptest! {
@@ -181,7 +201,7 @@ mod tests {
             for label in 0..streams {
                 take_all(&mut places, Claim::Repaired(stream(label)));
             }
-            let fair = (all / 4).saturating_sub(all.div_ceil(16) * 2) >> streams;
+            let fair = (all / 4).saturating_sub(all / 8 + all.div_ceil(16)) >> streams;
             prop_assert!(fair == 0 || places.has_for(Claim::Repaired(stream(streams))));
         }
     }

@@ -7,7 +7,7 @@ use units::{Class, ClassSet, Instant, Span};
 
 use crate::LONGEST;
 use crate::greeting::Greeting;
-use crate::incoming::{Fate, Incoming};
+use crate::incoming::{Fate, Incoming, Origin};
 use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Stream};
 use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
@@ -415,7 +415,8 @@ impl<F: Copy, R> Session<F, R> {
         // Should one number be garbled, the right ones that follow are still within reach.
         self.newest = self.newest.max(number.min(self.newest + REACH / 2));
         let is_repaired = self.is_repaired(data.stream);
-        let fate = self.incoming.arrived(now, data, self.era, is_repaired, brought, arrived);
+        let origin = Origin { from: self.era, newest: self.newest, is_repaired };
+        let fate = self.incoming.arrived(now, data, origin, brought, arrived);
         match fate {
             Fate::Fresh => {}
             Fate::Repeated => self.counters.repeated += 1,
@@ -551,7 +552,7 @@ impl<F: Copy, R> Session<F, R> {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
-        let rooms = self.incoming.rooms();
+        let (rooms, again) = self.incoming.rooms();
         let asks = self.outgoing.asks(now);
         if !self.owes_report && rooms.is_empty() && asks.is_empty() {
             return None;
@@ -563,7 +564,7 @@ impl<F: Copy, R> Session<F, R> {
             [first as u32, *range.end() as u32]
         };
         let came = self.came.iter().take(MOST_RANGES).map(range);
-        Some(Message::Report(Report { ends, marked: self.marked, came: came.collect(), rooms, asks }))
+        Some(Message::Report(Report { ends, marked: self.marked, came: came.collect(), rooms, again, asks }))
     }
 
     fn hello(&self) -> Hello {

@@ -5,7 +5,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tunnel::message::{Ask, Ends, Message, Room, VERSION};
+use tunnel::message::{Again, Ask, Ends, Message, Room, VERSION};
 use tunnel::{
     Admission, Arrival, Brought, Config, Data, Era, Hello, Life, Report, Session, Stream, Unsolicited,
 };
@@ -47,6 +47,7 @@ enum Event {
         marked: u32,
         came: Vec<[u32; 2]>,
         rooms: Vec<Room>,
+        again: Vec<Again>,
         asks: Vec<Ask>,
     },
     Hello {
@@ -89,12 +90,13 @@ fn events() -> impl Strategy<Value = Event> {
             is_kept,
         },
     );
-    let room = (streams(), numbers(), numbers(), any::<bool>());
-    let room = room.prop_map(|(stream, taken, limit, is_full)| Room { stream, taken, limit, is_full });
+    let room = || (streams(), numbers(), numbers());
+    let again = room().prop_map(|(stream, number, from)| Again { stream, number, from });
+    let room = room().prop_map(|(stream, taken, limit)| Room { stream, taken, limit });
     let ask = (streams(), numbers()).prop_map(|(stream, sent)| Ask { stream, sent });
     let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
-    let report = (any::<u32>(), came, vec(room, 0..5), vec(ask, 0..6))
-        .prop_map(|(marked, came, rooms, asks)| Event::Report { marked, came, rooms, asks });
+    let report = (any::<u32>(), came, vec(room, 0..4), vec(again, 0..3), vec(ask, 0..6))
+        .prop_map(|(marked, came, rooms, again, asks)| Event::Report { marked, came, rooms, again, asks });
     let hello =
         (prop::bool::weighted(0.8), any::<[u8; 2]>(), numbers()).prop_map(|(again, classes, bytes)| {
             let [repairs, boundless] = classes.map(ClassSet::from_bits);
@@ -164,8 +166,8 @@ impl Owner {
                 session.handle_data(*now, &data, marked, brought, |arrival| note(arrival, held, handed));
             }
             Event::Invite(stream) => session.invite(stream),
-            Event::Report { marked, came, rooms, asks } => {
-                let report = Report { ends, marked, came, rooms, asks };
+            Event::Report { marked, came, rooms, again, asks } => {
+                let report = Report { ends, marked, came, rooms, again, asks };
                 session.handle_report(*now, &report, |frame| {
                     assert!(sent.remove(&frame), "a frame is completed once");
                 });

@@ -168,7 +168,7 @@ impl Host {
 
     /// Has a stream go on that waits for memory, if there is some for it.
     fn invite(&mut self, stream: Stream) {
-        if self.session.waits_for_memory(stream) && self.places.welcomes(stream, false) {
+        if self.session.waits_for_memory(stream) && self.places.welcomes(stream) {
             self.session.invite(stream);
         }
     }
@@ -404,13 +404,13 @@ impl World {
         match packet {
             Packet::Frame { data, number, marked } => {
                 let claim = session.claim(&data);
-                let is_one_of_many = !places.has_for(Claim::Repaired(data.stream));
-                self.awaited += u32::from(matches!(claim, Claim::Awaited(_)) && is_one_of_many);
+                let is_favoured = !places.has_for(Claim::Repaired(data.stream));
                 let whose = (claim != Claim::Unrepaired).then_some(data.stream);
                 let brought = match number {
                     None => Brought::Place,
                     Some(number) if places.has_for(claim) => {
                         places.take(claim);
+                        self.awaited += u32::from(is_favoured && claim != Claim::Unrepaired);
                         Brought::Frame((whose, number, data.len.get().into()))
                     }
                     Some(_) => Brought::Unkept,

@@ -72,7 +72,7 @@ fn ask(from: u64, ends: &mut [End; 2], label: u32) {
 /// A report of the second end, in its first life, that tells nothing.
 fn report() -> Report {
     let ends = Ends { from: life(2), to: life(1) };
-    Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), asks: Vec::new() }
+    Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), again: Vec::new(), asks: Vec::new() }
 }
 
 /// Two ends that know each other.
@@ -226,7 +226,7 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     let [mut end, _] = ends;
     assert_eq!(end.admit(stream(1), bytes(5000), false), Admission::NoCredit);
     assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
-    let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000, is_full: false }];
+    let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000 }];
     let report = Report { rooms, ..report() };
     end.handle_report(ms(3), &report, |_| panic!());
     assert_eq!(end.poll(ms(3)), None);

@@ -99,3 +99,27 @@ fn a_stream_that_stands_still_is_asked_after_ever_less_often_though_some_of_it_i
     // 1 ms, 2, 4, and so on, and then every 50.
     assert!((20..=26).contains(&asked), "{asked}");
 }
+
+#[test]
+fn what_came_early_and_had_to_go_comes_again_too() {
+    let mut ends = pair(ms(1), config());
+    let sent: Vec<_> = (0..3)
+        .map(|number| {
+            assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+            ends[0].send(ms(1), stream(1), bytes(LEN), number)
+        })
+        .collect();
+    arrive(ms(1), &mut ends[1], &sent[0]);
+    arrive(ms(1), &mut ends[1], &sent[2]);
+    let mut freed = 0;
+    ends[1].handle_data(ms(1), &sent[1], false, Brought::Unkept, |arrival| {
+        freed += u32::from(matches!(arrival, Arrival::Release(_)));
+    });
+    assert_eq!(freed, 1, "it has overtaken what there is no memory for");
+    talk(ms(1), &mut ends);
+    ends[1].invite(stream(1));
+    took(&mut ends, 0);
+    talk(ms(1), &mut ends);
+    let again: Vec<_> = std::iter::from_fn(|| ends[0].resend(ms(1))).map(|(frame, _)| frame).collect();
+    assert_eq!(again, [Some(1), Some(2)]);
+}

@@ -20,6 +20,9 @@ use wire::{Join, Layout, Offload};
 /// hold while their receiver stands still, and those that only the longest need are left to them.
 const SIZES: [usize; 3] = [2 << 10, 16 << 10, LONGEST as usize];
 
+/// Of how many streams that found no slot it is remembered what they wanted.
+const MOST_WANTED: usize = 8 << 10;
+
 /// How many slots there are of each size.
 pub type Counts = [u32; SIZES.len()];
 
@@ -112,6 +115,8 @@ pub struct Frames {
     lifted: ClassMap<u64>,
     /// Frames that are not what was said of them.
     malformed: u64,
+    /// By stream, of some thousands: the size for which it found no slot last.
+    wanted: BTreeMap<Stream, usize>,
 }
 
 impl Frames {
@@ -128,6 +133,7 @@ impl Frames {
             era: Era::default(),
             lifted: ClassMap::default(),
             malformed: 0,
+            wanted: BTreeMap::new(),
         }
     }
 
@@ -182,17 +188,32 @@ impl Frames {
         let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
         // In the smallest, nothing is put together.
         let size = size_for(all.max(bytes.len()))?.max(begins.into());
-        let slot = self.keep_in(bytes, size, claim, network)?;
+        let Some(slot) = self.keep_in(bytes, size, claim, network) else {
+            self.want(data.stream, size);
+            return None;
+        };
         let come = self.get_mut(slot);
         (come.class, come.said) = (Some(data.stream.class), data.offload);
         come.is_marked = is_marked && data.part != Part::WHOLE;
         Some(kept(Some(slot)))
     }
 
-    /// Whether a stream of which something was turned away may have so many slots of each size that it is worth while to ask for more.
+    /// A stream finds no slot. Whoever names ever more of them is not remembered for ever.
+    fn want(&mut self, stream: Stream, size: usize) {
+        if self.wanted.len() >= MOST_WANTED {
+            self.wanted.clear();
+        }
+        self.wanted.insert(stream, size);
+    }
+
+    /// Whether a stream of which something was turned away may have so many slots that it is worth while to ask for more. What is put
+    /// behind the beginning of a frame needs none.
     pub fn welcomes(&self, stream: Stream) -> bool {
-        let growing = self.growing.get(&stream).map(|growing| self.find(growing.slot).0);
-        (0..).zip(&self.places).all(|(size, places)| places.welcomes(stream, growing == Some(size)))
+        let is_welcome = |size: &usize| self.places[*size].welcomes(stream);
+        let held: u32 = self.places.iter().map(|places| places.held(stream)).sum();
+        let wanted = self.wanted.get(&stream);
+        wanted.map_or_else(|| (0..SIZES.len()).all(|size| is_welcome(&size)), is_welcome)
+            || held == 1 && self.growing.contains_key(&stream)
     }
 
     fn keep_in(&mut self, bytes: &[u8], size: usize, claim: Claim, network: Network) -> Option<Slot> {
@@ -287,6 +308,7 @@ impl Frames {
     /// Streams are counted anew in this era: all parts of what was not whole will come again.
     pub fn begin_era(&mut self, era: Era) {
         (self.era, self.lifted) = (era, ClassMap::default());
+        self.wanted.clear();
         for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
             self.tear_up(slot);
         }
@@ -370,6 +392,10 @@ impl Frames {
             return None;
         }
         let claim = self.get(first).whose.map_or(Claim::Unrepaired, Claim::Repaired);
+        // They can do without.
+        if !self.places[size].can_spare(claim) {
+            return None;
+        }
         let slot = self.take(size, claim)?;
         let (_, into) = self.find(slot);
         self.come[slot.0 as usize] = Some(Come { len: join.len(), ..*self.get(first) });

@@ -203,9 +203,29 @@ fn a_frame_finds_a_slot_of_its_size_or_is_not_kept() {
     // Other sizes are others' matter.
     let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, NonZeroU16::MIN);
     assert!(frames.keep_data(&whole, false, Claim::Repaired(first), &[0], Network::default()).is_some());
-    assert!(keep(&mut frames, 6, Claim::Awaited(first)).is_some(), "some are left for what others wait for");
+    assert!(keep(&mut frames, 6, Claim::Awaited(second)).is_some(), "some are left for what others wait for");
     there.into_iter().for_each(|kept| frames.forget(kept));
     assert!(frames.welcomes(first));
+}
+
+#[test]
+fn slots_of_a_size_that_others_have_are_nothing_to_who_needs_another() {
+    let (bytes, offload) = large(3000, 0);
+    let mut frames = Frames::new([16; 3]);
+    let going = Going::new(&bytes, offload, 1500).unwrap();
+    for label in 1..20 {
+        let (data, bytes) = parts_of(Stream { label, ..STREAM }, &going, 0).swap_remove(0);
+        frames.keep_data(&data, false, Claim::Repaired(data.stream), &bytes, Network::default());
+    }
+    let short = Stream { label: 30, ..STREAM };
+    let keep = |frames: &mut Frames, offset| {
+        let data = Data::whole(Ends { from: LIFE, to: LIFE }, 0, short, offset, NonZeroU16::MIN);
+        frames.keep_data(&data, false, Claim::Repaired(short), &[0], Network::default())
+    };
+    let there: Vec<_> = (0..16).filter_map(|offset| keep(&mut frames, offset)).collect();
+    assert!(!frames.welcomes(short));
+    there.into_iter().for_each(|kept| frames.forget(kept));
+    assert!(frames.welcomes(short) && !frames.welcomes(Stream { label: 40, ..STREAM }));
 }
 
 #[test]
