@@ -15,6 +15,16 @@ pub enum Claim {
     Unrepaired,
 }
 
+impl Claim {
+    /// Whose it is, if its stream is repaired.
+    pub fn whose(self) -> Option<Stream> {
+        match self {
+            Self::Repaired(stream) | Self::Awaited(stream) => Some(stream),
+            Self::Unrepaired => None,
+        }
+    }
+}
+
 /// So many places, each for one frame.
 ///
 /// - No stream that is repaired has more than are left to all others of them (dynamic thresholds: Choudhury and Hahne, "Dynamic queue
@@ -70,7 +80,7 @@ impl Places {
     /// A place is taken that [there is](Self::has_for).
     pub fn take(&mut self, claim: Claim) {
         self.free -= 1;
-        if let Claim::Repaired(stream) | Claim::Awaited(stream) = claim {
+        if let Some(stream) = claim.whose() {
             *self.held.entry(stream).or_default() += 1;
             self.repaired += 1;
         }

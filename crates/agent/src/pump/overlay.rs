@@ -383,7 +383,7 @@ impl Overlay {
             }
         }
         for link in &self.links {
-            let packets = link.underlay().borrow().waiting().count();
+            let packets = link.underlay().borrow().queued();
             if packets == 0 {
                 continue;
             }

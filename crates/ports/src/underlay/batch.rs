@@ -66,6 +66,11 @@ impl Queue {
         self.len < MOST_QUEUED && self.batches.len() < MOST_BATCHES
     }
 
+    /// How many datagrams wait.
+    pub fn datagrams(&self) -> usize {
+        self.batches.iter().map(Batch::datagrams).sum()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()

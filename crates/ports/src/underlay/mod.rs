@@ -235,6 +235,11 @@ impl Underlay {
         waiting.map(|sender| sender.socket.as_fd())
     }
 
+    /// How many datagrams were taken and not handed over.
+    pub fn queued(&self) -> usize {
+        self.senders.iter().map(|sender| sender.queue.datagrams()).sum()
+    }
+
     /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it.
     pub fn has_room(&self, flow: u32) -> bool {
         self.senders[wire::flow::place(flow, self.senders.len())].queue.has_room()
@@ -433,8 +438,9 @@ mod tests {
             }
             let sender = own.as_mut().unwrap_or(&mut far);
             assert_eq!(sender.waiting().count(), 1, "one flow goes by one socket");
+            assert_eq!(sender.queued(), lens.len());
             assert!(sender.flush());
-            assert_eq!(sender.waiting().count(), 0);
+            assert_eq!((sender.waiting().count(), sender.queued()), (0, 0));
             let mut came = Vec::new();
             while came.len() < lens.len() {
                 far.receive(|received| {

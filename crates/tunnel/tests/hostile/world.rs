@@ -405,13 +405,12 @@ impl World {
             Packet::Frame { data, number, marked } => {
                 let claim = session.claim(&data);
                 let is_favoured = !places.has_for(Claim::Repaired(data.stream));
-                let whose = (claim != Claim::Unrepaired).then_some(data.stream);
                 let brought = match number {
                     None => Brought::Place,
                     Some(number) if places.has_for(claim) => {
                         places.take(claim);
-                        self.awaited += u32::from(is_favoured && claim != Claim::Unrepaired);
-                        Brought::Frame((whose, number, data.len.get().into()))
+                        self.awaited += u32::from(is_favoured && claim.whose().is_some());
+                        Brought::Frame((claim.whose(), number, data.len.get().into()))
                     }
                     Some(_) => Brought::Unkept,
                 };

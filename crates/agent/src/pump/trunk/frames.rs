@@ -16,8 +16,7 @@ use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
 
 /// How many bytes slots have: room for a frame of an MTU of 1500, for one of an MTU of 9000 or a middle-sized segment, and for the
-/// longest frame. A frame lies in the smallest that has room for it. So the credit of a stream bounds how many of each size its frames
-/// hold while their receiver stands still, and those that only the longest need are left to them.
+/// longest frame. A frame lies in the smallest that has room for it, so that those that only the longest need are left to them.
 const SIZES: [usize; 3] = [2 << 10, 16 << 10, LONGEST as usize];
 
 /// Of how many streams that found no slot it is remembered what they wanted.
@@ -209,11 +208,9 @@ impl Frames {
     /// Whether a stream of which something was turned away may have so many slots that it is worth while to ask for more. What is put
     /// behind the beginning of a frame needs none.
     pub fn welcomes(&self, stream: Stream) -> bool {
-        let is_welcome = |size: &usize| self.places[*size].welcomes(stream);
+        let wanted = self.wanted.get(&stream).map_or(&self.places[..], |size| &self.places[*size..=*size]);
         let held: u32 = self.places.iter().map(|places| places.held(stream)).sum();
-        let wanted = self.wanted.get(&stream);
-        wanted.map_or_else(|| (0..SIZES.len()).all(|size| is_welcome(&size)), is_welcome)
-            || held == 1 && self.growing.contains_key(&stream)
+        wanted.iter().all(|places| places.welcomes(stream)) || held == 1 && self.growing.contains_key(&stream)
     }
 
     fn keep_in(&mut self, bytes: &[u8], size: usize, claim: Claim, network: Network) -> Option<Slot> {
@@ -222,7 +219,7 @@ impl Frames {
             network,
             class: None,
             place: None,
-            whose: whose(claim),
+            whose: claim.whose(),
             len: bytes.len(),
             said: None,
             offload: Offload::NONE,
@@ -521,14 +518,6 @@ impl Frames {
 }
 
 const LARGER: &str = "what is put together lies in a slot that is not one of the smallest";
-
-/// The stream that claims a slot, if it is repaired.
-fn whose(claim: Claim) -> Option<Stream> {
-    match claim {
-        Claim::Repaired(stream) | Claim::Awaited(stream) => Some(stream),
-        Claim::Unrepaired => None,
-    }
-}
 
 /// The smallest size that has room for so many bytes; `None` if none has.
 fn size_for(len: usize) -> Option<usize> {
