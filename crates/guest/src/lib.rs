@@ -284,7 +284,10 @@ impl<'a> Talk<'a> {
                 Heard::Asked => {
                     self.heard_at = Instant::now();
                     asked = true;
-                    if self.is_heard != Some(true) {
+                    if !self.teller.is_on() {
+                        // It holds nothing before it knows that we hear it, and we are to know that it does.
+                        self.hello_at = self.heard_at;
+                    } else if self.is_heard != Some(true) {
                         self.is_heard = Some(true);
                         self.say(&Event::Heard)?;
                     }

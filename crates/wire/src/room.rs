@@ -4,16 +4,18 @@
 //!   guest's program                            switch
 //!        │─ Hello ────────────────────────────────▶│  once a second
 //!        │◀───────────────────── Ask 1 ────────────│  so it is heard
+//!        │─ Hello, heard 1 ───────────────────────▶│  from here on what would be lost is held
+//!        │◀─────────── Ask 2: that was heard ──────│  and the program knows
 //!        │◀═══════════ datagrams, to port 53 ══════│
-//!        │◀───────────── Ask 2: port 53? ──────────│  behind them, in the same queue
-//!        │─ Tell, heard 2: port 53's sockets ─────▶│  what was before Ask 2 is counted in there
-//!        │─ Tell: port 53's sockets ──────────────▶│  once there is the room that Ask 2 awaits
+//!        │◀───────────── Ask 3: port 53? ──────────│  behind them, in the same queue
+//!        │─ Tell, heard 3: port 53's sockets ─────▶│  what was before Ask 3 is counted in there
+//!        │─ Tell: port 53's sockets ──────────────▶│  once there is the room that Ask 3 awaits
 //!        │─ Bye ──────────────────────────────────▶│
 //! ```
 //!
 //! What is told of a port is everything, so it takes the place of what was told before. A message that is lost, comes
 //! twice or comes late does no harm: of a guest's, the one with the highest number counts, and the switch asks again.
-//! A session is one life of a guest's program.
+//! A session is one life of a guest's program. The switch has lives as well, and counts its Asks anew in each.
 //!
 //! The frames go to the one group address that no bridge passes on, of whatever kind ([`DESTINATION`]), and
 //! concern what goes to the port that they came in at, whoever sent them.
@@ -37,7 +39,7 @@ pub const ETHERTYPE: u16 = 0x88b5;
 pub const MAGIC: [u8; 4] = *b"zovn";
 
 /// The version that is written and read here.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 
 /// The most sockets of one port that are told of. Of more, one is told that stands for all.
 pub const MOST_SOCKETS: usize = 16;
@@ -53,7 +55,7 @@ struct Head {
     magic: [u8; 4],
     version: u8,
     kind: u8,
-    unused: [u8; 4],
+    life: U32,
     session: U64,
     number: U64,
     heard: U64,
@@ -158,11 +160,13 @@ pub struct Group<'a> {
 pub struct Common {
     /// What it is.
     pub kind: Kind,
+    /// Which life of the switch's end it is from, or that it has heard; 0: none.
+    pub life: u32,
     /// Which life of a guest's program it is from, or for.
     pub session: u64,
     /// Which of its sender's messages it is.
     pub number: u64,
-    /// The last Ask that was heard before this was told; 0: none.
+    /// The last of the other's messages that was heard before this was said; 0: none.
     pub heard: u64,
     /// The guest's pages, in bytes: what a frame takes up in memory is a multiple of that at worst.
     pub page: u32,
@@ -225,6 +229,7 @@ impl<'a> Message<'a> {
         let kind = *KINDS.get(usize::from(head.kind))?;
         let common = Common {
             kind,
+            life: head.life.get(),
             session: head.session.get(),
             number: head.number.get(),
             heard: head.heard.get(),
@@ -298,7 +303,7 @@ impl Draft {
             magic: MAGIC,
             version: VERSION,
             kind: common.kind as u8,
-            unused: [0; 4],
+            life: U32::new(common.life),
             session: U64::new(common.session),
             number: U64::new(common.number),
             heard: U64::new(common.heard),
@@ -398,7 +403,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn common(kind: Kind) -> Common {
-        Common { kind, session: 7, number: 3, heard: 2, page: 4096, lost: 1 }
+        Common { kind, life: 5, session: 7, number: 3, heard: 2, page: 4096, lost: 1 }
     }
 
     fn sockets() -> impl Strategy<Value = Vec<Socket>> {
@@ -414,11 +419,11 @@ mod tests {
     proptest! {
         #[test]
         fn parse_undoes_emit(
-            numbers: (u64, u64, u64, u32, u32),
+            numbers: (u32, u64, u64, u64, u32, u32),
             groups in proptest::collection::vec((any::<u16>(), any::<bool>(), sockets()), 0..6),
         ) {
-            let (session, number, heard, page, lost) = numbers;
-            let common = Common { kind: Kind::Tell, session, number, heard, page, lost };
+            let (life, session, number, heard, page, lost) = numbers;
+            let common = Common { kind: Kind::Tell, life, session, number, heard, page, lost };
             let mut draft = Draft::new(Mac::local(1), &common);
             let fits = groups.iter().take_while(|(port, follows, all)| draft.tell(*port, *follows, all));
             let fits = fits.count();
@@ -454,10 +459,10 @@ mod tests {
         assert!(draft.ask(Want { port: 53, bytes: 9 }));
         let mut bytes = draft.frame().to_vec();
         assert_eq!(bytes[..6], [0x01, 0x80, 0xc2, 0, 0, 0x0e]);
-        assert_eq!(bytes[12..20], [0x88, 0xb5, b'z', b'o', b'v', b'n', 1, 3]);
+        assert_eq!(bytes[12..20], [0x88, 0xb5, b'z', b'o', b'v', b'n', 2, 3]);
         assert_eq!(bytes[60..], [0, 53, 0, 0, 0, 0, 0, 9]);
-        bytes[18] = 2;
-        assert_eq!(Message::parse(&bytes).unwrap_err(), Unreadable::Version(2));
+        bytes[18] = 1;
+        assert_eq!(Message::parse(&bytes).unwrap_err(), Unreadable::Version(1));
         bytes[17] = b'N';
         assert_eq!(Message::parse(&bytes).unwrap_err(), Unreadable::Foreign);
     }

@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn parse_survives_almost_messages_of_guests(kind in 0u8..5, bytes in vec(any::<u8>(), 0..200)) {
-        let head = [&wire::room::DESTINATION.0[..], &[2; 6], &[0x88, 0xb5], b"zovn", &[1, kind]].concat();
+        let head = [&wire::room::DESTINATION.0[..], &[2; 6], &[0x88, 0xb5], b"zovn", &[wire::room::VERSION, kind]].concat();
         attacks::parse(&[&head, &bytes[..]].concat());
         // As few groups or ports as may well be there.
         let rest = [&head, &[0; 36][..], &[0, bytes.len() as u8 % 5, 0, 0], &bytes].concat();

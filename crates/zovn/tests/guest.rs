@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ struct World {
     containers: [Namespace; 2],
     agent: Process,
     client: Client,
-    _place: tempfile::TempDir,
+    place: tempfile::TempDir,
 }
 
 /// A process that ends with its owner.
@@ -46,6 +47,28 @@ struct Guest {
 /// No test takes so long, unless something never comes.
 const LONG: Duration = Duration::from_secs(30);
 
+fn config_in(place: &Path) -> PathBuf {
+    place.join("host.toml")
+}
+
+/// Where its agent listens.
+fn socket_in(place: &Path) -> PathBuf {
+    place.join("agent.sock")
+}
+
+/// An agent that is ready, of the configuration that is there.
+fn agent_in(place: &Path, client: &Client) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.arg("agent").arg("-c").arg(config_in(place)).arg("--socket").arg(socket_in(place));
+    let agent = Process(command.stderr(Stdio::null()).spawn().unwrap());
+    let begun = Instant::now();
+    while !client.ready().unwrap_or(false) {
+        assert!(begun.elapsed() < LONG);
+        thread::yield_now();
+    }
+    agent
+}
+
 impl World {
     fn new(name: &str) -> Self {
         let prefix = format!("zovn-t-guest-{name}-{}", std::process::id());
@@ -64,24 +87,22 @@ impl World {
         });
         let agent = AgentSettings { udp_gate: false, ..AgentSettings::default() };
         let config = HostConfig { agent, ports: ports.collect(), ..HostConfig::default() };
-        let file = place.path().join("host.toml");
-        fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
-        let socket = place.path().join("agent.sock");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.arg("agent").arg("-c").arg(&file).arg("--socket").arg(&socket).stderr(Stdio::null());
-        let agent = Process(command.spawn().unwrap());
-        let client = Client::new(&socket).unwrap();
-        let world = Self { prefix, containers, agent, client, _place: place };
-        let begun = Instant::now();
-        while !world.client.ready().unwrap_or(false) {
-            assert!(begun.elapsed() < LONG);
-            thread::yield_now();
-        }
+        fs::write(config_in(place.path()), toml::to_string(&config).unwrap()).unwrap();
+        let client = Client::new(socket_in(place.path())).unwrap();
+        let agent = agent_in(place.path(), &client);
+        let world = Self { prefix, containers, agent, client, place };
         // While a kernel asks where somebody is, it drops what its sockets send.
         let (from, to) = (world.udp(0, 7), world.udp(1, 7));
         from.send_to(b"hello", "10.9.0.2:7").unwrap();
         assert_eq!(to.recv(&mut [0; 8]).unwrap(), 5);
         world
+    }
+
+    /// Kills the agent, and starts it anew.
+    fn restart(&mut self) {
+        self.agent.0.kill().unwrap();
+        self.agent.0.wait().unwrap();
+        self.agent = agent_in(self.place.path(), &self.client);
     }
 
     fn udp(&self, container: usize, port: u16) -> UdpSocket {
@@ -242,4 +263,20 @@ fn a_slow_reader_loses_nothing_where_bpf_tells() {
 #[test]
 fn a_slow_reader_loses_nothing_where_sockets_are_listed() {
     a_slow_reader_loses_nothing("list", &["--list"]);
+}
+
+#[test]
+fn a_switch_that_returns_hears_the_program_again() {
+    let mut world = World::new("again");
+    let reader = world.udp(1, 5000);
+    let _guest = world.guest(&[]);
+    let work = Duration::from_micros(20);
+    assert_eq!(world.flood(&reader, 20_000, 1000, work), 20_000);
+    world.restart();
+    // The program speaks once a second, and until then nothing is held.
+    let begun = Instant::now();
+    while world.flood(&reader, 2000, 1000, work) < 2000 {
+        assert!(begun.elapsed() < LONG);
+    }
+    assert_eq!(world.flood(&reader, 20_000, 1000, work), 20_000);
 }

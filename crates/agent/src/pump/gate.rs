@@ -1,6 +1,7 @@
 //! The UDP gates of this host, by port: one for all namespaces, whose sockets we see ourselves, and one for each guest
 //! that tells of its own.
 
+use std::hash::{BuildHasher, RandomState};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time;
 
@@ -230,7 +231,9 @@ impl Gate for HostGate {
             if self.guests.len() <= port.index() {
                 self.guests.resize_with(port.index() + 1, || None);
             }
-            let new = || Box::new(Guest { port, gate: GuestGate::new(now) });
+            // Not 0, which is none.
+            let life = || RandomState::new().hash_one(port.index()) as u32 | 1;
+            let new = || Box::new(Guest { port, gate: GuestGate::new(now, life()) });
             let guest = self.guests[port.index()].get_or_insert_with(new);
             guest.gate.hear(now, frame.first(&mut [0; wire::room::LONGEST]));
         }

@@ -65,6 +65,8 @@ const MOST_WANTS: usize = 128;
 /// It is told the time and makes no system call.
 #[derive(Debug)]
 pub struct GuestGate {
+    /// Tells its Asks from those of others, before it, at the same port.
+    life: u32,
     now: Instant,
     round_at: Instant,
     guest: Option<Guest>,
@@ -139,9 +141,10 @@ struct Known {
 }
 
 impl GuestGate {
-    /// A gate before a guest that has not spoken yet.
-    pub fn new(now: Instant) -> Self {
+    /// A gate before a guest that has not spoken yet. No other gate there has had this `life`, which is not 0.
+    pub fn new(now: Instant, life: u32) -> Self {
         Self {
+            life,
             now,
             round_at: now + ROUND,
             guest: None,
@@ -255,9 +258,10 @@ impl GuestGate {
         }
         let common = Common {
             kind: Kind::Ask,
+            life: self.life,
             session: guest.session,
             number: self.asks + 1,
-            heard: 0,
+            heard: guest.number,
             page: 0,
             lost: 0,
         };
@@ -367,9 +371,13 @@ impl GuestGate {
         if number <= guest.number {
             return;
         }
-        let Common { kind, heard, lost, .. } = message.common;
+        let Common { kind, life, heard, lost, .. } = message.common;
         (guest.number, guest.spoke_at, guest.lost) = (number, self.now, lost);
         guest.is_owed |= kind == Kind::Hello;
+        // Who has heard an Ask of another life, or none, does not say what of ours has arrived.
+        if life != self.life {
+            return;
+        }
         self.heard = self.heard.max(heard.min(self.asks));
         for group in message.groups() {
             if let Some(port) = self.ports.get_mut(&group.port) {
@@ -567,7 +575,7 @@ mod tests {
         fn new() -> Self {
             let now = Instant::now();
             Self {
-                gate: GuestGate::new(now),
+                gate: GuestGate::new(now, 1),
                 teller: Teller::new(Mac::local(2), 1, PAGE),
                 now,
                 ring: VecDeque::new(),
@@ -778,8 +786,55 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_that_returns_is_told_from_the_one_before() {
+        let mut world = World::new();
+        world.open(53, 212_992);
+        world.meet();
+        for _ in 0..20 {
+            world.hello();
+            world.hear();
+            world.settle();
+        }
+        world.gate = GuestGate::new(world.now, 2);
+        world.hello();
+        world.hear();
+        world.ask();
+        // It has heard twenty, of another.
+        world.hello();
+        world.hear();
+        assert!(!world.gate.is_on());
+        world.settle();
+        assert!(world.gate.is_on());
+        assert!(world.offer(53, 1400, |most| most) && !world.offer(53, 1400, |most| most));
+        world.settle();
+        let went = (0..1000).take_while(|_| world.offer(53, 1400, |most| most)).count();
+        world.settle();
+        assert_eq!((went, world.lost), (38, 0));
+    }
+
+    #[test]
+    fn the_program_knows_that_it_is_heard_once_it_is_and_not_before() {
+        let mut world = World::new();
+        world.hello();
+        world.hear();
+        world.ask();
+        world.arrive();
+        assert!(!world.gate.is_on() && !world.teller.is_on());
+        world.tell();
+        world.hello();
+        let mut behind = world.up.pop_back();
+        world.hear();
+        assert!(world.gate.is_on() && !world.teller.is_on());
+        world.up.extend(behind.take());
+        world.hear();
+        world.ask();
+        world.arrive();
+        assert!(world.teller.is_on());
+    }
+
+    #[test]
     fn another_version_is_told_of() {
-        let mut gate = GuestGate::new(Instant::now());
+        let mut gate = GuestGate::new(Instant::now(), 1);
         let mut hello = Teller::new(Mac::local(2), 1, PAGE).hello(0).frame().to_vec();
         hello[18] = 9;
         gate.hear(Instant::now(), &hello);
@@ -835,6 +890,7 @@ mod tests {
                 if rng.below(500) == 0 {
                     world.hello();
                 }
+                assert!(world.gate.is_on() || !world.teller.is_on(), "seed {seed}");
                 assert_eq!(world.lost, 0, "seed {seed}");
                 assert_eq!(went, world.read + waiting(&world) + on_way(&world), "seed {seed}");
             }

@@ -11,7 +11,13 @@ pub struct Teller {
     session: u64,
     page: u32,
     number: u64,
+    /// The last Ask that was heard, and in which life of the switch's end it was said.
     heard: u64,
+    life: u32,
+    /// The first of our messages to say that this life is heard, once there is one.
+    confirms: Option<u64>,
+    /// The switch has heard that.
+    is_on: bool,
     /// What was heard was not answered.
     owes: bool,
     asked: Vec<Asked>,
@@ -49,7 +55,18 @@ impl Teller {
     /// A program on the interface with this address, whose `session` no other has, on a machine with pages of so many
     /// bytes.
     pub fn new(mac: Mac, session: u64, page: u32) -> Self {
-        Self { mac, session, page, number: 0, heard: 0, owes: false, asked: Vec::new() }
+        Self {
+            mac,
+            session,
+            page,
+            number: 0,
+            heard: 0,
+            life: 0,
+            confirms: None,
+            is_on: false,
+            owes: false,
+            asked: Vec::new(),
+        }
     }
 
     /// Says that we are there.
@@ -69,11 +86,19 @@ impl Teller {
             Err(Unreadable::Version(version)) => return Heard::Version(version),
             Err(Unreadable::Foreign | Unreadable::Malformed) => return Heard::Nothing,
         };
-        let Common { kind, session, number, .. } = message.common;
-        if kind != Kind::Ask || session != self.session || number <= self.heard {
+        let Common { kind, life, session, number, heard, .. } = message.common;
+        if kind != Kind::Ask || session != self.session {
+            return Heard::Nothing;
+        }
+        if life != self.life {
+            (self.life, self.heard, self.confirms, self.is_on) = (life, 0, None, false);
+            self.asked.clear();
+        }
+        if number <= self.heard {
             return Heard::Nothing;
         }
         (self.heard, self.owes) = (number, true);
+        self.is_on |= self.confirms.is_some_and(|ours| heard >= ours);
         for want in message.wants() {
             self.asked.retain(|asked| asked.want.port != want.port);
             self.asked.push(Asked { want, lacking: None });
@@ -81,9 +106,9 @@ impl Teller {
         Heard::Asked
     }
 
-    /// Whether the switch has answered yet.
-    pub fn is_heard(&self) -> bool {
-        self.heard > 0
+    /// Whether the switch holds what a full socket would lose: it has heard us say that we hear it.
+    pub fn is_on(&self) -> bool {
+        self.is_on
     }
 
     /// Who waits for room, and for how much.
@@ -128,8 +153,11 @@ impl Teller {
 
     fn draft(&mut self, kind: Kind, lost: u32) -> Draft {
         self.number += 1;
-        let Self { session, number, heard, page, .. } = *self;
-        Draft::new(self.mac, &Common { kind, session, number, heard, page, lost })
+        let Self { life, session, number, heard, page, .. } = *self;
+        if heard > 0 {
+            self.confirms.get_or_insert(number);
+        }
+        Draft::new(self.mac, &Common { kind, life, session, number, heard, page, lost })
     }
 }
 
