@@ -1,10 +1,8 @@
 //! Frames that leave by a trunk, and those that leave again as they were lost.
 
-use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use lossless::{Flow, Network, PortId, Refusal};
-use ports::underlay::Underlay;
 use ports::{FrameView, Slot};
 use tunnel::{Admission, LONGEST, Session, Stream};
 use units::Instant;
@@ -85,10 +83,13 @@ impl Trunk {
         let stream = stream_of(flow);
         let marking = config.marking(stream.class, traffic_class(bytes));
         let mut out = Out { config, underlay: &mut underlay, vni, marking };
+        // Asked once: a large segment that was cut there would be two datagrams.
+        if !out.underlay.has_room(way_to(config.far)) {
+            return Err((first, Sent::Busy));
+        }
         let mut begin = first;
         while let Some((len, is_last)) = going.part(begin) {
-            may_send(session, out.underlay, config.far, stream, len, begin > 0)
-                .map_err(|waits| (begin, waits))?;
+            may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let handle = Piece { flow, from: Some((port, slot)), begin: Some(begin as u32), is_last };
             let data = session.send(now, stream, len, handle);
             out.put(&data, Some((&going, begin)));
@@ -155,7 +156,10 @@ impl Trunk {
         let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
         let stream = stream_of(flow);
         let mut underlay = underlay.borrow_mut();
-        may_send(session, &underlay, config.far, stream, NonZeroU16::MIN, true)?;
+        if !underlay.has_room(way_to(config.far)) {
+            return Err(Sent::Busy);
+        }
+        may_send(session, stream, NonZeroU16::MIN, true)?;
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
         let marking = config.marking(stream.class, 0);
@@ -210,14 +214,11 @@ impl Trunk {
 /// Whether a frame may be sent on a stream; if not, what it waits for.
 fn may_send(
     session: &mut Session<Piece, Kept>,
-    underlay: &Underlay,
-    far: IpAddr,
     stream: Stream,
     len: NonZeroU16,
     continues: bool,
 ) -> Result<(), Sent> {
     match session.admit(stream, len, continues) {
-        _ if !underlay.has_room(way_to(far)) => Err(Sent::Busy),
         Admission::Go => Ok(()),
         Admission::NoCredit => Err(Sent::Hold),
         Admission::Alone | Admission::NoWindow => Err(Sent::Wait),
