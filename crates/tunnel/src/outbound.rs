@@ -16,6 +16,8 @@ pub struct Outbound<F> {
     blocked: bool,
     /// The far end has told something new since [`Self::was_heard`].
     heard: bool,
+    /// What it turned away last: up to which packet, and from where on.
+    turned_away: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +49,14 @@ enum State {
 impl<F: Copy> Outbound<F> {
     /// Nothing was sent; so many bytes may be, unasked.
     pub fn new(unsolicited: u64) -> Self {
-        Self { frames: VecDeque::new(), sent: 0, limit: unsolicited, blocked: false, heard: false }
+        Self {
+            frames: VecDeque::new(),
+            sent: 0,
+            limit: unsolicited,
+            blocked: false,
+            heard: false,
+            turned_away: None,
+        }
     }
 
     /// Where the next frame begins.
@@ -108,7 +117,13 @@ impl<F: Copy> Outbound<F> {
         if !(known..=self.sent).contains(&taken) {
             return;
         }
-        self.limit = self.limit.min(from);
+        // It is told of until all of that has come. By then there may be credit again.
+        let is_news =
+            self.turned_away.is_none_or(|(last, at)| last < newest || last == newest && from < at);
+        if is_news {
+            self.limit = self.limit.min(from);
+            self.turned_away = Some((newest, from));
+        }
         let first = self.frames.partition_point(|flight| flight.offset < from);
         for flight in self.frames.range_mut(first..) {
             if matches!(flight.state, State::There(number) if number <= newest) {
@@ -159,7 +174,7 @@ impl<F: Copy> Outbound<F> {
 
     /// The far end remembers nothing: all that was not taken is to be sent again, counted from 0.
     pub fn reset(&mut self, unsolicited: u64) {
-        (self.sent, self.limit) = (0, unsolicited);
+        (self.sent, self.limit, self.turned_away) = (0, unsolicited, None);
         for flight in &mut self.frames {
             flight.offset = self.sent;
             flight.state = State::Due;

@@ -75,6 +75,24 @@ fn a_report_that_comes_late_takes_no_credit_back() {
 }
 
 #[test]
+fn a_report_that_comes_twice_takes_no_credit_back() {
+    let mut ends = pair(ms(1), config());
+    fill(&mut ends, 2, 0);
+    let told = reports(&mut ends);
+    told.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
+    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::NoCredit);
+    ends[1].invite(stream(1));
+    talk(ms(1), &mut ends);
+    while let Some((_, data)) = ends[0].resend(ms(1)) {
+        arrive(ms(1), &mut ends[1], &data);
+    }
+    talk(ms(1), &mut ends);
+    assert_eq!((ends[0].kept(), ends[0].admit(stream(1), bytes(LEN), false)), (2, Admission::Go));
+    told.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
+    assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+}
+
+#[test]
 fn a_stream_that_stands_still_is_asked_after_ever_less_often_though_some_of_it_is_to_come_again() {
     let mut ends = pair(ms(1), config());
     fill(&mut ends, 10, 2);

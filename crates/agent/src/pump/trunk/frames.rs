@@ -114,7 +114,7 @@ pub struct Frames {
     lifted: ClassMap<u64>,
     /// Frames that are not what was said of them.
     malformed: u64,
-    /// By stream, of some thousands: the size for which it found no slot last.
+    /// By stream that waits, of some thousands: the largest size for which it found no slot.
     wanted: BTreeMap<Stream, usize>,
 }
 
@@ -188,7 +188,9 @@ impl Frames {
         // In the smallest, nothing is put together.
         let size = size_for(all.max(bytes.len()))?.max(begins.into());
         let Some(slot) = self.keep_in(bytes, size, claim, network) else {
-            self.want(data.stream, size);
+            if let Some(stream) = claim.whose() {
+                self.want(stream, size);
+            }
             return None;
         };
         let come = self.get_mut(slot);
@@ -199,10 +201,16 @@ impl Frames {
 
     /// A stream finds no slot. Whoever names ever more of them is not remembered for ever.
     fn want(&mut self, stream: Stream, size: usize) {
-        if self.wanted.len() >= MOST_WANTED {
+        if self.wanted.len() >= MOST_WANTED && !self.wanted.contains_key(&stream) {
             self.wanted.clear();
         }
-        self.wanted.insert(stream, size);
+        let wanted = self.wanted.entry(stream).or_default();
+        *wanted = size.max(*wanted);
+    }
+
+    /// A stream that found no slot goes on.
+    pub fn go_on(&mut self, stream: Stream) {
+        self.wanted.remove(&stream);
     }
 
     /// Whether a stream of which something was turned away may have so many slots that it is worth while to ask for more. What is put

@@ -170,6 +170,7 @@ enum NoPlace {
 pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, stream: Stream) {
     if session.waits_for_memory(stream) && frames.welcomes(stream) {
         session.invite(stream);
+        frames.go_on(stream);
     }
 }
 
