@@ -286,7 +286,7 @@ impl<'a> Talk<'a> {
                     asked = true;
                     if !self.teller.is_on() {
                         // It holds nothing before it knows that we hear it, and we are to know that it does.
-                        self.hello_at = self.heard_at;
+                        (self.hello_at, self.is_heard) = (self.heard_at, None);
                     } else if self.is_heard != Some(true) {
                         self.is_heard = Some(true);
                         self.say(&Event::Heard)?;

@@ -118,8 +118,7 @@ impl<F: Copy> Outbound<F> {
             return;
         }
         // It is told of until all of that has come. By then there may be credit again.
-        let is_news =
-            self.turned_away.is_none_or(|(last, at)| last < newest || last == newest && from < at);
+        let is_news = self.turned_away.is_none_or(|(last, at)| last < newest || last == newest && from < at);
         if is_news {
             self.limit = self.limit.min(from);
             self.turned_away = Some((newest, from));

@@ -15,7 +15,8 @@
 //!
 //! What is told of a port is everything, so it takes the place of what was told before. A message that is lost, comes
 //! twice or comes late does no harm: of a guest's, the one with the highest number counts, and the switch asks again.
-//! A session is one life of a guest's program. The switch has lives as well, and counts its Asks anew in each.
+//! A session is one life of a guest's program. The switch has lives as well, and counts its Asks anew in each. A message of another
+//! version is answered with an Ask, of no session, so that both ends know.
 //!
 //! The frames go to the one group address that no bridge passes on, of whatever kind ([`DESTINATION`]), and
 //! concern what goes to the port that they came in at, whoever sent them.
@@ -166,7 +167,8 @@ pub struct Common {
     pub session: u64,
     /// Which of its sender's messages it is.
     pub number: u64,
-    /// The last of the other's messages that was heard before this was said; 0: none.
+    /// The last of the other's messages that was heard before this was said; 0: none. An Ask says 0 until one was heard: so long
+    /// nothing is held.
     pub heard: u64,
     /// The guest's pages, in bytes: what a frame takes up in memory is a multiple of that at worst.
     pub page: u32,

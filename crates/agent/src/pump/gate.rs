@@ -2,6 +2,7 @@
 //! that tells of its own.
 
 use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time;
 
@@ -231,9 +232,9 @@ impl Gate for HostGate {
             if self.guests.len() <= port.index() {
                 self.guests.resize_with(port.index() + 1, || None);
             }
-            // Not 0, which is none.
-            let life = || RandomState::new().hash_one(port.index()) as u32 | 1;
-            let new = || Box::new(Guest { port, gate: GuestGate::new(now, life()) });
+            let number = RandomState::new().hash_one(port.index()) as u32;
+            let life = NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+            let new = || Box::new(Guest { port, gate: GuestGate::new(now, life) });
             let guest = self.guests[port.index()].get_or_insert_with(new);
             guest.gate.hear(now, frame.first(&mut [0; wire::room::LONGEST]));
         }

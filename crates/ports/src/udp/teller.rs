@@ -14,9 +14,7 @@ pub struct Teller {
     /// The last Ask that was heard, and in which life of the switch's end it was said.
     heard: u64,
     life: u32,
-    /// The first of our messages to say that this life is heard, once there is one.
-    confirms: Option<u64>,
-    /// The switch has heard that.
+    /// The switch has heard that it is heard.
     is_on: bool,
     /// What was heard was not answered.
     owes: bool,
@@ -62,7 +60,6 @@ impl Teller {
             number: 0,
             heard: 0,
             life: 0,
-            confirms: None,
             is_on: false,
             owes: false,
             asked: Vec::new(),
@@ -91,14 +88,12 @@ impl Teller {
             return Heard::Nothing;
         }
         if life != self.life {
-            (self.life, self.heard, self.confirms, self.is_on) = (life, 0, None, false);
-            self.asked.clear();
+            (self.life, self.heard) = (life, 0);
         }
         if number <= self.heard {
             return Heard::Nothing;
         }
-        (self.heard, self.owes) = (number, true);
-        self.is_on |= self.confirms.is_some_and(|ours| heard >= ours);
+        (self.heard, self.owes, self.is_on) = (number, true, heard > 0);
         for want in message.wants() {
             self.asked.retain(|asked| asked.want.port != want.port);
             self.asked.push(Asked { want, lacking: None });
@@ -154,9 +149,6 @@ impl Teller {
     fn draft(&mut self, kind: Kind, lost: u32) -> Draft {
         self.number += 1;
         let Self { life, session, number, heard, page, .. } = *self;
-        if heard > 0 {
-            self.confirms.get_or_insert(number);
-        }
         Draft::new(self.mac, &Common { kind, life, session, number, heard, page, lost })
     }
 }
