@@ -22,8 +22,9 @@
 //! # What is not known
 //!
 //! To a port of which nothing was told, one datagram goes at a time: the kernel's own rule is that an empty socket takes
-//! anything. It is lost if the socket was filled before the gate was on, or before its port was forgotten for others. Where nobody listens, or nobody who would get the datagram, as much as [`ALLOWANCE`] may be on its way: the
-//! guest may be a router, and a socket that is opened meanwhile has room for that.
+//! anything. It is lost if the socket was filled before the gate was on, or before its port was forgotten for others. Where
+//! nobody listens, or nobody who would get the datagram, as much as [`ALLOWANCE`] may be on its way: the guest may be a router,
+//! and a socket that is opened meanwhile has room for that.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

@@ -7,6 +7,7 @@ mod common;
 mod held;
 mod linux;
 mod lives;
+mod memory;
 mod mtu;
 mod numbered;
 mod reach;
