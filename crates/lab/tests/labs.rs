@@ -16,7 +16,7 @@ use lab::{
 };
 use model::{ClassKind, PortStatus};
 use ports::netns::Namespace;
-use units::{Bytes, Rate};
+use units::{Bytes, ClassSet, Rate};
 
 use common::{Place, start_maker};
 
@@ -125,7 +125,7 @@ fn frames_pass_between_hosts(switch: SwitchKind, tunnels: bool) {
     spec.endpoints.insert(1, EndpointSpec::new("near"));
     spec.endpoints.push(EndpointSpec::new("far"));
     let physical = PhysicalSpec { cable: Some(Cable::Cut), ..PhysicalSpec::default() };
-    let (retransmit, credit) = (false, false);
+    let (retransmit, credit) = (ClassSet::NONE, ClassSet::NONE);
     spec.hosts = Some(HostsSpec { tunnels, retransmit, credit, physical, ..HostsSpec::new(2) });
     let lab = up(&place, &spec);
     let before = lab.counters().unwrap();
@@ -247,7 +247,7 @@ fn bridged(switch: SwitchKind, hosts: u32, physical: PhysicalSpec) -> LabSpec {
     let mut spec = spec(switch, EndpointSpec::new("receiver"));
     spec.endpoints.extend((3..=hosts).map(|host| EndpointSpec::new(format!("sender{host}"))));
     let physical = PhysicalSpec { switch: PhysicalKind::Bridge, ..physical };
-    let (retransmit, credit) = (false, false);
+    let (retransmit, credit) = (ClassSet::NONE, ClassSet::NONE);
     spec.hosts = Some(HostsSpec { retransmit, credit, physical, ..HostsSpec::new(hosts) });
     spec
 }
@@ -328,7 +328,7 @@ fn a_lossless_zovn_loses_nothing_over_a_bridge_that_drops() {
     }
     let place = Place::new();
     let mut spec = bridged(SwitchKind::Zovn, 3, shallow(100_000_000));
-    spec.hosts = spec.hosts.map(|hosts| HostsSpec { retransmit: true, ..hosts });
+    spec.hosts = spec.hosts.map(|hosts| HostsSpec { retransmit: ClassSet::ALL, ..hosts });
     let lab = up(&place, &spec);
     stream(&lab, &["sender", "sender3"], BYTES);
     let counters = lab.counters().unwrap();
@@ -354,7 +354,7 @@ fn leaves_and_spines_carry_each_flow_by_one_spine_and_lose_nothing() {
         rate: Rate::from_bits_per_sec(100_000_000).unwrap(),
         ..PhysicalSpec::default()
     };
-    let (retransmit, credit) = (false, false);
+    let (retransmit, credit) = (ClassSet::NONE, ClassSet::NONE);
     spec.hosts = Some(HostsSpec { retransmit, credit, physical, ..HostsSpec::new(4) });
     let lab = up(&place, &spec);
     send_in_both_versions(&lab);

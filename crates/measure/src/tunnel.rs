@@ -124,8 +124,8 @@ impl Tunnel {
                 Self::Stt => Encapsulation::Stt,
                 Self::None | Self::NoneTwoHosts | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
             },
-            retransmit: is_session,
-            credit: is_session,
+            retransmit: is_session.into(),
+            credit: is_session.into(),
             physical: PhysicalSpec { cable: Some(cable), ..PhysicalSpec::default() },
             ..HostsSpec::new(2)
         });

@@ -48,5 +48,5 @@ pub use status::{
 pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,
 };
-pub use uplink::{Bfd, CONTROL, Encapsulation, Uplink};
+pub use uplink::{Bfd, CONTROL, Encapsulation, Uplink, all_or_some};
 pub use vtep::{MOST_UPLINKS, NoVtep, VtepList};

@@ -185,8 +185,8 @@ fn default_bfd() -> Option<Bfd> {
     Some(Bfd::default())
 }
 
-/// Classes, as people write them.
-mod all_or_some {
+/// Classes, as people write them: `true`, `false`, or a list of numbers.
+pub mod all_or_some {
     use alloc::vec::Vec;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -202,7 +202,12 @@ mod all_or_some {
         Some(Vec<Class>),
     }
 
-    pub(super) fn serialize<S: Serializer>(classes: &ClassSet, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes them in the shortest way.
+    ///
+    /// # Errors
+    ///
+    /// The serializer's.
+    pub fn serialize<S: Serializer>(classes: &ClassSet, serializer: S) -> Result<S::Ok, S::Error> {
         let written = match *classes {
             ClassSet::ALL => Written::All(true),
             ClassSet::NONE => Written::All(false),
@@ -211,7 +216,12 @@ mod all_or_some {
         written.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassSet, D::Error> {
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// The deserializer's, or what to write instead.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ClassSet, D::Error> {
         Ok(match Written::deserialize(deserializer)? {
             Written::All(all) => all.into(),
             Written::Some(classes) => classes.into_iter().collect(),

@@ -189,8 +189,8 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
     HostConfig {
         uplink: Some(Uplink {
             encapsulation: hosts.encapsulation,
-            retransmit: hosts.retransmit.into(),
-            credit: hosts.credit.into(),
+            retransmit: hosts.retransmit,
+            credit: hosts.credit,
             pfc: (hosts.physical.promise == ClassKind::Lossless).then_some(hosts.physical.rate),
             ..Uplink::new(hosts.vteps(host))
         }),

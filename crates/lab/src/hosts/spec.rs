@@ -8,7 +8,7 @@ use std::str::FromStr;
 use fabric::Buffer;
 use model::{ClassKind, Encapsulation, VtepList};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, ClassSet, Rate, Span};
 
 use crate::cable::HEADER;
 
@@ -27,12 +27,12 @@ pub struct HostsSpec {
     /// What the tunnels are.
     #[serde(default)]
     pub encapsulation: Encapsulation,
-    /// What the physical network drops is sent again.
-    #[serde(default = "yes")]
-    pub retransmit: bool,
-    /// A sender waits for its far receiver's grant.
-    #[serde(default = "yes")]
-    pub credit: bool,
+    /// The classes of what is sent again if the physical network drops it; written `true` or `false` if all or none.
+    #[serde(default = "all", with = "model::all_or_some")]
+    pub retransmit: ClassSet,
+    /// The classes of what a sender sends only as far as its far receiver grants it; written in the same way.
+    #[serde(default = "all", with = "model::all_or_some")]
+    pub credit: ClassSet,
     /// The network between them.
     #[serde(default)]
     pub physical: PhysicalSpec,
@@ -218,7 +218,7 @@ impl HostsSpec {
     pub fn new(count: u32) -> Self {
         let encapsulation = Encapsulation::default();
         let physical = PhysicalSpec::default();
-        Self { count, tunnels: true, uplinks: 1, encapsulation, retransmit: true, credit: true, physical }
+        Self { count, tunnels: true, uplinks: 1, encapsulation, retransmit: all(), credit: all(), physical }
     }
 
     /// The host of the endpoint at this place among so many, by number from 0.
@@ -241,7 +241,8 @@ impl HostsSpec {
                 self.count
             ));
         }
-        if !(self.tunnels && self.encapsulation.has_sessions()) && (self.retransmit || self.credit) {
+        let wants_session = !self.retransmit.is_empty() || !self.credit.is_empty();
+        if wants_session && !(self.tunnels && self.encapsulation.has_sessions()) {
             return Some(
                 "only `geneve` has a place for `retransmit` and `credit`: set both to false, or leave out \
                  `encapsulation` and `tunnels`"
@@ -305,9 +306,26 @@ fn yes() -> bool {
     true
 }
 
+fn all() -> ClassSet {
+    ClassSet::ALL
+}
+
 #[cfg(test)]
 mod tests {
+    use units::Class;
+
     use super::*;
+
+    #[test]
+    fn classes_are_all_or_none_or_some() {
+        let read = |text: &str| toml::from_str::<HostsSpec>(text);
+        let hosts = read("count = 2\nretransmit = [3, 4]\ncredit = false").unwrap();
+        assert!(hosts.retransmit.iter().map(Class::pcp).eq([3, 4]) && hosts.credit.is_empty());
+        assert_eq!(read("count = 2").unwrap(), HostsSpec::new(2));
+        assert_eq!(read(&toml::to_string(&hosts).unwrap()).unwrap(), hosts);
+        let error = read("count = 2\nretransmit = [8]").unwrap_err();
+        assert!(error.to_string().contains("[3, 4]"), "{error}");
+    }
 
     #[test]
     fn endpoints_are_spread_evenly_and_in_order() {
@@ -334,7 +352,12 @@ mod tests {
             (HostsSpec { uplinks: 9, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
             (HostsSpec { uplinks: 2, ..HostsSpec::new(2) }, 4, 1500, "`cable`"),
             (
-                HostsSpec { tunnels: false, retransmit: false, credit: false, ..HostsSpec::new(2) },
+                HostsSpec {
+                    tunnels: false,
+                    retransmit: ClassSet::NONE,
+                    credit: ClassSet::NONE,
+                    ..HostsSpec::new(2)
+                },
                 4,
                 1500,
                 "`cable`",

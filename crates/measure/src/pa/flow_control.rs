@@ -43,8 +43,8 @@ impl FlowControl {
 
     /// Has the lab of `hosts` be so.
     pub(super) fn apply(self, spec: &mut LabSpec, mut hosts: HostsSpec) {
-        hosts.credit = self.in_virtual == ClassKind::Lossless;
-        hosts.retransmit = self.retransmit;
+        hosts.credit = (self.in_virtual == ClassKind::Lossless).into();
+        hosts.retransmit = self.retransmit.into();
         hosts.physical.promise = self.in_physical;
         spec.switch = self.switch();
         spec.hosts = Some(hosts);
@@ -107,6 +107,8 @@ impl FlowControl {
 
 #[cfg(test)]
 mod tests {
+    use units::ClassSet;
+
     use super::*;
 
     #[test]
@@ -133,10 +135,16 @@ mod tests {
         let mut spec = LabSpec::new("a", SwitchKind::Bridge);
         "ZL+retransmit".parse::<FlowControl>().unwrap().apply(&mut spec, HostsSpec::new(2));
         let hosts = spec.hosts.as_ref().unwrap();
-        assert_eq!((spec.switch, hosts.credit, hosts.retransmit), (SwitchKind::Zovn, true, true));
+        assert_eq!(
+            (spec.switch, hosts.credit, hosts.retransmit),
+            (SwitchKind::Zovn, ClassSet::ALL, ClassSet::ALL)
+        );
         assert_eq!(hosts.physical.promise, ClassKind::Lossy);
         FlowControl::NONE.apply(&mut spec, HostsSpec::new(2));
         let hosts = spec.hosts.as_ref().unwrap();
-        assert_eq!((spec.switch, hosts.credit, hosts.retransmit), (SwitchKind::ZovnLossy, false, false));
+        assert_eq!(
+            (spec.switch, hosts.credit, hosts.retransmit),
+            (SwitchKind::ZovnLossy, ClassSet::NONE, ClassSet::NONE)
+        );
     }
 }
