@@ -283,7 +283,7 @@ impl<'a> Talk<'a> {
                 Heard::Nothing => {}
                 Heard::Asked => {
                     self.heard_at = Instant::now();
-                    asked = true;
+                    (asked, self.version) = (true, None);
                     if !self.teller.is_on() {
                         // It holds nothing before it knows that we hear it, and we are to know that it does.
                         (self.hello_at, self.is_heard) = (self.heard_at, None);
@@ -292,11 +292,12 @@ impl<'a> Talk<'a> {
                         self.say(&Event::Heard)?;
                     }
                 }
-                Heard::Version(theirs) if self.version != Some(theirs) => {
-                    self.version = Some(theirs);
-                    self.say(&Event::OtherVersion { ours: room::VERSION, theirs })?;
+                Heard::Version(theirs) => {
+                    self.heard_at = Instant::now();
+                    if self.version.replace(theirs) != Some(theirs) {
+                        self.say(&Event::OtherVersion { ours: room::VERSION, theirs })?;
+                    }
                 }
-                Heard::Version(_) => {}
             }
         }
     }

@@ -244,10 +244,13 @@ impl<F: Copy> Outgoing<F> {
         for Room { stream, taken, limit } in &report.rooms {
             let Some(out) = self.streams.get_mut(stream) else { continue };
             let (taken, before, known) = (expand(*taken, out.sent()), out.len(), out.limit());
+            let mut lowered = known;
             if let Some(again) = report.again.iter().find(|again| again.stream == *stream) {
-                out.turned_away(taken, expand(again.from, known), expand(again.number, next));
+                let from = expand(again.from, known);
+                out.turned_away(taken, from, expand(again.number, next));
+                lowered = known.min(from);
             }
-            let (limit, lowered) = (expand(*limit, known), out.limit());
+            let limit = expand(*limit, known);
             if out.granted(taken, limit, known, &mut completed) {
                 self.asking.hurry();
             }

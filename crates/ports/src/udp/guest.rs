@@ -83,6 +83,8 @@ pub struct GuestGate {
     unheard_since: Option<Instant>,
     /// Who speaks another version of the protocol has not been answered.
     is_misread: bool,
+    /// When such a one was answered last. Perhaps it answers, too.
+    answered_at: Option<Instant>,
     /// Ports to ask about, each once.
     wanted: Vec<u16>,
     ports: HashMap<u16, Port, BuildHasherDefault<Mixer>>,
@@ -126,6 +128,8 @@ enum Fault {
 struct Port {
     /// What was told of its sockets, if anything was.
     sockets: Option<Vec<Known>>,
+    /// They were another program's, perhaps before the guest began anew: to be told of before anything goes.
+    is_doubted: bool,
     /// When the guest said that it would tell again once there is room.
     follows: Option<Instant>,
     /// Bytes that may be on their way: those sent before the `epoch`-th Ask, and those since. No other Ask went between
@@ -161,6 +165,7 @@ impl GuestGate {
             asked_at: now,
             unheard_since: None,
             is_misread: false,
+            answered_at: None,
             wanted: Vec::new(),
             ports: HashMap::default(),
             crowded: None,
@@ -178,7 +183,9 @@ impl GuestGate {
         let message = match Message::parse(frame) {
             Ok(message) => message,
             Err(Unreadable::Version(version)) => {
-                (self.fault, self.is_misread) = (Some(Fault::Version(version)), true);
+                self.fault = Some(Fault::Version(version));
+                self.is_misread =
+                    self.answered_at.is_none_or(|at| now.saturating_duration_since(at) >= ROUND);
                 return;
             }
             Err(Unreadable::Foreign | Unreadable::Malformed) => return,
@@ -228,7 +235,7 @@ impl GuestGate {
                 taken == 0 || (confirmed && taken + u64::from(question.need) <= ALLOWANCE)
             }
         };
-        if has_room || !is_on {
+        if has_room && !port.is_doubted || !is_on {
             port.awaited = 0;
             return Verdict::Go(flow);
         }
@@ -296,6 +303,7 @@ impl GuestGate {
     pub fn asked(&mut self, now: Instant) {
         self.now = now;
         if std::mem::take(&mut self.is_misread) {
+            self.answered_at = Some(now);
             return;
         }
         self.asked_at = now;
@@ -376,7 +384,7 @@ impl GuestGate {
 
     /// A program begins to speak.
     fn meet(&mut self, common: &Common) {
-        // What one before it has told still bounds what is there.
+        self.ports.values_mut().for_each(|port| port.is_doubted = port.sockets.is_some());
         if self.guest.is_none() {
             self.ports.clear();
             self.wanted.clear();
@@ -406,8 +414,8 @@ impl GuestGate {
             return;
         }
         let (from, heard) = (guest.from, heard.min(self.asks));
-        // What it told before may be older than what has gone since, and is in no books.
-        if heard < from {
+        // What was told before may be older than what has gone since, and is in no books.
+        if heard < from.max(self.heard) {
             return;
         }
         if heard > self.heard {
@@ -462,7 +470,7 @@ impl GuestGate {
         let (now, asked) = (self.now, self.is_asked(number));
         let port = &self.ports[&number];
         let follows = port.follows.is_some_and(|since| now.saturating_duration_since(since) < RETRY);
-        let sure = port.sockets.is_some() && port.on_its_way() == 0 && follows;
+        let sure = port.sockets.is_some() && !port.is_doubted && port.on_its_way() == 0 && follows;
         if !asked && !sure {
             self.want(number);
         }
@@ -525,7 +533,7 @@ impl Port {
         let sockets = self.sockets.get_or_insert_default();
         sockets.clear();
         sockets.extend(group.sockets().map(known));
-        self.follows = group.follows.then_some(now);
+        (self.follows, self.is_doubted) = (group.follows.then_some(now), false);
     }
 
     /// Whether it can be forgotten: all that was sent there has arrived, and nobody waits.
@@ -624,6 +632,7 @@ mod tests {
         lost: u64,
         unwatched: u64,
         lives: u32,
+        session: u64,
     }
 
     impl World {
@@ -641,6 +650,7 @@ mod tests {
                 lost: 0,
                 unwatched: 0,
                 lives: 1,
+                session: 1,
             }
         }
 
@@ -650,11 +660,23 @@ mod tests {
             self.gate = GuestGate::new(self.now, NonZeroU32::new(self.lives).unwrap());
         }
 
-        /// The guest's program ends, of which all that it said has arrived or is lost, and another begins.
+        /// The guest's program ends, and another begins.
         fn begin_program(&mut self) {
             self.lives += 1;
-            self.teller = Teller::new(Mac::local(2), self.lives.into(), PAGE);
-            while self.hear() {}
+            self.session = self.lives.into();
+            self.teller = Teller::new(Mac::local(2), self.session, PAGE);
+        }
+
+        /// So does the guest, with sockets of these sizes.
+        fn begin_guest(&mut self, mut limit: impl FnMut() -> u32) {
+            self.begin_program();
+            let coming =
+                self.ring.drain(..).filter(|coming| matches!(coming, Coming::Datagram { .. })).count();
+            self.read += coming as u64;
+            for (_, Buffer { socket, queue }) in &mut self.buffers {
+                self.read += queue.drain(..).count() as u64;
+                (socket.occupied, socket.limit) = (0, limit());
+            }
         }
 
         fn open(&mut self, port: u16, limit: u32) {
@@ -670,7 +692,10 @@ mod tests {
                 return false;
             }
             let most = charge(frame.len(), PAGE) as u32;
-            let is_watched = self.gate.is_on() && (self.is_told_of(port) || !self.has_unwatched(port));
+            // Of a program that has begun anew it knows once it has heard it.
+            let is_met = self.gate.guest.is_some_and(|guest| guest.session == self.session);
+            let is_watched =
+                self.gate.is_on() && is_met && (self.is_told_of(port) || !self.has_unwatched(port));
             self.ring.push_back(Coming::Datagram { port, charged: charged(most), is_watched });
             self.gate.passed();
             true
@@ -862,13 +887,16 @@ mod tests {
         world.gate.hear(world.now, Teller::new(Mac::local(2), 1, PAGE).bye().frame());
         assert!(!world.offer(53, 100, |most| most), "what was on its way still is");
         world.settle();
+        world.settle();
         assert!(world.offer(53, 100, |most| most));
         // The other's Hello, had it been late, would only cost a round.
         world.gate.hear(world.now, late.frame());
         world.hello();
         while world.hear() {}
-        while world.offer(53, 100, |most| most) {}
+        assert!(!world.offer(53, 100, |most| most));
         world.settle();
+        world.settle();
+        while world.offer(53, 100, |most| most) {}
         world.settle();
         assert!(world.gate.is_on() && !world.offer(53, 100, |most| most));
         assert_eq!(world.lost, 0);
@@ -936,7 +964,12 @@ mod tests {
         let answer = world.gate.ask().unwrap();
         assert_eq!(answer.frame()[18], wire::room::VERSION);
         world.gate.asked(world.now);
-        assert!(world.gate.ask().is_none());
+        world.gate.hear(world.now, &hello);
+        assert!(world.gate.ask().is_none(), "not twice a second");
+        world.pass(ROUND);
+        world.gate.hear(world.now, &hello);
+        assert!(world.gate.ask().is_some());
+        world.gate.asked(world.now);
         // One of this version takes its place, and the other takes leave.
         world.meet();
         assert_eq!(world.teller.hear(answer.frame()), Heard::Nothing);
@@ -1098,7 +1131,8 @@ mod tests {
                     6 => world.begin_switch(),
                     7 => world.begin_program(),
                     8 => world.pass(SILENCE + RETRY),
-                    9 => {
+                    9 => world.begin_guest(|| 2304 + rng.below(60_000) as u32),
+                    10 => {
                         let bye = world.teller.bye();
                         world.up.push_back(bye.frame().to_vec());
                     }

@@ -94,6 +94,10 @@ impl Teller {
             return Heard::Nothing;
         }
         (self.heard, self.owes, self.is_on) = (number, true, heard > 0);
+        // Who has not heard us yet waits for nothing.
+        if !self.is_on {
+            self.asked.clear();
+        }
         for want in message.wants() {
             self.asked.retain(|asked| asked.want.port != want.port);
             self.asked.push(Asked { want, lacking: None });

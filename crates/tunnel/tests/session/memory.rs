@@ -75,6 +75,31 @@ fn a_report_that_comes_late_takes_no_credit_back() {
 }
 
 #[test]
+fn what_comes_late_and_is_turned_away_by_an_again_that_was_heard_comes_again() {
+    let mut ends = pair(ms(1), config());
+    let send = |number| {
+        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        ends[0].send(ms(1), stream(1), bytes(LEN), number)
+    };
+    let sent: Vec<_> = (0..5).map(send).collect();
+    let turn_away = |end: &mut End, data| end.handle_data(ms(1), data, false, Brought::Unkept, |_| ());
+    [0, 1, 3, 4].iter().for_each(|number| turn_away(&mut ends[1], &sent[*number]));
+    talk(ms(1), &mut ends);
+    ends[1].invite(stream(1));
+    talk(ms(1), &mut ends);
+    let again =
+        |end: &mut End| std::iter::from_fn(|| end.resend(ms(1))).map(|(frame, _)| frame.unwrap()).collect();
+    let first: Vec<_> = again(&mut ends[0]);
+    assert_eq!(first, [0, 1, 3, 4]);
+    turn_away(&mut ends[1], &sent[2]);
+    talk(ms(1), &mut ends);
+    ends[1].invite(stream(1));
+    talk(ms(1), &mut ends);
+    let late: Vec<_> = again(&mut ends[0]);
+    assert_eq!(late, [2]);
+}
+
+#[test]
 fn a_report_that_comes_twice_takes_no_credit_back() {
     let mut ends = pair(ms(1), config());
     fill(&mut ends, 2, 0);

@@ -2,13 +2,17 @@
 
 use std::thread;
 
+use units::Span;
+
 use crate::common::until;
-use crate::numbered::{SENDERS, Tally, send};
+use crate::numbered::{Tally, send};
 use crate::world::{Machine, Plan, World};
 
 const STOPPED: Machine = Machine::new(0, "blue", 1);
 const OTHER: Machine = Machine::new(0, "blue", 2);
 const SENDER: Machine = Machine::new(1, "blue", 3);
+
+const SENDERS: usize = 10;
 
 /// One sender's own memory is less than the share of a stream at the far host, so it takes many.
 const FLOODING: [Machine; SENDERS] = {
@@ -29,7 +33,8 @@ const LEN: usize = 6;
 
 #[test]
 fn who_finds_none_is_turned_away_and_comes_again_and_others_go_on() {
-    let plan = Plan::new(&[&[STOPPED, OTHER, SENDER], &FLOODING[..]].concat());
+    let mut plan = Plan::new(&[&[STOPPED, OTHER, SENDER], &FLOODING[..]].concat());
+    plan.agent.stall_after = Span::from_secs(600);
     let world = World::new(plan);
     let (stopped, other) = (world.udp(STOPPED, 7), world.udp(OTHER, 7));
     FLOODING.iter().for_each(|machine| world.ping(*machine, STOPPED.v4()));
@@ -45,7 +50,7 @@ fn who_finds_none_is_turned_away_and_comes_again_and_others_go_on() {
         let socket = world.udp(SENDER, 0);
         scope.spawn(move || send(&socket, OTHER.at(7), 0, 0..COUNT, 1000));
         other_tally.take_all(&other, 1, COUNT);
-        assert_eq!(tally.next, [0; SENDERS]);
+        assert!(world.status(0).ledger.held > 0, "they still wait");
         tally.take_all(&stopped, SENDERS, COUNT);
     });
     assert_eq!((tally.again, other_tally.again), (0, 0));

@@ -54,13 +54,13 @@ pub fn send_joined(socket: &UdpSocket, to: SocketAddr, sender: u8, numbers: std:
 }
 
 /// As many senders there may be.
-pub const SENDERS: usize = 10;
+pub const MOST_SENDERS: usize = 10;
 
 /// What came of each sender.
 #[derive(Default)]
 pub struct Tally {
     /// The number of the next one, by sender.
-    pub next: [u32; SENDERS],
+    pub next: [u32; MOST_SENDERS],
     /// How many came that had come before.
     pub again: u32,
 }

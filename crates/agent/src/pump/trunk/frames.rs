@@ -183,29 +183,20 @@ impl Frames {
                 return Some(kept(None));
             }
         }
-        let begins = data.part.more && !data.part.continues;
-        let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
-        // In the smallest, nothing is put together.
-        let size = size_for(all.max(bytes.len()))?.max(begins.into());
-        let Some(slot) = self.keep_in(bytes, size, claim, network) else {
-            if let Some(stream) = claim.whose() {
-                self.want(stream, size);
-            }
-            return None;
-        };
+        let slot = self.keep_in(bytes, size_of(data)?, claim, network)?;
         let come = self.get_mut(slot);
         (come.class, come.said) = (Some(data.stream.class), data.offload);
         come.is_marked = is_marked && data.part != Part::WHOLE;
         Some(kept(Some(slot)))
     }
 
-    /// A stream finds no slot. Whoever names ever more of them is not remembered for ever.
-    fn want(&mut self, stream: Stream, size: usize) {
-        if self.wanted.len() >= MOST_WANTED && !self.wanted.contains_key(&stream) {
+    /// A stream waits, as this found no slot. Whoever names ever more of them is not remembered for ever.
+    pub fn wait(&mut self, data: &Data) {
+        if self.wanted.len() >= MOST_WANTED && !self.wanted.contains_key(&data.stream) {
             self.wanted.clear();
         }
-        let wanted = self.wanted.entry(stream).or_default();
-        *wanted = size.max(*wanted);
+        let wanted = self.wanted.entry(data.stream).or_default();
+        *wanted = size_of(data).unwrap_or_default().max(*wanted);
     }
 
     /// A stream that found no slot goes on.
@@ -526,6 +517,14 @@ impl Frames {
 }
 
 const LARGER: &str = "what is put together lies in a slot that is not one of the smallest";
+
+/// The size of slot that a frame is to have which begins so; `None` if none is as large.
+fn size_of(data: &Data) -> Option<usize> {
+    let begins = data.part.more && !data.part.continues;
+    let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
+    // In the smallest, nothing is put together.
+    Some(size_for(all.max(data.len.get().into()))?.max(begins.into()))
+}
 
 /// The smallest size that has room for so many bytes; `None` if none has.
 fn size_for(len: usize) -> Option<usize> {

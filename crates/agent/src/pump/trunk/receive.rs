@@ -73,7 +73,11 @@ impl Trunk {
         };
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
+        let is_unkept = matches!(brought, Brought::Unkept);
         session.handle_data(now, data, is_marked, brought, |arrival| settle(frames, ready, arrival));
+        if is_unkept && session.waits_for_memory(data.stream) {
+            frames.wait(data);
+        }
         bury(frames, session);
     }
 

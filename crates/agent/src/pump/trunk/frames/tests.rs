@@ -220,7 +220,11 @@ fn slots_of_a_size_that_others_have_are_nothing_to_who_needs_another() {
     let short = Stream { label: 30, ..STREAM };
     let keep = |frames: &mut Frames, offset| {
         let data = Data::whole(Ends { from: LIFE, to: LIFE }, 0, short, offset, NonZeroU16::MIN);
-        frames.keep_data(&data, false, Claim::Repaired(short), &[0], Network::default())
+        let kept = frames.keep_data(&data, false, Claim::Repaired(short), &[0], Network::default());
+        if kept.is_none() {
+            frames.wait(&data);
+        }
+        kept
     };
     let there: Vec<_> = (0..16).filter_map(|offset| keep(&mut frames, offset)).collect();
     assert!(!frames.welcomes(short));
