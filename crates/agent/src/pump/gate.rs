@@ -232,9 +232,11 @@ impl Gate for HostGate {
             if self.guests.len() <= port.index() {
                 self.guests.resize_with(port.index() + 1, || None);
             }
-            let number = RandomState::new().hash_one(port.index()) as u32;
-            let life = NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
-            let new = || Box::new(Guest { port, gate: GuestGate::new(now, life) });
+            let new = || {
+                let number = RandomState::new().hash_one(port.index()) as u32;
+                let life = NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+                Box::new(Guest { port, gate: GuestGate::new(now, life) })
+            };
             let guest = self.guests[port.index()].get_or_insert_with(new);
             guest.gate.hear(now, frame.first(&mut [0; wire::room::LONGEST]));
         }
