@@ -7,8 +7,8 @@ mod tunnels;
 
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, ethernet, ipv4, ipv6, pause, pfc, room, segments, tcp, udp, vxlan};
-use zerocopy::IntoBytes;
+use wire::{Layout, Offload, cut, ethernet, ipv4, ipv6, pause, pfc, room, segments, tcp, udp, vxlan};
+use zerocopy::{FromBytes, IntoBytes};
 
 pub use tunnels::reassemble;
 
@@ -39,6 +39,17 @@ pub fn parse(bytes: &[u8]) {
     if pause::Frame::parse(bytes).is_some() {
         assert_eq!(pfc::Frame::parse(bytes), None);
     }
+    let tcp = Layout::of(bytes)
+        .and_then(|layout| tcp::Header::ref_from_prefix(bytes.get(layout.transport..)?).ok());
+    for before in [0, 1, 1400, 60_000] {
+        let Some((header, _)) = tcp else { break };
+        let (sequence, len) = ((header.sequence.get() as u16).wrapping_sub(before), 2 * bytes.len());
+        if let Some(segment) = cut::segment(bytes, 7, sequence, len) {
+            assert!(!segment.payload.is_empty() && segment.offset + segment.payload.len() <= len);
+        }
+    }
+    let mut frame = bytes.to_vec();
+    assert_eq!(cut::offload(bytes, 1).is_some(), cut::restore(&mut frame, tcp::Flags::PSH).is_some());
     if let Ok(message) = room::Message::parse(bytes) {
         assert!(peek.is_some_and(|peek| room::may_be(peek.destination())));
         let told: usize = message.groups().map(|group| 4 + 44 * group.sockets().len()).sum();

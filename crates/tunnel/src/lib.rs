@@ -47,6 +47,7 @@ mod greeting;
 mod handed;
 mod inbound;
 mod incoming;
+mod large;
 pub mod message;
 mod number;
 mod outbound;

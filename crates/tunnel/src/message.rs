@@ -9,6 +9,7 @@ use units::{Class, ClassSet};
 use wire::Offload;
 use wire::ethernet::ethertype;
 use wire::geneve::{Draft, Options, TunnelOption};
+use wire::tcp::Flags;
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -19,7 +20,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The version of the protocol that is spoken here.
-pub const VERSION: u8 = 4;
+pub const VERSION: u8 = 5;
 
 /// The most ranges that an acknowledgement tells of.
 pub const MOST_RANGES: usize = 16;
@@ -126,6 +127,39 @@ pub struct Data {
     pub part: Part,
     /// What is left to do for the frame, as its sender's kernel says it (virtio 1.2, 5.1.6), if it is its first part and anything is.
     pub offload: Option<[u8; Offload::LEN]>,
+    /// What it takes to have the frame again, if it is a large segment of TCP that a card may cut on its way.
+    pub cut: Option<Cut>,
+}
+
+/// What it takes to have a large segment of TCP again that a card has cut into others.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Cut {
+    /// The lowest bits of the sequence number of the first: no frame has as many bytes as they count.
+    pub sequence: u16,
+    /// How many bytes of payload each has, but for the last.
+    pub size: NonZeroU16,
+    /// The last one's PSH, or FIN, or both, which no other has.
+    pub flags: Flags,
+}
+
+impl Cut {
+    /// The flags that the last one alone has.
+    pub const FLAGS: Flags = Flags(Flags::PSH.0 | Flags::FIN.0);
+
+    fn read(shape: u16, record: &CutRecord) -> Option<Self> {
+        let flag = |bit, flag| if shape & bit != 0 { flag } else { Flags(0) };
+        let flags = flag(LAST_HAS_PSH, Flags::PSH) | flag(LAST_HAS_FIN, Flags::FIN);
+        Some(Self { sequence: record.sequence.get(), size: NonZeroU16::new(record.size.get())?, flags })
+    }
+
+    fn shape(self) -> u16 {
+        bit(self.flags.contains(Flags::PSH), LAST_HAS_PSH)
+            | bit(self.flags.contains(Flags::FIN), LAST_HAS_FIN)
+    }
+
+    fn record(self) -> CutRecord {
+        CutRecord { sequence: U16::new(self.sequence), size: U16::new(self.size.get()) }
+    }
 }
 
 /// A part of a frame, or all of it.
@@ -236,14 +270,30 @@ struct DataRecord {
     number: U32,
     offset: U32,
     label: U32,
-    class: u8,
-    /// [`CONTINUES`], [`MORE`].
-    part: u8,
+    /// Its class in the lowest bits, and what it [is](CONTINUES).
+    shape: U16,
     len: U16,
 }
 
-const CONTINUES: u8 = 1;
-const MORE: u8 = 2;
+/// The bits of a shape that are the class.
+const CLASS: u16 = 7;
+const CONTINUES: u16 = 1 << 3;
+const MORE: u16 = 1 << 4;
+/// Of what a card may cut.
+const LAST_HAS_PSH: u16 = 1 << 5;
+const LAST_HAS_FIN: u16 = 1 << 6;
+
+/// Ends a data option of what a card may cut.
+#[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[repr(C)]
+struct CutRecord {
+    sequence: U16,
+    size: U16,
+}
+
+const fn bit(is_set: bool, bit: u16) -> u16 {
+    if is_set { bit } else { 0 }
+}
 
 /// Begins a report; its ranges follow.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -342,40 +392,55 @@ impl Hello {
 impl Data {
     /// What is said of all of a frame of which nothing is left to do.
     pub const fn whole(ends: Ends, number: u32, stream: Stream, offset: u32, len: NonZeroU16) -> Self {
-        Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None }
+        Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None, cut: None }
     }
 
     fn parse<'a>(data: &[u8], mut rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
-        let record = DataRecord::ref_from_bytes(data).ok()?;
+        let (record, cut) = DataRecord::ref_from_prefix(data).ok()?;
         let offload = match rest.next() {
             None => None,
             Some(TunnelOption { kind: OFFLOAD, data, .. }) => Some(data.try_into().ok()?),
             Some(_) => return None,
         };
+        let shape = record.shape.get();
+        let cut = match cut {
+            [] => None,
+            _ if offload.is_some() => return None,
+            cut => Some(Cut::read(shape, CutRecord::ref_from_bytes(cut).ok()?)?),
+        };
         Some(Self {
             ends: record.ends.read()?,
             number: record.number.get(),
-            stream: Stream { label: record.label.get(), class: Class::new(record.class)? },
+            stream: Stream { label: record.label.get(), class: Class::from_low_bits((shape & CLASS) as u8) },
             offset: record.offset.get(),
             len: NonZeroU16::new(record.len.get())?,
-            part: Part { continues: record.part & CONTINUES != 0, more: record.part & MORE != 0 },
+            part: Part { continues: shape & CONTINUES != 0, more: shape & MORE != 0 },
             offload,
+            cut,
         })
     }
 
     /// Adds it to a packet. `false` if there is no room for it.
     pub fn write(&self, draft: &mut Draft) -> bool {
+        let part = bit(self.part.continues, CONTINUES) | bit(self.part.more, MORE);
+        let cut = self.cut.map_or(0, Cut::shape);
         let record = DataRecord {
             ends: EndsRecord::of(self.ends),
             number: U32::new(self.number),
             offset: U32::new(self.offset),
             label: U32::new(self.stream.label),
-            class: self.stream.class.pcp(),
-            part: if self.part.continues { CONTINUES } else { 0 } | if self.part.more { MORE } else { 0 },
+            shape: U16::new(u16::from(self.stream.class.pcp()) | part | cut),
             len: U16::new(self.len.get()),
         };
-        add(draft, DATA, record.as_bytes())
-            && self.offload.is_none_or(|offload| add(draft, OFFLOAD, &offload))
+        let mut data = [0; size_of::<DataRecord>() + size_of::<CutRecord>()];
+        let (fixed, rest) = data.split_at_mut(size_of::<DataRecord>());
+        fixed.copy_from_slice(record.as_bytes());
+        let mut len = fixed.len();
+        if let Some(cut) = self.cut {
+            rest.copy_from_slice(cut.record().as_bytes());
+            len += rest.len();
+        }
+        add(draft, DATA, &data[..len]) && self.offload.is_none_or(|offload| add(draft, OFFLOAD, &offload))
     }
 }
 
@@ -513,10 +578,20 @@ mod tests {
             });
         let part = (any::<bool>(), any::<bool>()).prop_map(|(continues, more)| Part { continues, more });
         let place = (any::<u32>(), any::<u32>(), 1..=u16::MAX);
-        let data = (ends(), streams(), place, part, any::<Option<[u8; Offload::LEN]>>()).prop_map(
-            |(ends, stream, (number, offset, len), part, offload)| {
+        let cut = (
+            any::<u16>(),
+            (1..=u16::MAX).prop_map(|size| NonZeroU16::new(size).unwrap()),
+            prop::sample::select(alloc::vec![Flags(0), Flags::PSH, Flags::FIN, Cut::FLAGS]),
+        )
+            .prop_map(|(sequence, size, flags)| Cut { sequence, size, flags });
+        let left = prop_oneof![
+            any::<Option<[u8; Offload::LEN]>>().prop_map(|offload| (offload, None)),
+            cut.prop_map(|cut| (None, Some(cut))),
+        ];
+        let data = (ends(), streams(), place, part, left).prop_map(
+            |(ends, stream, (number, offset, len), part, (offload, cut))| {
                 let len = NonZeroU16::new(len).unwrap();
-                Message::Data(Data { ends, number, stream, offset, len, part, offload })
+                Message::Data(Data { ends, number, stream, offset, len, part, offload, cut })
             },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
@@ -571,7 +646,7 @@ mod tests {
             prop_assert!(data.write(&mut draft));
             let mut bytes = draft.parts().concat();
             let end = bytes.len();
-            let end = end - data.offload.map_or(0, |_| 16);
+            let end = end - data.offload.map_or(0, |_| 16) - data.cut.map_or(0, |_| 4);
             bytes[end - 2..end].fill(0);
             prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
         }

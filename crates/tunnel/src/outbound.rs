@@ -95,9 +95,10 @@ impl<F: Copy> Outbound<F> {
         offset
     }
 
-    /// The frame that begins there has come to the far end, in packet `number`.
-    pub fn there(&mut self, offset: u64, number: u64) {
-        if let Some(flight) = self.find(offset) {
+    /// The frame that begins there and has so many bytes has come to the far end, in packet `number`. One that was divided since may be
+    /// of no use there: its first part came before.
+    pub fn there(&mut self, offset: u64, len: u16, number: u64) {
+        if let Some(flight) = self.find(offset).filter(|flight| flight.len.get() == len) {
             flight.state = State::There(number);
         }
     }
@@ -137,6 +138,24 @@ impl<F: Copy> Outbound<F> {
         let flight =
             self.find(offset).filter(|flight| flight.state == State::Due && flight.end() <= limit)?;
         Some((flight.frame, flight.len))
+    }
+
+    /// Has the frame that begins there, and is to be sent again, go as two, if `divide` says how. Where the second one begins.
+    pub fn divide(
+        &mut self,
+        offset: u64,
+        divide: impl FnOnce(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
+    ) -> Option<u64> {
+        let place = self.frames.binary_search_by_key(&offset, |flight| flight.offset).ok()?;
+        let flight = self.frames[place];
+        let frame = flight.frame.filter(|_| flight.state == State::Due)?;
+        let [first, second] = divide(frame, flight.len)?;
+        debug_assert_eq!(first.1.get() + second.1.get(), flight.len.get(), "both are all of it");
+        let part = |offset, (frame, len)| Flight { offset, len, frame: Some(frame), ..flight };
+        let next = offset + u64::from(first.1.get());
+        self.frames[place] = part(offset, first);
+        self.frames.insert(place + 1, part(next, second));
+        Some(next)
     }
 
     /// It is sent again, in packet `number`.

@@ -7,6 +7,7 @@ use core::num::NonZeroU16;
 use units::Instant;
 
 use crate::asking::Asking;
+use crate::large::Large;
 use crate::message::{Ask, Ends, Report, Room, Unsolicited};
 use crate::number::expand;
 use crate::outbound::Outbound;
@@ -29,6 +30,7 @@ pub struct Outgoing<F> {
     unsolicited: Unsolicited,
     recovery: Recovery,
     window: Window,
+    large: Large,
     /// Frames that are kept until they are taken.
     kept: usize,
     /// To be sent again, as the window allows: what has credit.
@@ -51,6 +53,7 @@ impl<F: Copy> Outgoing<F> {
             unsolicited: Unsolicited::default(),
             recovery: Recovery::new(),
             window: Window::new(config.datagram, config.most_in_flight.into()),
+            large: Large::default(),
             kept: 0,
             due: BTreeSet::new(),
             probes: VecDeque::new(),
@@ -66,7 +69,7 @@ impl<F: Copy> Outgoing<F> {
         self.unsolicited = unsolicited;
         self.recovery = Recovery::new();
         self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
-        self.marked = 0;
+        (self.marked, self.large) = (0, Large::default());
         self.due.clear();
         self.probes.clear();
         self.asking.hurry();
@@ -79,7 +82,7 @@ impl<F: Copy> Outgoing<F> {
     /// What is in the fabric will not come, as its way is cut: it is to be sent again by another, of which nothing is known
     /// (RFC 9000 §9.4). How many packets that is.
     pub fn change_way(&mut self) -> u64 {
-        let Self { config, recovery, window, streams, due, probes, asking, .. } = self;
+        let Self { config, recovery, window, large, streams, due, probes, asking, .. } = self;
         let mut count = 0;
         recovery.give_up(|number, Packet { stream, offset, .. }| {
             count += 1;
@@ -89,6 +92,7 @@ impl<F: Copy> Outgoing<F> {
         });
         due.extend(probes.drain(..));
         *window = Window::new(config.datagram, config.most_in_flight.into());
+        *large = Large::default();
         asking.hurry();
         count
     }
@@ -175,7 +179,15 @@ impl<F: Copy> Outgoing<F> {
     /// # Panics
     ///
     /// If it was not admitted.
-    pub fn send(&mut self, now: Instant, ends: Ends, stream: Stream, len: NonZeroU16, frame: F) -> Data {
+    pub fn send(
+        &mut self,
+        now: Instant,
+        ends: Ends,
+        stream: Stream,
+        len: NonZeroU16,
+        is_large: bool,
+        frame: F,
+    ) -> Data {
         let out = self.streams.get_mut(&stream).expect("a frame is sent after it was admitted");
         if !self.config.repairs.contains(stream.class) {
             let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
@@ -184,20 +196,30 @@ impl<F: Copy> Outgoing<F> {
         let offset = out.send(self.recovery.next(), len, frame);
         self.kept += 1;
         self.asking.begin(stream);
-        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
+        let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large };
+        let number = self.recovery.sent(packet);
         Data::whole(ends, number as u32, stream, offset as u32, len)
     }
 
     /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
     /// is told of.
-    pub fn resend(&mut self, now: Instant, ends: Ends) -> Option<(Option<F>, Data)> {
+    ///
+    /// One that is not to go as it is, `divide` divides.
+    pub fn resend(
+        &mut self,
+        now: Instant,
+        ends: Ends,
+        mut divide: impl FnMut(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
+    ) -> Option<(Option<F>, Data)> {
         while let Some((stream, offset)) = self.probes.pop_front() {
             self.due.remove(&(stream, offset));
+            self.divide(stream, offset, &mut divide);
             if let Some(again) = self.resend_one(now, ends, stream, offset) {
                 return Some(again);
             }
         }
         while let Some((stream, offset)) = self.due.first().copied() {
+            self.divide(stream, offset, &mut divide);
             let len =
                 self.streams.get_mut(&stream).and_then(|out| out.due(offset)).map_or(0, |(_, len)| len.get());
             if !self.has_window(len) {
@@ -209,6 +231,25 @@ impl<F: Copy> Outgoing<F> {
             }
         }
         None
+    }
+
+    /// Has a frame that is to be sent again go as two, if `divide` says how.
+    fn divide(
+        &mut self,
+        stream: Stream,
+        offset: u64,
+        divide: impl FnOnce(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
+    ) {
+        let second = self.streams.get_mut(&stream).and_then(|out| out.divide(offset, divide));
+        if let Some(second) = second {
+            self.kept += 1;
+            self.due.insert((stream, second));
+        }
+    }
+
+    /// Whether a large datagram of so many bytes may be sent: others come, and the window does not wait for it alone.
+    pub fn may_go_large(&self, now: Instant, len: NonZeroU16) -> bool {
+        self.large.may_go(now) && 4 * u64::from(len.get()) <= self.window.bytes()
     }
 
     /// Whether so many bytes more may be in the fabric. One frame always may.
@@ -226,7 +267,8 @@ impl<F: Copy> Outgoing<F> {
     ) -> Option<(Option<F>, Data)> {
         let out = self.streams.get_mut(&stream)?;
         let (frame, len) = out.due(offset)?;
-        let number = self.recovery.sent(Packet { sent_at: now, stream, offset, len: len.get() });
+        let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large: false };
+        let number = self.recovery.sent(packet);
         out.resent(offset, number);
         Some((frame, Data::whole(ends, number as u32, stream, offset as u32, len)))
     }
@@ -264,7 +306,7 @@ impl<F: Copy> Outgoing<F> {
     }
 
     fn acknowledge(&mut self, now: Instant, report: &Report) -> u64 {
-        let Self { recovery, streams, window, .. } = self;
+        let Self { recovery, streams, window, large, .. } = self;
         let next = recovery.next();
         let in_flight = recovery.in_flight();
         let ranges = report.came.iter().map(|[first, last]| {
@@ -277,7 +319,10 @@ impl<F: Copy> Outgoing<F> {
             bytes += u64::from(packet.len);
             largest = largest.max(number);
             if let Some(out) = streams.get_mut(&packet.stream) {
-                out.there(packet.offset, number);
+                out.there(packet.offset, packet.len, number);
+            }
+            if packet.is_large {
+                large.came();
             }
         });
         let Some(newest) = newest else { return 0 };
@@ -295,11 +340,14 @@ impl<F: Copy> Outgoing<F> {
     }
 
     fn find_lost(&mut self, now: Instant) -> u64 {
-        let Self { recovery, streams, window, due, .. } = self;
+        let Self { recovery, streams, window, large, due, .. } = self;
         let mut count = 0;
-        recovery.find_lost(now, |number, Packet { sent_at, stream, offset, .. }| {
+        recovery.find_lost(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
             count += 1;
             window.lost(now, sent_at);
+            if is_large {
+                large.lost(now, sent_at);
+            }
             if streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
                 due.insert((stream, offset));
             }
@@ -318,11 +366,14 @@ impl<F: Copy> Outgoing<F> {
             return 0;
         }
         let lost = if self.recovery.is_overtaken(now) { self.find_lost(now) } else { 0 };
-        let Self { recovery, streams, probes, window, .. } = self;
-        let unanswered = recovery.probe(now, |number, Packet { stream, offset, .. }| {
+        let Self { recovery, streams, probes, window, large, .. } = self;
+        let unanswered = recovery.probe(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
             let is_wanted = streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
             if is_wanted {
                 probes.push_back((stream, offset));
+                if is_large {
+                    large.lost(now, sent_at);
+                }
             }
             is_wanted
         });

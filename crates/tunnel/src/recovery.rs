@@ -34,6 +34,8 @@ pub struct Packet {
     pub offset: u64,
     /// Bytes, as the window counts them.
     pub len: u16,
+    /// A card cuts it into many.
+    pub is_large: bool,
 }
 
 /// All packets of a session that may still be acknowledged.
@@ -238,15 +240,16 @@ impl Recovery {
 }
 
 impl Flight {
-    /// Tells of each packet that others have overtaken: three of them, or one, and `patience` is over since it was sent.
+    /// Tells of each packet that others have overtaken: three of them, or one, and `patience` is over since it was sent. A large one is
+    /// sent by other means than others, so that some may always overtake it: of it only the second is said.
     fn find_lost(&mut self, now: Instant, patience: Span, mut lost: impl FnMut(u64, Packet)) {
         self.loss_at = None;
         let Some(largest) = self.largest else { return };
         let overtaken = self.packets.partition_point(|(number, _)| *number < largest);
         for (place, (number, packet)) in self.packets.range_mut(..overtaken).enumerate() {
-            let Some(Packet { sent_at, .. }) = packet else { continue };
+            let Some(Packet { sent_at, is_large, .. }) = packet else { continue };
             let due = *sent_at + patience;
-            if place + REORDERING <= overtaken || due <= now {
+            if !*is_large && place + REORDERING <= overtaken || due <= now {
                 packet.take().into_iter().for_each(|packet| lost(*number, packet));
             } else {
                 self.loss_at = Some(self.loss_at.map_or(due, |at| at.min(due)));
@@ -282,7 +285,7 @@ mod tests {
 
     fn sent(recovery: &mut Recovery, us: u64) -> u64 {
         let stream = Stream { label: 1, class: Class::from_low_bits(0) };
-        recovery.sent(Packet { sent_at: at(us), stream, offset: 0, len: 100 })
+        recovery.sent(Packet { sent_at: at(us), stream, offset: 0, len: 100, is_large: false })
     }
 
     fn lost(recovery: &mut Recovery, us: u64) -> Vec<u64> {

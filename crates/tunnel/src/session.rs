@@ -279,22 +279,50 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
+    /// Whether a datagram of so many bytes, which a card cuts into what the fabric carries, should be sent, if all that is in it is
+    /// [admitted](Self::admit): not if it is much of the window, as it comes all at once, or if others like it were lost.
+    pub fn may_go_large(&self, now: Instant, len: NonZeroU16) -> bool {
+        self.outgoing.may_go_large(now, len)
+    }
+
     /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
     ///
     /// # Panics
     ///
     /// If it was not admitted.
     pub fn send(&mut self, now: Instant, stream: Stream, len: NonZeroU16, frame: F) -> Data {
+        self.send_as(now, stream, len, false, frame)
+    }
+
+    /// As [`send`](Self::send), in one datagram that a card cuts.
+    ///
+    /// # Panics
+    ///
+    /// If it was not admitted.
+    pub fn send_large(&mut self, now: Instant, stream: Stream, len: NonZeroU16, frame: F) -> Data {
+        self.send_as(now, stream, len, true, frame)
+    }
+
+    fn send_as(&mut self, now: Instant, stream: Stream, len: NonZeroU16, is_large: bool, frame: F) -> Data {
         let ends = self.ends().expect("a frame is sent to somebody who is there");
         self.counters.sent += 1;
-        self.outgoing.send(now, ends, stream, len, frame)
+        self.outgoing.send(now, ends, stream, len, is_large, frame)
     }
 
     /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
     /// is told of.
     pub fn resend(&mut self, now: Instant) -> Option<(Option<F>, Data)> {
+        self.resend_divided(now, |_, _| None)
+    }
+
+    /// As [`resend`](Self::resend): a frame that is not to go again as it went, `divide` divides into two, with the bytes of each.
+    pub fn resend_divided(
+        &mut self,
+        now: Instant,
+        divide: impl FnMut(F, NonZeroU16) -> Option<[(F, NonZeroU16); 2]>,
+    ) -> Option<(Option<F>, Data)> {
         let ends = self.ends()?;
-        let again = self.outgoing.resend(now, ends)?;
+        let again = self.outgoing.resend(now, ends, divide)?;
         self.counters.resent += 1;
         Some(again)
     }
@@ -302,6 +330,11 @@ impl<F: Copy, R> Session<F, R> {
     /// Between whom frames are sent; none as long as nobody would take them.
     fn ends(&self) -> Option<Ends> {
         self.peer.filter(|peer| peer.knows_us).map(|peer| Ends { from: self.me, to: peer.life })
+    }
+
+    /// Whether these are the lives of both ends that are known here. Of others nothing is taken.
+    pub fn is_between(&self, ends: Ends) -> bool {
+        self.peer.is_some_and(|peer| (ends.from, ends.to) == (peer.life, self.me))
     }
 
     /// Whether a message is from the life of the far end that we know to this life of ours. If not, both have to introduce

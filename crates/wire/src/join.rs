@@ -9,13 +9,11 @@
 //! It joins what [`segments`](crate::segments) cuts into exactly these again, and nothing else: Linux's rule for its receive offload
 //! (`tcp_gro_receive`). Checksums are looked at before they are lost.
 
-use zerocopy::FromBytes;
-use zerocopy::network_endian::U16;
-
 use crate::checksum::Sum;
+use crate::cut::enlarge;
 use crate::ip::{Fragment, Layout, Version, protocol};
 use crate::tcp::{self, Flags};
-use crate::{Offload, PartialChecksum, Segment, SegmentKind, ipv4, ipv6};
+use crate::{Offload, PartialChecksum, Segment, SegmentKind, ipv6};
 
 /// The longest IP packet.
 const MOST: usize = 65_535;
@@ -127,30 +125,11 @@ impl Join {
     /// If `frame` is not as long as it should be.
     pub fn finish(self, frame: &mut [u8]) -> Offload {
         assert_eq!(frame.len(), self.len(), "a joined frame is all of its segments");
-        let Self { layout: Layout { version, network, transport, .. }, .. } = self;
+        let Self { layout: Layout { version, transport, .. }, .. } = self;
         if self.count == 1 {
             return Offload { data_valid: true, ..Offload::NONE };
         }
-        let packet_len = frame.len() - network;
-        match version {
-            Version::V4 => {
-                let (ip, _) = ipv4::Header::mut_from_prefix(&mut frame[network..]).expect(FOUND);
-                ip.total_len = U16::new(packet_len as u16);
-                ip.checksum = U16::ZERO;
-                let checksum = Sum::of(&frame[network..transport]).checksum();
-                frame[network..][CHECKSUM4].copy_from_slice(&checksum.to_be_bytes());
-            }
-            Version::V6 => {
-                let (ip, _) = ipv6::Header::mut_from_prefix(&mut frame[network..]).expect(FOUND);
-                ip.payload_len = U16::new((packet_len - ipv6::Header::LEN) as u16);
-            }
-        }
-        let layout = Layout { end: frame.len(), ..self.layout };
-        // As a stack leaves it: the field holds the pseudo-header's sum, not its complement.
-        let partial = !layout.pseudo_header(frame, frame.len() - transport).checksum();
-        let (tcp, _) = tcp::Header::mut_from_prefix(&mut frame[transport..]).expect(FOUND);
-        tcp.flags = self.flags;
-        tcp.checksum = U16::new(partial);
+        enlarge(frame, &self.layout, self.flags);
         let kind = match version {
             Version::V4 => SegmentKind::Tcp4,
             Version::V6 => SegmentKind::Tcp6,
@@ -164,8 +143,6 @@ impl Join {
         }
     }
 }
-
-const FOUND: &str = "the first segment had this header whole";
 
 /// Whether two headers are the same but in these places.
 fn agree(one: &[u8], other: &[u8], but: &[core::ops::Range<usize>]) -> bool {
@@ -194,11 +171,12 @@ mod tests {
 
     use proptest::prelude::*;
     use units::Mac;
-    use zerocopy::IntoBytes;
+    use zerocopy::network_endian::U16;
+    use zerocopy::{FromBytes, IntoBytes};
 
     use super::*;
     use crate::ethernet::{self, ethertype};
-    use crate::segments;
+    use crate::{ipv4, segments};
 
     /// Joins all of them that follow the first: how many, the frame, and what is left to do.
     fn join(frames: &[Vec<u8>]) -> Option<(usize, Vec<u8>, Offload)> {

@@ -28,6 +28,7 @@ extern crate alloc;
 pub mod arp;
 pub mod bfd;
 pub mod checksum;
+pub mod cut;
 pub mod ecn;
 pub mod ethernet;
 pub mod flow;

@@ -2,10 +2,13 @@
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
+#[allow(dead_code, reason = "other tests use more of it")]
+#[path = "overlay/numbered.rs"]
+mod numbered;
 
 use std::fs;
 use std::iter;
-use std::net::{IpAddr, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -257,4 +260,43 @@ fn a_host_that_does_not_speak_bfd_is_reached() {
     let session = peer.session.unwrap();
     assert!(session.is_met && session.sent >= 20 && session.round_trip.is_some(), "{session:?}");
     assert_eq!(world.bfd(1), None);
+}
+
+/// Carries so many bytes each way between the containers, and says how many large segments went through the first host's device for them.
+fn carry(world: &World, bytes: usize) -> u64 {
+    let at = (std::net::Ipv4Addr::from(address(1)), 9001);
+    let listener = world.containers[1].run(|| TcpListener::bind(at)).unwrap().unwrap();
+    let near = world.containers[0].run(|| TcpStream::connect(at)).unwrap().unwrap();
+    let (far, _) = listener.accept().unwrap();
+    let count = || {
+        let mut netlink = Netlink::open_in(&world.hosts[0]).unwrap();
+        netlink.link("zovn-up0").map_or(0, |link| link.counters.rx_packets)
+    };
+    let before = count();
+    numbered::exchange(&[near, far], bytes);
+    assert!(world.peer(0).refused.values().all(|count| *count == 0));
+    count() - before
+}
+
+/// Large segments go whole where the card on their way cuts them, and in parts from when it does not.
+#[test]
+fn large_segments_go_whole_as_far_as_a_card_that_cuts_them() {
+    let world = World::new(|_, uplink| uplink);
+    let went = carry(&world, 30_000_000);
+    assert!(went > 300, "{went} large segments of 30 MB");
+
+    ports::ethtool::leave_cutting_to_kernel(&world.hosts[0], INTERFACE).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(carry(&world, 3_000_000), 0);
+}
+
+/// A host that lets nothing pass that it would have to forward loses nothing by that, and is asked ever less often to.
+#[test]
+fn a_host_that_forwards_nothing_sends_parts() {
+    let world = World::new(|_, uplink| uplink);
+    let strict = || fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "1");
+    world.hosts[0].run(strict).unwrap().unwrap();
+    let went = carry(&world, 30_000_000);
+    assert!((1..20).contains(&went), "{went} large segments");
+    assert!(world.peer(0).session.unwrap().resent >= went);
 }

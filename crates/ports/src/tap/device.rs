@@ -13,15 +13,24 @@ use crate::virtio::chain::MAX_BUFFERS;
 use crate::virtio::span::Span;
 use crate::{FrameView, Taken};
 
+/// What a device takes over for TCP.
+const SEGMENT: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+
 /// An open TAP device. It persists when this is dropped; see [`Device::persist`].
 #[derive(Debug)]
-pub(super) struct Device(File);
+pub(crate) struct Device(File);
 
 impl Device {
     /// Opens the device of that name in the calling thread's namespace, or makes it.
     ///
     /// Frames come and go behind a 12-byte virtio header, little-endian.
     pub fn open(name: &str) -> io::Result<Self> {
+        Ok(Self::open_with(name, Offload::LEN)?.0)
+    }
+
+    /// As [`open`](Self::open), with a header of so many bytes, and tells the name: instead of a `%d` in it the kernel puts a number
+    /// that makes it a new one.
+    pub fn open_with(name: &str, header: usize) -> io::Result<(Self, String)> {
         let open = OpenOptions::new()
             .read(true)
             .write(true)
@@ -39,20 +48,28 @@ impl Device {
         request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
         let device = Self(open);
         device.control(libc::TUNSETIFF, &mut request)?;
-        device.control(libc::TUNSETVNETHDRSZ, &mut (Offload::LEN as libc::c_int))?;
+        device.control(libc::TUNSETVNETHDRSZ, &mut (header as libc::c_int))?;
         device.control(libc::TUNSETVNETLE, &mut (1 as libc::c_int))?;
-        Ok(device)
+        let name = request.ifr_name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0);
+        let name = String::from_utf8(name.collect()).map_err(io::Error::other)?;
+        Ok((device, name))
     }
 
     /// Lets the kernel hand over large packets and unfinished checksums, or not.
     pub fn set_offload(&self, on: bool) -> io::Result<()> {
-        const SEGMENT: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
         if !on {
             return self.switch(libc::TUNSETOFFLOAD, 0);
         }
         // UDP segmentation came with Linux 6.2.
         self.switch(libc::TUNSETOFFLOAD, SEGMENT | libc::TUN_F_USO4 | libc::TUN_F_USO6)
             .or_else(|_| self.switch(libc::TUNSETOFFLOAD, SEGMENT))
+    }
+
+    /// Has the kernel take large segments behind the headers of a tunnel over UDP, whose checksum is left to complete.
+    pub fn take_tunnels(&self) -> io::Result<()> {
+        // Since Linux 6.17: TUN_F_UDP_TUNNEL_GSO and TUN_F_UDP_TUNNEL_GSO_CSUM.
+        const TUNNELS: u32 = 0x80 | 0x100;
+        self.switch(libc::TUNSETOFFLOAD, SEGMENT | TUNNELS)
     }
 
     /// Lets the device outlive its last user, or not.
@@ -79,6 +96,12 @@ impl Device {
             Err(Errno::INVAL) => Ok(Taken::Unfit),
             Err(error) => Err(error),
         }
+    }
+
+    /// Hands over a packet behind its header.
+    pub fn write_slices(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
+        rustix::io::writev(&self.0, slices)?;
+        Ok(())
     }
 
     /// Writes a frame whose end lies in a guest's memory, from there.

@@ -29,7 +29,7 @@ use units::Mac;
 use wire::Offload;
 
 use self::credit::{Credit, Kick};
-use self::device::Device;
+pub(crate) use self::device::Device;
 pub use self::inspect::{Counters, Inspector};
 use self::memory::{Memory, Read};
 use crate::cut::Cutter;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use super::Marking;
+use super::large::Cut;
 
 /// The longest payload of a datagram, in bytes: 65,535 less the headers of UDP and IPv4 (RFC 768, RFC 791).
 pub const LONGEST: usize = 65_507;
@@ -51,6 +52,10 @@ pub struct Batch {
     padding: usize,
     /// Whether the last datagram may be made longer.
     is_open: bool,
+    /// It is one datagram, whatever follows.
+    is_alone: bool,
+    /// How the card cuts it, if it does.
+    pub cut: Option<Cut>,
     /// Room for the longest batch, whose first bytes they are.
     buffer: Box<[u8]>,
 }
@@ -85,7 +90,7 @@ impl Queue {
         let (Len::Exactly(bytes) | Len::AtLeast(bytes)) = len;
         assert!(bytes <= LONGEST, "a datagram of {bytes} bytes was to be sent");
         let joins = self.joins;
-        let last = self.batches.back_mut().filter(|_| joins);
+        let last = self.batches.back_mut().filter(|last| joins && !last.is_alone);
         let padding = last.as_ref().and_then(|last| last.takes(to, marking, bytes));
         let batch = match (last, padding) {
             (Some(last), Some(padding)) => {
@@ -95,17 +100,50 @@ impl Queue {
                 self.len += padding;
                 last
             }
-            _ => {
-                let buffer = self.spare.pop().unwrap_or_else(|| vec![0; LONGEST].into());
-                let (segment, is_open) = (bytes, false);
-                self.batches.push_back(Batch { to, marking, segment, len: 0, padding: 0, is_open, buffer });
-                self.batches.back_mut().expect("it was put there just now")
-            }
+            _ => self.begin(to, marking, bytes),
         };
         write(&mut batch.buffer[batch.len..batch.len + bytes]);
         batch.len += bytes;
         batch.is_open = matches!(len, Len::AtLeast(_));
         self.len += bytes;
+    }
+
+    /// As [`push`](Self::push): a datagram that no other joins, and that the card cuts, if at all, so.
+    ///
+    /// # Panics
+    ///
+    /// If it has more than [`LONGEST`] bytes.
+    pub fn push_large(
+        &mut self,
+        to: IpAddr,
+        marking: Marking,
+        len: usize,
+        cut: Option<Cut>,
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
+        let batch = self.begin(to, marking, len);
+        (batch.cut, batch.is_alone) = (cut, true);
+        write(&mut batch.buffer[..len]);
+        batch.len = len;
+        self.len += len;
+    }
+
+    fn begin(&mut self, to: IpAddr, marking: Marking, segment: usize) -> &mut Batch {
+        let buffer = self.spare.pop().unwrap_or_else(|| vec![0; LONGEST].into());
+        let (len, padding, cut) = (0, 0, None);
+        let (is_open, is_alone) = (false, false);
+        self.batches.push_back_mut(Batch {
+            to,
+            marking,
+            segment,
+            len,
+            padding,
+            is_open,
+            is_alone,
+            cut,
+            buffer,
+        })
     }
 
     /// Has batches sent, one after the other, as long as `send` says that they were. Whether all were.

@@ -12,9 +12,12 @@
 //!   receive ◀───────────────────────────── UDP socket, the tunnel's port ◀══
 //! ```
 //!
-//! Protocols of their own go by a raw socket; what looks like TCP, as [`stt`] says.
+//! What a card can cut by itself goes to it whole, as `large` says. Protocols of their own go by a raw socket; what looks like TCP,
+//! as [`stt`] says.
 
+mod around;
 mod batch;
+mod large;
 mod marking;
 mod options;
 pub mod pauses;
@@ -31,6 +34,8 @@ use nix::sys::socket::{
 
 use self::batch::{Batch, Queue};
 pub use self::batch::{LONGEST, Len};
+pub use self::large::Cut;
+use self::large::{Fate, Larges};
 use self::marking::Marker;
 pub use self::marking::Marking;
 use self::stt::Stt;
@@ -106,6 +111,8 @@ pub struct Underlay {
     senders: Vec<Sender>,
     transport: Transport,
     stt: Option<Stt>,
+    /// None if there is none by this transport.
+    larges: Option<Larges>,
     /// Where packets are received.
     staging: Box<[u8]>,
     counters: Counters,
@@ -192,6 +199,7 @@ impl Underlay {
             }
             _ => None,
         };
+        let larges = matches!(transport, Transport::Udp(_)).then(|| Larges::new(address, ttl));
         let listener = bind(port)?;
         options::set_receiving(&listener, address.is_ipv6(), transport, RECEIVE_BUFFER)
             .map_err(because("receive at", at))?;
@@ -213,6 +221,7 @@ impl Underlay {
             senders,
             transport,
             stt,
+            larges,
             staging: vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice(),
             counters: Counters::default(),
         })
@@ -264,6 +273,34 @@ impl Underlay {
         }
     }
 
+    /// Whether [large](Self::send_large) datagrams come to a host, cut by a card or whole.
+    pub fn carries_large(&mut self, to: IpAddr) -> bool {
+        self.fate(to) != Fate::Lost
+    }
+
+    fn fate(&mut self, to: IpAddr) -> Fate {
+        self.larges.as_mut().map_or(Fate::Lost, |larges| larges.fate(to))
+    }
+
+    /// As [`send`](Self::send): a datagram that the card cuts. It is lost where that is not [so](Self::carries_large).
+    ///
+    /// # Panics
+    ///
+    /// If it has more than [`LONGEST`] bytes.
+    pub fn send_large(
+        &mut self,
+        to: IpAddr,
+        flow: u32,
+        marking: Marking,
+        len: usize,
+        cut: Cut,
+        write: impl FnOnce(&mut [u8]),
+    ) {
+        let cut = Some(cut).filter(|_| self.fate(to) != Fate::Whole);
+        let place = wire::flow::place(flow, self.senders.len());
+        self.senders[place].queue.push_large(to, marking, len, cut, write);
+    }
+
     /// Hands over what was taken, as far as the kernel has room. Whether that was all.
     pub fn flush(&mut self) -> bool {
         self.flush_with(|_, _| {})
@@ -283,13 +320,14 @@ impl Underlay {
 
     #[inline]
     fn flush_with(&mut self, mut sent: impl FnMut(u16, &Batch)) -> bool {
-        let Self { senders, transport, stt, counters, .. } = self;
+        let Self { senders, transport, stt, larges, counters, .. } = self;
         let port = transport.port();
         let mut all = true;
         for Sender { socket, from, marker, queue } in senders {
-            let mut send = |batch: &Batch| match stt {
-                None => send(socket, marker, port, batch),
-                Some(stt) => stt.send(socket, marker, batch),
+            let mut send = |batch: &Batch| match (batch.cut, &mut *stt, &mut *larges) {
+                (Some(cut), _, Some(larges)) => larges.send([*from, port], batch, cut),
+                (_, Some(stt), _) => stt.send(socket, marker, batch),
+                _ => send(socket, marker, port, batch),
             };
             all &= queue.drain(|batch| match send(batch) {
                 Ok(()) => {

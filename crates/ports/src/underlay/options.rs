@@ -4,7 +4,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::UdpGroSegment;
 use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ip_ttl,
     set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops, set_socket_recv_buffer_size_force,
@@ -14,6 +15,7 @@ use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType,
 use wire::ip::protocol;
 
 use super::{Transport, stt};
+use crate::sockopt;
 
 /// A socket of this kind at an address.
 pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
@@ -43,6 +45,8 @@ pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
         true => {
             set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
             set_ipv6_unicast_hops(socket, Some(ttl))?;
+            // One flow for the fabric is what has the same ports, by whatever means it is sent.
+            sockopt::set(socket, libc::IPPROTO_IPV6, libc::IPV6_AUTOFLOWLABEL, 0)?;
         }
     }
     Ok(())
@@ -51,7 +55,7 @@ pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
 /// Datagrams of a flow come joined, and with their traffic class; as many bytes may wait, however few others may have.
 pub fn set_receiving(socket: &OwnedFd, is_v6: bool, transport: Transport, buffer: usize) -> io::Result<()> {
     if let Transport::Udp(_) = transport {
-        setsockopt(socket, sockopt::UdpGroSegment, &true)?;
+        setsockopt(socket, UdpGroSegment, &true)?;
     }
     set_socket_recv_buffer_size_force(socket, buffer)?;
     match is_v6 {

@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{MsgFlags, SockaddrStorage, sendmsg};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use wire::checksum::{Sum, pseudo_header};
+use wire::checksum::pseudo_header;
 use wire::ethernet::{self, ethertype};
 use wire::ip::protocol;
 use wire::stt::{Frame, Header, PORT, segment_header};
 use wire::{Offload, PartialChecksum, Segment, SegmentKind, flow, ipv4, ipv6, tcp};
 use zerocopy::{FromBytes, IntoBytes};
 
+use super::around::{Ip, addresses};
 use super::batch::Batch;
 use super::{Marker, SEND_BUFFER, options};
 use crate::netlink::Netlink;
@@ -141,8 +142,15 @@ impl Stt {
         let mut around = [0; AROUND];
         let (offload, headers) = around.split_at_mut(packet::OFFLOAD);
         ethernet.write_to_prefix(headers).expect("there is room");
-        let ends = [self.local, batch.to];
-        let ip_len = put_ip(self.ttl, batch, ends, &mut headers[ethernet::Header::LEN..]);
+        let ip = Ip {
+            ends: [self.local, batch.to],
+            ttl: self.ttl,
+            traffic_class: batch.marking.traffic_class,
+            protocol: protocol::TCP,
+            flow: ports(batch.bytes())[0],
+            len: batch.bytes().len(),
+        };
+        let ip_len = ip.put(&mut headers[ethernet::Header::LEN..]);
         let start = ethernet::Header::LEN + ip_len;
         let most = usize::from(mtu).saturating_sub(ip_len + tcp::Header::LEN);
         let segment = Segment {
@@ -265,52 +273,10 @@ fn link(index: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Two addresses as they lie in an IP header.
-fn addresses(from: IpAddr, to: IpAddr, bytes: &mut [u8; 32]) -> &[u8] {
-    match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            bytes[..4].copy_from_slice(&from.octets());
-            bytes[4..8].copy_from_slice(&to.octets());
-            &bytes[..8]
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            bytes[..16].copy_from_slice(&from.octets());
-            bytes[16..].copy_from_slice(&to.octets());
-            bytes
-        }
-        _ => &[],
-    }
-}
-
-/// Writes the IP header of a packet with this, and says how long it is.
-fn put_ip(ttl: u8, batch: &Batch, [from, to]: [IpAddr; 2], into: &mut [u8]) -> usize {
-    const FITS: &str = "a datagram has its bound";
-    let len = batch.bytes().len();
-    match (from, to) {
-        (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let mut ip = ipv4::Header::new(from, to, protocol::TCP, len).expect(FITS);
-            (ip.traffic_class, ip.ttl, ip.checksum) = (batch.marking.traffic_class, ttl, 0.into());
-            ip.checksum.set(Sum::of(ip.as_bytes()).checksum());
-            ip.write_to_prefix(into).expect("there is room");
-            ipv4::Header::LEN
-        }
-        (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let mut ip = ipv6::Header::new(from, to, protocol::TCP, len).expect(FITS);
-            ip.set_traffic_class(batch.marking.traffic_class);
-            ip.hop_limit = ttl;
-            // RFC 6438 §3: the label is the flow's.
-            let [source, _] = ports(batch.bytes());
-            ip.version_class_flow.set(ip.version_class_flow.get() | u32::from(source));
-            ip.write_to_prefix(into).expect("there is room");
-            ipv6::Header::LEN
-        }
-        _ => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use units::{Class, Prefix};
+    use wire::checksum::Sum;
     use wire::stt::{self, Reassembly};
 
     use super::super::Len;

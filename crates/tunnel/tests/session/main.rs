@@ -1,5 +1,6 @@
 //! One end of a session as its owner sees it, step by step.
 
+mod large;
 mod late;
 mod lives;
 mod memory;

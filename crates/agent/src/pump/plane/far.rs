@@ -308,6 +308,7 @@ mod tests {
             life: life(1),
             most: 1400,
             dscp: None,
+            cards_cut: true,
         };
         let way = Way { underlay: Rc::new(RefCell::new(underlay)), far: FAR };
         let mut trunk = Trunk::new(now, config, vec![way]);

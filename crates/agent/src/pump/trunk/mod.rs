@@ -8,15 +8,17 @@
 //! ```
 //!
 //! Where there is a session, a frame that was sent stays in its sender's slot until the far receiver has taken it, and is sent again
-//! from there. A large segment goes in parts that fill datagrams, each with its own place in the stream, and is put together by the far
-//! end: what it stands for is cut by whoever needs that. It is underway with the first part, and completed with the last.
+//! from there. A large segment goes whole where a card can cut it, or in parts that fill datagrams, each with its own place in the stream,
+//! and is put together by the far end: what it stands for is cut by whoever needs that. It is underway with the first part, and completed with the last.
 
+mod cut;
 mod frames;
 mod liveness;
 mod out;
 mod outlook;
 mod receive;
 mod report;
+mod segments;
 mod send;
 mod stt;
 #[cfg(test)]
@@ -43,6 +45,7 @@ pub use self::liveness::Liveness;
 pub use self::out::OPTIONS_LEN;
 use self::out::{DATA_LEN, Out};
 pub use self::report::REASONS;
+use self::segments::Segments;
 pub use self::stt::STT_MTU;
 use self::ways::Ways;
 pub use self::ways::{Way, pair};
@@ -72,6 +75,8 @@ pub struct TrunkConfig {
     pub most: usize,
     /// The code point of each class outside, unless it is that of the packet in a frame.
     pub dscp: Option<ClassMap<Dscp>>,
+    /// Cards may cut large segments. What they are handed for that has not its class for the kernel, and heeds no pauses of one.
+    pub cards_cut: bool,
 }
 
 impl TrunkConfig {
@@ -181,7 +186,7 @@ pub struct Trunk {
     /// That of the best way.
     liveness: Liveness,
     /// Frames of which segments have come.
-    segments: stt::Segments,
+    segments: Segments,
 }
 
 /// What came and was not taken.
@@ -226,7 +231,7 @@ impl Trunk {
             refused: Refused::default(),
             looked_at: None,
             liveness: Liveness::default(),
-            segments: stt::Segments::default(),
+            segments: Segments::default(),
         }
     }
 

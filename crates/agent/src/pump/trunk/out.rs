@@ -3,23 +3,29 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use ports::underlay::{Len, Marking, Underlay};
-use tunnel::message::PART;
+use ports::underlay::{Cut, LONGEST, Len, Marking, Underlay};
+use tunnel::message::{self, PART};
 use tunnel::outer::Encapsulation;
 use tunnel::{Data, Part};
 use units::Class;
 use wire::ecn::Ecn;
+use wire::ethernet::{self, ethertype};
 use wire::geneve::{self, Draft};
-use wire::{Offload, Piece, gre, vxlan};
+use wire::tcp::{self, Flags};
+use wire::{Offload, Piece, SegmentKind, gre, vxlan};
+use zerocopy::FromBytes;
 
 use super::frames::say_len;
 use super::{TrunkConfig, way_to};
 
-/// How many bytes of options a packet with a frame of a session has: a data option (docs/protocol.md).
-pub const OPTIONS_LEN: usize = 4 + 24;
+/// How many bytes of options a packet with a frame of a session has at most that the underlay carries: a data option (docs/protocol.md).
+pub const OPTIONS_LEN: usize = 4 + 28;
 
-/// How many bytes of a datagram are before a frame of a session.
-pub const DATA_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
+/// How many bytes of a datagram are before a frame of a session that no card cuts.
+pub const DATA_LEN: usize = geneve::Header::LEN + 4 + 24;
+
+/// How many are before one that a card may cut.
+const CUT_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
 
 /// How many bytes the option has that says what is left to do for a frame.
 const OFFLOAD_LEN: usize = 4 + Offload::LEN;
@@ -73,11 +79,36 @@ impl<'a> Going<'a> {
         }
     }
 
+    /// How it goes as one datagram, which a card cuts; `None` if it cannot, or is not worth it.
+    pub fn large(&self) -> Option<Large> {
+        let Self::Parts(bytes, offload, most) = *self else { return None };
+        let segment = offload.segment?;
+        let kind = match segment.kind {
+            SegmentKind::Tcp4 => ethertype::IPV4,
+            SegmentKind::Tcp6 => ethertype::IPV6,
+            SegmentKind::Udp => return None,
+        };
+        let size = NonZeroU16::new(segment.size)?;
+        let packet = CUT_LEN + usize::from(segment.header_len) + usize::from(segment.size);
+        // What is cut into many more packets than it has parts, would be a burden to the fabric and to its receiver.
+        let is_fit = (most / 2..=most).contains(&packet);
+        let begin = ethernet::Header::LEN;
+        let is_plain = bytes[..begin].ends_with(&kind.to_be_bytes());
+        // A host that takes it whole may be reached by IPv6, whose header is longer.
+        let is_short = CUT_LEN + bytes.len() + 20 <= LONGEST;
+        let len = NonZeroU16::new(bytes.len() as u16).filter(|len| is_short && is_large(*len, most))?;
+        let tcp = tcp::Header::ref_from_prefix(&bytes[offload.checksum?.start.into()..]).ok()?.0;
+        let flags = tcp.flags.without(Flags(!message::Cut::FLAGS.0));
+        let told = message::Cut { sequence: tcp.sequence.get() as u16, size, flags };
+        let cut = Cut { offload, frame: CUT_LEN as u16, packet: begin as u16 };
+        (is_fit && is_plain).then_some(Large { len, told, cut })
+    }
+
     /// How many bytes a datagram has room for, from there on.
     fn room(&self, begin: usize) -> usize {
         match self {
             Self::Whole(piece) => piece.len(),
-            Self::Parts(_, _, most) => most - DATA_LEN - if begin == 0 { OFFLOAD_LEN } else { 0 },
+            Self::Parts(_, _, most) => part_len(begin, *most),
         }
     }
 
@@ -106,6 +137,27 @@ impl<'a> Going<'a> {
     }
 }
 
+/// A large segment that goes as one datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Large {
+    /// How many bytes it has.
+    pub len: NonZeroU16,
+    /// What the far end is told, so that it has it again.
+    told: message::Cut,
+    /// What the card is told.
+    cut: Cut,
+}
+
+/// Whether so many bytes have no room in a datagram that has no more than `most`.
+pub fn is_large(len: NonZeroU16, most: usize) -> bool {
+    usize::from(len.get()) + DATA_LEN > most
+}
+
+/// How many bytes of a large segment a datagram has room for that has no more than `most`, from there on.
+pub fn part_len(begin: usize, most: usize) -> usize {
+    most.saturating_sub(DATA_LEN + if begin == 0 { OFFLOAD_LEN } else { 0 })
+}
+
 /// Where what is sent goes.
 pub struct Out<'a> {
     /// Whose.
@@ -130,11 +182,7 @@ impl TrunkConfig {
 impl Out<'_> {
     /// Sends what belongs to a session, the part of a frame that begins there, or tells of its place alone.
     pub fn put(&mut self, data: &Data, from: Option<(&Going<'_>, usize)>) {
-        // Of what it repairs, the session reacts to marks, whatever the transport in it understands.
-        let traffic_class = &mut self.marking.traffic_class;
-        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.repairs(data.stream.class) {
-            *traffic_class = Ecn::Ect0.within(*traffic_class);
-        }
+        self.mark(data);
         let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
         let Some((going, begin)) = from else {
             let mut draft = draft.for_control(0);
@@ -149,17 +197,44 @@ impl Out<'_> {
         self.put_draft(&draft, data.len.get().into(), |bytes| going.write(begin, bytes));
     }
 
+    /// Sends all of a large segment of a session.
+    pub fn put_large(&mut self, data: &Data, bytes: &[u8], large: Large) {
+        self.mark(data);
+        let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits");
+        let has_room = Data { cut: Some(large.told), ..*data }.write(&mut draft);
+        debug_assert!(has_room, "{ROOM}");
+        self.put_behind(&draft, bytes.len(), Some(large.cut), |into| into.copy_from_slice(bytes));
+    }
+
+    /// Of what it repairs, the session reacts to marks, whatever the transport in it understands.
+    fn mark(&mut self, data: &Data) {
+        let traffic_class = &mut self.marking.traffic_class;
+        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.repairs(data.stream.class) {
+            *traffic_class = Ecn::Ect0.within(*traffic_class);
+        }
+    }
+
+    /// Sends what fits behind these headers in a packet of the underlay.
     pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
+        self.put_behind(draft, len, None, write);
+    }
+
+    fn put_behind(&mut self, draft: &Draft, len: usize, cut: Option<Cut>, write: impl FnOnce(&mut [u8])) {
         let [fixed, options] = draft.parts();
         let header_len = fixed.len() + options.len();
         let Self { config, underlay, marking, .. } = self;
         // One way for all of a session: packets that overtake each other look lost.
-        underlay.send(config.far, way_to(config.far), *marking, Len::AtLeast(header_len + len), |bytes| {
+        let (to, flow, len) = (config.far, way_to(config.far), header_len + len);
+        let write = |bytes: &mut [u8]| {
             let (header, rest) = bytes.split_at_mut(header_len);
             header[..fixed.len()].copy_from_slice(fixed);
             header[fixed.len()..].copy_from_slice(options);
             write(rest);
-        });
+        };
+        match cut {
+            Some(cut) => underlay.send_large(to, flow, *marking, len, cut, write),
+            None => underlay.send(to, flow, *marking, Len::AtLeast(len), write),
+        }
     }
 
     /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
@@ -232,6 +307,7 @@ mod tests {
             life: Life(NonZeroU32::MIN),
             most: 1400,
             dscp,
+            cards_cut: true,
         }
     }
 
@@ -263,7 +339,7 @@ mod tests {
                 let (life, stream) = (config.life, Stream { label: 1, class });
                 let (len, _) = going.part(0).unwrap();
                 let ends = Ends { from: life, to: life };
-                let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None };
+                let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
                 out.put(&data, Some((&going, 0)));
             } else {
                 let Going::Whole(piece) = going else { panic!("nothing is left to do") };

@@ -4,19 +4,19 @@ use std::collections::VecDeque;
 
 use lossless::Network;
 use ports::Slot;
-use tunnel::message::{Message, OPTION_CLASS};
+use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::places::Claim;
 use tunnel::{Arrival, Brought, Data, Era, Part, Session, Stream};
 use units::Instant;
-use wire::Layout;
 use wire::ecn::Ecn;
+use wire::{Layout, Offload};
 
 use super::frames::{Frames, Kept};
 use super::{Come, Piece, Trunk};
 
 /// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
-const LEAST_PART: usize = 256;
+pub(super) const LEAST_PART: usize = 256;
 
 impl Trunk {
     /// A datagram has come from the far host. Whether something else is known of ways because of that: [`Self::settle`].
@@ -57,14 +57,29 @@ impl Trunk {
         false
     }
 
-    fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
+    pub(super) fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
+        if let Some(cut) = data.cut.filter(|_| Self::is_piece(received, data)) {
+            return self.handle_piece(now, received, data, cut, payload);
+        }
+        self.handle_all(now, received, data, payload, None);
+    }
+
+    /// All of what a packet speaks of has come, or of what a card has `cut`.
+    pub(super) fn handle_all(
+        &mut self,
+        now: Instant,
+        received: &Received<'_>,
+        data: &Data,
+        payload: &[u8],
+        cut: Option<Cut>,
+    ) {
         let brought = match received.is_control {
             true => Brought::Place,
             false if !is_as_said(received, data) => {
                 self.refused.malformed += 1;
                 return;
             }
-            false => match self.keep_data(received, payload, data) {
+            false => match self.keep_data(received, payload, data, cut) {
                 Ok(kept) => Brought::Frame(kept),
                 // It is refused, and its place taken: it would come again and again otherwise.
                 Err(NoPlace::Network) => Brought::Place,
@@ -94,14 +109,25 @@ impl Trunk {
     }
 
     /// Puts what a session has brought into memory.
-    fn keep_data(&mut self, received: &Received<'_>, payload: &[u8], data: &Data) -> Result<Kept, NoPlace> {
+    fn keep_data(
+        &mut self,
+        received: &Received<'_>,
+        payload: &[u8],
+        data: &Data,
+        cut: Option<Cut>,
+    ) -> Result<Kept, NoPlace> {
         let network = self.network(received)?;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let claim = self.session.as_ref().map_or(Claim::Unrepaired, |session| session.claim(data));
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
+        let told = data.cut.and_then(|cut| wire::cut::offload(bytes, cut.size.get()));
+        let offload = data.offload.or_else(|| told.map(Offload::emit));
+        let data = &Data { offload, ..*data };
         let kept = self.frames.keep_data(data, is_marked, claim, bytes, network).ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
             self.remark(received, slot);
+            // What carries no TCP was not cut.
+            let _ = cut.and_then(|cut| wire::cut::restore(self.frames.bytes_mut(slot), cut.flags));
         }
         Ok(kept)
     }

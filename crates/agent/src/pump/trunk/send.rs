@@ -9,7 +9,8 @@ use units::Instant;
 use wire::Layout;
 
 use super::frames::Kept;
-use super::out::{Going, Out};
+use super::out::{Going, Out, is_large, part_len};
+use super::receive::LEAST_PART;
 use super::{Begun, Leaving, Liveness, Piece, Sent, Trunk, Way, stream_of, stt, way_to};
 
 impl Trunk {
@@ -87,11 +88,27 @@ impl Trunk {
         if !out.underlay.has_room(way_to(config.far)) {
             return Err((first, Sent::Busy));
         }
+        let handle = |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
+        let large = going.large().filter(|_| first == 0 && config.cards_cut && config.repairs(stream.class));
+        if let Some(large) = large
+            && session.may_go_large(now, large.len)
+            && out.underlay.carries_large(config.far)
+        {
+            match may_send(session, stream, large.len, false) {
+                Ok(()) => {
+                    let data = session.send_large(now, stream, large.len, handle(0, true));
+                    out.put_large(&data, bytes, large);
+                    return Ok(());
+                }
+                Err(Sent::Hold) => return Err((0, Sent::Hold)),
+                // What waits for so much room at once would wait for ever, as others take what there is.
+                Err(_) => {}
+            }
+        }
         let mut begin = first;
         while let Some((len, is_last)) = going.part(begin) {
             may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
-            let handle = Piece { flow, from: Some((port, slot)), begin: Some(begin as u32), is_last };
-            let data = session.send(now, stream, len, handle);
+            let data = session.send(now, stream, len, handle(begin as u32, is_last));
             out.put(&data, Some((&going, begin)));
             begin += usize::from(len.get());
         }
@@ -185,7 +202,8 @@ impl Trunk {
         let mut underlay = underlay.borrow_mut();
         let mut moved = false;
         while underlay.has_room(way_to(config.far))
-            && let Some((handle, data)) = session.resend(now)
+            && let Some((handle, data)) =
+                session.resend_divided(now, |piece, len| in_two(piece, len, config.most))
         {
             moved = true;
             let marking = config.marking(data.stream.class, 0);
@@ -223,6 +241,16 @@ fn may_send(
         Admission::NoCredit => Err(Sent::Hold),
         Admission::Alone | Admission::NoWindow => Err(Sent::Wait),
     }
+}
+
+/// Has what went as one datagram, which a card cut, go again in parts that a datagram has room for: the first one, and the rest.
+fn in_two(piece: Piece, len: NonZeroU16, most: usize) -> Option<[(Piece, NonZeroU16); 2]> {
+    let begin = piece.begin.filter(|_| is_large(len, most))?;
+    let first = part_len(begin as usize, most).min(usize::from(len.get()).saturating_sub(LEAST_PART));
+    let first = NonZeroU16::new(first as u16)?;
+    let rest = NonZeroU16::new(len.get() - first.get())?;
+    let next = begin + u32::from(first.get());
+    Some([(Piece { is_last: false, ..piece }, first), (Piece { begin: Some(next), ..piece }, rest)])
 }
 
 /// Why a frame cannot be sent any further.

@@ -3,26 +3,17 @@
 use std::mem;
 
 use tunnel::outer::{Encapsulation, Received, Refusal, Vteps, segment};
-use units::{Instant, Span};
+use units::Instant;
 use wire::Offload;
 use wire::ecn::Ecn;
 use wire::ethernet;
-use wire::stt::{self, Header, Joined, Reassembly};
+use wire::stt::{self, Header, Joined};
 
+use super::segments::PATIENCE;
 use super::{Trunk, TrunkConfig};
 
 /// The longest packet of a machine that goes by STT, in bytes.
 pub const STT_MTU: u16 = (ports::underlay::stt::LONGEST - Header::LEN - ethernet::Header::LEN) as u16;
-
-/// How many frames from one host may lack segments: 4.5 MiB of memory, which is taken as it is used.
-const PLACES: usize = 64;
-
-/// How long a frame waits for its segments. They leave at once; what may come between them is a fabric that pauses.
-const PATIENCE: Span = Span::from_millis(50);
-
-/// Frames from one host of which segments have come; none of another encapsulation has.
-#[derive(Default)]
-pub struct Segments(Option<Box<Reassembly<Vteps>>>);
 
 /// The STT header of a frame that leaves, and what is to be done to the frame before: if the header can tell its receiver of all that
 /// is left, nothing.
@@ -52,9 +43,8 @@ impl Trunk {
             return self.handle_whole(now, vteps, traffic_class, segment.payload);
         }
         let mut segments = mem::take(&mut self.segments);
-        let reassembly = segments.0.get_or_insert_with(|| Box::new(Reassembly::new(PLACES)));
-        self.refused.unfinished += reassembly.expire(now) as u64;
-        let outcome = match reassembly.take(vteps, &segment, is_marked, now + PATIENCE) {
+        self.refused.unfinished += segments.expire(now) as u64;
+        let outcome = match segments.take((vteps, None), &segment, is_marked, now + PATIENCE) {
             Ok(None) => Ok(false),
             Ok(Some(Joined { bytes, is_marked })) => {
                 let ecn = if is_marked { Ecn::Ce } else { Ecn::of(traffic_class) };

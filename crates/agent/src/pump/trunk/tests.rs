@@ -42,6 +42,7 @@ pub fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
     let start = frame.len() as u16;
     frame.extend_from_slice(tcp::Header::new(1, 2, 3, Flags::ACK).as_bytes());
     frame.extend((0..len).map(|at| (at ^ at >> 8) as u8));
+    wire::cut::restore(&mut frame, Flags::ACK).expect("it is TCP");
     let segment = Segment {
         kind: SegmentKind::Tcp4,
         ecn: false,
@@ -56,7 +57,12 @@ pub fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
 const ENOUGH: Counts = [1 << 10, 128, 128];
 
 fn fabric() -> impl Strategy<Value = Fabric> {
-    (0..300_u64, 0..200_u64, 0..500_u64).prop_map(|(lost, repeated, late)| Fabric { lost, repeated, late })
+    (0..300_u64, 0..200_u64, 0..500_u64, 0..50_u64).prop_map(|(lost, repeated, late, marked)| Fabric {
+        lost,
+        repeated,
+        late,
+        marked,
+    })
 }
 
 fn offer() -> impl Strategy<Value = Offer> {
@@ -114,7 +120,27 @@ proptest! {
     fn frames_come_whole_and_once_and_in_order(how in how(), offers in offers()) {
         let mut world = world(1, how, ENOUGH, &offers);
         world.run();
+        prop_assert!(is_all_there(&world), "{:?} {:?} {:?} {:?}", world.had, world.completed, world.counters(), world.cut);
+    }
+
+    #[test]
+    fn what_cards_cut_is_had_again_at_once(
+        seed: u64,
+        late in prop_oneof![Just(0_u64), Just(200)],
+        marked in prop_oneof![Just(0_u64), Just(100)],
+        lens in vec(2000..62_000_usize, 20..40),
+    ) {
+        let fabric = Fabric { late, marked, ..Fabric::default() };
+        let mut world = World::new(21, seed, fabric, 1450, 1 << 20, ENOUGH);
+        world.traffic_class = 2;
+        lens.iter().for_each(|len| world.offer(0, 0, Offer::Large(*len)));
+        world.run();
         prop_assert!(is_all_there(&world));
+        // Of so many packets some were marked, and of frames that have many of them more than some.
+        prop_assert_eq!(world.came_marked > 0, marked > 0);
+        if late + marked == 0 {
+            prop_assert!(world.cut > 0 && world.counters()[0].resent == 0);
+        }
     }
 
     #[test]
@@ -183,7 +209,7 @@ proptest! {
         let (seed, fabric, most, _) = how;
         let mut world = world(5, (seed, fabric, most, 1 << 20), [32, 16, 16], &offers.collect::<Vec<_>>());
         world.is_stopped = true;
-        world.run_for(Span::from_secs(5));
+        world.run_for(Span::from_secs(30));
         let [_, receiver] = world.counters();
         prop_assert!(receiver.turned_away > 0);
         world.is_stopped = false;

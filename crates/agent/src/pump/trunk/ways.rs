@@ -196,8 +196,17 @@ mod tests {
     fn trunk(session: Option<Config>) -> Trunk {
         let host = IpAddr::from([192, 0, 0, 2]);
         let (encapsulation, life) = (Encapsulation::Geneve, Life(std::num::NonZeroU32::MIN));
-        let config =
-            TrunkConfig { host, far: host, pair: 1, encapsulation, session, life, most: 1400, dscp: None };
+        let config = TrunkConfig {
+            host,
+            far: host,
+            pair: 1,
+            encapsulation,
+            session,
+            life,
+            most: 1400,
+            dscp: None,
+            cards_cut: true,
+        };
         let mut trunk = Trunk::new(NOW, config, vec![way(0), way(1)]);
         [0, 1].into_iter().for_each(|place| trunk.found(place, Some(true)));
         trunk.settle(NOW);

@@ -10,10 +10,12 @@ use std::rc::Rc;
 use lossless::{Flow, Network, PortConfig, PortId, Refusal, Settings, Switch};
 use ports::underlay::{Transport, Underlay};
 use ports::{FrameView, Port, Slot};
+use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
-use tunnel::{Config, Counters, Life};
+use tunnel::{Config, Counters, Data, Life};
 use units::{Class, Instant, Mac, Rng, Span};
-use wire::Offload;
+use wire::ecn::Ecn;
+use wire::{Layout, Offload, geneve};
 
 use super::super::frames::{Counts, Frames};
 use super::super::{Leaving, Networks, Sent, Trunk, TrunkConfig, Way};
@@ -34,12 +36,13 @@ const LATE: Span = Span::from_millis(30);
 /// By then all is over: probes come once a second, and there are a few of them in a row.
 const OVER: Instant = Instant::from_nanos(120_000_000_000);
 
-/// Of a thousand packets, how many are lost, come twice, and are delayed so that others overtake them.
+/// Of a thousand packets, how many are lost, come twice, are delayed so that others overtake them, and are marked (CE).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fabric {
     pub lost: u64,
     pub repeated: u64,
     pub late: u64,
+    pub marked: u64,
 }
 
 /// Frames that are offered together.
@@ -108,6 +111,12 @@ pub struct World {
     /// When each packet arrives, and in which order it was sent: at which end, its traffic class and its payload.
     packets: BTreeMap<(Instant, u64), (usize, u8, Vec<u8>)>,
     count: u64,
+    /// How many large datagrams cards have cut.
+    pub cut: u32,
+    /// The traffic class of the packets in frames.
+    pub traffic_class: u8,
+    /// How many frames came with a mark in their packets.
+    pub came_marked: u32,
 }
 
 fn mac(flow: usize) -> Mac {
@@ -139,6 +148,7 @@ fn trunk(now: Instant, underlay: &Rc<RefCell<Underlay>>, far: IpAddr, session: C
         life: Life(NonZeroU32::new(life).unwrap()),
         most: session.datagram as usize,
         dscp: None,
+        cards_cut: true,
     };
     let mut trunk = Trunk::new(now, config, vec![Way { underlay: underlay.clone(), far }]);
     let networks =
@@ -182,6 +192,9 @@ impl World {
             stalled: None,
             packets: BTreeMap::new(),
             count: 0,
+            cut: 0,
+            traffic_class: 0,
+            came_marked: 0,
         };
         world.ends[1].trunk.frames = Frames::new(frames);
         world
@@ -190,7 +203,7 @@ impl World {
     /// A port of the sender has frames of a flow.
     pub fn offer(&mut self, flow: usize, port: usize, offer: Offer) {
         let (Offer::Small(len) | Offer::Burst(len) | Offer::Large(len)) = offer;
-        let (mut bytes, offload) = large(len, 0);
+        let (mut bytes, offload) = large(len, self.traffic_class);
         bytes[..6].copy_from_slice(&mac(flow).0);
         // No two frames are alike.
         bytes[SEQUENCE].copy_from_slice(&(self.known.len() as u32 * 70_000).to_be_bytes());
@@ -257,19 +270,26 @@ impl World {
         if self.is_stopped {
             return;
         }
-        let Self { ends: [_, End { trunk, .. }], known, had, held, rng, stalled, .. } = self;
+        let Self { ends: [_, End { trunk, .. }], known, had, held, rng, stalled, came_marked, .. } = self;
         let had = had.last_mut().unwrap();
         while let Some((slot, come)) = trunk.lift() {
             assert_eq!(come.network, NETWORK);
             let view = trunk.frame(slot);
-            let (flow, numbers) = match known.get(view.bytes) {
+            let mut bytes = view.bytes.to_vec();
+            let layout = Layout::of(&bytes).unwrap();
+            let class = layout.traffic_class(&bytes).unwrap();
+            if Ecn::of(class) == Ecn::Ce {
+                *came_marked += 1;
+                layout.set_traffic_class(&mut bytes, Ecn::Ect0.within(class)).unwrap();
+            }
+            let (flow, numbers) = match known.get(&bytes) {
                 Some((flow, number, offload)) => {
                     assert_eq!(view.offload(), *offload);
                     (*flow, vec![*number])
                 }
                 // What came one by one may have been joined.
                 None => {
-                    let pieces = pieces(view.bytes, view.offload());
+                    let pieces = pieces(&bytes, view.offload());
                     let pieces: Vec<_> = pieces.iter().map(|piece| known[piece]).collect();
                     assert!(
                         pieces
@@ -299,24 +319,35 @@ impl World {
     fn carry(&mut self, from: usize) {
         let mut sent = 0;
         assert!(self.ends[from].underlay.borrow_mut().flush_telling(|_| sent += 1), "loopback has room");
-        let Self { ends, fabric, rng, packets, count, now, .. } = self;
+        let Self { ends, fabric, session, rng, packets, count, cut, now, .. } = self;
         let (mut came, mut tries) = (0, 0);
         while came < sent {
             ends[1 - from].underlay.borrow_mut().receive(|datagram| {
                 came += 1;
-                let mut is = |thousandths: u64| rng.below(1000) < thousandths;
-                let (is_lost, is_repeated) = (is(fabric.lost), is(fabric.repeated));
-                let copies = match (is_lost, is_repeated) {
-                    (true, _) => 0,
-                    (_, is_repeated) => 1 + usize::from(is_repeated),
+                let is_large = datagram.payload.len() > session.datagram as usize;
+                let cards = if is_large && rng.below(2) == 0 {
+                    *cut += 1;
+                    cut_by_card(datagram.payload)
+                } else {
+                    vec![datagram.payload.to_vec()]
                 };
-                for _ in 0..copies {
-                    let is_late = rng.below(1000) < fabric.late;
-                    let late = if is_late { rng.below(LATE.as_nanos()) } else { 0 };
-                    let at = *now + Span::from_micros(20) + Span::from_nanos(late);
-                    *count += 1;
-                    let packet = (1 - from, datagram.traffic_class, datagram.payload.to_vec());
-                    packets.insert((at, *count), packet);
+                for packet in cards {
+                    let mut is = |thousandths: u64| rng.below(1000) < thousandths;
+                    let (is_lost, is_repeated) = (is(fabric.lost), is(fabric.repeated));
+                    let copies = match (is_lost, is_repeated) {
+                        (true, _) => 0,
+                        (_, is_repeated) => 1 + usize::from(is_repeated),
+                    };
+                    for _ in 0..copies {
+                        let is_late = rng.below(1000) < fabric.late;
+                        let late = if is_late { rng.below(LATE.as_nanos()) } else { 0 };
+                        let at = *now + Span::from_micros(20) + Span::from_nanos(late);
+                        *count += 1;
+                        let is_marked = rng.below(1000) < fabric.marked;
+                        let ecn = if is_marked { Ecn::Ce } else { Ecn::of(datagram.traffic_class) };
+                        let class = ecn.within(datagram.traffic_class);
+                        packets.insert((at, *count), (1 - from, class, packet.clone()));
+                    }
                 }
             });
             tries += 1;
@@ -441,6 +472,17 @@ impl World {
     pub fn counters(&self) -> [Counters; 2] {
         self.ends.each_ref().map(|end| end.trunk.session.as_ref().unwrap().counters())
     }
+}
+
+/// What a card makes of a large datagram: each segment of the frame in it behind the same headers.
+fn cut_by_card(datagram: &[u8]) -> Vec<Vec<u8>> {
+    let packet = geneve::Packet::parse(datagram).unwrap();
+    let Some(Message::Data(Data { cut: Some(cut), .. })) = Message::parse(packet.options) else {
+        panic!("a large datagram says how it may be cut");
+    };
+    let headers = &datagram[..datagram.len() - packet.payload.len()];
+    let offload = wire::cut::offload(packet.payload, cut.size.get()).unwrap();
+    pieces(packet.payload, offload).iter().map(|piece| [headers, piece].concat()).collect()
 }
 
 /// What a frame is cut into.

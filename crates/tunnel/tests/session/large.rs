@@ -1,0 +1,73 @@
+//! What goes as one large datagram, and again in parts.
+
+use super::*;
+
+const LEN: u16 = 20_000;
+
+/// What a datagram carries, and the rest.
+fn divide(frame: u32, len: NonZeroU16) -> Option<[(u32, NonZeroU16); 2]> {
+    (len.get() > 1500).then(|| [(frame, bytes(1250)), (frame, bytes(len.get() - 1250))])
+}
+
+/// Two ends of which the first has sent enough before for the window to let a large one pass.
+fn wide() -> [End; 2] {
+    let mut ends = pair(ms(1), config());
+    for _ in 0..10 {
+        while ends[0].admit(stream(1), bytes(1500), false) == Admission::Go {
+            carry(ms(1), &mut ends, 1, 1500, true);
+        }
+        talk(ms(1), &mut ends);
+    }
+    assert!(ends[0].may_go_large(ms(1), bytes(LEN)));
+    ends
+}
+
+/// What is to be sent again at this time, in parts.
+fn again(now: Instant, end: &mut End) -> Vec<Data> {
+    end.handle_deadline(now, |_| panic!("nothing has come"));
+    std::iter::from_fn(|| end.resend_divided(now, divide)).map(|(_, data)| data).collect()
+}
+
+#[test]
+fn it_has_to_be_little_of_the_window() {
+    let mut ends = pair(ms(1), config());
+    assert!(!ends[0].may_go_large(ms(1), bytes(LEN)));
+    ends = wide();
+    assert!(!ends[0].may_go_large(ms(1), NonZeroU16::MAX));
+}
+
+/// What came whole when some of its parts had come is of no use to its receiver, whoever acknowledges it.
+#[test]
+fn all_of_it_comes_once_however_much_of_it_came_before() {
+    for parts in 0..17 {
+        let mut ends = wide();
+        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        let whole = ends[0].send_large(ms(2), stream(1), bytes(LEN), 1);
+        let mut next = whole.offset;
+        // So many parts come, then all of it; the others of them are lost.
+        let mut first = Some(parts);
+        for now in (3..300).map(ms) {
+            let mut underway = again(now, &mut ends[0]);
+            if !underway.is_empty()
+                && let Some(parts) = first.take()
+            {
+                underway.truncate(parts);
+                underway.push(whole);
+            }
+            for data in underway {
+                let mut came = Vec::new();
+                let brought = Brought::Frame(data.len.get().into());
+                ends[1].handle_data(now, &data, false, brought, |arrival| {
+                    if let Arrival::Deliver { stream, from, offset, frame: len } = arrival {
+                        assert_eq!(offset as u32, next, "each byte once");
+                        next += len;
+                        came.push((stream, from, offset));
+                    }
+                });
+                came.into_iter().for_each(|(stream, from, offset)| ends[1].took(stream, from, offset));
+            }
+            talk(now, &mut ends);
+        }
+        assert_eq!((ends[0].kept(), next), (0, whole.offset + u32::from(LEN)), "behind {parts} parts");
+    }
+}
