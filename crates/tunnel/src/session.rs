@@ -340,8 +340,8 @@ impl<F: Copy, R> Session<F, R> {
     /// Whether a message is from the life of the far end that we know to this life of ours. If not, both have to introduce
     /// themselves.
     fn is_current(&mut self, now: Instant, ends: Ends) -> bool {
-        if let Some(peer) = &mut self.peer
-            && (ends.from, ends.to) == (peer.life, self.me)
+        if self.is_between(ends)
+            && let Some(peer) = &mut self.peer
         {
             if !peer.knows_us {
                 peer.knows_us = true;

@@ -17,7 +17,7 @@ use crate::stt::Segment;
 use crate::tcp::{self, Flags};
 use crate::{Offload, PartialChecksum, SegmentKind, ipv4, ipv6};
 
-const FOUND: &str = "a layout's headers are there";
+pub(crate) const FOUND: &str = "a layout's headers are there";
 
 /// What a frame brings of the large one of `len` bytes that it was cut from, the number of whose first byte of TCP ends with these bits:
 /// with the first, the headers; `None` if it was not. Others of the same `id` bring the rest.
@@ -29,8 +29,7 @@ pub fn segment(frame: &[u8], id: u32, sequence: u16, len: usize) -> Option<Segme
     let begin = usize::from((tcp.header.sequence.get() as u16).wrapping_sub(sequence));
     let header_len = frame.len() - tcp.payload.len();
     let (offset, payload) = if begin == 0 { (0, frame) } else { (header_len + begin, tcp.payload) };
-    let fits =
-        offset.checked_add(payload.len()).is_some_and(|end| end <= len) && len <= usize::from(u16::MAX);
+    let fits = offset + payload.len() <= len && len <= usize::from(u16::MAX);
     (fits && !tcp.payload.is_empty()).then_some(Segment { id, frame_len: len, offset, payload })
 }
 
@@ -38,6 +37,11 @@ pub fn segment(frame: &[u8], id: u32, sequence: u16, len: usize) -> Option<Segme
 /// the first of these. `None` if it is none.
 pub fn offload(frame: &[u8], size: u16) -> Option<Offload> {
     let layout = Layout::of(frame).filter(|layout| layout.protocol == protocol::TCP)?;
+    left(frame, &layout, size)
+}
+
+/// The same, of a TCP packet that this layout was found by.
+pub(crate) fn left(frame: &[u8], layout: &Layout, size: u16) -> Option<Offload> {
     let (tcp, _) = tcp::Header::ref_from_prefix(frame.get(layout.transport..)?).ok()?;
     let kind = match layout.version {
         Version::V4 => SegmentKind::Tcp4,
@@ -66,11 +70,11 @@ pub(crate) fn enlarge(frame: &mut [u8], layout: &Layout, flags: Flags) {
     let packet_len = frame.len() - network;
     match version {
         Version::V4 => {
-            let (ip, _) = ipv4::Header::mut_from_prefix(&mut frame[network..]).expect(FOUND);
-            ip.total_len = U16::new(packet_len as u16);
-            ip.checksum = U16::ZERO;
-            let checksum = Sum::of(&frame[network..transport]).checksum();
-            let (ip, _) = ipv4::Header::mut_from_prefix(&mut frame[network..]).expect(FOUND);
+            let header = &mut frame[network..transport];
+            let (ip, _) = ipv4::Header::mut_from_prefix(header).expect(FOUND);
+            (ip.total_len, ip.checksum) = (U16::new(packet_len as u16), U16::ZERO);
+            let checksum = Sum::of(header).checksum();
+            let (ip, _) = ipv4::Header::mut_from_prefix(header).expect(FOUND);
             ip.checksum = U16::new(checksum);
         }
         Version::V6 => {
@@ -85,7 +89,7 @@ pub(crate) fn enlarge(frame: &mut [u8], layout: &Layout, flags: Flags) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use alloc::vec::Vec;
     use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -98,10 +102,11 @@ mod tests {
     use crate::segments;
     use crate::stt::Reassembly;
 
+    /// Where large segments begin.
     const SEQUENCE: u32 = u32::MAX - 1000;
 
     /// A large segment, and what is left to do for it.
-    fn large(version: Version, flags: Flags, size: u16, payload: &[u8]) -> (Vec<u8>, Offload) {
+    pub(crate) fn large(version: Version, flags: Flags, size: u16, payload: &[u8]) -> (Vec<u8>, Offload) {
         let tcp = tcp::Header::new(1, 2, SEQUENCE, flags).with_options(12).unwrap();
         let segment = [tcp.as_bytes(), &[1; 12], payload].concat();
         let (kind, ethertype, ip) = match version {
@@ -131,7 +136,7 @@ mod tests {
     }
 
     /// What a card makes of it.
-    fn cut(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
+    pub(crate) fn cut(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
         let write = |piece: crate::Piece<'_>| {
             let mut bytes = alloc::vec![0; piece.len()];
             piece.write(&mut bytes).unwrap();

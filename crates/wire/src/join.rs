@@ -10,10 +10,10 @@
 //! (`tcp_gro_receive`). Checksums are looked at before they are lost.
 
 use crate::checksum::Sum;
-use crate::cut::enlarge;
+use crate::cut::{FOUND, enlarge, left};
 use crate::ip::{Fragment, Layout, Version, protocol};
 use crate::tcp::{self, Flags};
-use crate::{Offload, PartialChecksum, Segment, SegmentKind, ipv6};
+use crate::{Offload, ipv6};
 
 /// The longest IP packet.
 const MOST: usize = 65_535;
@@ -125,22 +125,11 @@ impl Join {
     /// If `frame` is not as long as it should be.
     pub fn finish(self, frame: &mut [u8]) -> Offload {
         assert_eq!(frame.len(), self.len(), "a joined frame is all of its segments");
-        let Self { layout: Layout { version, transport, .. }, .. } = self;
         if self.count == 1 {
             return Offload { data_valid: true, ..Offload::NONE };
         }
         enlarge(frame, &self.layout, self.flags);
-        let kind = match version {
-            Version::V4 => SegmentKind::Tcp4,
-            Version::V6 => SegmentKind::Tcp6,
-        };
-        let (header_len, size) = (self.header_len as u16, self.size as u16);
-        let checksum = PartialChecksum { start: transport as u16, offset: tcp::Header::CHECKSUM_OFFSET };
-        Offload {
-            checksum: Some(checksum),
-            segment: Some(Segment { kind, ecn: false, header_len, size }),
-            data_valid: false,
-        }
+        left(frame, &self.layout, self.size as u16).expect(FOUND)
     }
 }
 
@@ -167,16 +156,13 @@ fn is_sound(layout: &Layout, frame: &[u8]) -> bool {
 mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
-    use core::net::{Ipv4Addr, Ipv6Addr};
 
     use proptest::prelude::*;
-    use units::Mac;
+    use zerocopy::FromBytes;
     use zerocopy::network_endian::U16;
-    use zerocopy::{FromBytes, IntoBytes};
 
     use super::*;
-    use crate::ethernet::{self, ethertype};
-    use crate::{ipv4, segments};
+    use crate::cut::tests::{cut, large};
 
     /// Joins all of them that follow the first: how many, the frame, and what is left to do.
     fn join(frames: &[Vec<u8>]) -> Option<(usize, Vec<u8>, Offload)> {
@@ -191,31 +177,10 @@ mod tests {
         Some((count, joined, offload))
     }
 
-    fn cut(frame: &[u8], offload: Offload) -> Vec<Vec<u8>> {
-        let write = |piece: crate::Piece<'_>| piece.write(&mut vec![0; piece.len()]).unwrap().to_vec();
-        segments(frame, offload).unwrap().map(write).collect()
-    }
-
     /// Segments of a stream, as they are on a wire.
     fn stream(version: Version, flags: Flags, size: u16, payload: &[u8]) -> Vec<Vec<u8>> {
-        let tcp = tcp::Header::new(1, 2, u32::MAX - 1000, flags).with_options(12).unwrap();
-        let segment = [tcp.as_bytes(), &[1; 12], payload].concat();
-        let (kind, ethertype, ip) = match version {
-            Version::V4 => {
-                let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, 6, segment.len());
-                (SegmentKind::Tcp4, ethertype::IPV4, ip.unwrap().as_bytes().to_vec())
-            }
-            Version::V6 => {
-                let ip = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, 6, segment.len());
-                (SegmentKind::Tcp6, ethertype::IPV6, ip.unwrap().as_bytes().to_vec())
-            }
-        };
-        let ethernet = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype);
-        let transport = 14 + ip.len();
-        let frame = [ethernet.as_bytes(), &ip, &segment].concat();
-        let segment = Segment { kind, ecn: false, header_len: transport as u16 + 32, size };
-        let checksum = Some(PartialChecksum { start: transport as u16, offset: 16 });
-        cut(&frame, Offload { checksum, segment: Some(segment), data_valid: false })
+        let (frame, offload) = large(version, flags, size, payload);
+        cut(&frame, offload)
     }
 
     fn streams() -> impl Strategy<Value = Vec<Vec<u8>>> {

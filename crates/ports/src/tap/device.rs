@@ -16,7 +16,7 @@ use crate::{FrameView, Taken};
 /// What a device takes over for TCP.
 const SEGMENT: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
 
-/// An open TAP device. It persists when this is dropped; see [`Device::persist`].
+/// An open TAP device. It is gone when this is dropped, unless it [persists](Device::persist).
 #[derive(Debug)]
 pub(crate) struct Device(File);
 

@@ -149,6 +149,11 @@ impl Larges {
         fate
     }
 
+    /// Whether they come to a host whole, as far as is [known](Self::fate).
+    pub fn is_whole(&self, to: IpAddr) -> bool {
+        self.fates.get(&to).is_some_and(|(_, fate)| *fate == Fate::Whole)
+    }
+
     fn ask(&mut self, to: IpAddr) -> Fate {
         let local = self.local;
         if options::mtu(local, to).is_ok_and(|mtu| mtu == u16::MAX) {

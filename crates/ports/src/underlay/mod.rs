@@ -275,11 +275,7 @@ impl Underlay {
 
     /// Whether [large](Self::send_large) datagrams come to a host, cut by a card or whole.
     pub fn carries_large(&mut self, to: IpAddr) -> bool {
-        self.fate(to) != Fate::Lost
-    }
-
-    fn fate(&mut self, to: IpAddr) -> Fate {
-        self.larges.as_mut().map_or(Fate::Lost, |larges| larges.fate(to))
+        self.larges.as_mut().is_some_and(|larges| larges.fate(to) != Fate::Lost)
     }
 
     /// As [`send`](Self::send): a datagram that the card cuts. It is lost where that is not [so](Self::carries_large).
@@ -296,7 +292,8 @@ impl Underlay {
         cut: Cut,
         write: impl FnOnce(&mut [u8]),
     ) {
-        let cut = Some(cut).filter(|_| self.fate(to) != Fate::Whole);
+        let is_cut = self.larges.as_ref().is_some_and(|larges| !larges.is_whole(to));
+        let cut = is_cut.then_some(cut);
         let place = wire::flow::place(flow, self.senders.len());
         self.senders[place].queue.push_large(to, marking, len, cut, write);
     }

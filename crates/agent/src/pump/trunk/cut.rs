@@ -11,18 +11,14 @@ use wire::ecn::Ecn;
 use wire::stt::{self, Joined};
 
 use super::Trunk;
-use super::segments::PATIENCE;
+
+/// What it takes to put a frame together, of which a packet brings no more than a piece.
+pub fn piece_of(received: &Received<'_>, data: &Data) -> Option<Cut> {
+    let is_frame = data.part == Part::WHOLE && !received.is_control && !received.is_part;
+    data.cut.filter(|_| is_frame && received.frame.len() < usize::from(data.len.get()))
+}
 
 impl Trunk {
-    /// Whether a packet brings no more than a piece of the frame that it speaks of.
-    pub(super) fn is_piece(received: &Received<'_>, data: &Data) -> bool {
-        data.cut.is_some()
-            && data.part == Part::WHOLE
-            && !received.is_control
-            && !received.is_part
-            && received.frame.len() < usize::from(data.len.get())
-    }
-
     /// A piece of a frame has come. With the last of them, all of it has.
     pub(super) fn handle_piece(
         &mut self,
@@ -46,7 +42,7 @@ impl Trunk {
         let mut segments = mem::take(&mut self.segments);
         self.refused.unfinished += segments.expire(now) as u64;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        match segments.take((received.vteps, Some(data.ends.from)), &segment, is_marked, now + PATIENCE) {
+        match segments.take(now, (received.vteps, Some(data.ends.from)), &segment, is_marked) {
             Ok(None) => {}
             Ok(Some(Joined { bytes, is_marked })) => {
                 let ecn = if is_marked { Ecn::Ce } else { Ecn::of(received.traffic_class) };

@@ -12,6 +12,7 @@ use units::Instant;
 use wire::ecn::Ecn;
 use wire::{Layout, Offload};
 
+use super::cut::piece_of;
 use super::frames::{Frames, Kept};
 use super::{Come, Piece, Trunk};
 
@@ -58,7 +59,7 @@ impl Trunk {
     }
 
     pub(super) fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
-        if let Some(cut) = data.cut.filter(|_| Self::is_piece(received, data)) {
+        if let Some(cut) = piece_of(received, data) {
             return self.handle_piece(now, received, data, cut, payload);
         }
         self.handle_all(now, received, data, payload, None);

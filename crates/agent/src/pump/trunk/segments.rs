@@ -9,7 +9,7 @@ use wire::stt::{Joined, Reassembly, Refusal, Segment};
 const PLACES: usize = 64;
 
 /// How long a frame waits for its segments. They leave at once; what may come between them is a fabric that pauses.
-pub const PATIENCE: Span = Span::from_millis(50);
+const PATIENCE: Span = Span::from_millis(50);
 
 /// Whose a frame is: between whom it went, and in which life of its sender's, if that numbers its frames anew in each.
 type Whose = (Vteps, Option<Life>);
@@ -22,13 +22,13 @@ impl Segments {
     /// Takes a segment, and returns its frame if it was the last: [`Reassembly::take`].
     pub fn take<'a>(
         &'a mut self,
+        now: Instant,
         whose: Whose,
         segment: &Segment<'a>,
         is_marked: bool,
-        deadline: Instant,
     ) -> Result<Option<Joined<'a>>, Refusal> {
         let reassembly = self.0.get_or_insert_with(|| Box::new(Reassembly::new(PLACES)));
-        reassembly.take(whose, segment, is_marked, deadline)
+        reassembly.take(whose, segment, is_marked, now + PATIENCE)
     }
 
     /// Drops the frames that have waited for too long, and says how many.

@@ -9,7 +9,6 @@ use wire::ecn::Ecn;
 use wire::ethernet;
 use wire::stt::{self, Header, Joined};
 
-use super::segments::PATIENCE;
 use super::{Trunk, TrunkConfig};
 
 /// The longest packet of a machine that goes by STT, in bytes.
@@ -44,7 +43,7 @@ impl Trunk {
         }
         let mut segments = mem::take(&mut self.segments);
         self.refused.unfinished += segments.expire(now) as u64;
-        let outcome = match segments.take((vteps, None), &segment, is_marked, now + PATIENCE) {
+        let outcome = match segments.take(now, (vteps, None), &segment, is_marked) {
             Ok(None) => Ok(false),
             Ok(Some(Joined { bytes, is_marked })) => {
                 let ecn = if is_marked { Ecn::Ce } else { Ecn::of(traffic_class) };
