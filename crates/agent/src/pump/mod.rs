@@ -506,10 +506,15 @@ impl Pump {
         if let Some(name) = spec.ports.iter().find(|name| self.find(name).is_err()) {
             return Err(CaptureError::UnknownPort(name.clone()));
         }
-        let Self { plane, attached, .. } = self;
+        let Self { plane, attached, overlay, turned_at, .. } = self;
         let taps = plane.taps_or_new();
         attached.iter().for_each(|port| taps.name(port.id, Some(port.spec.name.clone())));
-        taps.begin(spec).ok_or(CaptureError::TooMany)
+        let reader = taps.begin(spec).ok_or(CaptureError::TooMany)?;
+        if let Some(overlay) = overlay {
+            // From now on packets are told of, also those that would not wait for that.
+            overlay.flush(*turned_at, Some(taps));
+        }
+        Ok(reader)
     }
 
     /// One visit to every port that may have something. Whether it did something; if not, it is time to sleep.

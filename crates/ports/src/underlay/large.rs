@@ -23,8 +23,7 @@ use wire::{Offload, PartialChecksum, Segment, ipv6, udp};
 use zerocopy::IntoBytes;
 
 use super::around::{Ip, addresses};
-use super::batch::Batch;
-use super::options;
+use super::{Marking, options};
 use crate::ethtool::Cutting;
 use crate::netlink::{LinkChange, Netlink};
 use crate::tap::Device;
@@ -168,47 +167,56 @@ impl Larges {
         if cuts == Some(true) { Fate::Cut } else { Fate::Lost }
     }
 
-    /// Sends a datagram from a port of ours to a port of its receiver's.
+    /// Sends a datagram of these parts, one behind the other, from a port of ours to a port of its receiver's.
     ///
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn send(&mut self, [from, to]: [u16; 2], batch: &Batch, cut: Cut) -> io::Result<()> {
+    pub fn send(
+        &mut self,
+        ports: [u16; 2],
+        to: IpAddr,
+        marking: Marking,
+        parts: [&[u8]; 3],
+        cut: Cut,
+    ) -> io::Result<()> {
         let Some(Sender { device, ethernet, .. }) = &self.sender else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let mut around = [0; AROUND];
         let (header, headers) = around.split_at_mut(HEADER);
         ethernet.write_to_prefix(headers).expect("there is room");
-        let len = udp::Header::LEN + batch.bytes().len();
+        let len = udp::Header::LEN + parts.iter().map(|part| part.len()).sum::<usize>();
         let ip = Ip {
-            ends: [self.local, batch.to],
+            ends: [self.local, to],
             // The host itself is the first hop.
             ttl: self.ttl.saturating_add(1),
-            traffic_class: batch.marking.traffic_class,
+            traffic_class: marking.traffic_class,
             protocol: protocol::UDP,
             flow: 0,
             len,
         };
         let outer = ethernet::Header::LEN + ip.put(&mut headers[ethernet::Header::LEN..]);
-        let sum = pseudo_header(addresses(self.local, batch.to, &mut [0; 32]), protocol::UDP, len);
+        let sum = pseudo_header(addresses(self.local, to, &mut [0; 32]), protocol::UDP, len);
         let udp = udp::Header {
-            source: from.into(),
-            destination: to.into(),
+            source: ports[0].into(),
+            destination: ports[1].into(),
             len: (len as u16).into(),
             checksum: (!sum.checksum()).into(),
         };
         udp.write_to_prefix(&mut headers[outer..]).expect("there is room");
         let before = outer + udp::Header::LEN;
-        header.copy_from_slice(&said(cut, outer, before, batch.to.is_ipv6()));
-        let parts = [IoSlice::new(&around[..HEADER + before]), IoSlice::new(batch.bytes())];
-        device.write_slices(&parts).inspect_err(|error| {
-            if error.kind() != io::ErrorKind::WouldBlock {
-                // The device is gone, or down.
-                (self.sender, self.retry_at) = (None, None);
-                self.fates.clear();
-            }
-        })
+        header.copy_from_slice(&said(cut, outer, before, to.is_ipv6()));
+        let [first, second, third] = parts.map(IoSlice::new);
+        device.write_slices(&[IoSlice::new(&around[..HEADER + before]), first, second, third]).inspect_err(
+            |error| {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    // The device is gone, or down.
+                    (self.sender, self.retry_at) = (None, None);
+                    self.fates.clear();
+                }
+            },
+        )
     }
 }
 
@@ -238,7 +246,7 @@ mod tests {
     use wire::{geneve, ipv4};
     use zerocopy::FromBytes;
 
-    use super::super::{Counters, Marking, Received, Transport, Underlay};
+    use super::super::{Counters, Len, Marking, Received, Transport, Underlay};
     use super::*;
     use crate::ethtool;
     use crate::joined::{self, INTERFACE};
@@ -280,7 +288,8 @@ mod tests {
         count: usize,
     ) -> Vec<Vec<u8>> {
         assert!(host.run(|| near.carries_large(to)).unwrap());
-        near.send_large(to, 3, MARKING, bytes.len(), *cut, |into| into.copy_from_slice(bytes));
+        let (header, frame) = bytes.split_at(cut.frame.into());
+        near.send_large(to, 3, MARKING, *cut, [header, &[], frame]);
         assert!(host.run(|| near.flush()).unwrap());
         let mut came = Vec::new();
         let until = Instant::now() + Duration::from_secs(10);
@@ -294,9 +303,43 @@ mod tests {
         came
     }
 
+    /// Has what waits before it go first, and what is to be told of wait for that. What was told.
+    fn carry_told(
+        host: &Namespace,
+        [near, far]: &mut [Underlay; 2],
+        [_, to]: [IpAddr; 2],
+        (bytes, cut): &(Vec<u8>, Cut),
+    ) -> Vec<Vec<u8>> {
+        let draft = geneve::Draft::new(8).unwrap();
+        let header = draft.parts()[0];
+        let large = |near: &mut Underlay| near.send_large(to, 3, MARKING, *cut, [&[], bytes, &[]]);
+        let small = |near: &mut Underlay| {
+            near.send(to, 3, MARKING, Len::Exactly(header.len()), |into| into.copy_from_slice(header));
+        };
+        small(near);
+        large(near);
+        assert_eq!(near.queued(), 0, "nothing waits that nobody is told of");
+        let mut told = Vec::new();
+        host.run(|| near.flush_telling(|sent| told.push(sent.payload.to_vec()))).unwrap();
+        large(near);
+        assert_eq!((near.queued(), told.len()), (1, 0));
+        host.run(|| near.flush_telling(|sent| told.push(sent.payload.to_vec()))).unwrap();
+        assert!(near.flush());
+        small(near);
+        large(near);
+        assert_eq!(near.queued(), 0, "nobody is told any more");
+        let mut came = Vec::new();
+        let until = Instant::now() + Duration::from_secs(10);
+        while came.len() < 5 && Instant::now() < until {
+            far.receive(|received| came.push(received.payload.len()));
+        }
+        assert_eq!(came, [header.len(), bytes.len(), bytes.len(), header.len(), bytes.len()]);
+        told
+    }
+
     /// For so long it believes that large ones are cut on the way there.
     fn trust(underlay: &mut Underlay, to: IpAddr, long: Duration) {
-        let fates = &mut underlay.larges.as_mut().unwrap().fates;
+        let fates = &mut underlay.exits.larges.as_mut().unwrap().fates;
         fates.insert(to, (Instant::now() + long, Fate::Cut));
     }
 
@@ -320,6 +363,7 @@ mod tests {
             let (bytes, cut) = &packet;
             let frame = &bytes[usize::from(cut.frame)..];
             assert_eq!(carry(&hosts[0], &mut underlays, ends, &packet, 1), [frame]);
+            assert_eq!(carry_told(&hosts[0], &mut underlays, ends, &packet), [&bytes[..]]);
 
             // The card is another than it was said to be: the kernel cuts before it.
             ethtool::switch_offload_off(&hosts[0], INTERFACE).unwrap();
@@ -354,6 +398,6 @@ mod tests {
         let packet = packet(Version::V4);
         let frame = &packet.0[usize::from(packet.1.frame)..];
         assert_eq!(carry(&host, &mut underlays, ends, &packet, 1), [frame]);
-        assert!(underlays[0].larges.as_ref().unwrap().sender.is_none(), "it takes no device");
+        assert!(underlays[0].exits.larges.as_ref().unwrap().sender.is_none(), "it takes no device");
     }
 }

@@ -110,11 +110,19 @@ pub struct Underlay {
     address: IpAddr,
     senders: Vec<Sender>,
     transport: Transport,
+    exits: Exits,
+    /// What goes is told of: so it waits for the next flush.
+    tells: bool,
+    /// Where packets are received.
+    staging: Box<[u8]>,
+}
+
+/// What datagrams leave by that are more than a socket's.
+struct Exits {
+    port: u16,
     stt: Option<Stt>,
     /// None if there is none by this transport.
     larges: Option<Larges>,
-    /// Where packets are received.
-    staging: Box<[u8]>,
     counters: Counters,
 }
 
@@ -215,16 +223,9 @@ impl Underlay {
             Ok(Sender { socket, from, marker: Marker::default(), queue })
         });
         let senders = senders.collect::<Result<_, _>>()?;
-        Ok(Self {
-            listener,
-            address,
-            senders,
-            transport,
-            stt,
-            larges,
-            staging: vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice(),
-            counters: Counters::default(),
-        })
+        let exits = Exits { port: transport.port(), stt, larges, counters: Counters::default() };
+        let staging = vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice();
+        Ok(Self { listener, address, senders, transport, exits, tells: false, staging })
     }
 
     /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
@@ -235,7 +236,7 @@ impl Underlay {
 
     /// What went wrong below.
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.exits.counters
     }
 
     /// The sockets that something waits to be sent by: each is writable when the kernel has room for it.
@@ -263,7 +264,7 @@ impl Underlay {
     pub fn send(&mut self, to: IpAddr, flow: u32, marking: Marking, len: Len, write: impl FnOnce(&mut [u8])) {
         let place = wire::flow::place(flow, self.senders.len());
         let queue = &mut self.senders[place].queue;
-        match &mut self.stt {
+        match &mut self.exits.stt {
             None => queue.push(to, marking, len, write),
             Some(stt) => {
                 let (Len::Exactly(len) | Len::AtLeast(len)) = len;
@@ -275,36 +276,47 @@ impl Underlay {
 
     /// Whether [large](Self::send_large) datagrams come to a host, cut by a card or whole.
     pub fn carries_large(&mut self, to: IpAddr) -> bool {
-        self.larges.as_mut().is_some_and(|larges| larges.fate(to) != Fate::Lost)
+        self.exits.larges.as_mut().is_some_and(|larges| larges.fate(to) != Fate::Lost)
     }
 
-    /// As [`send`](Self::send): a datagram that the card cuts. It is lost where that is not [so](Self::carries_large).
+    /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card cuts. It is lost where that is not
+    /// [so](Self::carries_large). What has to wait for nothing and is told to nobody goes at once, without a copy.
     ///
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn send_large(
-        &mut self,
-        to: IpAddr,
-        flow: u32,
-        marking: Marking,
-        len: usize,
-        cut: Cut,
-        write: impl FnOnce(&mut [u8]),
-    ) {
-        let is_cut = self.larges.as_ref().is_some_and(|larges| !larges.is_whole(to));
-        let cut = is_cut.then_some(cut);
-        let place = wire::flow::place(flow, self.senders.len());
-        self.senders[place].queue.push_large(to, marking, len, cut, write);
+    pub fn send_large(&mut self, to: IpAddr, flow: u32, marking: Marking, cut: Cut, parts: [&[u8]; 3]) {
+        let Self { senders, exits, tells, .. } = self;
+        let place = wire::flow::place(flow, senders.len());
+        let sender = &mut senders[place];
+        let is_cut = exits.larges.as_ref().is_some_and(|larges| !larges.is_whole(to));
+        if is_cut
+            && !*tells
+            && sender.flush(exits, |_, _| {})
+            && let Some(larges) = &mut exits.larges
+        {
+            let outcome = larges.send([sender.from, exits.port], to, marking, parts, cut);
+            if exits.counters.are_past(1, outcome) {
+                return;
+            }
+        }
+        let len = parts.iter().map(|part| part.len()).sum();
+        sender.queue.push_large(to, marking, len, is_cut.then_some(cut), |mut into| {
+            for part in parts {
+                into.split_off_mut(..part.len()).expect("there is room").copy_from_slice(part);
+            }
+        });
     }
 
     /// Hands over what was taken, as far as the kernel has room. Whether that was all.
     pub fn flush(&mut self) -> bool {
+        self.tells = false;
         self.flush_with(|_, _| {})
     }
 
-    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken.
+    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken, and has all wait for the next that tells.
     pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
+        self.tells = true;
         let transport = self.transport;
         self.flush_with(|from, batch| {
             let (to, traffic_class) = (batch.to, batch.marking.traffic_class);
@@ -317,41 +329,20 @@ impl Underlay {
 
     #[inline]
     fn flush_with(&mut self, mut sent: impl FnMut(u16, &Batch)) -> bool {
-        let Self { senders, transport, stt, larges, counters, .. } = self;
-        let port = transport.port();
-        let mut all = true;
-        for Sender { socket, from, marker, queue } in senders {
-            let mut send = |batch: &Batch| match (batch.cut, &mut *stt, &mut *larges) {
-                (Some(cut), _, Some(larges)) => larges.send([*from, port], batch, cut),
-                (_, Some(stt), _) => stt.send(socket, marker, batch),
-                _ => send(socket, marker, port, batch),
-            };
-            all &= queue.drain(|batch| match send(batch) {
-                Ok(()) => {
-                    sent(*from, batch);
-                    true
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
-                Err(error) => {
-                    counters.unsent += batch.datagrams() as u64;
-                    counters.last_error = Some(error.to_string());
-                    true
-                }
-            });
-        }
-        all
+        let Self { senders, exits, .. } = self;
+        senders.iter_mut().fold(true, |all, sender| sender.flush(exits, &mut sent) & all)
     }
 
     /// Receives what has come, at most some hundreds of datagrams. Whether there may be more: also if the kernel could not hand over what
     /// there is, which is noted ([`Counters::last_error`]).
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> bool {
-        let Self { listener, staging, transport, address, counters, .. } = self;
+        let Self { listener, staging, transport, address, exits, .. } = self;
         // Of IPv4's own packets the kernel hands over the header as well (raw(7)).
         let has_header = !matches!(transport, Transport::Udp(_)) && address.is_ipv4();
         let joined = match receive(listener, staging) {
             Ok(joined) => joined,
             Err(error) => {
-                counters.last_error = Some(format!("cannot receive: {error}"));
+                exits.counters.last_error = Some(format!("cannot receive: {error}"));
                 return true;
             }
         };
@@ -370,6 +361,44 @@ impl Underlay {
             }
         }
         joined.len() == RECEIVED_AT_ONCE
+    }
+}
+
+impl Sender {
+    /// Hands over what waits, as far as the kernel has room, and tells `sent` of each batch that it has taken. Whether that was all.
+    #[inline]
+    fn flush(&mut self, exits: &mut Exits, mut sent: impl FnMut(u16, &Batch)) -> bool {
+        let Self { socket, from, marker, queue } = self;
+        let Exits { port, stt, larges, counters } = exits;
+        queue.drain(|batch| {
+            let outcome = match (batch.cut, &mut *stt, &mut *larges) {
+                (Some(cut), _, Some(larges)) => {
+                    let parts = [batch.bytes(), &[], &[]];
+                    larges.send([*from, *port], batch.to, batch.marking, parts, cut)
+                }
+                (_, Some(stt), _) => stt.send(socket, marker, batch),
+                _ => send(socket, marker, *port, batch),
+            };
+            if outcome.is_ok() {
+                sent(*from, batch);
+            }
+            counters.are_past(batch.datagrams(), outcome)
+        })
+    }
+}
+
+impl Counters {
+    /// Whether so many datagrams are done with, as the kernel has taken or refused them: not if it has no room.
+    fn are_past(&mut self, datagrams: usize, outcome: io::Result<()>) -> bool {
+        match outcome {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(error) => {
+                self.unsent += datagrams as u64;
+                self.last_error = Some(error.to_string());
+                true
+            }
+        }
     }
 }
 

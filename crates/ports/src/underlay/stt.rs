@@ -306,7 +306,7 @@ mod tests {
     }
 
     fn stt(underlay: &mut Underlay) -> &mut Stt {
-        underlay.stt.as_mut().unwrap()
+        underlay.exits.stt.as_mut().unwrap()
     }
 
     /// Sends frames of these lengths, and sees that they come as they were sent. In how many segments they came.

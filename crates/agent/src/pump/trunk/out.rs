@@ -203,7 +203,8 @@ impl Out<'_> {
         let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits");
         let has_room = Data { cut: Some(large.told), ..*data }.write(&mut draft);
         debug_assert!(has_room, "{ROOM}");
-        self.put_behind(&draft, bytes.len(), Some(large.cut), |into| into.copy_from_slice(bytes));
+        let ([fixed, options], far) = (draft.parts(), self.config.far);
+        self.underlay.send_large(far, way_to(far), self.marking, large.cut, [fixed, options, bytes]);
     }
 
     /// Of what it repairs, the session reacts to marks, whatever the transport in it understands.
@@ -216,25 +217,17 @@ impl Out<'_> {
 
     /// Sends what fits behind these headers in a packet of the underlay.
     pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
-        self.put_behind(draft, len, None, write);
-    }
-
-    fn put_behind(&mut self, draft: &Draft, len: usize, cut: Option<Cut>, write: impl FnOnce(&mut [u8])) {
         let [fixed, options] = draft.parts();
         let header_len = fixed.len() + options.len();
         let Self { config, underlay, marking, .. } = self;
         // One way for all of a session: packets that overtake each other look lost.
         let (to, flow, len) = (config.far, way_to(config.far), header_len + len);
-        let write = |bytes: &mut [u8]| {
+        underlay.send(to, flow, *marking, Len::AtLeast(len), |bytes| {
             let (header, rest) = bytes.split_at_mut(header_len);
             header[..fixed.len()].copy_from_slice(fixed);
             header[fixed.len()..].copy_from_slice(options);
             write(rest);
-        };
-        match cut {
-            Some(cut) => underlay.send_large(to, flow, *marking, len, cut, write),
-            None => underlay.send(to, flow, *marking, Len::AtLeast(len), write),
-        }
+        });
     }
 
     /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
