@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use lab::{Counters, Lab, LabError};
+use lab::{Counters, DeviceCounters, Lab, LabError};
 use model::{AgentStatus, LedgerStatus};
 
 /// What a switch lost, and whether its books hold.
@@ -74,14 +74,28 @@ pub fn sum_ledgers(sum: &mut LedgerStatus, other: LedgerStatus) {
 
 /// Frames lost between two looks: what the switch's books say, or what went in and reached no endpoint's interface,
 /// whichever is more. A large segment may go in whole and come out in pieces, which hides a loss from the interfaces but
-/// not from the books.
+/// not from the books. Segments that two switches make one of are no losses: none of their bytes is missing.
 fn lost(before: &Counters, after: &Counters) -> u64 {
     let grown = |count: fn(&Counters) -> u64| count(after).saturating_sub(count(before));
     let at_endpoints = grown(|counters| {
         counters.endpoints.values().map(|one| one.device.tx_dropped + one.queue.dropped).sum()
     });
     let received = grown(|counters| counters.endpoints.values().map(|one| one.device.rx_packets).sum());
-    at_endpoints + grown(unaccounted).max(grown(taken).saturating_sub(received))
+    let missing = if after.agents.is_empty() {
+        grown(taken).saturating_sub(received)
+    } else {
+        let is_all = grown(|counters| ports(counters, |port| port.rx_bytes))
+            <= grown(|counters| ports(counters, |port| port.tx_bytes));
+        let handed = grown(|counters| ports(counters, |port| port.tx_packets));
+        let between = if is_all { 0 } else { grown(taken).saturating_sub(handed) };
+        between + handed.saturating_sub(received)
+    };
+    at_endpoints + grown(unaccounted).max(missing)
+}
+
+/// What is counted at all endpoints' ports together. Agents count bytes as wires have them.
+fn ports(counters: &Counters, count: fn(&DeviceCounters) -> u64) -> u64 {
+    counters.ports.values().map(|port| count(&port.device)).sum()
 }
 
 /// What by the switches' own books came in and neither went out nor waits.
@@ -153,7 +167,7 @@ mod tests {
     fn an_agents_books_are_not_believed_alone() {
         let lost = |rx, delivered, refused| {
             // More is sent than the agent takes: what wakes the queues is not for anybody.
-            let mut after = counters(60, 50, 45, rx, Some(50));
+            let mut after = counters(60, 50, delivered, rx, Some(50));
             let refused = [("full".to_owned(), refused)].into();
             after.agents = vec![agent(LedgerStatus { accepted: 50, delivered, refused, held: 0 }, true)];
             let losses = Losses::between(&Counters::default(), &after);
@@ -165,6 +179,22 @@ mod tests {
         assert_eq!(lost(45, 50, 0), (5, Some(true)));
         // It says neither that it delivered them nor that it refused them.
         assert_eq!(lost(50, 47, 0), (3, Some(false)));
+    }
+
+    #[test]
+    fn what_two_switches_join_is_not_lost() {
+        let lost = |bytes| {
+            let mut after = counters(50, 50, 49, 49, Some(50));
+            for (name, [rx_bytes, tx_bytes]) in [("tx1", [5000, 0]), ("rx", [0, bytes])] {
+                let device = &mut after.ports.get_mut(name).unwrap().device;
+                (device.rx_bytes, device.tx_bytes) = (rx_bytes, tx_bytes);
+            }
+            let books = |accepted| LedgerStatus { accepted, delivered: accepted, ..LedgerStatus::default() };
+            after.agents = [50, 49].map(|accepted| agent(books(accepted), true)).into();
+            Losses::between(&Counters::default(), &after).lost
+        };
+        assert_eq!(lost(5000), 0);
+        assert_eq!(lost(4900), 1);
     }
 
     #[test]

@@ -322,7 +322,7 @@ impl<F: Copy> Outgoing<F> {
                 out.there(packet.offset, packet.len, number);
             }
             if packet.is_large {
-                large.came();
+                large.came(number);
             }
         });
         let Some(newest) = newest else { return 0 };
@@ -372,7 +372,7 @@ impl<F: Copy> Outgoing<F> {
             if is_wanted {
                 probes.push_back((stream, offset));
                 if is_large {
-                    large.lost(now, sent_at);
+                    large.unheard(now, sent_at, number);
                 }
             }
             is_wanted

@@ -56,8 +56,8 @@ struct Flight {
     packets: VecDeque<(u64, Option<Packet>)>,
     /// The highest that was acknowledged.
     largest: Option<u64>,
-    /// When the last packet was sent.
-    last_sent: Instant,
+    /// When the last packet was sent, or acknowledged.
+    stirred_at: Instant,
     /// When one that others have overtaken will count as lost.
     loss_at: Option<Instant>,
     /// Probes since the last acknowledgement in this class.
@@ -100,7 +100,7 @@ impl Recovery {
         let number = self.forgotten();
         self.in_flight += u64::from(packet.len);
         let flight = &mut self.classes[packet.stream.class];
-        flight.last_sent = packet.sent_at;
+        flight.stirred_at = packet.sent_at;
         flight.packets.push_back((number, Some(packet)));
         number
     }
@@ -131,7 +131,7 @@ impl Recovery {
                     let (number, Some(packet)) = (*number, place.take()) else { continue };
                     self.in_flight -= u64::from(packet.len);
                     flight.largest = flight.largest.max(Some(number));
-                    flight.probes = 0;
+                    (flight.probes, flight.stirred_at) = (0, now);
                     if newest.is_none_or(|(highest, _)| number > highest) {
                         newest = Some((number, packet));
                     }
@@ -223,7 +223,7 @@ impl Recovery {
             }
             flight.probes += 1;
             flight.unanswered += 1;
-            flight.last_sent = now;
+            flight.stirred_at = now;
             most = most.max(flight.unanswered);
             while let Some((number, place)) = flight.packets.front() {
                 if let Some(packet) = *place {
@@ -267,7 +267,7 @@ impl Flight {
     /// When to probe, if nothing is heard; each time it is waited for twice as long.
     fn probe_at(&self, pace: Span) -> Option<Instant> {
         let backed_off = Span::from_nanos(pace.as_nanos() << self.probes.min(16));
-        (!self.packets.is_empty()).then(|| self.last_sent + backed_off.min(LONGEST))
+        (!self.packets.is_empty()).then(|| self.stirred_at + backed_off.min(LONGEST))
     }
 }
 
@@ -342,6 +342,22 @@ mod tests {
         // The first answer ends that.
         recovery.acknowledged(now, [0..=0].into_iter(), |_, _| ());
         assert_eq!(recovery.deadline(), None);
+    }
+
+    #[test]
+    fn who_is_answered_is_not_silent() {
+        let mut recovery = Recovery::new();
+        assert_eq!([0; 3].map(|us| sent(&mut recovery, us)), [0, 1, 2]);
+        assert_eq!(recovery.deadline(), Some(at(20_000)));
+        let pace = |recovery: &Recovery, us| recovery.deadline().unwrap().since(at(us)).as_nanos() / 1000;
+        recovery.acknowledged(at(800), [0..=0].into_iter(), |_, _| ());
+        // 800 µs, and four times half of that.
+        assert_eq!(pace(&recovery, 800), 2400);
+        // What was answered before says nothing of the last one.
+        recovery.acknowledged(at(900), [0..=0].into_iter(), |_, _| ());
+        assert_eq!(pace(&recovery, 800), 2400);
+        recovery.acknowledged(at(1000), [0..=1].into_iter(), |_, _| ());
+        assert_eq!(pace(&recovery, 1000), 825 + 4 * 350);
     }
 
     #[test]
