@@ -2,7 +2,7 @@
 //!
 //! One is lost with each of its pieces, and some fabrics let none pass: a firewall on the way, or a host that forwards nothing. So none
 //! is sent for a while after one was lost, and for twice as long each time until one comes. Those that were underway then are
-//! lost by the same event, if they are.
+//! lost by the same event, if they are. If nothing is heard of one, it counts as lost until any comes: then they were late.
 
 use units::{Instant, Span};
 
@@ -19,8 +19,8 @@ pub struct Large {
     lost: u32,
     /// When the last pause began, and when it ends.
     pause: Option<(Instant, Instant)>,
-    /// It began as nothing was heard of the packet of this number.
-    unheard: Option<u64>,
+    /// It began as nothing was heard of one.
+    is_silence: bool,
 }
 
 impl Large {
@@ -29,28 +29,30 @@ impl Large {
         self.pause.is_none_or(|(_, end)| end <= now)
     }
 
-    /// The packet of this number has come, which was one.
-    pub fn came(&mut self, number: u64) {
+    /// One has come.
+    pub fn came(&mut self) {
         self.lost = 0;
-        // It was late, and not lost.
-        if self.unheard.take_if(|unheard| *unheard == number).is_some() {
+        if core::mem::take(&mut self.is_silence) {
             self.pause = None;
         }
     }
 
-    /// The packet of this number is one, was sent then, and nothing is heard of it. As long as that is so it counts as lost.
-    pub fn unheard(&mut self, now: Instant, sent_at: Instant, number: u64) {
-        if self.lost(now, sent_at) {
-            self.unheard = Some(number);
-        }
+    /// Nothing is heard of one that was sent then.
+    pub fn unheard(&mut self, now: Instant, sent_at: Instant) {
+        self.is_silence |= self.begin(now, sent_at);
     }
 
-    /// One that was sent then is lost. Whether others are to pause for it.
-    pub fn lost(&mut self, now: Instant, sent_at: Instant) -> bool {
+    /// One that was sent then is lost.
+    pub fn lost(&mut self, now: Instant, sent_at: Instant) {
+        self.is_silence = false;
+        self.begin(now, sent_at);
+    }
+
+    /// Begins a pause for one that was sent then, unless that is what the last one was for. Whether it does.
+    fn begin(&mut self, now: Instant, sent_at: Instant) -> bool {
         if self.pause.is_some_and(|(begin, _)| sent_at <= begin) {
             return false;
         }
-        self.unheard = None;
         let pause = Span::from_nanos(PAUSE.as_nanos() << self.lost.min(MOST_DOUBLED));
         self.pause = Some((now, now + pause));
         self.lost += 1;
@@ -84,25 +86,23 @@ mod tests {
             pause(&mut large);
         }
         assert_eq!(pause(&mut large), 1 << MOST_DOUBLED);
-        large.came(9);
+        large.came();
         assert_eq!([1, 2].map(|_| pause(&mut large)), [1, 2]);
     }
 
     #[test]
-    fn who_was_late_ends_the_pause_and_others_do_not() {
+    fn who_was_late_ends_a_pause_for_silence_and_no_other() {
         let (mut large, now) = (Large::default(), Instant::ZERO + PAUSE);
-        large.unheard(now, Instant::ZERO, 5);
-        large.unheard(now, Instant::ZERO, 6);
-        [4, 6, 7].into_iter().for_each(|number| large.came(number));
-        assert!(!large.may_go(now), "the one that is not heard of may be lost");
-        large.came(5);
+        large.unheard(now, Instant::ZERO);
+        large.unheard(now, Instant::ZERO);
+        assert!(!large.may_go(now));
+        large.came();
         assert!(large.may_go(now));
 
-        large.unheard(now, now, 8);
+        large.unheard(now, now);
         assert!(!large.may_go(now));
-        let later = now + PAUSE;
-        assert!(large.lost(later, later), "another one is lost for sure");
-        large.came(8);
-        assert!(!large.may_go(later));
+        large.lost(now, now);
+        large.came();
+        assert!(!large.may_go(now), "one of those that were underway was lost for sure");
     }
 }

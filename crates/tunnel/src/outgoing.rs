@@ -322,7 +322,7 @@ impl<F: Copy> Outgoing<F> {
                 out.there(packet.offset, packet.len, number);
             }
             if packet.is_large {
-                large.came(number);
+                large.came();
             }
         });
         let Some(newest) = newest else { return 0 };
@@ -372,7 +372,7 @@ impl<F: Copy> Outgoing<F> {
             if is_wanted {
                 probes.push_back((stream, offset));
                 if is_large {
-                    large.unheard(now, sent_at, number);
+                    large.unheard(now, sent_at);
                 }
             }
             is_wanted

@@ -56,7 +56,7 @@ struct Flight {
     packets: VecDeque<(u64, Option<Packet>)>,
     /// The highest that was acknowledged.
     largest: Option<u64>,
-    /// When the last packet was sent, or acknowledged.
+    /// When the last packet was sent, newly acknowledged or probed for.
     stirred_at: Instant,
     /// When one that others have overtaken will count as lost.
     loss_at: Option<Instant>,

@@ -128,9 +128,8 @@ impl World {
     /// How long two ends that are up take at most to agree, if nothing is lost: one poll may be on its way for intervals that have
     /// changed since, and another one follows. How often a final is lost has no bound, as other packets get through between.
     fn two_polls(&self, configs: &[Config]) -> Span {
-        let slowest = configs.iter().flat_map(|it| [it.desired_min_tx, it.required_min_rx]).max().unwrap();
         let way = self.fabric.delay.as_nanos() + self.fabric.variation.as_nanos();
-        Span::from_nanos(2 * (slowest.span().as_nanos() + 2 * way))
+        Span::from_nanos(2 * (slowest(configs).as_nanos() + 2 * way))
     }
 
     fn states(&self) -> [State; 2] {
@@ -140,13 +139,18 @@ impl World {
     /// How long the two take at most to find one another: each of three packets, of which the last may be lost again and again,
     /// at the pace of a session that is not up.
     fn patience(&self, configs: &[Config]) -> Span {
-        let slowest = configs.iter().flat_map(|it| [it.desired_min_tx, it.required_min_rx]).max().unwrap();
-        let pace = slowest.span().max(Span::from_secs(1)).as_nanos();
+        let pace = slowest(configs).max(Span::from_secs(1)).as_nanos();
         let packet = pace * u64::from(self.fabric.lost + 1)
             + self.fabric.delay.as_nanos()
             + self.fabric.variation.as_nanos();
         Span::from_nanos(4 * packet)
     }
+}
+
+/// The longest interval of them all.
+fn slowest(configs: &[Config]) -> Span {
+    let intervals = configs.iter().flat_map(|it| [it.desired_min_tx, it.required_min_rx]);
+    intervals.max().expect("there is a configuration").span()
 }
 
 fn config(multiplier: u8) -> impl Strategy<Value = Config> {

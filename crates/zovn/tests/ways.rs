@@ -9,7 +9,7 @@ mod numbered;
 use std::fs;
 use std::iter;
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -18,9 +18,11 @@ use model::{
     AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, Member, NetworkName,
     NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink, UplinkStatus,
 };
+use pcap_file::pcapng::PcapNgReader;
 use ports::joined::{self, INTERFACE};
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
+use rustix::process::{Pid, Signal, kill_process};
 use units::{ClassSet, Mac, Span};
 
 use common::until;
@@ -288,6 +290,40 @@ fn large_segments_go_whole_as_far_as_a_card_that_cuts_them() {
     ports::ethtool::leave_cutting_to_kernel(&world.hosts[0], INTERFACE).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(carry(&world, 3_000_000), 0);
+}
+
+/// Who captures is told of them, too, though they wait for nothing else.
+#[test]
+fn a_capture_has_each_large_segment() {
+    let world = World::new(|_, uplink| uplink);
+    assert!(carry(&world, 3_000_000) > 0);
+    let file = world.directory.path().join("captured.pcapng");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+    command.args([
+        "capture",
+        "--uplink",
+        "--direction",
+        "out",
+        "--snap",
+        "64",
+        "--socket",
+        &world.socket(0),
+        "-w",
+    ]);
+    let mut capture = command.arg(&file).stderr(Stdio::null()).spawn().unwrap();
+    until(|| fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    let went = carry(&world, 3_000_000) as usize;
+    assert!(went > 0);
+    kill_process(Pid::from_child(&capture), Signal::INT).unwrap();
+    assert!(capture.wait().unwrap().success());
+    let mut blocks = PcapNgReader::new(fs::File::open(&file).unwrap()).unwrap();
+    let mut large = 0;
+    while let Some(block) = blocks.next_block() {
+        let block = block.unwrap().0.into_enhanced_packet();
+        large += usize::from(block.is_some_and(|packet| packet.original_len > 1_514));
+    }
+    assert_eq!(large, went);
+    assert!(carry(&world, 3_000_000) > 0);
 }
 
 /// A host that lets nothing pass that it would have to forward loses nothing by that, and is asked ever less often to.

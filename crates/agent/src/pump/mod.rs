@@ -548,9 +548,11 @@ impl Pump {
     /// Receives what has come from other hosts, and has those trunks looked at for which something is due.
     fn receive(&mut self, now: Instant) -> bool {
         let Self { overlay: Some(overlay), plane, .. } = self else { return false };
-        plane.stir_trunks(now);
         overlay.pause(now, plane);
-        overlay.receive(now, plane)
+        let received = overlay.receive(now, plane);
+        // What has come may be what was about to be missed, as this thread was late.
+        plane.stir_trunks(now);
+        received
     }
 
     /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an event. Whether something

@@ -208,15 +208,17 @@ impl Larges {
         let before = outer + udp::Header::LEN;
         header.copy_from_slice(&said(cut, outer, before, to.is_ipv6()));
         let [first, second, third] = parts.map(IoSlice::new);
-        device.write_slices(&[IoSlice::new(&around[..HEADER + before]), first, second, third]).inspect_err(
-            |error| {
-                if error.kind() != io::ErrorKind::WouldBlock {
-                    // The device is gone, or down.
-                    (self.sender, self.retry_at) = (None, None);
-                    self.fates.clear();
-                }
-            },
-        )
+        let outcome = device.write_slices(&[IoSlice::new(&around[..HEADER + before]), first, second, third]);
+        match &outcome {
+            // Should this one be gone or down one day, there may be another at once.
+            Ok(()) => self.retry_at = None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => {
+                self.sender = None;
+                self.fates.clear();
+            }
+        }
+        outcome
     }
 }
 

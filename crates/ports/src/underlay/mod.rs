@@ -61,6 +61,9 @@ const RECEIVE_BUFFER: usize = 64 << 20;
 /// What a sender's socket may have underway to the network card, in bytes of the kernel's counting.
 const SEND_BUFFER: usize = 4 << 20;
 
+/// What may go before the next flush, in bytes: the kernel does all the work for it at once, and nothing is received meanwhile.
+const MOST_AHEAD: usize = 256 << 10;
+
 /// Why a host's place in the underlay cannot be taken.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {address}, this host's tunnel address: {source}{hint}")]
@@ -111,13 +114,13 @@ pub struct Underlay {
     senders: Vec<Sender>,
     transport: Transport,
     exits: Exits,
-    /// What goes is told of: so it waits for the next flush.
+    /// The last flush told of what went, and so will the next: nothing goes before it.
     tells: bool,
     /// Where packets are received.
     staging: Box<[u8]>,
 }
 
-/// What datagrams leave by that are more than a socket's.
+/// How datagrams leave, besides by a socket as they are, and what became of them.
 struct Exits {
     port: u16,
     stt: Option<Stt>,
@@ -132,6 +135,8 @@ struct Sender {
     from: u16,
     marker: Marker,
     queue: Queue,
+    /// How many bytes went since the last flush, without waiting for the next.
+    ahead: usize,
 }
 
 /// What went wrong below.
@@ -220,7 +225,7 @@ impl Underlay {
             options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
             let from = options::port(&socket);
             let queue = Queue::new(matches!(transport, Transport::Udp(_)));
-            Ok(Sender { socket, from, marker: Marker::default(), queue })
+            Ok(Sender { socket, from, marker: Marker::default(), queue, ahead: 0 })
         });
         let senders = senders.collect::<Result<_, _>>()?;
         let exits = Exits { port: transport.port(), stt, larges, counters: Counters::default() };
@@ -250,9 +255,11 @@ impl Underlay {
         self.senders.iter().map(|sender| sender.queue.datagrams()).sum()
     }
 
-    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it.
+    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it, and little enough went since the last
+    /// [`flush`](Self::flush).
     pub fn has_room(&self, flow: u32) -> bool {
-        self.senders[wire::flow::place(flow, self.senders.len())].queue.has_room()
+        let Sender { queue, ahead, .. } = &self.senders[wire::flow::place(flow, self.senders.len())];
+        queue.has_room() && *ahead < MOST_AHEAD
     }
 
     /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next [`flush`](Self::flush), after those of its
@@ -280,7 +287,7 @@ impl Underlay {
     }
 
     /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card cuts. It is lost where that is not
-    /// [so](Self::carries_large). What has to wait for nothing and is told to nobody goes at once, without a copy.
+    /// [so](Self::carries_large). Where nobody is told it goes at once, without a copy, and before it what waits for the next flush.
     ///
     /// # Panics
     ///
@@ -289,6 +296,8 @@ impl Underlay {
         let Self { senders, exits, tells, .. } = self;
         let place = wire::flow::place(flow, senders.len());
         let sender = &mut senders[place];
+        let len = parts.iter().map(|part| part.len()).sum();
+        assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
         let is_cut = exits.larges.as_ref().is_some_and(|larges| !larges.is_whole(to));
         if is_cut
             && !*tells
@@ -296,11 +305,11 @@ impl Underlay {
             && let Some(larges) = &mut exits.larges
         {
             let outcome = larges.send([sender.from, exits.port], to, marking, parts, cut);
-            if exits.counters.are_past(1, outcome) {
+            if exits.counters.are_done(1, outcome) {
+                sender.ahead += len;
                 return;
             }
         }
-        let len = parts.iter().map(|part| part.len()).sum();
         sender.queue.push_large(to, marking, len, is_cut.then_some(cut), |mut into| {
             for part in parts {
                 into.split_off_mut(..part.len()).expect("there is room").copy_from_slice(part);
@@ -308,13 +317,13 @@ impl Underlay {
         });
     }
 
-    /// Hands over what was taken, as far as the kernel has room. Whether that was all.
+    /// Hands over what was taken, as far as the kernel has room. Whether that was all. Nobody is [told](Self::flush_telling) any more.
     pub fn flush(&mut self) -> bool {
         self.tells = false;
         self.flush_with(|_, _| {})
     }
 
-    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken, and has all wait for the next that tells.
+    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken; until [`flush`](Self::flush), none goes before that.
     pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
         self.tells = true;
         let transport = self.transport;
@@ -330,7 +339,10 @@ impl Underlay {
     #[inline]
     fn flush_with(&mut self, mut sent: impl FnMut(u16, &Batch)) -> bool {
         let Self { senders, exits, .. } = self;
-        senders.iter_mut().fold(true, |all, sender| sender.flush(exits, &mut sent) & all)
+        senders.iter_mut().fold(true, |all, sender| {
+            sender.ahead = 0;
+            sender.flush(exits, &mut sent) & all
+        })
     }
 
     /// Receives what has come, at most some hundreds of datagrams. Whether there may be more: also if the kernel could not hand over what
@@ -368,7 +380,7 @@ impl Sender {
     /// Hands over what waits, as far as the kernel has room, and tells `sent` of each batch that it has taken. Whether that was all.
     #[inline]
     fn flush(&mut self, exits: &mut Exits, mut sent: impl FnMut(u16, &Batch)) -> bool {
-        let Self { socket, from, marker, queue } = self;
+        let Self { socket, from, marker, queue, .. } = self;
         let Exits { port, stt, larges, counters } = exits;
         queue.drain(|batch| {
             let outcome = match (batch.cut, &mut *stt, &mut *larges) {
@@ -382,14 +394,14 @@ impl Sender {
             if outcome.is_ok() {
                 sent(*from, batch);
             }
-            counters.are_past(batch.datagrams(), outcome)
+            counters.are_done(batch.datagrams(), outcome)
         })
     }
 }
 
 impl Counters {
     /// Whether so many datagrams are done with, as the kernel has taken or refused them: not if it has no room.
-    fn are_past(&mut self, datagrams: usize, outcome: io::Result<()>) -> bool {
+    fn are_done(&mut self, datagrams: usize, outcome: io::Result<()>) -> bool {
         match outcome {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,

@@ -36,6 +36,23 @@ fn it_has_to_be_little_of_the_window() {
     assert!(!ends[0].may_go_large(ms(1), NonZeroU16::MAX));
 }
 
+/// A pause begins as nothing is heard, and ends as that was only late.
+#[test]
+fn who_answers_late_is_sent_others_at_once() {
+    for comes in [false, true] {
+        let mut ends = wide();
+        assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
+        let whole = ends[0].send_large(ms(2), stream(1), bytes(LEN), 1);
+        let due = ends[0].deadline().unwrap();
+        let probe = again(due, &mut ends[0]).remove(0);
+        assert!(!ends[0].may_go_large(due, bytes(LEN)));
+        let what = if comes { whole } else { probe };
+        ends[1].handle_data(due, &what, false, Brought::Frame(what.len.get().into()), |_| {});
+        talk(due, &mut ends);
+        assert_eq!(ends[0].may_go_large(due, bytes(LEN)), comes);
+    }
+}
+
 /// What came whole when some of its parts had come is of no use to its receiver, whoever acknowledges it.
 #[test]
 fn all_of_it_comes_once_however_much_of_it_came_before() {
