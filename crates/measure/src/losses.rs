@@ -85,14 +85,12 @@ fn lost(before: &Counters, after: &Counters) -> u64 {
     let missing = if after.agents.is_empty() {
         grown(taken).saturating_sub(received)
     } else {
-        let [rx, tx]: [fn(&DeviceCounters) -> u64; 2] = [|port| port.rx_bytes, |port| port.tx_bytes];
-        let [came, left] = [rx, tx].map(|bytes| ports(after, bytes).saturating_sub(ports(before, bytes)));
+        let came = grown(|counters| ports(counters, |port| port.rx_bytes));
+        let left = grown(|counters| ports(counters, |port| port.tx_bytes));
         let handed = grown(|counters| ports(counters, |port| port.tx_packets));
-        let on_the_way = match left < came {
-            true => grown(taken).saturating_sub(handed).max(u64::from(held(after) == 0)),
-            false => 0,
-        };
-        on_the_way + handed.saturating_sub(received)
+        let least = u64::from(held(after) == 0);
+        let between = if left < came { grown(taken).saturating_sub(handed).max(least) } else { 0 };
+        between + handed.saturating_sub(received)
     };
     at_endpoints + grown(unaccounted).max(missing)
 }
