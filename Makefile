@@ -14,6 +14,9 @@ packages: ## the Debian packages that are missing
 build: packages ## target/release/zovn
 	$(CARGO) build --release --package zovn
 
+profiled: packages ## target/profiled/release/zovn: the same for who simulates much, compiled by a simulation's profile
+	tools/profiled
+
 # For our own target by name: so the flags are not those of build scripts and macros, which cannot be static.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 guest: packages ## target/guest/zovn-guest: what runs in virtual machines, static and small
@@ -75,4 +78,4 @@ clean: ## removes what was built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
 
-.PHONY: help packages build guest run test loom sanitize miri fuzz style lint doc bench count install clean
+.PHONY: help packages build profiled guest run test loom sanitize miri fuzz style lint doc bench count install clean

@@ -12,7 +12,7 @@
 //! must be woken. A [`loan`](loan::loan) hands slots of frame memory over and back through two rings, so that each
 //! slot has one user at any time. A [`Pool`] is the same memory for one owner alone.
 //!
-//! This is the only crate below the purity line with `unsafe` in it. It waits for nothing, allocates when made
+//! With `prefetch` this is the only crate below the purity line with `unsafe` in it. It waits for nothing, allocates when made
 //! only, and knows nothing of frames, ports or processes: who maps the memory and who wakes whom is the
 //! caller's business. A ring may lie in memory shared with a process that is not trusted: see
 //! [`ring::Producer::join`].

@@ -80,7 +80,8 @@ impl<L: EventList<Event>> Clock<L> {
     }
 
     /// Has something happen, now or later.
-    #[inline]
+    // See `Wheel::push`.
+    #[inline(always)]
     pub(crate) fn at(&mut self, time: Time, Maker(maker): Maker, event: Event) {
         let made = &mut self.made[maker as usize];
         let order = u64::from(maker) << 40 | *made;

@@ -153,7 +153,7 @@ fn slot_of(time: Time) -> u64 {
 
 impl<E: Copy> Wheel<E> {
     /// Links an event into a slot.
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, slot: u64, entry: Entry<E>) {
         let place = (slot % SLOTS) as usize;
         let next = self.heads[place];
@@ -179,6 +179,13 @@ impl<E: Copy> Wheel<E> {
     fn insert(&mut self, entry: Entry<E>) {
         let place = self.current.partition_point(|other| other.key > entry.key);
         self.current.insert(place, entry);
+    }
+
+    /// Puts an event beyond the wheel.
+    #[inline(never)]
+    fn put_off(&mut self, slot: u64, entry: Entry<E>) {
+        self.later.push(entry);
+        self.later_slot = self.later_slot.min(slot);
     }
 
     /// Goes to the next slot that has events; whether there is one.
@@ -231,7 +238,9 @@ impl<E: Copy> Wheel<E> {
 }
 
 impl<E: Copy> EventList<E> for Wheel<E> {
-    #[inline]
+    // An event goes to its place field by field. In a call it would be put together in memory first, and be read back in
+    // larger pieces, which a processor does not forward.
+    #[inline(always)]
     fn push(&mut self, key: Key, event: E) {
         self.len += 1;
         let slot = slot_of(key.time);
@@ -241,8 +250,7 @@ impl<E: Copy> EventList<E> for Wheel<E> {
         } else if slot - self.slot < SLOTS {
             self.link(slot, entry);
         } else {
-            self.later.push(entry);
-            self.later_slot = self.later_slot.min(slot);
+            self.put_off(slot, entry);
         }
     }
 

@@ -511,12 +511,13 @@ impl Fabric {
         let place = self.place(port, lane);
         let out = &mut self.lanes[place];
         let handle = out.queue.pop(packets).expect("a lane that is ready has a frame");
-        let is_empty = out.queue.is_empty();
+        let next = out.queue.head();
         let packet = &packets[handle];
         let (bytes, input) = (packet.bytes, packet.input);
-        let it = &mut self.ports[port as usize];
-        if is_empty {
-            it.ready &= !(1 << lane);
+        match next {
+            // Who is next may have waited for long.
+            Some(next) => packets.fetch(next),
+            None => self.ports[port as usize].ready &= !(1 << lane),
         }
         let node = self.nodes[port as usize];
         self.launch(clock, port, handle, bytes);

@@ -73,6 +73,8 @@ impl Packets {
                 let next = place.next;
                 *place = packet;
                 self.free = (!next.is_none()).then_some(next);
+                // Packets seldom come alone.
+                self.fetch(next);
                 handle
             }
             None => {
@@ -82,6 +84,12 @@ impl Packets {
                 handle
             }
         }
+    }
+
+    /// Has the processor fetch what every hop reads of a packet.
+    #[inline]
+    pub(crate) fn fetch(&self, Handle(place): Handle) {
+        prefetch::to_read(self.slab.as_ptr().wrapping_add(place as usize));
     }
 
     /// A packet is lost.

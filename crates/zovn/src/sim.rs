@@ -1,6 +1,7 @@
 //! `zovn sim`: simulated datacenters.
 
 mod bench;
+mod memory;
 mod report;
 mod runs;
 mod sweep;
@@ -87,6 +88,9 @@ enum Command {
 
 /// Does what was asked.
 pub fn run(args: Args) -> Outcome {
+    if let Command::Run(_) | Command::Sweep(_) | Command::Bench { .. } = args.command {
+        memory::in_huge_pages();
+    }
     match args.command {
         Command::Run(args) => runs::run(&args),
         Command::Sweep(args) => sweep::run(&args),

@@ -125,6 +125,34 @@ fn a_bench_tells_how_fast_it_is() {
     assert_eq!((output.status.code(), figures["queries"].as_u64()), (Some(0), Some(5)));
 }
 
+#[test]
+fn what_is_simulated_lies_in_huge_pages_where_linux_has_them() {
+    let granted = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    if !["[madvise]", "[always]"].iter().any(|it| granted.contains(it)) {
+        eprintln!("skipped: Linux grants nobody huge pages here");
+        return;
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_zovn"))
+        .args(["sim", "bench", "--queries", "1000000000"])
+        .env_remove("GLIBC_TUNABLES")
+        .spawn()
+        .unwrap();
+    let memory = format!("/proc/{}/smaps_rollup", child.id());
+    let huge_kb = || {
+        let lines = std::fs::read_to_string(&memory).unwrap();
+        let line = lines.lines().find_map(|line| line.strip_prefix("AnonHugePages:"));
+        line.and_then(|it| it.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap()
+    };
+    let late = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while huge_kb() == 0 && std::time::Instant::now() < late {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let found = huge_kb();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(found > 0, "its memory is in small pages");
+}
+
 /// Four small cells.
 const SWEEP: &str = "version = 1\nname = \"small\"\n[run]\nduration = \"200ms\"\n[topology]\nkind = \"star\"\nservers = 5\n\
     [fabric]\nbuffer = { kind = \"per-output\", bytes = \"60kb\" }\n\

@@ -135,13 +135,13 @@ impl Span {
     /// Has the processor fetch the first line, to be read soon.
     #[inline(always)]
     pub fn fetch(self) {
-        fetch(self.start.as_ptr());
+        prefetch::to_read(self.start.as_ptr());
     }
 
     /// Has the processor fetch the first lines, to be written soon.
     #[inline(always)]
     pub fn fetch_to_write(self, lines: usize) {
-        (0..lines).for_each(|line| fetch_to_write(self.start.as_ptr().wrapping_add(64 * line)));
+        (0..lines).for_each(|line| prefetch::to_write(self.start.as_ptr().wrapping_add(64 * line)));
     }
 
     /// A number of the ring's, at an offset that is a multiple of its size.
@@ -193,31 +193,6 @@ impl Span {
     }
 }
 
-/// Has the processor fetch a line, to be read soon.
-#[inline(always)]
-fn fetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch touches nothing and faults nowhere.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-    }
-}
-
-/// Has the processor fetch a line, to be written soon.
-///
-/// By the instruction itself: the compiler makes a fetch for reading of `_mm_prefetch` where it cannot take for granted that
-/// there is one for writing. Then the write waits for the line after all, and all writes behind it. Where there is none, as on
-/// processors of before 2014, it is one that does nothing.
-#[inline(always)]
-fn fetch_to_write(line: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch touches nothing and faults nowhere.
-    unsafe {
-        std::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
-    }
-}
-
 /// What every bit pattern is a value of, and two sides may change at once.
 pub(super) trait Number {}
 impl Number for AtomicU8 {}
@@ -260,7 +235,7 @@ impl<T: Number> Entries<T> {
     /// Has the processor fetch the lines of so many entries from an index on, to be read soon.
     pub fn fetch(&self, index: u16, count: u16) {
         for ahead in (0..count).step_by(Self::A_LINE.into()).chain(count.checked_sub(1)) {
-            fetch(self.place(index.wrapping_add(ahead)).as_ptr().cast());
+            prefetch::to_read(self.place(index.wrapping_add(ahead)).as_ptr());
         }
     }
 
@@ -268,7 +243,7 @@ impl<T: Number> Entries<T> {
     #[inline(always)]
     pub fn fetch_beyond_to_write(&self, index: u16) {
         if index.is_multiple_of(Self::A_LINE) {
-            fetch_to_write(self.place(index.wrapping_add(2 * Self::A_LINE)).as_ptr().cast());
+            prefetch::to_write(self.place(index.wrapping_add(2 * Self::A_LINE)).as_ptr());
         }
     }
 
