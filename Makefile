@@ -14,8 +14,8 @@ packages: ## the Debian packages that are missing
 build: packages ## target/release/zovn
 	$(CARGO) build --release --package zovn
 
-profiled: packages ## target/profiled/release/zovn: the same for who simulates much, compiled by a simulation's profile
-	tools/profiled
+profiled: packages ## target/profiled/zovn: the same for those who simulate much, compiled with a simulation's profile
+	CARGO=$(CARGO) tools/profiled
 
 # For our own target by name: so the flags are not those of build scripts and macros, which cannot be static.
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')

@@ -80,7 +80,7 @@ impl<L: EventList<Event>> Clock<L> {
     }
 
     /// Has something happen, now or later.
-    // See `Wheel::push`.
+    // So that `Wheel::push` has the event where it is made.
     #[inline(always)]
     pub(crate) fn at(&mut self, time: Time, Maker(maker): Maker, event: Event) {
         let made = &mut self.made[maker as usize];

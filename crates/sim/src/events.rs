@@ -181,7 +181,7 @@ impl<E: Copy> Wheel<E> {
         self.current.insert(place, entry);
     }
 
-    /// Puts an event beyond the wheel.
+    /// Puts an event beyond the wheel: seldom enough to be a call.
     #[inline(never)]
     fn put_off(&mut self, slot: u64, entry: Entry<E>) {
         self.later.push(entry);

@@ -74,7 +74,9 @@ impl Packets {
                 *place = packet;
                 self.free = (!next.is_none()).then_some(next);
                 // Packets seldom come alone.
-                self.fetch(next);
+                if let Some(next) = self.free {
+                    prefetch::to_write(&raw const self[next]);
+                }
                 handle
             }
             None => {
@@ -88,8 +90,8 @@ impl Packets {
 
     /// Has the processor fetch what every hop reads of a packet.
     #[inline]
-    pub(crate) fn fetch(&self, Handle(place): Handle) {
-        prefetch::to_read(self.slab.as_ptr().wrapping_add(place as usize));
+    pub(crate) fn fetch(&self, handle: Handle) {
+        prefetch::to_read(&raw const self[handle]);
     }
 
     /// A packet is lost.

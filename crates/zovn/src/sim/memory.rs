@@ -4,25 +4,28 @@ use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Where the C library looks, and what it is to see there: it asks Linux for huge pages, which Linux grants even where it
-/// gives them only to those who ask (`madvise`).
+/// What the C library reads when a program begins, and what has it ask Linux for huge pages: they are granted then even where
+/// only those get them who ask (`madvise`). Libraries before glibc 2.35 take no notice.
 const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
-/// Begins this program again, with huge pages for all that it allocates: a simulation goes back and forth in some 100 MB,
-/// more than a processor has small pages in mind.
+/// Says that this is the second time. Programs with privileges of their own do not get to see the library's variable.
+const AGAIN: &str = "ZOVN_IN_HUGE_PAGES";
+
+/// Begins this program again, with huge pages for all that it allocates: a simulation goes back and forth in 160 MB, which is
+/// more than a processor can keep the places of in small ones.
 ///
-/// The C library decides when a program begins (`glibc.malloc.hugetlb`, since 2.35), so nothing less will do. It is not told
-/// if the environment tells it something already, which is also how this ends; nor is it an error if that fails, as
-/// everything works with small pages too.
+/// The C library is told before a program begins or not at all. Whoever has told it something already, be it nothing
+/// (`GLIBC_TUNABLES=`), is left alone. That it cannot begin again is no error: everything works with small pages too.
 pub fn in_huge_pages() {
     let (name, value) = TUNABLES;
-    if env::var_os(name).is_some() {
+    if env::var_os(AGAIN).is_some() || env::var_os(name).is_some() {
         return;
     }
+    let Ok(program) = env::current_exe() else { return };
     let mut arguments = env::args_os();
-    let mut again = Command::new("/proc/self/exe");
+    let mut again = Command::new(program);
     if let Some(called) = arguments.next() {
         again.arg0(called);
     }
-    let _error = again.args(arguments).env(name, value).exec();
+    let _error = again.args(arguments).env(name, value).env(AGAIN, "1").exec();
 }
