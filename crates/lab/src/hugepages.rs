@@ -3,9 +3,13 @@
 //! DPDK's switches and their front-ends share memory of huge pages, of which a machine has none until somebody asks.
 //! What is asked for here is added to what is there already, and written down first: so it is given back by whoever
 //! finds the note, even if the process that asked was killed in the middle.
+//!
+//! They are given back once nobody uses them. The kernel would take pages that are in use too, each as it is let go; but
+//! one that is let go in the very moment in which the pool shrinks stays for good: free, and in nobody's count (seen on
+//! Linux 6.18, with programs that were ending).
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,11 +23,14 @@ use crate::LabError;
 /// Bytes of a huge page.
 pub const HUGEPAGE_BYTES: u64 = 2 << 20;
 
-/// How many pages of that size the machine keeps (Linux, Documentation/admin-guide/mm/hugetlbpage.rst).
-const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
+/// What the kernel says of the pages of that size (Linux, Documentation/admin-guide/mm/hugetlbpage.rst).
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
-/// How long the kernel may take to gather pages.
+/// How long the kernel may take to gather pages, and programs to let go of them.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait before looking at the pool again.
+const TICK: Duration = Duration::from_millis(20);
 
 /// Huge pages that are there until this value is dropped.
 #[derive(Debug)]
@@ -52,7 +59,7 @@ impl Hugepages {
     pub fn reserve(note: &Path, pages: u64, interrupted: &AtomicBool) -> Result<Self, LabError> {
         // Leaving early gives back what there is, once the pool is let go: it is dropped after that.
         let reserved = Self { note: note.to_owned() };
-        let mut pool = Pool::lock()?;
+        let pool = Pool::lock()?;
         let base = pool.size()?;
         Note::Changing { base, pages }.write(note)?;
         let begun = Instant::now();
@@ -69,7 +76,7 @@ impl Hugepages {
             if begun.elapsed() > PATIENCE {
                 return Err(LabError::Hugepages { wanted: pages, got });
             }
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(TICK);
         }
     }
 }
@@ -86,7 +93,7 @@ pub(crate) fn give_back(note: &Path) -> Result<(), LabError> {
     if !note.exists() {
         return Ok(());
     }
-    let mut pool = Pool::lock()?;
+    let pool = Pool::lock()?;
     let written = match fs::read(note) {
         // Somebody else did it while we waited.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -95,6 +102,10 @@ pub(crate) fn give_back(note: &Path) -> Result<(), LabError> {
     let read = serde_json::from_slice::<Note>(&written).map_err(io::Error::from);
     let size = pool.size()?;
     let pages = read.map_err(LabError::file(note))?.owes(size);
+    let begun = Instant::now();
+    while pool.unused()? < pages && begun.elapsed() < PATIENCE {
+        thread::sleep(TICK);
+    }
     // So that whoever comes after us does not give them back a second time.
     Note::Changing { base: size - pages, pages }.write(note)?;
     pool.resize(size - pages)?;
@@ -122,35 +133,47 @@ impl Note {
 }
 
 /// The machine's pool; whoever holds it is alone with it.
-struct Pool(File);
+struct Pool {
+    _alone: File,
+}
 
 impl Pool {
     fn lock() -> Result<Self, LabError> {
-        let file =
-            File::options().read(true).write(true).open(POOL).map_err(LabError::file(POOL.as_ref()))?;
+        let file = File::open(POOL).map_err(LabError::file(POOL.as_ref()))?;
         flock(&file, FlockOperation::LockExclusive)
             .map_err(|error| LabError::file(POOL.as_ref())(error.into()))?;
-        Ok(Self(file))
+        Ok(Self { _alone: file })
     }
 
-    fn size(&mut self) -> Result<u64, LabError> {
-        let mut read = || {
-            let mut text = String::new();
-            self.0.rewind()?;
-            self.0.read_to_string(&mut text)?;
-            text.trim().parse().map_err(io::Error::other)
-        };
-        read().map_err(LabError::file(POOL.as_ref()))
+    /// How many pages the machine keeps. Those that it only has until they are let go (its surplus) are not among them.
+    fn size(&self) -> Result<u64, LabError> {
+        loop {
+            let surplus = read("surplus_hugepages")?;
+            let all = read("nr_hugepages")?;
+            // Else some were let go in between.
+            if read("surplus_hugepages")? == surplus {
+                return Ok(all.saturating_sub(surplus));
+            }
+        }
+    }
+
+    /// How many pages nobody uses, or has been promised.
+    fn unused(&self) -> Result<u64, LabError> {
+        Ok(read("free_hugepages")?.saturating_sub(read("resv_hugepages")?))
     }
 
     /// Asks for so many pages; the kernel does what it can.
-    fn resize(&mut self, pages: u64) -> Result<(), LabError> {
-        let mut write = || {
-            self.0.rewind()?;
-            self.0.write_all(pages.to_string().as_bytes())
-        };
-        write().map_err(LabError::file(POOL.as_ref()))
+    fn resize(&self, pages: u64) -> Result<(), LabError> {
+        let file = Path::new(POOL).join("nr_hugepages");
+        fs::write(&file, pages.to_string()).map_err(LabError::file(&file))
     }
+}
+
+/// What one of the pool's files says.
+fn read(name: &str) -> Result<u64, LabError> {
+    let file = Path::new(POOL).join(name);
+    let read = fs::read_to_string(&file).and_then(|text| text.trim().parse().map_err(io::Error::other));
+    read.map_err(LabError::file(&file))
 }
 
 #[cfg(test)]

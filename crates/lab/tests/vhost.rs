@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lab::vhost::{Forwarding, FrontEnds, OvsDpdk, Port, Rig, Testpmd};
-use lab::{DeviceCounters, Home, Hugepages, LabError, State};
+use lab::{DeviceCounters, HUGEPAGE_BYTES, Home, Hugepages, LabError, State};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use common::{Place, start_maker};
 
@@ -192,6 +193,25 @@ fn huge_pages_are_there_until_they_are_dropped() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn huge_pages_in_use_are_waited_for() {
+    let (_machine, before) = (machine(), pool());
+    let directory = tempfile::tempdir().unwrap();
+    let pages = Hugepages::reserve(&directory.path().join("note"), 8, &GO_ON).unwrap();
+    let used =
+        memfd_create("used", MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB).unwrap();
+    fallocate(&used, FallocateFlags::empty(), 0, 8 * HUGEPAGE_BYTES).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(used);
+        });
+        drop(pages);
+        // Nothing is left for later.
+        assert_eq!(pool(), before);
+    });
+}
+
 /// Not a test of its own: the process that the next one kills.
 #[test]
 fn be_killed() {
@@ -222,6 +242,5 @@ fn what_a_killed_process_leaves_is_found_and_removed() {
     assert_eq!((left.state, left.record.is_none()), (State::LeftOver, true));
     place.home.remove(&left.id).unwrap();
     place.assert_empty();
-    // A program that was ending by itself frees its own a moment later.
-    wait_until("the pages are back", || pool() == before);
+    assert_eq!(pool(), before);
 }
