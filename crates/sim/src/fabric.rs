@@ -516,7 +516,7 @@ impl Fabric {
         let (bytes, input) = (packet.bytes, packet.input);
         match next {
             // Who is next may have waited for long.
-            Some(next) => packets.fetch(next),
+            Some(next) => prefetch::to_read(&raw const packets[next]),
             None => self.ports[port as usize].ready &= !(1 << lane),
         }
         let node = self.nodes[port as usize];

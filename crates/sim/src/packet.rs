@@ -88,12 +88,6 @@ impl Packets {
         }
     }
 
-    /// Has the processor fetch what every hop reads of a packet.
-    #[inline]
-    pub(crate) fn fetch(&self, handle: Handle) {
-        prefetch::to_read(&raw const self[handle]);
-    }
-
     /// A packet is lost.
     pub(crate) fn lose(&mut self, handle: Handle) {
         self.lost += 1;
