@@ -318,6 +318,7 @@ impl<F: Copy> Outgoing<F> {
             packets += 1;
             bytes += u64::from(packet.len);
             largest = largest.max(number);
+            window.came(number);
             if let Some(out) = streams.get_mut(&packet.stream) {
                 out.there(packet.offset, packet.len, number);
             }
@@ -378,7 +379,7 @@ impl<F: Copy> Outgoing<F> {
             is_wanted
         });
         if unanswered == PERSISTENT {
-            window.collapse(now);
+            window.collapse(now, recovery.last());
         }
         lost
     }

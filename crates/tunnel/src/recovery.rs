@@ -85,6 +85,11 @@ impl Recovery {
         self.next
     }
 
+    /// The number of the last packet that was sent, of those that may be acknowledged yet.
+    pub fn last(&self) -> Option<u64> {
+        self.classes.0.iter().filter_map(|flight| flight.packets.back()).map(|(number, _)| *number).max()
+    }
+
     /// Bytes in the fabric.
     pub fn in_flight(&self) -> u64 {
         self.in_flight

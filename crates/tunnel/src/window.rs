@@ -31,6 +31,18 @@ pub struct Window {
     /// Bytes acknowledged towards one more datagram.
     towards: u64,
     datagram: u64,
+    /// What it was before it collapsed, as long as that may prove wrong.
+    before: Option<Before>,
+}
+
+/// What a window was before it collapsed.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    bytes: u64,
+    threshold: u64,
+    recovering_since: Option<Instant>,
+    /// The last packet that was sent by then.
+    last: Option<u64>,
 }
 
 impl Window {
@@ -38,11 +50,12 @@ impl Window {
     pub fn new(datagram: u32, most: u64) -> Self {
         let datagram = u64::from(datagram);
         let least = 2 * datagram;
+        let most = most.max(least);
         Self {
-            bytes: (10 * datagram).min(most).max(least),
+            bytes: Self::initial(datagram, most),
             threshold: u64::MAX,
             least,
-            most: most.max(least),
+            most,
             recovering_since: None,
             alpha: ONE,
             acked: 0,
@@ -50,7 +63,12 @@ impl Window {
             round_end: 0,
             towards: 0,
             datagram,
+            before: None,
         }
+    }
+
+    fn initial(datagram: u64, most: u64) -> u64 {
+        most.min(10 * datagram)
     }
 
     /// Bytes.
@@ -61,6 +79,8 @@ impl Window {
     /// So many packets were acknowledged, the last of them this number, so many of them marked, with so many bytes, of
     /// which `in_flight` were in the fabric before; `next` is the number of the packet that is sent next.
     pub fn acknowledged(&mut self, now: Instant, ack: Acknowledged) {
+        // Whatever was sent before a collapse, and is not there by now, was lost in it.
+        self.before.take_if(|before| before.last < Some(ack.largest));
         self.acked += ack.packets;
         self.marked += ack.marked;
         if ack.largest >= self.round_end {
@@ -95,8 +115,18 @@ impl Window {
         (self.acked, self.marked, self.round_end) = (0, 0, next);
     }
 
+    /// The packet of this number came. If it is the last one that was sent before the window collapsed, the fabric only took its time,
+    /// and the window is again what it was (RFC 9002 §7.6.2: then the congestion was not persistent).
+    pub fn came(&mut self, number: u64) {
+        if let Some(before) = self.before.take_if(|before| before.last == Some(number)) {
+            self.bytes = self.bytes.max(before.bytes);
+            (self.threshold, self.recovering_since) = (before.threshold, before.recovering_since);
+        }
+    }
+
     /// A packet that was sent then was lost.
     pub fn lost(&mut self, now: Instant, sent_at: Instant) {
+        self.before = None;
         if self.recovering_since.is_some_and(|since| sent_at <= since) {
             return;
         }
@@ -105,12 +135,15 @@ impl Window {
         self.threshold = self.bytes;
     }
 
-    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6). What was sent before is
-    /// answered for by that. When something is acknowledged again, the window grows quickly to half of what it was.
-    pub fn collapse(&mut self, now: Instant) {
-        // One that did not grow since it collapsed tells nothing of the fabric.
-        if self.bytes > self.least {
-            self.threshold = (self.bytes / 2).max(self.least);
+    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6), unless the packet of the number
+    /// `last`, the last that was sent until now, [comes](Self::came) after all. What was sent before is answered for by that. When
+    /// something is acknowledged again, the window grows quickly to half of what it was.
+    pub fn collapse(&mut self, now: Instant, last: Option<u64>) {
+        let Self { bytes, threshold, recovering_since, .. } = *self;
+        self.before.get_or_insert(Before { bytes, threshold, recovering_since, last });
+        // What it began with, or collapsed to, tells nothing of the fabric.
+        if ![Self::initial(self.datagram, self.most), self.least].contains(&bytes) {
+            self.threshold = (bytes / 2).max(self.least);
         }
         self.bytes = self.least;
         self.recovering_since = Some(now);
@@ -138,6 +171,7 @@ pub struct Acknowledged {
 
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec::Vec;
 
     use units::Span;
@@ -213,8 +247,8 @@ mod tests {
         round(&mut window, &mut number, 0);
         round(&mut window, &mut number, 0);
         assert_eq!(window.bytes(), 40_000);
-        window.collapse(at(number));
-        window.collapse(at(number));
+        window.collapse(at(number), Some(number - 1));
+        window.collapse(at(number), Some(number - 1));
         // What was sent before is found lost only then.
         window.lost(at(number), at(number - 1));
         number += 1;
@@ -224,6 +258,54 @@ mod tests {
             round(&mut window, &mut number, 0);
         }
         assert_eq!(bytes, [2000, 4000, 8000, 16_000, 32_000, 33_000]);
+    }
+
+    #[test]
+    fn after_a_collapse_at_the_beginning_it_grows_as_if_there_had_been_none() {
+        let (mut window, mut number) = (Window::new(MTU, 1 << 30), 1);
+        window.collapse(at(0), Some(0));
+        number += 1;
+        let mut bytes = Vec::new();
+        for _ in 0..6 {
+            bytes.push(window.bytes());
+            round(&mut window, &mut number, 0);
+        }
+        assert_eq!(bytes, [2000, 4000, 8000, 16_000, 32_000, 64_000]);
+    }
+
+    #[test]
+    fn if_what_was_sent_before_a_collapse_comes_late_and_nothing_is_lost_there_was_none() {
+        let collapsed = || {
+            let (mut window, mut number) = (Window::new(MTU, 1 << 30), 0);
+            round(&mut window, &mut number, 0);
+            round(&mut window, &mut number, 0);
+            window.lost(at(number), at(number));
+            let before = window.clone();
+            number += 100;
+            window.collapse(at(number), Some(number - 1));
+            // Its probes are not answered either.
+            window.collapse(at(number + 1), Some(number));
+            (window, before, number)
+        };
+        let (mut window, before, number) = collapsed();
+        window.came(number - 2);
+        assert_eq!(window.bytes(), 2000);
+        window.came(number - 1);
+        assert_eq!(format!("{window:?}"), format!("{before:?}"));
+
+        let (mut window, _, number) = collapsed();
+        window.lost(at(number + 1), at(number - 2));
+        window.came(number - 1);
+        assert_eq!(window.bytes(), 2000);
+
+        // What is sent after it comes alone: the next collapse is another.
+        let (mut window, _, mut number) = collapsed();
+        number += 1;
+        round(&mut window, &mut number, 0);
+        let grown = window.bytes();
+        window.collapse(at(number), Some(number - 1));
+        window.came(number - 1);
+        assert_eq!(window.bytes(), grown);
     }
 
     #[test]

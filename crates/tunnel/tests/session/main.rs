@@ -109,6 +109,18 @@ fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken
     }
 }
 
+/// Two ends of which the first has sent enough before to have a wide window.
+fn wide() -> [End; 2] {
+    let mut ends = pair(ms(1), config());
+    for _ in 0..10 {
+        while ends[0].admit(stream(1), bytes(1500), false) == Admission::Go {
+            carry(ms(1), &mut ends, 1, 1500, true);
+        }
+        talk(ms(1), &mut ends);
+    }
+    ends
+}
+
 #[test]
 fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
     let config = Config { unsolicited: 10_000, ..config() };

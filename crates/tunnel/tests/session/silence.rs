@@ -79,3 +79,29 @@ fn what_was_given_up_is_told_of_without_its_frames() {
     assert_eq!((ends[0].kept(), ends[0].silent_since()), (0, None));
     carry(ms(2000), &mut ends, 1, 100, true);
 }
+
+/// What is in the fabric, and its repetitions, come late, all at once; or only what was sent last does.
+#[test]
+fn who_stood_still_has_the_window_of_before_and_a_fabric_that_lost_all_has_not() {
+    for is_late in [true, false] {
+        let mut ends = wide();
+        let before = ends[0].path().window;
+        assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
+        let mut underway = vec![ends[0].send(ms(2), stream(1), bytes(100), 0)];
+        let mut now = ms(2);
+        while ends[0].path().window == before {
+            now += Span::from_millis(1);
+            ends[0].handle_deadline(now, |_| panic!());
+            underway.extend(std::iter::from_fn(|| ends[0].resend(now)).map(|(_, data)| data));
+        }
+        let collapsed = ends[0].path().window;
+        assert!(underway.len() > 2 && collapsed < before);
+        let first = if is_late { 0 } else { underway.len() - 1 };
+        for data in &underway[first..] {
+            arrive(now, &mut ends[1], data);
+        }
+        talk(now, &mut ends);
+        let after = ends[0].path().window;
+        assert_eq!(after == before, is_late, "{before}, {collapsed}, {after}");
+    }
+}
