@@ -136,6 +136,25 @@ pub struct WayStatus {
     /// What BFD finds of it, if it is watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bfd: Option<BfdStatus>,
+    /// What becomes of large segments on it, as far as any were to go by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub large_segments: Option<LargeSegments>,
+}
+
+/// What becomes of large segments on a way.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "go", rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum LargeSegments {
+    /// They go whole all the way: the other host is this machine.
+    Whole,
+    /// They go whole as far as the network card, which cuts them.
+    Card,
+    /// They go in parts.
+    Parts {
+        /// Why.
+        why: String,
+    },
 }
 
 /// What BFD finds of a way (RFC 5880).
@@ -190,6 +209,8 @@ pub struct SessionStatus {
     pub kept: u64,
     /// Frames sent for the first time.
     pub sent: u64,
+    /// Of those, large segments that went whole.
+    pub sent_large: u64,
     /// Frames sent again.
     pub resent: u64,
     /// Packets that were found lost.

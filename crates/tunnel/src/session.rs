@@ -137,6 +137,8 @@ pub enum Arrival<R> {
 pub struct Counters {
     /// Frames sent for the first time.
     pub sent: u64,
+    /// Of those, what went in one datagram that a card cuts.
+    pub sent_large: u64,
     /// Frames sent again.
     pub resent: u64,
     /// Packets that were found lost.
@@ -306,6 +308,7 @@ impl<F: Copy, R> Session<F, R> {
     fn send_as(&mut self, now: Instant, stream: Stream, len: NonZeroU16, is_large: bool, frame: F) -> Data {
         let ends = self.ends().expect("a frame is sent to somebody who is there");
         self.counters.sent += 1;
+        self.counters.sent_large += u64::from(is_large);
         self.outgoing.send(now, ends, stream, len, is_large, frame)
     }
 

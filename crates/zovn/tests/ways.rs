@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use api::Client;
 use model::{
-    AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, Member, NetworkName,
-    NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink, UplinkStatus,
+    AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, LargeSegments, Member,
+    NetworkName, NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink, UplinkStatus,
 };
 use pcap_file::pcapng::PcapNgReader;
 use ports::joined::{self, INTERFACE};
@@ -280,16 +280,26 @@ fn carry(world: &World, bytes: usize) -> u64 {
     count() - before
 }
 
+/// What the first host says becomes of large segments, and how many went whole.
+fn large_segments(world: &World) -> (LargeSegments, u64) {
+    let peer = world.peer(0);
+    let [way] = peer.ways.try_into().unwrap();
+    (way.large_segments.unwrap(), peer.session.unwrap().sent_large)
+}
+
 /// Large segments go whole where the card on their way cuts them, and in parts from when it does not.
 #[test]
 fn large_segments_go_whole_as_far_as_a_card_that_cuts_them() {
     let world = World::new(|_, uplink| uplink);
     let went = carry(&world, 30_000_000);
     assert!(went > 300, "{went} large segments of 30 MB");
+    assert_eq!(large_segments(&world), (LargeSegments::Card, went));
 
     ports::ethtool::leave_cutting_to_kernel(&world.hosts[0], INTERFACE).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(carry(&world, 3_000_000), 0);
+    let why = format!("{INTERFACE} does not cut what tunnels carry");
+    assert_eq!(large_segments(&world), (LargeSegments::Parts { why }, went));
 }
 
 /// Who captures is told of them, too, though they wait for nothing else.

@@ -15,8 +15,9 @@ use crate::pump::REASONS;
 /// A count or a figure of a session: its name, what it says, and where it is.
 type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);
 
-const COUNTS: [Figure<u64>; 7] = [
+const COUNTS: [Figure<u64>; 8] = [
     ("peer_sent_frames", "Frames sent for the first time.", |session| session.sent),
+    ("peer_sent_large_frames", "Of those, large segments that went whole.", |session| session.sent_large),
     ("peer_resent_frames", "Frames sent again.", |session| session.resent),
     ("peer_lost_packets", "Packets that were found lost.", |session| session.lost),
     ("peer_marked_packets", "Packets that the fabric marked for congestion.", |session| session.marked),
@@ -177,6 +178,7 @@ mod tests {
             window_bytes: 2,
             kept: 3,
             sent: 4,
+            sent_large: 12,
             resent: 5,
             lost: 6,
             marked: 7,
@@ -196,6 +198,7 @@ mod tests {
             remote: [192, 0, network, 3].into(),
             is_used: false,
             bfd,
+            large_segments: None,
         };
         let cut = PeerStatus {
             vtep: [192, 0, 2, 3].into(),
@@ -260,6 +263,7 @@ mod tests {
             &format!("zovn_peer_round_trip_seconds{{{cut}}} 0.5"),
             &format!("zovn_peer_silent_seconds{{{cut}}} 1.5"),
             &format!("zovn_peer_window_bytes{{{cut}}} 2"),
+            &format!("zovn_peer_sent_large_frames_total{{{cut}}} 12"),
             &format!("zovn_peer_resent_frames_total{{{cut}}} 5"),
             &format!("zovn_peer_missed_bytes_total{{{cut}}} 9"),
             &format!("zovn_peer_turned_away_frames_total{{{cut}}} 11"),

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use lossless::Classes;
-use model::{PausesStatus, Uplink};
-use ports::underlay::{Counters, Received, Sent, Transport, Underlay};
+use model::{LargeSegments, PausesStatus, Uplink};
+use ports::underlay::{Counters, Fate, Received, Sent, Transport, Underlay};
 use tunnel::outer::Vteps;
 use units::Instant;
 
@@ -141,6 +141,15 @@ impl Link {
                 now,
                 &Outer { way: Way::Out, vteps: vteps(self.vtep, to), ports, traffic_class, payload },
             );
+        })
+    }
+
+    /// What becomes of large segments on the way to this end.
+    pub(super) fn large_segments(&self, remote: IpAddr) -> Option<LargeSegments> {
+        self.underlay.borrow().large_fate(remote).map(|fate| match fate {
+            Fate::Whole => LargeSegments::Whole,
+            Fate::Cut => LargeSegments::Card,
+            Fate::Lost(why) => LargeSegments::Parts { why },
         })
     }
 

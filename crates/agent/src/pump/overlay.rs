@@ -463,7 +463,8 @@ impl Overlay {
         let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
         let status = |(link, (remote, is_used)): (&Link, _)| {
             let bfd = link.ways().status(now, remote);
-            WayStatus { local: link.vtep(), remote, is_used, bfd }
+            let large_segments = link.large_segments(remote);
+            WayStatus { local: link.vtep(), remote, is_used, bfd, large_segments }
         };
         self.links.iter().zip(trunk.ways()).map(status).collect()
     }

@@ -61,14 +61,14 @@ const TRUSTED: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(60);
 
 /// What becomes of large datagrams on the way to a host.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// They are carried as they are: the host is this one.
     Whole,
     /// The card cuts them.
     Cut,
-    /// They are lost.
-    Lost,
+    /// They would be lost, for this reason.
+    Lost(String),
 }
 
 /// What is known of large datagrams, and what sends them. It is of one namespace, and to be used there.
@@ -77,8 +77,8 @@ pub struct Larges {
     local: IpAddr,
     ttl: u8,
     fates: BTreeMap<IpAddr, (Instant, Fate)>,
-    /// None before anything was large, and as long as there can be none.
-    sender: Option<Sender>,
+    /// Or why there is none. There is none before anything was large.
+    sender: Result<Sender, String>,
     /// When it is tried again to have one.
     retry_at: Option<Instant>,
 }
@@ -121,36 +121,38 @@ impl Sender {
         Ok(Self { device, ethernet: ethernet::Header::new(mac, mac, kind), netlink, cutting })
     }
 
-    /// Whether the card on the way to a host cuts.
-    fn cuts(&mut self, [local, to]: [IpAddr; 2]) -> Option<bool> {
-        let hop = self.netlink.next_hop(local, to).ok()??;
-        let link = self.netlink.link_at(hop.link).ok()?;
-        self.cutting.is_on(&link.name).ok()
+    /// Whether the card on the way to a host cuts; if not, why.
+    fn cuts(&mut self, [local, to]: [IpAddr; 2]) -> Result<(), String> {
+        let hop = self.netlink.next_hop(local, to).map_err(|error| error.to_string())?;
+        let hop = hop.ok_or_else(|| format!("there is no route to {to}"))?;
+        let name = self.netlink.link_at(hop.link).map_err(|error| error.to_string())?.name;
+        match self.cutting.is_on(&name) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("{name} does not cut what tunnels carry")),
+            Err(error) => Err(format!("{name} does not say whether it cuts what tunnels carry: {error}")),
+        }
     }
 }
 
 impl Larges {
     /// Nothing is known of the ways from an address of this host. Packets may pass so many hops.
     pub fn new(local: IpAddr, ttl: u8) -> Self {
-        Self { local, ttl, fates: BTreeMap::new(), sender: None, retry_at: None }
+        Self { local, ttl, fates: BTreeMap::new(), sender: Err(String::new()), retry_at: None }
     }
 
     /// What becomes of large datagrams on the way to a host.
-    pub fn fate(&mut self, to: IpAddr) -> Fate {
+    pub fn fate(&mut self, to: IpAddr) -> &Fate {
         let now = Instant::now();
-        if let Some((until, fate)) = self.fates.get(&to)
-            && now < *until
-        {
-            return *fate;
+        if self.fates.get(&to).is_none_or(|(until, _)| *until <= now) {
+            let fate = self.ask(to);
+            self.fates.insert(to, (now + TRUSTED, fate));
         }
-        let fate = self.ask(to);
-        self.fates.insert(to, (now + TRUSTED, fate));
-        fate
+        &self.fates[&to].1
     }
 
-    /// Whether they come to a host whole, as far as is [known](Self::fate).
-    pub fn is_whole(&self, to: IpAddr) -> bool {
-        self.fates.get(&to).is_some_and(|(_, fate)| *fate == Fate::Whole)
+    /// What became of them when somebody last [asked](Self::fate).
+    pub fn known(&self, to: IpAddr) -> Option<&Fate> {
+        self.fates.get(&to).map(|(_, fate)| fate)
     }
 
     fn ask(&mut self, to: IpAddr) -> Fate {
@@ -159,12 +161,14 @@ impl Larges {
             return Fate::Whole;
         }
         let now = Instant::now();
-        if self.sender.is_none() && self.retry_at.is_none_or(|at| at <= now) {
-            self.sender = Sender::open(local).ok();
+        if self.sender.is_err() && self.retry_at.is_none_or(|at| at <= now) {
+            self.sender = Sender::open(local)
+                .map_err(|error| format!("the kernel gives no device for them, as Linux 6.17 does: {error}"));
             self.retry_at = Some(now + RETRY);
         }
-        let cuts = self.sender.as_mut().and_then(|sender| sender.cuts([local, to]));
-        if cuts == Some(true) { Fate::Cut } else { Fate::Lost }
+        let cuts =
+            self.sender.as_mut().map_err(|why| why.clone()).and_then(|sender| sender.cuts([local, to]));
+        cuts.map_or_else(Fate::Lost, |()| Fate::Cut)
     }
 
     /// Sends a datagram of these parts, one behind the other, from a port of ours to a port of its receiver's.
@@ -180,7 +184,7 @@ impl Larges {
         parts: [&[u8]; 3],
         cut: Cut,
     ) -> io::Result<()> {
-        let Some(Sender { device, ethernet, .. }) = &self.sender else {
+        let Ok(Sender { device, ethernet, .. }) = &self.sender else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let mut around = [0; AROUND];
@@ -213,8 +217,8 @@ impl Larges {
             // Should this one be gone or down one day, there may be another at once.
             Ok(()) => self.retry_at = None,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => {
-                self.sender = None;
+            Err(error) => {
+                self.sender = Err(format!("the kernel does not take them: {error}"));
                 self.fates.clear();
             }
         }
@@ -388,6 +392,8 @@ mod tests {
 
             trust(&mut underlays[0], ends[1], Duration::ZERO);
             assert!(!hosts[0].run(|| underlays[0].carries_large(ends[1])).unwrap(), "it is seen");
+            let why = format!("{INTERFACE} does not cut what tunnels carry");
+            assert_eq!(underlays[0].large_fate(ends[1]), Some(Fate::Lost(why)));
         }
     }
 
@@ -400,6 +406,6 @@ mod tests {
         let packet = packet(Version::V4);
         let frame = &packet.0[usize::from(packet.1.frame)..];
         assert_eq!(carry(&host, &mut underlays, ends, &packet, 1), [frame]);
-        assert!(underlays[0].exits.larges.as_ref().unwrap().sender.is_none(), "it takes no device");
+        assert!(underlays[0].exits.larges.as_ref().unwrap().sender.is_err(), "it takes no device");
     }
 }

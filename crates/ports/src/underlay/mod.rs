@@ -34,8 +34,8 @@ use nix::sys::socket::{
 
 use self::batch::{Batch, Queue};
 pub use self::batch::{LONGEST, Len};
-pub use self::large::Cut;
-use self::large::{Fate, Larges};
+use self::large::Larges;
+pub use self::large::{Cut, Fate};
 use self::marking::Marker;
 pub use self::marking::Marking;
 use self::stt::Stt;
@@ -283,7 +283,12 @@ impl Underlay {
 
     /// Whether [large](Self::send_large) datagrams come to a host, cut by a card or whole.
     pub fn carries_large(&mut self, to: IpAddr) -> bool {
-        self.exits.larges.as_mut().is_some_and(|larges| larges.fate(to) != Fate::Lost)
+        self.exits.larges.as_mut().is_some_and(|larges| !matches!(larges.fate(to), Fate::Lost(_)))
+    }
+
+    /// What becomes of [large](Self::send_large) datagrams to a host, as it was found when that was [asked](Self::carries_large) last.
+    pub fn large_fate(&self, to: IpAddr) -> Option<Fate> {
+        self.exits.larges.as_ref()?.known(to).cloned()
     }
 
     /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card cuts. It is lost where that is not
@@ -298,7 +303,7 @@ impl Underlay {
         let sender = &mut senders[place];
         let len = parts.iter().map(|part| part.len()).sum();
         assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
-        let is_cut = exits.larges.as_ref().is_some_and(|larges| !larges.is_whole(to));
+        let is_cut = exits.larges.as_ref().is_some_and(|larges| larges.known(to) != Some(&Fate::Whole));
         if is_cut
             && !*tells
             && sender.flush(exits, |_, _| {})

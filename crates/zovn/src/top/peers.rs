@@ -164,7 +164,7 @@ mod tests {
         let [local, remote] = [1, 2].map(|host| [192, 0, number, host].into());
         let [diagnostic, remote_diagnostic] = ["none"; 2].map(str::to_owned);
         let bfd = model::BfdStatus { state, diagnostic, remote_diagnostic, since: Span::from_secs(1) };
-        WayStatus { local, remote, is_used, bfd: Some(bfd) }
+        WayStatus { local, remote, is_used, bfd: Some(bfd), large_segments: None }
     }
 
     #[test]

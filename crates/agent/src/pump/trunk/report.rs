@@ -24,8 +24,9 @@ impl Trunk {
     /// The session as it is now, if there is one.
     pub fn session_status(&self, now: Instant) -> Option<SessionStatus> {
         let session = self.session.as_ref()?;
-        let Counters { sent, resent, lost, marked, repeated, turned_away, missed, resets, .. } =
-            session.counters();
+        let Counters {
+            sent, sent_large, resent, lost, marked, repeated, turned_away, missed, resets, ..
+        } = session.counters();
         let path = session.path();
         Some(SessionStatus {
             is_met: session.is_met(),
@@ -35,6 +36,7 @@ impl Trunk {
             window_bytes: path.window,
             kept: session.kept() as u64,
             sent,
+            sent_large,
             resent,
             lost,
             marked,
