@@ -5,11 +5,12 @@
 //! finds the note, even if the process that asked was killed in the middle.
 //!
 //! They are given back once nobody uses them. The kernel would take pages that are in use too, each as it is let go; but
-//! one that is let go in the very moment in which the pool shrinks stays for good: free, and in nobody's count (seen on
+//! one that is let go in the very moment in which the pool shrinks stays: free, and beyond the pool's size (seen on
 //! Linux 6.18, with programs that were ending).
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -25,6 +26,10 @@ pub const HUGEPAGE_BYTES: u64 = 2 << 20;
 
 /// What the kernel says of the pages of that size (Linux, Documentation/admin-guide/mm/hugetlbpage.rst).
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+
+/// How many there are, and how many of those only until they are let go.
+const ALL: &str = "nr_hugepages";
+const SURPLUS: &str = "surplus_hugepages";
 
 /// How long the kernel may take to gather pages, and programs to let go of them.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -100,12 +105,17 @@ pub(crate) fn give_back(note: &Path) -> Result<(), LabError> {
         written => written.map_err(LabError::file(note))?,
     };
     let read = serde_json::from_slice::<Note>(&written).map_err(io::Error::from);
-    let size = pool.size()?;
-    let pages = read.map_err(LabError::file(note))?.owes(size);
+    let owed = read.map_err(LabError::file(note))?;
     let begun = Instant::now();
-    while pool.unused()? < pages && begun.elapsed() < PATIENCE {
+    let (size, pages) = loop {
+        let size = pool.size()?;
+        let pages = owed.owes(size);
+        // Those that somebody keeps using go when they are let go.
+        if pool.unused()? >= pages || begun.elapsed() >= PATIENCE {
+            break (size, pages);
+        }
         thread::sleep(TICK);
-    }
+    };
     // So that whoever comes after us does not give them back a second time.
     Note::Changing { base: size - pages, pages }.write(note)?;
     pool.resize(size - pages)?;
@@ -134,44 +144,48 @@ impl Note {
 
 /// The machine's pool; whoever holds it is alone with it.
 struct Pool {
-    _alone: File,
+    file: File,
 }
 
 impl Pool {
     fn lock() -> Result<Self, LabError> {
-        let file = File::open(POOL).map_err(LabError::file(POOL.as_ref()))?;
+        let open = File::options().write(true).open(of_pool(ALL));
+        let file = open.map_err(LabError::file(&of_pool(ALL)))?;
         flock(&file, FlockOperation::LockExclusive)
-            .map_err(|error| LabError::file(POOL.as_ref())(error.into()))?;
-        Ok(Self { _alone: file })
+            .map_err(|error| LabError::file(&of_pool(ALL))(error.into()))?;
+        Ok(Self { file })
     }
 
     /// How many pages the machine keeps. Those that it only has until they are let go (its surplus) are not among them.
     fn size(&self) -> Result<u64, LabError> {
         loop {
-            let surplus = read("surplus_hugepages")?;
-            let all = read("nr_hugepages")?;
+            let surplus = read(SURPLUS)?;
+            let all = read(ALL)?;
             // Else some were let go in between.
-            if read("surplus_hugepages")? == surplus {
+            if read(SURPLUS)? == surplus {
                 return Ok(all.saturating_sub(surplus));
             }
         }
     }
 
-    /// How many pages nobody uses, or has been promised.
+    /// How many pages nobody uses or has been promised.
     fn unused(&self) -> Result<u64, LabError> {
         Ok(read("free_hugepages")?.saturating_sub(read("resv_hugepages")?))
     }
 
     /// Asks for so many pages; the kernel does what it can.
     fn resize(&self, pages: u64) -> Result<(), LabError> {
-        let file = Path::new(POOL).join("nr_hugepages");
-        fs::write(&file, pages.to_string()).map_err(LabError::file(&file))
+        self.file.write_all_at(pages.to_string().as_bytes(), 0).map_err(LabError::file(&of_pool(ALL)))
     }
+}
+
+fn of_pool(name: &str) -> PathBuf {
+    Path::new(POOL).join(name)
 }
 
 /// What one of the pool's files says.
 fn read(name: &str) -> Result<u64, LabError> {
-    let file = Path::new(POOL).join(name);
+    let file = of_pool(name);
     let read = fs::read_to_string(&file).and_then(|text| text.trim().parse().map_err(io::Error::other));
     read.map_err(LabError::file(&file))
 }

@@ -313,12 +313,12 @@ impl<F: Copy> Outgoing<F> {
             let last = expand(*last, next);
             last.saturating_sub(u64::from((last as u32).wrapping_sub(*first)))..=last
         });
+        let ranges = ranges.inspect(|numbers| window.came(numbers));
         let (mut packets, mut bytes, mut largest) = (0, 0, 0);
         let newest = recovery.acknowledged(now, ranges, |number, packet| {
             packets += 1;
             bytes += u64::from(packet.len);
             largest = largest.max(number);
-            window.came(number);
             if let Some(out) = streams.get_mut(&packet.stream) {
                 out.there(packet.offset, packet.len, number);
             }
@@ -379,7 +379,7 @@ impl<F: Copy> Outgoing<F> {
             is_wanted
         });
         if unanswered == PERSISTENT {
-            window.collapse(now, recovery.last());
+            window.collapse(now, recovery.unheard());
         }
         lost
     }

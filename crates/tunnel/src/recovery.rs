@@ -85,9 +85,10 @@ impl Recovery {
         self.next
     }
 
-    /// The number of the last packet that was sent, of those that may be acknowledged yet.
-    pub fn last(&self) -> Option<u64> {
-        self.classes.0.iter().filter_map(|flight| flight.packets.back()).map(|(number, _)| *number).max()
+    /// The numbers of what was sent after the newest packet that was acknowledged.
+    pub fn unheard(&self) -> RangeInclusive<u64> {
+        let newest = self.classes.0.iter().filter_map(|flight| flight.largest).max();
+        newest.map_or(0, |newest| newest + 1)..=self.next.saturating_sub(1)
     }
 
     /// Bytes in the fabric.

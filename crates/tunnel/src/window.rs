@@ -3,6 +3,8 @@
 //! Losses halve the window, marks shrink it by their share. Who acknowledges less than half a window has nothing to send,
 //! and does not grow it.
 
+use core::ops::RangeInclusive;
+
 use units::Instant;
 
 /// The weight of a new share of marks: 1/16 (RFC 8257 §3.3, g).
@@ -36,13 +38,13 @@ pub struct Window {
 }
 
 /// What a window was before it collapsed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Before {
     bytes: u64,
     threshold: u64,
     recovering_since: Option<Instant>,
-    /// The last packet that was sent by then.
-    last: Option<u64>,
+    /// The packets that were sent by then, from the first on of which nothing was heard.
+    unheard: RangeInclusive<u64>,
 }
 
 impl Window {
@@ -79,8 +81,8 @@ impl Window {
     /// So many packets were acknowledged, the last of them this number, so many of them marked, with so many bytes, of
     /// which `in_flight` were in the fabric before; `next` is the number of the packet that is sent next.
     pub fn acknowledged(&mut self, now: Instant, ack: Acknowledged) {
-        // Whatever was sent before a collapse, and is not there by now, was lost in it.
-        self.before.take_if(|before| before.last < Some(ack.largest));
+        // What came before it was overtaken. Classes overtake each other, too: then the collapse stays.
+        self.before.take_if(|before| *before.unheard.end() < ack.largest);
         self.acked += ack.packets;
         self.marked += ack.marked;
         if ack.largest >= self.round_end {
@@ -111,16 +113,19 @@ impl Window {
             self.bytes = (self.bytes - self.bytes * self.alpha / (2 * ONE)).max(self.least);
             self.threshold = self.bytes;
             self.recovering_since = Some(now);
+            self.before = None;
         }
         (self.acked, self.marked, self.round_end) = (0, 0, next);
     }
 
-    /// The packet of this number came. If it is the last one that was sent before the window collapsed, the fabric only took its time,
-    /// and the window is again what it was (RFC 9002 §7.6.2: then the congestion was not persistent).
-    pub fn came(&mut self, number: u64) {
-        if let Some(before) = self.before.take_if(|before| before.last == Some(number)) {
-            self.bytes = self.bytes.max(before.bytes);
-            (self.threshold, self.recovering_since) = (before.threshold, before.recovering_since);
+    /// All packets of these numbers have come. If those of which nothing was heard when the window collapsed are among them, the fabric
+    /// lost none and only took its time: the window is again what it was.
+    pub fn came(&mut self, numbers: &RangeInclusive<u64>) {
+        let is_all = |Before { unheard, .. }: &mut Before| {
+            !unheard.is_empty() && numbers.contains(unheard.start()) && numbers.contains(unheard.end())
+        };
+        if let Some(Before { bytes, threshold, recovering_since, .. }) = self.before.take_if(is_all) {
+            (self.bytes, self.threshold, self.recovering_since) = (bytes, threshold, recovering_since);
         }
     }
 
@@ -135,14 +140,17 @@ impl Window {
         self.threshold = self.bytes;
     }
 
-    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6), unless the packet of the number
-    /// `last`, the last that was sent until now, [comes](Self::came) after all. What was sent before is answered for by that. When
-    /// something is acknowledged again, the window grows quickly to half of what it was.
-    pub fn collapse(&mut self, now: Instant, last: Option<u64>) {
+    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6), unless all that was sent and is
+    /// `unheard` of [comes](Self::came) after all. What was sent before is answered for by that. When something is acknowledged again,
+    /// the window grows quickly to half of what it was.
+    pub fn collapse(&mut self, now: Instant, unheard: RangeInclusive<u64>) {
         let Self { bytes, threshold, recovering_since, .. } = *self;
-        self.before.get_or_insert(Before { bytes, threshold, recovering_since, last });
+        let last = *unheard.end();
+        let before = self.before.get_or_insert(Before { bytes, threshold, recovering_since, unheard });
+        before.unheard = *before.unheard.start()..=last;
         // What it began with, or collapsed to, tells nothing of the fabric.
-        if ![Self::initial(self.datagram, self.most), self.least].contains(&bytes) {
+        let is_first = threshold == u64::MAX && bytes == Self::initial(self.datagram, self.most);
+        if !is_first && bytes > self.least {
             self.threshold = (bytes / 2).max(self.least);
         }
         self.bytes = self.least;
@@ -247,8 +255,8 @@ mod tests {
         round(&mut window, &mut number, 0);
         round(&mut window, &mut number, 0);
         assert_eq!(window.bytes(), 40_000);
-        window.collapse(at(number), Some(number - 1));
-        window.collapse(at(number), Some(number - 1));
+        window.collapse(at(number), number - 1..=number - 1);
+        window.collapse(at(number), number - 1..=number - 1);
         // What was sent before is found lost only then.
         window.lost(at(number), at(number - 1));
         number += 1;
@@ -263,7 +271,7 @@ mod tests {
     #[test]
     fn after_a_collapse_at_the_beginning_it_grows_as_if_there_had_been_none() {
         let (mut window, mut number) = (Window::new(MTU, 1 << 30), 1);
-        window.collapse(at(0), Some(0));
+        window.collapse(at(0), 0..=0);
         number += 1;
         let mut bytes = Vec::new();
         for _ in 0..6 {
@@ -274,38 +282,38 @@ mod tests {
     }
 
     #[test]
-    fn if_what_was_sent_before_a_collapse_comes_late_and_nothing_is_lost_there_was_none() {
+    fn if_all_that_was_unheard_comes_late_there_was_no_collapse() {
         let collapsed = || {
-            let (mut window, mut number) = (Window::new(MTU, 1 << 30), 0);
+            let (mut window, mut number) = (Window::new(MTU, 1 << 30), 1);
             round(&mut window, &mut number, 0);
             round(&mut window, &mut number, 0);
             window.lost(at(number), at(number));
             let before = window.clone();
-            number += 100;
-            window.collapse(at(number), Some(number - 1));
-            // Its probes are not answered either.
-            window.collapse(at(number + 1), Some(number));
+            window.collapse(at(number + 10), number..=number + 10);
+            // A little comes, and its next probes are not answered either.
+            window.came(&(0..=number + 2));
+            window.collapse(at(number + 20), number + 3..=number + 20);
+            assert_eq!(window.bytes(), 2000);
             (window, before, number)
         };
         let (mut window, before, number) = collapsed();
-        window.came(number - 2);
+        window.came(&(0..=number + 19));
+        window.came(&(number + 1..=number + 30));
         assert_eq!(window.bytes(), 2000);
-        window.came(number - 1);
+        window.came(&(number..=number + 20));
         assert_eq!(format!("{window:?}"), format!("{before:?}"));
 
-        let (mut window, _, number) = collapsed();
-        window.lost(at(number + 1), at(number - 2));
-        window.came(number - 1);
-        assert_eq!(window.bytes(), 2000);
-
-        // What is sent after it comes alone: the next collapse is another.
-        let (mut window, _, mut number) = collapsed();
-        number += 1;
-        round(&mut window, &mut number, 0);
-        let grown = window.bytes();
-        window.collapse(at(number), Some(number - 1));
-        window.came(number - 1);
-        assert_eq!(window.bytes(), grown);
+        // It is no more once something was found lost, or marked, or something came that was sent later.
+        let lost = |window: &mut Window, number: u64| window.lost(at(number + 21), at(number + 3));
+        let marked = |window: &mut Window, mut number: u64| round(window, &mut number, 1);
+        let overtaken = |window: &mut Window, number: u64| round(window, &mut (number + 20), 0);
+        for what in [lost as fn(&mut Window, u64), marked, overtaken] {
+            let (mut window, _, number) = collapsed();
+            what(&mut window, number);
+            let bytes = window.bytes();
+            window.came(&(0..=number + 20));
+            assert_eq!(window.bytes(), bytes);
+        }
     }
 
     #[test]

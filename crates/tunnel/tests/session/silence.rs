@@ -80,28 +80,42 @@ fn what_was_given_up_is_told_of_without_its_frames() {
     carry(ms(2000), &mut ends, 1, 100, true);
 }
 
-/// What is in the fabric, and its repetitions, come late, all at once; or only what was sent last does.
+/// What is in the fabric, and its repetitions, come late, at once or a while after the window has collapsed: all, all but the first, or
+/// the last alone.
 #[test]
-fn who_stood_still_has_the_window_of_before_and_a_fabric_that_lost_all_has_not() {
-    for is_late in [true, false] {
-        let mut ends = wide();
-        let before = ends[0].path().window;
-        assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
-        let mut underway = vec![ends[0].send(ms(2), stream(1), bytes(100), 0)];
-        let mut now = ms(2);
-        while ends[0].path().window == before {
-            now += Span::from_millis(1);
-            ends[0].handle_deadline(now, |_| panic!());
-            underway.extend(std::iter::from_fn(|| ends[0].resend(now)).map(|(_, data)| data));
+fn who_stood_still_has_the_window_of_before_and_a_fabric_that_lost_something_has_not() {
+    for (frames, later) in [(1, 0), (1, 300), (3, 0), (3, 300)] {
+        for lost in ["nothing", "the first", "all but the last"] {
+            let mut ends = wide();
+            let before = ends[0].path().window;
+            let send = |frame| {
+                assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
+                ends[0].send(ms(2), stream(1), bytes(100), frame)
+            };
+            let mut underway: Vec<_> = (0..frames).map(send).collect();
+            let (mut now, mut left) = (ms(2), later);
+            while ends[0].path().window == before || left > 0 {
+                left -= u64::from(ends[0].path().window < before);
+                now += Span::from_millis(1);
+                ends[0].handle_deadline(now, |_| panic!());
+                underway.extend(std::iter::from_fn(|| ends[0].resend(now)).map(|(_, data)| data));
+            }
+            assert!(underway.len() > 2);
+            let come = match lost {
+                "nothing" => &underway[..],
+                "the first" => &underway[1..],
+                _ => &underway[underway.len() - 1..],
+            };
+            come.iter().for_each(|data| {
+                arrive(now, &mut ends[1], data);
+            });
+            talk(now, &mut ends);
+            let after = ends[0].path().window;
+            assert_eq!(
+                after == before,
+                lost == "nothing",
+                "{lost} of {frames}, {later} later: {before}, {after}"
+            );
         }
-        let collapsed = ends[0].path().window;
-        assert!(underway.len() > 2 && collapsed < before);
-        let first = if is_late { 0 } else { underway.len() - 1 };
-        for data in &underway[first..] {
-            arrive(now, &mut ends[1], data);
-        }
-        talk(now, &mut ends);
-        let after = ends[0].path().window;
-        assert_eq!(after == before, is_late, "{before}, {collapsed}, {after}");
     }
 }
