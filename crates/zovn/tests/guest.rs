@@ -91,11 +91,15 @@ impl World {
         let client = Client::new(socket_in(place.path())).unwrap();
         let agent = agent_in(place.path(), &client);
         let world = Self { prefix, containers, agent, client, place };
-        // While a kernel asks where somebody is, it drops what its sockets send.
-        let (from, to) = (world.udp(0, 7), world.udp(1, 7));
+        world.greet();
+        world
+    }
+
+    /// One container finds the other on its new interface: while a kernel asks where somebody is, it drops what its sockets send.
+    fn greet(&self) {
+        let (from, to) = (self.udp(0, 7), self.udp(1, 7));
         from.send_to(b"hello", "10.9.0.2:7").unwrap();
         assert_eq!(to.recv(&mut [0; 8]).unwrap(), 5);
-        world
     }
 
     /// Kills the agent, and starts it anew.
@@ -103,6 +107,7 @@ impl World {
         self.agent.0.kill().unwrap();
         self.agent.0.wait().unwrap();
         self.agent = agent_in(self.place.path(), &self.client);
+        self.greet();
     }
 
     fn udp(&self, container: usize, port: u16) -> UdpSocket {
