@@ -136,7 +136,7 @@ pub struct WayStatus {
     /// What BFD finds of it, if it is watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bfd: Option<BfdStatus>,
-    /// What becomes of large segments on it, as far as any were to go by it.
+    /// What becomes of large segments on it: as it was when the last was to go by it, if any was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large_segments: Option<LargeSegments>,
 }
@@ -209,7 +209,7 @@ pub struct SessionStatus {
     pub kept: u64,
     /// Frames sent for the first time.
     pub sent: u64,
-    /// Of those, large segments that went whole.
+    /// Large segments that were sent whole.
     pub sent_large: u64,
     /// Frames sent again.
     pub resent: u64,

@@ -252,6 +252,11 @@ impl<F: Copy> Outgoing<F> {
         self.large.may_go(now) && 4 * u64::from(len.get()) <= self.window.bytes()
     }
 
+    /// Whether no large datagram is sent for a while, as some were lost.
+    pub fn pauses_large(&self, now: Instant) -> bool {
+        !self.large.may_go(now)
+    }
+
     /// Whether so many bytes more may be in the fabric. One frame always may.
     fn has_window(&self, len: u16) -> bool {
         let in_flight = self.recovery.in_flight();
@@ -313,7 +318,7 @@ impl<F: Copy> Outgoing<F> {
             let last = expand(*last, next);
             last.saturating_sub(u64::from((last as u32).wrapping_sub(*first)))..=last
         });
-        let ranges = ranges.inspect(|numbers| window.came(numbers));
+        ranges.clone().for_each(|numbers| window.came(&numbers));
         let (mut packets, mut bytes, mut largest) = (0, 0, 0);
         let newest = recovery.acknowledged(now, ranges, |number, packet| {
             packets += 1;

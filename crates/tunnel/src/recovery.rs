@@ -4,7 +4,7 @@
 //! a round trip took.
 
 use alloc::collections::VecDeque;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 
 use units::{ClassMap, Instant, Span};
 
@@ -46,6 +46,8 @@ pub struct Recovery {
     next: u64,
     in_flight: u64,
     rtt: Option<Rtt>,
+    /// The oldest packet that was underway at the first probe since anything was acknowledged.
+    unheard_from: Option<u64>,
 }
 
 /// Packets of one class. The fabric has a queue for each, and may hold one back: so nobody is lost for being overtaken by another class
@@ -77,7 +79,13 @@ struct Rtt {
 impl Recovery {
     /// Nothing was sent yet.
     pub fn new() -> Self {
-        Self { classes: ClassMap::from_fn(|_| Flight::default()), next: 0, in_flight: 0, rtt: None }
+        Self {
+            classes: ClassMap::from_fn(|_| Flight::default()),
+            next: 0,
+            in_flight: 0,
+            rtt: None,
+            unheard_from: None,
+        }
     }
 
     /// The number of the packet that is sent next.
@@ -85,10 +93,9 @@ impl Recovery {
         self.next
     }
 
-    /// The numbers of what was sent after the newest packet that was acknowledged.
-    pub fn unheard(&self) -> RangeInclusive<u64> {
-        let newest = self.classes.0.iter().filter_map(|flight| flight.largest).max();
-        newest.map_or(0, |newest| newest + 1)..=self.next.saturating_sub(1)
+    /// The numbers from the oldest packet that was underway at the first probe since anything was acknowledged.
+    pub fn unheard(&self) -> Range<u64> {
+        self.unheard_from.unwrap_or(self.next)..self.next
     }
 
     /// Bytes in the fabric.
@@ -146,6 +153,7 @@ impl Recovery {
             }
         }
         let (number, packet) = newest?;
+        self.unheard_from = None;
         for flight in &mut self.classes.0 {
             flight.unanswered = 0;
             flight.forget();
@@ -193,7 +201,7 @@ impl Recovery {
             }
             (flight.loss_at, flight.probes, flight.unanswered) = (None, 0, 0);
         }
-        (self.in_flight, self.rtt) = (0, None);
+        (self.in_flight, self.rtt, self.unheard_from) = (0, None, None);
     }
 
     /// When to look again: for packets that were overtaken, or to probe, as nothing was heard (§6.2).
@@ -223,6 +231,13 @@ impl Recovery {
     pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) -> u32 {
         let pace = self.pace();
         let mut most = 0;
+        let oldest = self
+            .classes
+            .0
+            .iter()
+            .filter_map(|flight| flight.packets.front())
+            .map(|(number, _)| *number)
+            .min();
         for flight in &mut self.classes.0 {
             if flight.loss_at.is_some() || flight.probe_at(pace).is_none_or(|at| at > now) {
                 continue;
@@ -231,6 +246,7 @@ impl Recovery {
             flight.unanswered += 1;
             flight.stirred_at = now;
             most = most.max(flight.unanswered);
+            self.unheard_from = self.unheard_from.or(oldest);
             while let Some((number, place)) = flight.packets.front() {
                 if let Some(packet) = *place {
                     if is_wanted(*number, packet) {

@@ -137,7 +137,7 @@ pub enum Arrival<R> {
 pub struct Counters {
     /// Frames sent for the first time.
     pub sent: u64,
-    /// Of those, what went in one datagram that a card cuts.
+    /// Frames sent [large](Session::send_large).
     pub sent_large: u64,
     /// Frames sent again.
     pub resent: u64,
@@ -285,6 +285,11 @@ impl<F: Copy, R> Session<F, R> {
     /// [admitted](Self::admit): not if it is much of the window, as it comes all at once, or if others like it were lost.
     pub fn may_go_large(&self, now: Instant, len: NonZeroU16) -> bool {
         self.outgoing.may_go_large(now, len)
+    }
+
+    /// Whether none is sent for a while, as some were lost.
+    pub fn pauses_large(&self, now: Instant) -> bool {
+        self.outgoing.pauses_large(now)
     }
 
     /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.

@@ -3,7 +3,7 @@
 //! Losses halve the window, marks shrink it by their share. Who acknowledges less than half a window has nothing to send,
 //! and does not grow it.
 
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 
 use units::Instant;
 
@@ -44,7 +44,7 @@ struct Before {
     threshold: u64,
     recovering_since: Option<Instant>,
     /// The packets that were sent by then, from the first on of which nothing was heard.
-    unheard: RangeInclusive<u64>,
+    unheard: Range<u64>,
 }
 
 impl Window {
@@ -81,8 +81,8 @@ impl Window {
     /// So many packets were acknowledged, the last of them this number, so many of them marked, with so many bytes, of
     /// which `in_flight` were in the fabric before; `next` is the number of the packet that is sent next.
     pub fn acknowledged(&mut self, now: Instant, ack: Acknowledged) {
-        // What came before it was overtaken. Classes overtake each other, too: then the collapse stays.
-        self.before.take_if(|before| *before.unheard.end() < ack.largest);
+        // Something that was sent later has come, and not all of that. It may be only overtaken, and the collapse stays nevertheless.
+        self.before.take_if(|before| before.unheard.end <= ack.largest);
         self.acked += ack.packets;
         self.marked += ack.marked;
         if ack.largest >= self.round_end {
@@ -122,7 +122,7 @@ impl Window {
     /// lost none and only took its time: the window is again what it was.
     pub fn came(&mut self, numbers: &RangeInclusive<u64>) {
         let is_all = |Before { unheard, .. }: &mut Before| {
-            !unheard.is_empty() && numbers.contains(unheard.start()) && numbers.contains(unheard.end())
+            !unheard.is_empty() && *numbers.start() <= unheard.start && unheard.end <= numbers.end() + 1
         };
         if let Some(Before { bytes, threshold, recovering_since, .. }) = self.before.take_if(is_all) {
             (self.bytes, self.threshold, self.recovering_since) = (bytes, threshold, recovering_since);
@@ -143,11 +143,11 @@ impl Window {
     /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6), unless all that was sent and is
     /// `unheard` of [comes](Self::came) after all. What was sent before is answered for by that. When something is acknowledged again,
     /// the window grows quickly to half of what it was.
-    pub fn collapse(&mut self, now: Instant, unheard: RangeInclusive<u64>) {
+    pub fn collapse(&mut self, now: Instant, unheard: Range<u64>) {
         let Self { bytes, threshold, recovering_since, .. } = *self;
-        let last = *unheard.end();
+        let end = unheard.end;
         let before = self.before.get_or_insert(Before { bytes, threshold, recovering_since, unheard });
-        before.unheard = *before.unheard.start()..=last;
+        before.unheard.end = end;
         // What it began with, or collapsed to, tells nothing of the fabric.
         let is_first = threshold == u64::MAX && bytes == Self::initial(self.datagram, self.most);
         if !is_first && bytes > self.least {
@@ -255,8 +255,8 @@ mod tests {
         round(&mut window, &mut number, 0);
         round(&mut window, &mut number, 0);
         assert_eq!(window.bytes(), 40_000);
-        window.collapse(at(number), number - 1..=number - 1);
-        window.collapse(at(number), number - 1..=number - 1);
+        window.collapse(at(number), number - 1..number);
+        window.collapse(at(number), number - 1..number);
         // What was sent before is found lost only then.
         window.lost(at(number), at(number - 1));
         number += 1;
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn after_a_collapse_at_the_beginning_it_grows_as_if_there_had_been_none() {
         let (mut window, mut number) = (Window::new(MTU, 1 << 30), 1);
-        window.collapse(at(0), 0..=0);
+        window.collapse(at(0), 0..1);
         number += 1;
         let mut bytes = Vec::new();
         for _ in 0..6 {
@@ -289,10 +289,10 @@ mod tests {
             round(&mut window, &mut number, 0);
             window.lost(at(number), at(number));
             let before = window.clone();
-            window.collapse(at(number + 10), number..=number + 10);
+            window.collapse(at(number + 10), number..number + 11);
             // A little comes, and its next probes are not answered either.
             window.came(&(0..=number + 2));
-            window.collapse(at(number + 20), number + 3..=number + 20);
+            window.collapse(at(number + 20), number + 3..number + 21);
             assert_eq!(window.bytes(), 2000);
             (window, before, number)
         };

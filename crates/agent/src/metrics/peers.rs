@@ -17,7 +17,7 @@ type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);
 
 const COUNTS: [Figure<u64>; 8] = [
     ("peer_sent_frames", "Frames sent for the first time.", |session| session.sent),
-    ("peer_sent_large_frames", "Of those, large segments that went whole.", |session| session.sent_large),
+    ("peer_sent_large_frames", "Large segments that were sent whole.", |session| session.sent_large),
     ("peer_resent_frames", "Frames sent again.", |session| session.resent),
     ("peer_lost_packets", "Packets that were found lost.", |session| session.lost),
     ("peer_marked_packets", "Packets that the fabric marked for congestion.", |session| session.marked),

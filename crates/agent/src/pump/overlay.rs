@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
-use model::{NetworkName, Uplink, UplinkStatus, VtepList, WayStatus};
+use model::{LargeSegments, NetworkName, Uplink, UplinkStatus, VtepList, WayStatus};
 use ports::underlay::{self, Transport};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -463,7 +463,9 @@ impl Overlay {
         let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
         let status = |(link, (remote, is_used)): (&Link, _)| {
             let bfd = link.ways().status(now, remote);
-            let large_segments = link.large_segments(remote);
+            let parts = trunk.parts_because(now).filter(|_| is_used);
+            let parts = parts.map(|why| LargeSegments::Parts { why: why.into() });
+            let large_segments = parts.or_else(|| link.large_segments(remote));
             WayStatus { local: link.vtep(), remote, is_used, bfd, large_segments }
         };
         self.links.iter().zip(trunk.ways()).map(status).collect()

@@ -124,11 +124,11 @@ impl Sender {
     /// Whether the card on the way to a host cuts; if not, why.
     fn cuts(&mut self, [local, to]: [IpAddr; 2]) -> Result<(), String> {
         let hop = self.netlink.next_hop(local, to).map_err(|error| error.to_string())?;
-        let hop = hop.ok_or_else(|| format!("there is no route to {to}"))?;
+        let hop = hop.ok_or_else(|| format!("the route to {to} is not a plain one"))?;
         let name = self.netlink.link_at(hop.link).map_err(|error| error.to_string())?.name;
         match self.cutting.is_on(&name) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(format!("{name} does not cut what tunnels carry")),
+            Ok(false) => Err(format!("{name} does not cut what tunnels carry (ethtool -k {name})")),
             Err(error) => Err(format!("{name} does not say whether it cuts what tunnels carry: {error}")),
         }
     }
@@ -137,7 +137,7 @@ impl Sender {
 impl Larges {
     /// Nothing is known of the ways from an address of this host. Packets may pass so many hops.
     pub fn new(local: IpAddr, ttl: u8) -> Self {
-        Self { local, ttl, fates: BTreeMap::new(), sender: Err(String::new()), retry_at: None }
+        Self { local, ttl, fates: BTreeMap::new(), sender: Err("none was needed".into()), retry_at: None }
     }
 
     /// What becomes of large datagrams on the way to a host.
@@ -163,7 +163,7 @@ impl Larges {
         let now = Instant::now();
         if self.sender.is_err() && self.retry_at.is_none_or(|at| at <= now) {
             self.sender = Sender::open(local)
-                .map_err(|error| format!("the kernel gives no device for them, as Linux 6.17 does: {error}"));
+                .map_err(|error| format!("there is no device for them, which takes Linux 6.17: {error}"));
             self.retry_at = Some(now + RETRY);
         }
         let cuts =
@@ -392,7 +392,7 @@ mod tests {
 
             trust(&mut underlays[0], ends[1], Duration::ZERO);
             assert!(!hosts[0].run(|| underlays[0].carries_large(ends[1])).unwrap(), "it is seen");
-            let why = format!("{INTERFACE} does not cut what tunnels carry");
+            let why = format!("{INTERFACE} does not cut what tunnels carry (ethtool -k {INTERFACE})");
             assert_eq!(underlays[0].large_fate(ends[1]), Some(Fate::Lost(why)));
         }
     }
@@ -406,6 +406,6 @@ mod tests {
         let packet = packet(Version::V4);
         let frame = &packet.0[usize::from(packet.1.frame)..];
         assert_eq!(carry(&host, &mut underlays, ends, &packet, 1), [frame]);
-        assert!(underlays[0].exits.larges.as_ref().unwrap().sender.is_err(), "it takes no device");
+        assert!(underlays[0].exits.larges.as_ref().unwrap().retry_at.is_none(), "it takes no device");
     }
 }

@@ -47,6 +47,15 @@ impl Trunk {
         })
     }
 
+    /// Why large segments go in parts, whatever is on the way.
+    pub fn parts_because(&self, now: Instant) -> Option<&'static str> {
+        let session = self.session.as_ref()?;
+        match self.config.cards_cut {
+            false => Some("pfc is declared, which those that a card cuts do not heed"),
+            true => session.pauses_large(now).then_some("the last ones were lost on the way"),
+        }
+    }
+
     /// What came and was not taken, by reason: those of [`REASONS`] that there were.
     pub fn refusals(&self) -> BTreeMap<String, u64> {
         let Counters { beyond, no_memory, refused, stale, foreign, .. } =
