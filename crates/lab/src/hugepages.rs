@@ -143,17 +143,14 @@ impl Note {
 }
 
 /// The machine's pool; whoever holds it is alone with it.
-struct Pool {
-    file: File,
-}
+struct Pool(File);
 
 impl Pool {
     fn lock() -> Result<Self, LabError> {
-        let open = File::options().write(true).open(of_pool(ALL));
-        let file = open.map_err(LabError::file(&of_pool(ALL)))?;
-        flock(&file, FlockOperation::LockExclusive)
-            .map_err(|error| LabError::file(&of_pool(ALL))(error.into()))?;
-        Ok(Self { file })
+        let all = of_pool(ALL);
+        let file = File::options().write(true).open(&all).map_err(LabError::file(&all))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| LabError::file(&all)(error.into()))?;
+        Ok(Self(file))
     }
 
     /// How many pages the machine keeps. Those that it only has until they are let go (its surplus) are not among them.
@@ -175,7 +172,7 @@ impl Pool {
 
     /// Asks for so many pages; the kernel does what it can.
     fn resize(&self, pages: u64) -> Result<(), LabError> {
-        self.file.write_all_at(pages.to_string().as_bytes(), 0).map_err(LabError::file(&of_pool(ALL)))
+        self.0.write_all_at(pages.to_string().as_bytes(), 0).map_err(LabError::file(&of_pool(ALL)))
     }
 }
 

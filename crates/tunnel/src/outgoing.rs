@@ -252,7 +252,7 @@ impl<F: Copy> Outgoing<F> {
         self.large.may_go(now) && 4 * u64::from(len.get()) <= self.window.bytes()
     }
 
-    /// Whether no large datagram is sent for a while, as some were lost.
+    /// Whether no large datagram is sent for a while, as some were lost, or are late.
     pub fn pauses_large(&self, now: Instant) -> bool {
         !self.large.may_go(now)
     }

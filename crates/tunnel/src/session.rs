@@ -287,7 +287,7 @@ impl<F: Copy, R> Session<F, R> {
         self.outgoing.may_go_large(now, len)
     }
 
-    /// Whether none is sent for a while, as some were lost.
+    /// Whether none is sent for a while, as some were lost, or are late.
     pub fn pauses_large(&self, now: Instant) -> bool {
         self.outgoing.pauses_large(now)
     }

@@ -166,8 +166,10 @@ impl Larges {
                 .map_err(|error| format!("there is no device for them, which takes Linux 6.17: {error}"));
             self.retry_at = Some(now + RETRY);
         }
-        let cuts =
-            self.sender.as_mut().map_err(|why| why.clone()).and_then(|sender| sender.cuts([local, to]));
+        let cuts = match &mut self.sender {
+            Ok(sender) => sender.cuts([local, to]),
+            Err(why) => Err(why.clone()),
+        };
         cuts.map_or_else(Fate::Lost, |()| Fate::Cut)
     }
 

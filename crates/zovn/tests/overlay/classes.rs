@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
-use model::{CONTROL, ClassKind};
+use model::{CONTROL, ClassKind, LargeSegments};
 use ports::netlink::Netlink;
 use ports::packet;
 use rustix::net::{SendFlags, sockopt};
@@ -51,6 +51,10 @@ fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
     assert_eq!(tally.again, 0);
     until(|| (0..2).all(|host| world.status(host).ledger.held == 0));
     world.assert_balanced();
+    // What a card cuts would not heed the pauses.
+    let uplink = world.status(0).uplink.unwrap();
+    let large = &uplink.peers[0].ways[0].large_segments;
+    assert!(matches!(large, Some(LargeSegments::Parts { why }) if why.starts_with("pfc")), "{large:?}");
 
     let report = world.fabric();
     let sent = &report.ports["h0"][&CLASS.pcp()];

@@ -52,7 +52,7 @@ impl Trunk {
         let session = self.session.as_ref()?;
         match self.config.cards_cut {
             false => Some("pfc is declared, which those that a card cuts do not heed"),
-            true => session.pauses_large(now).then_some("the last ones were lost on the way"),
+            true => session.pauses_large(now).then_some("the last ones were lost on the way, or are late"),
         }
     }
 
