@@ -19,6 +19,7 @@ mod endpoint;
 mod fabric;
 mod lab;
 mod measure;
+mod memory;
 mod networks;
 mod progress;
 mod signals;
@@ -32,6 +33,9 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+#[global_allocator]
+static MEMORY: memory::Memory = memory::Memory;
 
 /// A zero-loss virtual switch for containers, and what measures it against its peers.
 #[derive(Parser)]

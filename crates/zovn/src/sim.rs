@@ -1,7 +1,6 @@
 //! `zovn sim`: simulated datacenters.
 
 mod bench;
-mod memory;
 mod report;
 mod runs;
 mod sweep;
@@ -17,6 +16,7 @@ use sim::scenario::{Fault, Plan, ScenarioError, Summary};
 
 use crate::Outcome;
 use crate::ending::{USAGE, print_json};
+use crate::memory::ask_for_huge_pages;
 use crate::table::{bare, text};
 
 const EXAMPLES: &str = "\
@@ -89,7 +89,7 @@ enum Command {
 /// Does what was asked.
 pub fn run(args: Args) -> Outcome {
     if let Command::Run(_) | Command::Sweep(_) | Command::Bench { .. } = args.command {
-        memory::in_huge_pages();
+        ask_for_huge_pages();
     }
     match args.command {
         Command::Run(args) => runs::run(&args),
