@@ -33,7 +33,7 @@ fn asks_for(size: usize) -> bool {
     size >= LARGE && ASKING.load(Ordering::Relaxed)
 }
 
-/// Asks for the pages that lie in a new block, or in what there is of it.
+/// A new block, once its whole pages were asked for.
 fn advised(block: *mut u8, size: usize) -> *mut u8 {
     if !block.is_null() && asks_for(size) {
         let page = page_size();
@@ -72,7 +72,7 @@ unsafe impl GlobalAlloc for Memory {
         // SAFETY: the caller promises that the size is neither zero nor too large with this alignment.
         let grown = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if !grown.is_null() {
-            // SAFETY: both blocks hold as much as the smaller one, and a new one overlaps no other; the caller gives the old one up.
+            // SAFETY: both blocks hold what the old one does, and a new one overlaps no other; the caller gives the old one up.
             unsafe {
                 ptr::copy_nonoverlapping(block, grown, layout.size());
                 self.dealloc(block, layout);
