@@ -8,7 +8,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::mm::{self, Advice};
 use rustix::param::page_size;
@@ -16,32 +16,35 @@ use rustix::param::page_size;
 /// From how many bytes on we ask: less has no whole huge page in it (2 MiB, with small ones of 4 KiB).
 const LARGE: usize = 2 << 20;
 
-/// Whether we ask.
-static ASKING: AtomicBool = AtomicBool::new(false);
+/// How long a small page is, once we ask; 0 before. An allocator may neither allocate nor panic, as finding it out might.
+static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on Linux is asked for huge pages for what is large. It grants them unless it was told never to (`never` in
-/// `/sys/kernel/mm/transparent_hugepage/enabled`).
+/// From now on Linux is asked for huge pages for what is large. It grants them where it has some, unless it was told never to
+/// (`never` in `/sys/kernel/mm/transparent_hugepage/enabled`).
 pub fn ask_for_huge_pages() {
-    ASKING.store(true, Ordering::Relaxed);
+    PAGE.store(page_size(), Ordering::Relaxed);
 }
 
 /// The program's allocator: the system's, of which all memory is; we only ask, once we are to.
 pub struct Memory;
 
-/// Whether we ask for what is so large.
-fn asks_for(size: usize) -> bool {
-    size >= LARGE && ASKING.load(Ordering::Relaxed)
+/// How long a small page is, if huge ones are asked for what is so large.
+fn page_for(size: usize) -> Option<usize> {
+    let page = if size < LARGE { 0 } else { PAGE.load(Ordering::Relaxed) };
+    (page > 0).then_some(page)
 }
 
-/// A new block, once its whole pages were asked for.
-fn advised(block: *mut u8, size: usize) -> *mut u8 {
-    if !block.is_null() && asks_for(size) {
-        let page = page_size();
-        let skipped = block.addr().next_multiple_of(page) - block.addr();
-        let whole = (size - skipped) / page * page;
+/// Asks for huge pages for a new block, if it is large.
+fn advise(block: *mut u8, size: usize) -> *mut u8 {
+    if let Some(page) = page_for(size)
+        && !block.is_null()
+    {
+        // The system's blocks begin within a page, which is not to stay apart from the others.
+        let before = block.addr() % page;
         // Small pages do as well.
-        // SAFETY: the pages lie in a block of so many bytes, and the advice changes nothing of what is in them.
-        let _refused = unsafe { mm::madvise(block.add(skipped).cast(), whole, Advice::LinuxHugepage) };
+        // SAFETY: pages of which the block has a part are mapped, and the advice changes nothing of what is in them.
+        let _refused =
+            unsafe { mm::madvise(block.wrapping_sub(before).cast(), before + size, Advice::LinuxHugepage) };
     }
     block
 }
@@ -50,12 +53,13 @@ fn advised(block: *mut u8, size: usize) -> *mut u8 {
 unsafe impl GlobalAlloc for Memory {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the same.
-        advised(unsafe { System.alloc(layout) }, layout.size())
+        advise(unsafe { System.alloc(layout) }, layout.size())
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // Its pages are Linux's zeros, not yet touched, unless it is to be aligned to more than the system does by itself.
         // SAFETY: the caller's promise is the same.
-        advised(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        advise(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -64,19 +68,22 @@ unsafe impl GlobalAlloc for Memory {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if size <= layout.size() || !asks_for(size) {
+        if size <= layout.size() || page_for(size).is_none() {
             // SAFETY: the caller's promise is the same.
             return unsafe { System.realloc(block, layout, size) };
         }
         // Pages that Linux moves for the system's allocator stay small, or become so.
         // SAFETY: the caller promises that the size is neither zero nor too large with this alignment.
         let grown = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
-        if !grown.is_null() {
-            // SAFETY: both blocks hold what the old one does, and a new one overlaps no other; the caller gives the old one up.
-            unsafe {
-                ptr::copy_nonoverlapping(block, grown, layout.size());
-                self.dealloc(block, layout);
-            }
+        if grown.is_null() {
+            // There may be room for one of them, if not for both.
+            // SAFETY: the caller's promise is the same.
+            return unsafe { System.realloc(block, layout, size) };
+        }
+        // SAFETY: both blocks hold what the old one does, and a new one overlaps no other; the caller gives the old one up.
+        unsafe {
+            ptr::copy_nonoverlapping(block, grown, layout.size());
+            self.dealloc(block, layout);
         }
         grown
     }
@@ -86,19 +93,22 @@ unsafe impl GlobalAlloc for Memory {
 mod tests {
     use super::*;
 
-    /// Whether Linux was asked for huge pages somewhere in this memory.
-    fn asked(memory: &[u64]) -> bool {
+    /// For how many bytes of this memory Linux was asked for huge pages.
+    fn asked(memory: &[u64]) -> usize {
         let place = memory.as_ptr_range();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let mut inside = false;
-        smaps.lines().any(|line| {
+        let (mut inside, mut sum) = (0, 0);
+        for line in smaps.lines() {
             let bounds = line.split(' ').next().and_then(|it| it.split_once('-'));
             let bound = |text: &str| usize::from_str_radix(text, 16).ok();
             if let Some((Some(from), Some(to))) = bounds.map(|(from, to)| (bound(from), bound(to))) {
-                inside = from < place.end.addr() && place.start.addr() < to;
+                inside = to.min(place.end.addr()).saturating_sub(from.max(place.start.addr()));
             }
-            inside && line.starts_with("VmFlags:") && line.contains(" hg")
-        })
+            if line.starts_with("VmFlags:") && line.contains(" hg") {
+                sum += inside;
+            }
+        }
+        sum
     }
 
     #[test]
@@ -113,17 +123,20 @@ mod tests {
             }
             numbers
         };
-        assert!(!asked(&grown()));
+        assert_eq!(asked(&grown()), 0);
         ask_for_huge_pages();
         let mut numbers = grown();
-        assert_eq!(asked(&numbers), can);
+        let all = if can { size_of_val(&numbers[..]) } else { 0 };
+        assert_eq!(asked(&numbers), all);
         assert!(numbers.iter().copied().eq(0..MANY));
         for left in [MANY - 1, MANY / 2, MANY / 16, 3] {
             numbers.truncate(left as usize);
             numbers.shrink_to_fit();
             assert!(numbers.iter().copied().eq(0..left), "{left}");
         }
-        assert!(vec![0_u64; MANY as usize].iter().all(|it| *it == 0));
-        ASKING.store(false, Ordering::Relaxed);
+        let zeros = vec![0_u64; MANY as usize];
+        assert_eq!(asked(&zeros), all);
+        assert!(zeros.iter().all(|it| *it == 0));
+        PAGE.store(0, Ordering::Relaxed);
     }
 }
