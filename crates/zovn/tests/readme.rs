@@ -15,9 +15,10 @@ fn two_containers_are_attached_as_the_readme_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let binary = Path::new(env!("CARGO_BIN_EXE_zovn")).parent().unwrap();
-    // In mount and network namespaces of its own, so that /run is empty and nothing outlives the test.
+    // In mount and network namespaces of its own, so that /run is empty and nothing outlives the test. Without any
+    // route, Linux would have every address be bound to.
     let script = format!(
-        "set -e; mount -t tmpfs tmpfs /run; export PATH={}:$PATH\n\
+        "set -e; mount -t tmpfs tmpfs /run; ip link set lo up; export PATH={}:$PATH\n\
          trap 'kill $!; wait $!' EXIT\n{}",
         binary.display(),
         block(&readme, "## Use it")
