@@ -1,5 +1,6 @@
 //! Why a lab does not come up, go down or answer.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
@@ -94,6 +95,9 @@ pub enum LabError {
     /// A namespace's devices could not be reached.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// There is no program of this name.
+    #[error("cannot run `{}`: there is no such program; install it, or write its path", .0.display())]
+    NoProgram(OsString),
     /// The kernel refused something else.
     #[error("cannot {operation}: {source}; a lab needs root and a kernel with network namespaces")]
     Kernel {

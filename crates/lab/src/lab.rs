@@ -169,7 +169,10 @@ impl Lab {
         }
         let mut command = Command::new(program);
         spawn::inside(command.args(arguments), namespace);
-        LabError::kernel(format!("run {}", program.display()))(command.exec())
+        match command.exec() {
+            error if error.kind() == io::ErrorKind::NotFound => LabError::NoProgram(program.into()),
+            error => LabError::kernel(format!("run {}", program.display()))(error),
+        }
     }
 
     pub(crate) fn directory(&self) -> PathBuf {

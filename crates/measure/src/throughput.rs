@@ -132,7 +132,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     bench.progress.begin(loads.len() * config.rounds as usize);
     for _ in 0..config.rounds {
         for ((switch, load, size), sum) in loads.iter().zip(&mut sums) {
-            bench.step(&format!("{switch}: {load:?}, {size} B, {} flows", config.flows))?;
+            let (flows, plural) = (config.flows, if config.flows == 1 { "" } else { "s" });
+            bench.step(&format!("{switch}: {load:?}, {size} B, {flows} flow{plural}"))?;
             let carried = match load {
                 Load::Frames => memory(bench, *switch, *size, &config)?,
                 Load::Udp => udp(bench, *switch, *size, &config)?,

@@ -207,7 +207,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     bench.progress.begin(runs.len() * config.rounds as usize);
     for _ in 0..config.rounds {
         for ((tunnel, streams), sum) in runs.iter().zip(&mut sums) {
-            bench.step(&format!("{tunnel}, {streams} streams"))?;
+            let plural = if *streams == 1 { "" } else { "s" };
+            bench.step(&format!("{tunnel}, {streams} stream{plural}"))?;
             let carried = carry(bench, *tunnel, *streams, &config)?;
             sum.bytes += carried.bytes;
             sum.elapsed_ns += carried.elapsed_ns;

@@ -15,6 +15,9 @@ use crate::ending::print_json;
 use crate::table::{headed, text};
 use crate::{Outcome, signals};
 
+/// What a shell says of a command that is not there.
+const NO_PROGRAM: u8 = 127;
+
 const EXAMPLES: &str = "\
 Examples:
   zovn lab up examples/lab/pair.toml                     two endpoints around zovn
@@ -102,7 +105,13 @@ pub fn run(args: Args) -> Outcome {
         Command::Ps { json } => ps(&home, json),
         Command::Exec { lab, endpoint, command } => {
             let (program, arguments) = command.split_first().expect("clap asks for at least one word");
-            Err(Lab::open(&lab, &home)?.exec(&endpoint, program, arguments).into())
+            match Lab::open(&lab, &home)?.exec(&endpoint, program, arguments) {
+                error @ LabError::NoProgram(_) => {
+                    eprintln!("zovn: {error}");
+                    Ok(ExitCode::from(NO_PROGRAM))
+                }
+                error => Err(error.into()),
+            }
         }
         Command::Counters { lab, json } => counters(&Lab::open(&lab, &home)?.counters()?, json),
         Command::Down { all: true, .. } => down_all(&home),

@@ -17,7 +17,7 @@ use units::Span;
 use crate::ending::{self, PageFile};
 use crate::{Outcome, progress};
 
-/// Measure loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers; and what BFD costs.
+/// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and what BFD and other ways bring.
 ///
 /// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory` does without.
 #[derive(clap::Args)]

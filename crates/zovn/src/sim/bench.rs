@@ -3,14 +3,15 @@
 use std::fs;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use sim::scenario::Plan;
 
 use super::{bare, text};
-use crate::Outcome;
 use crate::ending::print_json;
+use crate::{Outcome, signals};
 
 /// Partition-Aggregate on a fat tree of 256 servers, everything on: virtual switches, flow control, SACK, the ledger.
 const SCENARIO: &str = include_str!("bench.toml");
@@ -20,11 +21,16 @@ pub fn run(queries: u64, rounds: u16, json: bool) -> Outcome {
     let scenario = SCENARIO.replace("queries = 1000", &format!("queries = {queries}"));
     let plan = Plan::parse(&scenario).map_err(|faults| faults[0].to_string())?;
     let cell = plan.cell(0);
+    let stop = signals::stop()?;
     let mut runs = Vec::new();
     for _ in 0..rounds {
         let began = cpu_seconds();
-        let outcome = sim::run(&cell.scenario, |_| true);
+        let outcome = sim::run(&cell.scenario, |_| !stop.load(Ordering::Relaxed));
         let cpu_s = cpu_seconds() - began;
+        if outcome.ending == sim::Ending::Stopped {
+            eprintln!("zovn: interrupted: {} of {rounds} rounds are done", runs.len());
+            return Ok(ExitCode::from(signals::INTERRUPTED));
+        }
         runs.push((cpu_s, sim::CellResult::new(&cell, &outcome)));
     }
     runs.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -37,6 +37,10 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let store = Store::open(&args.folder)?;
     let figures = Figures::read(&store)?;
+    if figures.cells.is_empty() {
+        let folder = args.folder.display();
+        return Err(format!("no cell of the sweep in {folder} is done: sweep into it again").into());
+    }
     if let Some(path) = args.html {
         PageFile::open(path)?.put(&page::page(store.sweep(), &figures))?;
     }

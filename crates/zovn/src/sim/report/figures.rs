@@ -1,6 +1,7 @@
 //! A sweep's results, a line for each combination of its axes' values.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 
 use serde::Serialize;
 use sim::store::{Kind, StoreError};
@@ -128,7 +129,8 @@ impl Line {
             timeouts: sum(|it| it.timeouts),
             lost_virtual: classes().map(|it| it.lost_virtual).sum(),
             lost_physical: classes().map(|it| it.lost_physical).sum(),
-            paused_s: classes().map(|it| it.paused_s).sum(),
+            // Nothing added up would be minus zero.
+            paused_s: classes().map(|it| it.paused_s).fold(0.0, Add::add),
             unfinished: sum(|it| it.unfinished),
             complaints: cells
                 .iter()
