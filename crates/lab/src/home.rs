@@ -18,7 +18,7 @@ use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ports::netlink::Netlink;
 use ports::netns::{self, Namespace};
@@ -36,6 +36,9 @@ pub(crate) const HUGEPAGES: &str = "hugepages";
 
 /// What a process is called that is not the switch's.
 pub(crate) const GUEST: &str = "guest";
+
+/// How long a lab's switches may still deliver when the lab is removed. Their receivers go as well.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// A place for labs: a directory, and a prefix for their namespaces' names.
 #[derive(Clone, Debug)]
@@ -131,10 +134,18 @@ impl Home {
     pub fn remove(&self, id: &str) -> Result<(), LabError> {
         let directory = self.directory_of(id);
         let mut outcome = Ok(());
-        // The agent drains for five seconds if its receivers let it; then it leaves nothing behind either.
-        for (_, process) in Process::recorded(&directory.join(PROCESSES)) {
-            let ended = process.stop(Duration::from_secs(8)).map_err(LabError::kernel("end a lab's process"));
-            outcome = outcome.and(ended);
+        let processes = Process::recorded(&directory.join(PROCESSES));
+        // All drain at the same time: one whose peer has gone holds what is for it until its time is over.
+        let until = Instant::now() + DRAIN;
+        processes.iter().for_each(|(_, process)| process.ask());
+        for (_, process) in processes {
+            let patience = until.saturating_duration_since(Instant::now());
+            // An agent that is asked again drains no longer, and leaves nothing behind either.
+            let ended = match process.ends_within(patience) {
+                Ok(false) => process.stop(Duration::from_secs(8)),
+                ended => ended.map(drop),
+            };
+            outcome = outcome.and(ended.map_err(LabError::kernel("end a lab's process")));
         }
         let namespaces = self.namespaces(id)?;
         outcome = outcome.and(evacuate(&namespaces));

@@ -57,21 +57,36 @@ impl Process {
         Self::of(self.pid) == Some(self)
     }
 
+    /// Asks it to end.
+    pub(crate) fn ask(self) {
+        // It may be gone by now, which is all we want.
+        let _ = self.handle().map(|handle| pidfd_send_signal(&handle, Signal::TERM));
+    }
+
     /// Asks it to end, and ends it after `patience`. Returns once it is gone.
     pub(crate) fn stop(self, patience: Duration) -> io::Result<()> {
-        let Some(handle) = self.handle() else { return Ok(()) };
-        for (signal, patience) in [(Signal::TERM, patience), (Signal::KILL, Duration::from_secs(10))] {
-            // It may be gone by now, which is all we want.
-            let _ = pidfd_send_signal(&handle, signal);
-            let patience = Timespec::try_from(patience).expect("a few seconds fit");
-            let mut ended = [PollFd::new(&handle, PollFlags::IN)];
-            if poll(&mut ended, Some(&patience))? > 0 {
-                // Ours to reap if we started it.
-                let _ = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED);
-                return Ok(());
-            }
+        self.ask();
+        if self.ends_within(patience)? {
+            return Ok(());
+        }
+        let _ = self.handle().map(|handle| pidfd_send_signal(&handle, Signal::KILL));
+        if self.ends_within(Duration::from_secs(10))? {
+            return Ok(());
         }
         Err(io::Error::new(io::ErrorKind::TimedOut, format!("process {} does not end", self.pid)))
+    }
+
+    /// Whether it is gone after `patience` at the latest.
+    pub(crate) fn ends_within(self, patience: Duration) -> io::Result<bool> {
+        let Some(handle) = self.handle() else { return Ok(true) };
+        let patience = Timespec::try_from(patience).expect("a few seconds fit");
+        let mut ended = [PollFd::new(&handle, PollFlags::IN)];
+        if poll(&mut ended, Some(&patience))? == 0 {
+            return Ok(false);
+        }
+        // Ours to reap if we started it.
+        let _ = waitid(WaitId::PidFd(handle.as_fd()), WaitIdOptions::EXITED);
+        Ok(true)
     }
 
     /// Writes it down in `directory` under what it is.
