@@ -407,7 +407,9 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
 
 /// Why a word names no switch.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no switch: write bridge, ovs, ovs-dpdk, testpmd, zovn-lossy or zovn")]
+#[error(
+    "`{0}` is no switch: write bridge, ovs, zovn-lossy or zovn; between virtual machines also ovs-dpdk or testpmd"
+)]
 pub struct ParseSwitchError(String);
 
 impl FromStr for SwitchKind {

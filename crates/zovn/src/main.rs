@@ -32,6 +32,8 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use ::agent::ConfigError;
+use ::lab::LabError;
 use clap::{Parser, Subcommand};
 
 #[global_allocator]
@@ -90,8 +92,14 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("zovn: {}", sentence(error.as_ref()));
-        ExitCode::FAILURE
+        if is_usage(error.as_ref()) { ExitCode::from(ending::USAGE) } else { ExitCode::FAILURE }
     })
+}
+
+/// Whether what was asked for cannot be: a file says it, as flags might.
+fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(LabError::Toml { .. } | LabError::Spec { .. }))
+        || matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
 }
 
 /// An error and its causes, outermost first. A cause that its parent already tells is not told twice.

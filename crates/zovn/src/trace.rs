@@ -1,6 +1,7 @@
 //! `zovn trace`: what would become of a frame now.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession,
     TraceSpec, TraceTable,
 };
-use units::Class;
+use units::{Class, Mac};
 
 use crate::Outcome;
 use crate::ending::print_json;
@@ -23,7 +24,7 @@ Examples:
   zovn trace --port web                      a broadcast
   zovn trace --port web --to fd00::2 --json | jq -r .outcome
 
-Exit codes: 0 it would be delivered, held or answered by the switch, 1 it would be refused, or the agent has no answer.";
+Exit codes: 0 it would be delivered, held or answered by the switch, 1 it would be refused, or the agent has no answer, 2 wrong usage.";
 
 /// Ask what would become of a frame from a port now, hop by hop; nothing changes.
 ///
@@ -36,7 +37,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     port: String,
     /// Whom it is for: an Ethernet address, or the IP address of a machine that the switch knows; everybody if left out.
-    #[arg(long, value_name = "MAC|IP")]
+    #[arg(long, value_name = "MAC|IP", value_parser = address)]
     to: Option<String>,
     /// The priority of its tag, 0 to 7; without a tag, and of its port's class, if left out.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..8))]
@@ -66,6 +67,12 @@ pub fn run(args: Args) -> Outcome {
         writeln!(io::stdout(), "{}\n{}", table(&report), report.verdict)?;
     }
     Ok(if report.outcome == TraceOutcome::Refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// An address as the agent will read it.
+fn address(word: &str) -> Result<String, &'static str> {
+    let known = word.parse::<Mac>().is_ok() || word.parse::<IpAddr>().is_ok();
+    if known { Ok(word.to_owned()) } else { Err("write it as 02:00:00:00:00:02, 10.0.0.2 or fd00::2") }
 }
 
 /// A line for each hop.

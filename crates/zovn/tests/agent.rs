@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::UdpSocket;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -628,6 +628,22 @@ fn an_agent_that_cannot_attach_all_attaches_none() {
     let said = String::from_utf8(failed.stderr).unwrap();
     assert!(said.contains("cannot attach port `c1`"), "{said}");
     assert!(!world.has_interface(0) && !world.socket().exists());
+}
+
+#[test]
+fn a_file_that_says_what_cannot_be_is_wrong_usage_and_a_missing_one_a_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("wrong.toml");
+    fs::write(&file, "nonsense = 1\n").unwrap();
+    let code = |command: &[&str], file: &Path| {
+        let status =
+            Command::new(env!("CARGO_BIN_EXE_zovn")).args(command).arg(file).stderr(Stdio::null()).status();
+        status.unwrap().code()
+    };
+    for command in [&["agent", "--check", "-c"][..], &["lab", "up"]] {
+        assert_eq!(code(command, &file), Some(2), "{command:?}");
+        assert_eq!(code(command, &directory.path().join("missing.toml")), Some(1), "{command:?}");
+    }
 }
 
 #[test]
