@@ -173,6 +173,10 @@ impl<F: Copy> Cells<F> {
 
     /// Makes room for `frames` in all, so that holding them allocates nothing.
     pub(crate) fn reserve(&mut self, frames: usize) {
+        if self.cells.is_empty() && self.cells.capacity() < frames {
+            // Growing would copy memory that nobody has written to yet.
+            self.cells = Vec::with_capacity(frames);
+        }
         self.cells.reserve(frames.saturating_sub(self.cells.len()));
     }
 

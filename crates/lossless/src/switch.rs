@@ -19,7 +19,7 @@ use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refus
 #[repr(C)]
 pub struct Switch<F> {
     /// By number; `None` where a port was detached.
-    pub(crate) ports: Vec<Option<Box<Port>>>,
+    pub(crate) ports: Vec<Option<Port>>,
     pub(crate) table: MacTable,
     pub(crate) cells: Cells<F>,
     /// Those whose egress holds something, in its queue or set aside; now and then one more.
@@ -87,8 +87,8 @@ pub(crate) enum End {
 
 /// The port of this number. It borrows the ports alone, so that the cells can be worked on at the same time.
 #[inline]
-pub(crate) fn attached(ports: &mut [Option<Box<Port>>], port: PortId) -> &mut Port {
-    ports[port.index()].as_deref_mut().expect("the port is attached")
+pub(crate) fn attached(ports: &mut [Option<Port>], port: PortId) -> &mut Port {
+    ports[port.index()].as_mut().expect("the port is attached")
 }
 
 impl<F: Copy> Switch<F> {
@@ -126,7 +126,7 @@ impl<F: Copy> Switch<F> {
                 port.ingress.voqs.push(ClassMap([Voq::EMPTY; Class::COUNT]));
             }
         }
-        self.ports[index] = Some(Box::new(Port::new(config, now, self.ports.len())));
+        self.ports[index] = Some(Port::new(config, now, self.ports.len()));
         self.table.attach(PortId(index as u16), &config);
         let frames = |port: &Port| port.config.ingress.frames.min(4096) as usize;
         self.cells.reserve(self.ports.iter().flatten().map(|port| frames(port)).sum());
@@ -386,12 +386,12 @@ impl<F: Copy> Switch<F> {
 
     /// The ports that are attached, with their numbers.
     fn present(&self) -> impl Iterator<Item = (usize, &Port)> {
-        self.ports.iter().enumerate().filter_map(|(index, port)| Some((index, port.as_deref()?)))
+        self.ports.iter().enumerate().filter_map(|(index, port)| Some((index, port.as_ref()?)))
     }
 
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &Port {
-        self.ports[port.index()].as_deref().expect("the port is attached")
+        self.ports[port.index()].as_ref().expect("the port is attached")
     }
 
     #[inline]

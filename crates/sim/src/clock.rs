@@ -6,8 +6,9 @@ use crate::events::{EventList, Key};
 use crate::packet::{Handle, Packets, Queue};
 use crate::time::Time;
 
-/// What happens.
+/// What happens. It is three words, tag included: what is read again soon is read as it was written.
 #[derive(Clone, Copy, Debug)]
+#[repr(u32)]
 pub(crate) enum Event {
     /// A frame's last bit has come through the link to this port.
     Arrive { port: u32, packet: Handle },

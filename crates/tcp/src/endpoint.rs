@@ -426,7 +426,9 @@ impl Endpoint {
     }
 
     /// The next segment to send, if there is one now. Call it until there is none.
-    #[inline]
+    // In a call a segment would be put together in memory, and be read back in larger pieces, which a processor does not
+    // forward.
+    #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         if let Some((seq, ack)) = self.reset.take() {
             return Some(self.reset_segment(seq, ack));
@@ -478,6 +480,7 @@ impl Endpoint {
         }
     }
 
+    #[inline(never)]
     fn poll_syn(&mut self, now: Instant) -> Option<Segment> {
         if !self.syn_due {
             return None;
@@ -513,7 +516,7 @@ impl Endpoint {
     }
 
     /// A segment with payload or FIN, or a probe of the window.
-    #[inline]
+    #[inline(always)]
     fn data(&mut self, now: Instant, outgoing: Outgoing) -> Segment {
         let mut segment = self.acknowledgement(now);
         segment.seq = outgoing.seq as u32;
@@ -538,6 +541,7 @@ impl Endpoint {
     }
 
     /// An acknowledgement with all there is to say.
+    #[inline(always)]
     fn report(&mut self, now: Instant) -> Segment {
         let sack = self.receive.sack_blocks();
         let segment = Segment { sack, ..self.acknowledgement(now) };
@@ -546,7 +550,7 @@ impl Endpoint {
     }
 
     /// A segment without payload that acknowledges.
-    #[inline]
+    #[inline(always)]
     fn acknowledgement(&mut self, now: Instant) -> Segment {
         self.sent += 1;
         let window = self.receive.offer(&self.config, self.receive.shift);
@@ -556,7 +560,7 @@ impl Endpoint {
         Segment { seq, window, flags, ecn_capable, ..self.blank(now) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn blank(&mut self, now: Instant) -> Segment {
         let timestamps = match self.config.timestamps {
             Some(tick) if self.stamped => {

@@ -424,14 +424,19 @@ impl Receiver {
     }
 
     /// What lies beyond gaps, the most recent first (RFC 2018 §4), after what came twice (RFC 2883 §4).
+    #[inline]
     pub(crate) fn sack_blocks(&mut self) -> SackBlocks {
+        let has_any = self.sack && (!self.ranges.is_empty() || self.duplicate.is_some());
+        if has_any { self.collect_blocks() } else { SackBlocks::default() }
+    }
+
+    #[cold]
+    fn collect_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if self.sack {
-            let ranges = self.ranges.iter().rev().map(|&(start, end)| (start as u32, end as u32));
-            for (start, end) in self.duplicate.take().into_iter().chain(ranges) {
-                if !blocks.push(start, end) {
-                    break;
-                }
+        let ranges = self.ranges.iter().rev().map(|&(start, end)| (start as u32, end as u32));
+        for (start, end) in self.duplicate.take().into_iter().chain(ranges) {
+            if !blocks.push(start, end) {
+                break;
             }
         }
         blocks
