@@ -173,11 +173,12 @@ impl<F: Copy> Cells<F> {
 
     /// Makes room for `frames` in all, so that holding them allocates nothing.
     pub(crate) fn reserve(&mut self, frames: usize) {
-        if self.cells.is_empty() && self.cells.capacity() < frames {
-            // Growing would copy memory that nobody has written to yet.
-            self.cells = Vec::with_capacity(frames);
+        if self.cells.capacity() < frames {
+            // What nobody has written to yet is not copied, as it would be by growing.
+            let mut cells = Vec::with_capacity(frames);
+            cells.append(&mut self.cells);
+            self.cells = cells;
         }
-        self.cells.reserve(frames.saturating_sub(self.cells.len()));
     }
 
     /// Writes a frame down. It is in no queue yet.

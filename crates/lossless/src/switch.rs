@@ -129,7 +129,7 @@ impl<F: Copy> Switch<F> {
         self.ports[index] = Some(Port::new(config, now, self.ports.len()));
         self.table.attach(PortId(index as u16), &config);
         let frames = |port: &Port| port.config.ingress.frames.min(4096) as usize;
-        self.cells.reserve(self.ports.iter().flatten().map(|port| frames(port)).sum());
+        self.cells.reserve(self.ports.iter().flatten().map(frames).sum());
         Ok(PortId(index as u16))
     }
 

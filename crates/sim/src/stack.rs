@@ -209,12 +209,12 @@ impl Stack {
         let [began, halfway, now] = [began, halfway, now].map(Time::instant);
         let isn = self.ends[first + 1].hash;
         let client = self.ends[first].endpoint.as_mut().expect("its SYN is due");
-        let syn = client.poll_transmit(began).expect("its SYN is due");
+        let syn = opening(client, began).expect("its SYN is due");
         let mut server = Endpoint::accept_shared(self.config.clone(), isn, &syn);
-        while let Some(segment) = server.poll_transmit(halfway) {
+        while let Some(segment) = opening(&mut server, halfway) {
             client.handle(now, &segment, false);
         }
-        while let Some(segment) = client.poll_transmit(now) {
+        while let Some(segment) = opening(client, now) {
             server.handle(now, &segment, false);
         }
         self.ends[first + 1].endpoint = Some(server);
@@ -549,6 +549,12 @@ impl Tally {
         self.retransmitted += u64::from(stats.retransmitted);
         self.timeouts += u64::from(stats.timeouts);
     }
+}
+
+/// The next segment of a handshake: away from those that there are many of.
+#[inline(never)]
+fn opening(endpoint: &mut Endpoint, now: units::Instant) -> Option<tcp::Segment> {
+    endpoint.poll_transmit(now)
 }
 
 /// Whether a side is closed, as far as it knows itself. It need not wait for stragglers: they are told by their hash.

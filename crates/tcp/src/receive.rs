@@ -397,7 +397,7 @@ impl Receiver {
     /// payload keep their size.
     #[inline]
     pub(crate) fn is_report_due(&self) -> bool {
-        self.owed == Owed::Now && self.sack && (!self.ranges.is_empty() || self.duplicate.is_some())
+        self.owed == Owed::Now && self.has_blocks()
     }
 
     /// The acknowledgement of what was there before marks changed.
@@ -426,11 +426,16 @@ impl Receiver {
     /// What lies beyond gaps, the most recent first (RFC 2018 §4), after what came twice (RFC 2883 §4).
     #[inline]
     pub(crate) fn sack_blocks(&mut self) -> SackBlocks {
-        let has_any = self.sack && (!self.ranges.is_empty() || self.duplicate.is_some());
-        if has_any { self.collect_blocks() } else { SackBlocks::default() }
+        if self.has_blocks() { self.collect_blocks() } else { SackBlocks::default() }
     }
 
-    #[cold]
+    /// Whether there is more to say than where the stream stands.
+    #[inline]
+    fn has_blocks(&self) -> bool {
+        self.sack && (!self.ranges.is_empty() || self.duplicate.is_some())
+    }
+
+    #[inline(never)]
     fn collect_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let ranges = self.ranges.iter().rev().map(|&(start, end)| (start as u32, end as u32));

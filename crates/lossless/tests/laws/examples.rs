@@ -143,6 +143,29 @@ fn what_is_for_a_far_receiver_of_which_nothing_is_heard_is_refused_until_it_is()
 }
 
 #[test]
+fn ports_that_come_while_frames_wait_change_nothing_for_those() {
+    let (mut switch, mut ids) = switch(Settings::default(), &[small(4, 1); 3]);
+    for number in 0..4 {
+        assert!(offer(&mut switch, &ids, number, 0, Some(2), 0));
+        assert!(offer(&mut switch, &ids, 10 + number, 1, Some(2), 0));
+    }
+    let (before, room) = (switch.total(), [0, 1, 2].map(|port| switch.room(NOW, ids[port])));
+    // So many that the switch moves its ports, and what it holds, several times.
+    ids.extend((3..40).map(|_| switch.attach(NOW, small(4, 1)).unwrap()));
+    assert_eq!(switch.audit(), Ok(()));
+    assert_eq!((switch.total(), [0, 1, 2].map(|port| switch.room(NOW, ids[port]))), (before, room));
+    assert!(offer(&mut switch, &ids, 20, 39, Some(2), 0), "who has come is a sender like others");
+    let taken: Vec<u64> = std::iter::from_fn(|| take(&mut switch, ids[2])).collect();
+    let of =
+        |senders: std::ops::Range<u64>| taken.iter().copied().filter(move |number| senders.contains(number));
+    assert!(
+        of(0..4).eq(0..4) && of(10..14).eq(10..14) && of(20..21).count() == 1 && taken.len() == 9,
+        "{taken:?}"
+    );
+    assert_eq!(switch.audit(), Ok(()));
+}
+
+#[test]
 fn an_incast_is_served_in_equal_shares() {
     let (mut switch, ids) = switch(Settings::default(), &[small(64, 4); 9]);
     let mut served = [0u32; 8];
