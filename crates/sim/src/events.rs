@@ -169,9 +169,8 @@ impl<E: Copy> Wheel<E> {
             *free = node;
             self.heads[place] = index;
         }
-        if next == NIL {
-            self.occupied.insert(place);
-        }
+        // Also if it is known already: nothing foretells that.
+        self.occupied.insert(place);
     }
 
     /// Puts an event where it belongs in what is left of the current slot.

@@ -13,7 +13,7 @@ use crate::packet::{Handle, Load, Packet, Packets, Queue, Target};
 use crate::time::Time;
 
 /// What a workload wants to be told when a message has arrived, or a flow has.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Note {
     /// The workload.
     pub workload: u16,
@@ -27,11 +27,21 @@ pub(crate) struct Note {
     pub lost: bool,
 }
 
+/// A message that has arrived, or of which some is lost and the rest has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub note: Note,
+    /// The machine that it was for.
+    pub at: u32,
+    /// That machine's side of the connection that has brought it, if one has.
+    pub end: Option<u32>,
+}
+
 /// One side of a connection. The other side's number differs in the lowest bit.
 #[derive(Debug)]
 #[repr(C)]
 struct End {
-    /// Where the first message ends that is on its way to this side.
+    /// Where the first message ends that is on its way to this side; never if there is none.
     next_due: u64,
     /// When an event looks at its timers.
     timer_at: Time,
@@ -48,7 +58,9 @@ struct End {
     endpoint: Option<Endpoint>,
     /// Bytes that were written in all.
     written: u64,
-    /// Messages on their way to this side, each with the position of its end in the stream.
+    /// Of the first message on its way to this side, and of those behind it, each with the position of its end in the stream.
+    /// There seldom are any: the first one is here, so that nobody has to look elsewhere.
+    next_note: Note,
     due: VecDeque<(u64, Note)>,
 }
 
@@ -173,6 +185,7 @@ impl Stack {
             timer_at: Time::NEVER,
             written: 0,
             next_due: u64::MAX,
+            next_note: Note::default(),
             due: VecDeque::new(),
             closes: false,
         };
@@ -282,7 +295,7 @@ impl Stack {
         packets: &mut Packets,
         hosts: &Hosts,
         handle: Handle,
-        heard: &mut Vec<Note>,
+        heard: &mut Vec<Heard>,
     ) {
         let Packet { load, marked, hash, order, .. } = &packets[handle];
         match load {
@@ -315,7 +328,7 @@ impl Stack {
                     endpoint.close();
                 }
                 if end.next_due <= delivered {
-                    end.hear(delivered, heard);
+                    end.hear(number, delivered, heard);
                 }
                 self.go_on(clock, packets, hosts, number);
             }
@@ -324,29 +337,28 @@ impl Stack {
                     self.tally.late += 1;
                 }
                 packets.remove(handle);
-                heard.extend(self.settle(flow, bytes));
+                heard.extend(self.settle(hosts, flow, bytes));
             }
         }
     }
 
     /// A datagram is lost. The machine that it was for is told, if it was the last of its flow.
-    pub(crate) fn lose(&mut self, hosts: &Hosts, flow: u32, bytes: u16) -> Option<(Note, u32)> {
+    pub(crate) fn lose(&mut self, hosts: &Hosts, flow: u32, bytes: u16) -> Option<Heard> {
         let sender = &mut self.senders[flow as usize];
         sender.note.lost = true;
         sender.lost += u64::from(bytes);
-        let to = hosts.machine(sender.to);
-        self.settle(flow, bytes).map(|note| (note, to))
+        self.settle(hosts, flow, bytes)
     }
 
     /// A datagram is on its way no more. What is to be told, if it was the last of its flow.
-    fn settle(&mut self, flow: u32, bytes: u16) -> Option<Note> {
+    fn settle(&mut self, hosts: &Hosts, flow: u32, bytes: u16) -> Option<Heard> {
         let sender = &mut self.senders[flow as usize];
         sender.due -= u64::from(bytes);
         if sender.due > 0 {
             return None;
         }
         self.done.push(flow);
-        Some(sender.note)
+        Some(Heard { note: sender.note, at: hosts.machine(sender.to), end: None })
     }
 
     /// A timer of an endpoint has run out.
@@ -529,17 +541,21 @@ impl Stack {
 }
 
 impl End {
-    /// A message is on its way to this side, which ends so far into the stream.
+    /// A message is on its way to this side, which ends so far into the stream: behind all others.
     fn expect(&mut self, position: u64, note: Note) {
-        self.due.push_back((position, note));
-        self.next_due = self.next_due.min(position);
+        if self.next_due == u64::MAX {
+            (self.next_due, self.next_note) = (position, note);
+        } else {
+            self.due.push_back((position, note));
+        }
     }
 
-    /// Tells of the messages that have arrived with so much of the stream.
-    fn hear(&mut self, delivered: u64, heard: &mut Vec<Note>) {
-        let arrived = self.due.partition_point(|(position, _)| *position <= delivered);
-        heard.extend(self.due.drain(..arrived).map(|(_, note)| note));
-        self.next_due = self.due.front().map_or(u64::MAX, |(position, _)| *position);
+    /// Tells of the messages that have arrived with so much of the stream at this side, which has this number.
+    fn hear(&mut self, number: u32, delivered: u64, heard: &mut Vec<Heard>) {
+        while self.next_due <= delivered {
+            heard.push(Heard { note: self.next_note, at: self.machine, end: Some(number) });
+            (self.next_due, self.next_note) = self.due.pop_front().unwrap_or((u64::MAX, self.next_note));
+        }
     }
 }
 

@@ -12,10 +12,10 @@ use crate::packet::{Packets, Queue};
 use crate::record::Record;
 use crate::samples::Samples;
 use crate::scenario::Scenario;
-use crate::stack::{Note, Stack, Tally};
+use crate::stack::{Heard, Stack, Tally};
 use crate::tcp::config;
 use crate::time::Time;
-use crate::work::{Context, Heard, Lines, Work};
+use crate::work::{Context, Lines, Work};
 
 /// How often deadlocks are looked for; and how long a circle of ports has waited for itself before it counts as one.
 const WATCH: Time = Time::from_picos(5_000_000_000);
@@ -118,7 +118,7 @@ pub struct World<L> {
     /// What machines were handed in this event.
     delivered: Queue,
     /// Notes of the segment that is looked at.
-    notes: Vec<Note>,
+    heard: Vec<Heard>,
 }
 
 /// Runs a scenario on a timing wheel. `go_on` is told the simulated time, events so far and queries that count, now and
@@ -185,7 +185,7 @@ impl<L: EventList<Event>> World<L> {
             end: scenario.run.duration.map_or(Time::LAST, Time::from).min(Time::LAST),
             busy_until: Time::ZERO,
             delivered: Queue::default(),
-            notes: Vec::new(),
+            heard: Vec::new(),
             graph,
         };
         for number in 0..world.works.len() {
@@ -283,18 +283,17 @@ impl<L: EventList<Event>> World<L> {
                 }
             }
             while let Some((flow, bytes)) = self.packets.take_lost() {
-                if let Some((note, to)) = self.stack.lose(&self.hosts, flow, bytes) {
-                    self.notes.push(note);
-                    self.tell(to);
+                if let Some(heard) = self.stack.lose(&self.hosts, flow, bytes) {
+                    self.heard.push(heard);
+                    self.tell();
                 }
             }
             while let Some(handle) = self.delivered.pop(&self.packets) {
                 self.busy_until = self.clock.now();
-                let machine = self.hosts.machine(self.packets[handle].target());
-                let Self { clock, packets, hosts, stack, notes, .. } = self;
-                stack.receive(clock, packets, hosts, handle, notes);
-                if !self.notes.is_empty() {
-                    self.tell(machine);
+                let Self { clock, packets, hosts, stack, heard, .. } = self;
+                stack.receive(clock, packets, hosts, handle, heard);
+                if !self.heard.is_empty() {
+                    self.tell();
                     if self.record.close_if_enough() {
                         return Ending::Done;
                     }
@@ -336,14 +335,14 @@ impl<L: EventList<Event>> World<L> {
         work(&mut works[number], &mut Context { clock, packets, hosts, graph, stack, lines, record });
     }
 
-    /// Tells workloads what has arrived at a machine.
+    /// Tells workloads what has arrived.
     #[inline(never)]
-    fn tell(&mut self, at: u32) {
-        let mut notes = std::mem::take(&mut self.notes);
-        for note in notes.drain(..) {
-            self.with_work(note.workload.into(), |work, with| work.hear(with, Heard { note, at }));
+    fn tell(&mut self) {
+        let mut all = std::mem::take(&mut self.heard);
+        for heard in all.drain(..) {
+            self.with_work(heard.note.workload.into(), |work, with| work.hear(with, heard));
         }
-        self.notes = notes;
+        self.heard = all;
     }
 
     fn watch_again(&mut self) {

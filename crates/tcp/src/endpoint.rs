@@ -635,7 +635,7 @@ impl Endpoint {
             timeouts: counters.timeouts,
             fast_recoveries: counters.recoveries,
             tail_probes: counters.probes,
-            spurious: counters.spurious,
+            spurious: self.send.undo.done,
             cwnd: self.send.window.size,
             ssthresh: (threshold != crate::control::UNKNOWN).then_some(threshold),
             in_flight: self.send.pipe(),

@@ -55,6 +55,7 @@
 
 extern crate alloc;
 
+mod bursts;
 mod config;
 mod control;
 mod endpoint;

@@ -52,7 +52,7 @@ struct Prr {
 
 /// What it takes to undo a reduction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Undo {
+pub(crate) struct Undo {
     /// Where the stream stood when it began.
     from: u64,
     /// The window and threshold before.
@@ -65,6 +65,8 @@ struct Undo {
     /// Whether one was sent again.
     resent: bool,
     is_possible: bool,
+    /// How many reductions were undone.
+    pub done: u32,
 }
 
 /// The state of repair.
@@ -78,7 +80,6 @@ pub(crate) struct Recovery {
     /// Timeouts without progress.
     pub retries: u32,
     prr: Prr,
-    undo: Undo,
     /// Whether a lost segment is sent whatever the window says (RFC 6675 §5, step 4.3).
     pub force: bool,
     /// Whether the one rescue retransmission of this recovery is used up.
@@ -93,7 +94,6 @@ impl Recovery {
             duplicates: 0,
             retries: 0,
             prr: Prr::default(),
-            undo: Undo::default(),
             force: false,
             rescued: false,
         }
@@ -104,33 +104,34 @@ impl Recovery {
         self.prr.out = self.prr.out.saturating_add(1);
     }
 
-    pub(crate) fn note_resent(&mut self, config: &Config, now: Instant) {
-        if !self.undo.resent {
-            self.undo.resent = true;
-            self.undo.stamp = config.timestamps.map_or(0, |tick| ticks(now, tick));
-        }
-        self.undo.pending += 1;
-    }
-
     fn begin(&mut self, phase: Phase, next: u64) {
         self.phase = phase;
         self.high = next;
         self.rescued = false;
     }
+}
+
+impl Undo {
+    pub(crate) fn note_resent(&mut self, config: &Config, now: Instant) {
+        if !self.resent {
+            self.resent = true;
+            self.stamp = config.timestamps.map_or(0, |tick| ticks(now, tick));
+        }
+        self.pending += 1;
+    }
 
     /// A segment arrived twice: one that was sent again was not needed (RFC 3708 §2).
     fn note_duplicate(&mut self, start: u64, segments: u32) {
-        if start >= self.undo.from {
-            self.undo.pending = self.undo.pending.saturating_sub(segments);
+        if start >= self.from {
+            self.pending = self.pending.saturating_sub(segments);
         }
     }
 
     /// Whether nothing of what was sent again had been lost.
     fn is_spurious(&self, echo: Option<u32>, advanced: bool) -> bool {
-        let undo = &self.undo;
         // RFC 3522 §3.2, step 5: what is acknowledged was sent before anything was sent again.
-        let original = echo.is_some_and(|echo| (echo.wrapping_sub(undo.stamp) as i32) < 0);
-        undo.is_possible && undo.resent && (undo.pending == 0 || advanced && original)
+        let original = echo.is_some_and(|echo| (echo.wrapping_sub(self.stamp) as i32) < 0);
+        self.is_possible && self.resent && (self.pending == 0 || advanced && original)
     }
 }
 
@@ -175,7 +176,7 @@ impl Sender {
         let racks = config.rack_tlp && self.sack;
         if let Some((start, end)) = duplicate {
             let segments = end.saturating_sub(start).div_ceil(u64::from(self.mss));
-            self.recovery.note_duplicate(start, segments as u32);
+            self.undo.note_duplicate(start, segments as u32);
             if !self.probe.is_copy_until(end) {
                 self.rack.on_duplicate(self.una, self.next);
             }
@@ -196,7 +197,7 @@ impl Sender {
             self.probe_at = NEVER;
         }
 
-        if (advanced || duplicate.is_some()) && self.recovery.is_spurious(ack.echo, advanced) && config.undo {
+        if (advanced || duplicate.is_some()) && self.undo.is_spurious(ack.echo, advanced) && config.undo {
             self.undo();
         } else if self.is_over() {
             self.finish();
@@ -250,7 +251,7 @@ impl Sender {
     }
 
     fn enter_cwr(&mut self, config: &Config) {
-        self.recovery.undo.is_possible = false;
+        self.undo.is_possible = false;
         let threshold = self.algorithm.on_mark(&self.window);
         self.fall_to(config, threshold);
         self.recovery.begin(Phase::Cwr, self.next);
@@ -271,7 +272,7 @@ impl Sender {
     }
 
     fn prepare_undo(&mut self) {
-        self.recovery.undo = Undo {
+        self.undo = Undo {
             from: self.una,
             size: self.window.size,
             threshold: self.window.threshold,
@@ -280,6 +281,7 @@ impl Sender {
             pending: self.scoreboard.copies(),
             resent: false,
             is_possible: true,
+            done: self.undo.done,
         };
     }
 
@@ -317,14 +319,14 @@ impl Sender {
 
     /// Nothing had been lost: the window is what it was (RFC 4015 §3.2).
     fn undo(&mut self) {
-        self.counters.spurious += 1;
+        self.undo.done += 1;
         if self.recovery.phase == Phase::Recovery {
             self.rack.on_overtaken();
         }
         self.scoreboard.unmark_lost();
-        self.window.size = self.window.size.max(self.recovery.undo.size);
-        self.window.threshold = self.window.threshold.max(self.recovery.undo.threshold);
-        self.recovery.undo.is_possible = false;
+        self.window.size = self.window.size.max(self.undo.size);
+        self.window.threshold = self.window.threshold.max(self.undo.threshold);
+        self.undo.is_possible = false;
         self.calm_down();
     }
 
@@ -400,7 +402,8 @@ impl Sender {
             return None;
         }
         self.recovery.rescued = true;
-        self.scoreboard.last_missing().filter(|index| !self.scoreboard.get(*index).again)
+        let index = self.scoreboard.last_missing()?;
+        (!self.scoreboard.get(index).again).then_some(index)
     }
 }
 

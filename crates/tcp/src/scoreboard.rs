@@ -1,7 +1,8 @@
 //! The scoreboard: a record of every segment in flight, and what has become of it (RFC 6675 §3).
 //!
 //! Records lie in the order of the stream and cover it without gaps from the first unacknowledged byte to the next one to
-//! be sent. A segment that is sent again keeps its record, and its bounds.
+//! be sent. A segment that is sent again keeps its record, and its bounds. As long as nothing is to be told of any segment,
+//! but that it was sent, there are [`Bursts`] instead: far fewer, and all of them in the endpoint.
 //!
 //! ```text
 //!   acknowledged │ Lost │ Sacked │ InFlight, twice │ Sacked │ InFlight │ not sent yet
@@ -13,6 +14,7 @@ use alloc::collections::VecDeque;
 use units::{Instant, Span};
 
 use crate::NEVER;
+use crate::bursts::{Burst, Bursts};
 use crate::rtt::ticks;
 
 /// What has become of a segment.
@@ -92,6 +94,18 @@ impl Delivery {
         }
     }
 
+    /// All of a burst is delivered that begins there.
+    #[inline]
+    fn note_burst(&mut self, start: u64, burst: &Burst) {
+        let (len, count) = (u64::from(burst.len), u64::from(burst.count));
+        let end = start + len * count;
+        self.segments += u32::from(burst.count);
+        self.highest_end = self.highest_end.max(end);
+        self.lowest_end = self.lowest_end.min(start + len);
+        self.oldest = self.oldest.min(burst.sent_at);
+        self.note_latest(burst.sent_at, end);
+    }
+
     /// A segment is delivered. Of one that was acknowledged in its turn, the echo tells which transmission it was.
     #[inline]
     fn note(&mut self, sent: &Sent, in_turn: bool) {
@@ -109,37 +123,45 @@ impl Delivery {
             self.lowest_end = self.lowest_end.min(end);
             self.oldest = self.oldest.min(sent.sent_at);
         }
-        if sent.sent_at > self.latest || sent.sent_at == self.latest && end > self.latest_end {
-            self.latest = sent.sent_at;
-            self.latest_end = end;
+        self.note_latest(sent.sent_at, end);
+    }
+
+    #[inline]
+    fn note_latest(&mut self, sent_at: Instant, end: u64) {
+        if (sent_at, end) > (self.latest, self.latest_end) {
+            (self.latest, self.latest_end) = (sent_at, end);
         }
     }
 }
 
-/// The records.
+/// The records. What every segment looks at comes last, and lies with what the sender has behind it.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Scoreboard {
     sent: VecDeque<Sent>,
-    in_flight: u32,
-    lost: u32,
     /// The end of the highest that was sacked.
     highest_sacked: u64,
     /// Everything below was judged by the rule of three (`mark_by_count`).
     judged: u64,
     /// No lost record begins below.
     lost_from: u64,
+    /// What is in flight, if there are no records.
+    bursts: Bursts,
+    len: u32,
+    in_flight: u32,
+    lost: u32,
 }
 
 impl Scoreboard {
     /// Segments from the first unacknowledged one on.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
-        self.sent.len() as u32
+        self.len
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.sent.is_empty()
+        self.len == 0
     }
 
     /// Segments believed to be in the network.
@@ -157,7 +179,7 @@ impl Scoreboard {
     /// Segments that arrived beyond a gap.
     #[inline]
     pub(crate) fn sacked(&self) -> u32 {
-        self.len() - self.in_flight - self.lost
+        self.len - self.in_flight - self.lost
     }
 
     /// Segments in flight that were sent more than once.
@@ -166,20 +188,53 @@ impl Scoreboard {
         self.sent.iter().filter(is_copy).count() as u32
     }
 
-    pub(crate) fn get(&self, index: usize) -> &Sent {
+    pub(crate) fn get(&mut self, index: usize) -> &Sent {
+        self.spread();
         &self.sent[index]
+    }
+
+    /// Whether there are records.
+    #[inline]
+    fn is_spread(&self) -> bool {
+        self.len > 0 && self.bursts.is_empty()
+    }
+
+    /// Has a record for each segment, from now on until all is acknowledged.
+    #[inline(never)]
+    fn spread(&mut self) {
+        self.sent.extend(self.bursts.drain());
     }
 
     /// A new segment leaves.
     #[inline]
     pub(crate) fn push(&mut self, sent: Sent) {
+        let is_spread = self.is_spread();
+        self.len += 1;
         self.in_flight += 1;
-        self.sent.push_back(sent);
+        if is_spread || !self.bursts.push(&sent) {
+            self.spread();
+            self.sent.push_back(sent);
+        }
     }
 
     /// Everything below `una` has arrived.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: u64, news: &mut Delivery) {
+        while let Some((start, burst)) = self.bursts.take(una) {
+            let count = u32::from(burst.count);
+            self.len -= count;
+            self.in_flight -= count;
+            news.acked += count;
+            news.note_burst(start, &burst);
+        }
+        if self.is_spread() || self.bursts.is_cut(una) {
+            self.acknowledge_records(una, news);
+        }
+    }
+
+    #[inline(never)]
+    fn acknowledge_records(&mut self, una: u64, news: &mut Delivery) {
+        self.spread();
         while let Some(first) = self.sent.front_mut() {
             if first.end() > una {
                 if first.seq < una {
@@ -198,12 +253,14 @@ impl Scoreboard {
                 news.note(first, true);
             }
             news.acked += 1;
+            self.len -= 1;
             self.sent.pop_front();
         }
     }
 
     /// The segments within `start..end` have arrived (RFC 2018 §4). What is covered in part has not.
     pub(crate) fn sack(&mut self, start: u64, end: u64, news: &mut Delivery) {
+        self.spread();
         let from = self.sent.partition_point(|sent| sent.seq < start);
         for sent in self.sent.range_mut(from..) {
             if sent.end() > end {
@@ -222,6 +279,7 @@ impl Scoreboard {
 
     /// Gives a segment up, if it is in flight.
     pub(crate) fn mark_lost(&mut self, index: usize) -> bool {
+        self.spread();
         let sent = &mut self.sent[index];
         if sent.fate != Fate::InFlight {
             return false;
@@ -288,6 +346,7 @@ impl Scoreboard {
 
     /// Gives up everything that `holds` of, after a timeout.
     pub(crate) fn mark_where(&mut self, mut holds: impl FnMut(usize, &Sent) -> bool) {
+        self.spread();
         for index in 0..self.sent.len() {
             if holds(index, &self.sent[index]) {
                 self.mark_lost(index);
@@ -340,12 +399,14 @@ impl Scoreboard {
     }
 
     /// The last segment that has not arrived.
-    pub(crate) fn last_missing(&self) -> Option<usize> {
+    pub(crate) fn last_missing(&mut self) -> Option<usize> {
+        self.spread();
         self.sent.iter().rposition(|sent| sent.fate != Fate::Sacked)
     }
 
     /// A segment leaves once more.
     pub(crate) fn resend(&mut self, index: usize, now: Instant) -> Sent {
+        self.spread();
         let sent = &mut self.sent[index];
         if sent.fate == Fate::Lost {
             self.lost -= 1;

@@ -12,7 +12,7 @@ use units::Instant;
 
 use crate::control::{Algorithm, Progress, Window};
 use crate::rack::{Rack, TailProbe};
-use crate::recovery::{Phase, Recovery};
+use crate::recovery::{Phase, Recovery, Undo};
 use crate::rtt::{Rtt, told};
 use crate::scoreboard::{Delivery, Fate, Scoreboard, Sent};
 use crate::segment::{first, unwrap};
@@ -64,7 +64,6 @@ pub(crate) struct Counters {
     pub timeouts: u32,
     pub recoveries: u32,
     pub probes: u32,
-    pub spurious: u32,
 }
 
 /// The sending half. What every segment looks at comes first, and what one that acknowledges nothing looks at fills three
@@ -101,16 +100,17 @@ pub(crate) struct Sender {
     pub sent_at: Instant,
     /// The largest window the other side ever offered.
     max_window: u64,
-    pub scoreboard: Scoreboard,
-    pub window: Window,
-    pub probe: TailProbe,
-    /// The end of the last segment that was not full.
-    small_end: u64,
-    pub recovery: Recovery,
-    pub rack: Rack,
-    pub algorithm: Algorithm,
     /// The position of the stream's first byte.
     start: u64,
+    pub scoreboard: Scoreboard,
+    pub recovery: Recovery,
+    pub window: Window,
+    pub probe: TailProbe,
+    pub algorithm: Algorithm,
+    /// The end of the last segment that was not full.
+    small_end: u64,
+    pub rack: Rack,
+    pub undo: Undo,
     pub counters: Counters,
 }
 
@@ -131,6 +131,7 @@ impl Sender {
             rtt: Rtt::new(&config.rto),
             algorithm: Algorithm::new(config.control, config.hystart),
             recovery: Recovery::new(first),
+            undo: Undo::default(),
             rack: Rack::default(),
             probe: TailProbe::default(),
             sent_at: Instant::ZERO,
@@ -479,7 +480,7 @@ impl Sender {
         self.counters.retransmitted += 1;
         self.sent_at = now;
         self.recovery.note_sent();
-        self.recovery.note_resent(config, now);
+        self.undo.note_resent(config, now);
         if index == 0 {
             // As Linux and FreeBSD do: its acknowledgement gets its own time.
             self.timeout_at = now + self.rtt.timeout(&config.rto);

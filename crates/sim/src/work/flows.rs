@@ -6,10 +6,10 @@ use crate::clock::Event;
 use crate::events::EventList;
 use crate::record::Flow as Row;
 use crate::scenario::{self, Transport};
-use crate::stack::Pour;
+use crate::stack::{Heard, Pour};
 use crate::time::Time;
 
-use super::{Common, Context, Heard, Place, begin, drawn};
+use super::{Common, Context, Place, begin, drawn};
 
 #[derive(Debug)]
 pub(super) struct Flows {

@@ -17,16 +17,8 @@ use crate::host::Hosts;
 use crate::packet::{Packets, Target};
 use crate::record::Record;
 use crate::scenario::{Scenario, Transport, Vms, Workload, WorkloadKind};
-use crate::stack::{Note, Pour, Stack};
+use crate::stack::{Heard, Note, Pour, Stack};
 use crate::time::{Pace, Time};
-
-/// A message that has arrived, or of which some is lost and the rest has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
-    pub note: Note,
-    /// The machine that it was for.
-    pub at: u32,
-}
 
 /// What a workload works with.
 pub(crate) struct Context<'a, L> {
@@ -228,7 +220,7 @@ impl Common {
         note: Note,
     ) {
         let end = self.line(with, from, to);
-        with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
+        write(with, end, bytes, note);
     }
 
     /// The connection that two machines have had all along: the number of its side at `from`.
@@ -257,7 +249,7 @@ impl Common {
         note: Note,
     ) {
         let end = with.stack.open(with.hosts, from, to, self.lane);
-        with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
+        write(with, end, bytes, note);
         with.stack.close(with.clock, with.packets, with.hosts, end);
     }
 
@@ -280,6 +272,11 @@ impl Common {
         };
         one_way(from, to) + one_way(to, from)
     }
+}
+
+/// Sends a message from this side of a connection.
+fn write<L: EventList<Event>>(with: &mut Context<'_, L>, end: u32, bytes: u64, note: Note) {
+    with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
 }
 
 /// A length of time that was drawn in nanoseconds.

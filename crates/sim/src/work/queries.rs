@@ -6,9 +6,10 @@ use crate::clock::Event;
 use crate::events::EventList;
 use crate::record::Ticket;
 use crate::scenario::PartitionAggregate;
+use crate::stack::Heard;
 use crate::time::Time;
 
-use super::{Common, Context, Heard, Place, drawn};
+use super::{Common, Context, Place, drawn, write};
 
 /// A client's message to an aggregator.
 const ASK: u16 = 0;
@@ -199,7 +200,7 @@ impl Queries {
         &mut self,
         common: &mut Common,
         with: &mut Context<'_, L>,
-        Heard { note, at }: Heard,
+        Heard { note, at, end }: Heard,
     ) {
         let (number, branch) = (note.about, note.from);
         let query = &mut self.active[number as usize];
@@ -219,8 +220,13 @@ impl Queries {
                 }
             }
             WORK => {
-                let asker = query.branches.get(branch as usize).map_or(aggregator, |it| it.mid);
-                self.send(common, with, at, asker, self.reply, [RESULT.into(), number, branch]);
+                if let Some(end) = end.filter(|_| self.persistent) {
+                    // By the connection that has brought it: nobody need look for that.
+                    write(with, end, self.reply, common.note(RESULT, number, branch));
+                } else {
+                    let asker = query.branches.get(branch as usize).map_or(aggregator, |it| it.mid);
+                    self.send(common, with, at, asker, self.reply, [RESULT.into(), number, branch]);
+                }
             }
             RESULT => match query.branches.get_mut(branch as usize) {
                 Some(it) => {

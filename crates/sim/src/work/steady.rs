@@ -6,10 +6,10 @@ use crate::clock::Event;
 use crate::events::EventList;
 use crate::record::Flow as Row;
 use crate::scenario::{Permutation, Transport};
-use crate::stack::Pour;
+use crate::stack::{Heard, Pour};
 use crate::time::Time;
 
-use super::{Common, Context, Heard, Place, begin};
+use super::{Common, Context, Place, begin};
 
 #[derive(Debug)]
 pub(super) struct Steady {

@@ -10,10 +10,10 @@ use crate::clock::Event;
 use crate::events::EventList;
 use crate::record::Flow as Row;
 use crate::scenario::{Stream, Transport};
-use crate::stack::Pour;
+use crate::stack::{Heard, Pour};
 use crate::time::{Pace, Time};
 
-use super::{Common, Context, Heard, Place};
+use super::{Common, Context, Place};
 
 /// What TCP without a rate writes at a time.
 const CHUNK: u64 = 256 << 10;

@@ -171,8 +171,9 @@ pub(crate) struct Progress {
     pub marked: bool,
 }
 
-/// One of the algorithms, with its state.
+/// One of the algorithms, with its state, behind the byte that tells which.
 #[derive(Clone, Debug)]
+#[repr(u8)]
 pub(crate) enum Algorithm {
     Reno,
     Cubic(Cubic),
