@@ -64,6 +64,10 @@ struct End {
     due: VecDeque<(u64, Note)>,
 }
 
+// Were that even, the lines that matter of all sides would share few of a cache's sets.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<End>() / 64 % 2 == 1, "a side has an odd number of cache lines");
+
 /// A sender of datagrams.
 #[derive(Debug)]
 struct Sender {

@@ -188,6 +188,7 @@ impl Scoreboard {
         self.sent.iter().filter(is_copy).count() as u32
     }
 
+    /// A segment's record.
     pub(crate) fn get(&mut self, index: usize) -> &Sent {
         self.spread();
         &self.sent[index]
@@ -208,10 +209,10 @@ impl Scoreboard {
     /// A new segment leaves.
     #[inline]
     pub(crate) fn push(&mut self, sent: Sent) {
-        let is_spread = self.is_spread();
+        let is_in_burst = !self.is_spread() && self.bursts.push(&sent);
         self.len += 1;
         self.in_flight += 1;
-        if is_spread || !self.bursts.push(&sent) {
+        if !is_in_burst {
             self.spread();
             self.sent.push_back(sent);
         }
@@ -232,6 +233,7 @@ impl Scoreboard {
         }
     }
 
+    /// The same, of records.
     #[inline(never)]
     fn acknowledge_records(&mut self, una: u64, news: &mut Delivery) {
         self.spread();
@@ -421,14 +423,23 @@ impl Scoreboard {
     /// Recounts, and compares with what is kept.
     #[cfg(test)]
     pub(crate) fn audit(&self) {
-        let count = |fate| self.sent.iter().filter(|sent| sent.fate == fate).count() as u32;
+        assert!(self.bursts.is_empty() || self.sent.is_empty());
+        let mut all = self.clone();
+        all.spread();
+        let count = |fate| all.sent.iter().filter(|sent| sent.fate == fate).count() as u32;
         assert_eq!((count(Fate::InFlight), count(Fate::Lost)), (self.in_flight, self.lost));
-        assert!(self.sent.iter().zip(self.sent.iter().skip(1)).all(|(a, b)| a.end() == b.seq));
+        assert_eq!(all.sent.len(), self.len as usize);
+        assert!(all.sent.iter().zip(all.sent.iter().skip(1)).all(|(a, b)| a.end() == b.seq));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use proptest::prelude::*;
+    use std::format;
+
     use super::*;
 
     /// Ten segments of 100 bytes, sent a nanosecond apart.
@@ -500,5 +511,77 @@ mod tests {
         scoreboard.forget_sacks();
         scoreboard.audit();
         assert_eq!(scoreboard.in_flight(), 10);
+    }
+
+    /// What happens to a scoreboard.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// Segments of this length leave, all at once.
+        Send { count: u64, len: u16 },
+        /// The stream ends.
+        Finish,
+        /// So much more is acknowledged, in thousandths of what is in flight.
+        Acknowledge(u64),
+        /// So much is reported beyond a gap.
+        Sack(u64, u64),
+        /// All is given up, and the first of it sent again.
+        GiveUp,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            6 => (1..20_u64, prop_oneof![4 => Just(1448), 1 => 1..1448_u16])
+                .prop_map(|(count, len)| Step::Send { count, len }),
+            1 => Just(Step::Finish),
+            6 => prop_oneof![Just(1000), 0..=1000_u64].prop_map(Step::Acknowledge),
+            1 => (0..900_u64, 1..600_u64).prop_map(|(from, len)| Step::Sack(from, from + len)),
+            1 => Just(Step::GiveUp),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn bursts_tell_what_records_tell(steps in prop::collection::vec(step(), 1..60)) {
+            let (mut una, mut next) = (1 << 32, 1 << 32);
+            let (mut bursts, mut records) = (Scoreboard::default(), Scoreboard::default());
+            for (time, step) in (0..).zip(steps) {
+                let now = Instant::from_nanos(time);
+                let place = |thousandths: u64| una + (next - una) * thousandths.min(1000) / 1000;
+                let mut told = [&mut bursts, &mut records].map(|scoreboard| {
+                    let mut news = Delivery::new(now, Span::from_nanos(2), None);
+                    let sent = |seq, len, fin| Sent { seq, sent_at: now, len, fin, again: false, fate: Fate::InFlight };
+                    match step {
+                        Step::Send { count, len } => (0..count).for_each(|n| {
+                            scoreboard.push(sent(next + n * u64::from(len), len, false));
+                        }),
+                        Step::Finish => scoreboard.push(sent(next, 0, true)),
+                        Step::Acknowledge(part) => scoreboard.acknowledge(place(part), &mut news),
+                        Step::Sack(from, to) => scoreboard.sack(place(from), place(to), &mut news),
+                        Step::GiveUp => {
+                            scoreboard.mark_where(|_, _| true);
+                            if let Some(first) = scoreboard.first_lost() {
+                                scoreboard.resend(first, now);
+                            }
+                        }
+                    }
+                    scoreboard.audit();
+                    format!("{news:?}")
+                });
+                match step {
+                    Step::Send { count, len } => next += count * u64::from(len),
+                    Step::Finish => next += 1,
+                    Step::Acknowledge(part) => una = place(part),
+                    Step::Sack(..) | Step::GiveUp => {}
+                }
+                records.spread();
+                prop_assert_eq!(core::mem::take(&mut told[0]), core::mem::take(&mut told[1]));
+                prop_assert_eq!(
+                    (bursts.len(), bursts.in_flight(), bursts.lost(), bursts.sacked()),
+                    (records.len(), records.in_flight(), records.lost(), records.sacked())
+                );
+            }
+            bursts.spread();
+            prop_assert_eq!(format!("{:?}", bursts.sent), format!("{:?}", records.sent));
+        }
     }
 }

@@ -8,6 +8,8 @@
 //!
 //! Losses and their repair are in `recovery` and `rack`.
 
+use core::mem::offset_of;
+
 use units::Instant;
 
 use crate::control::{Algorithm, Progress, Window};
@@ -67,7 +69,7 @@ pub(crate) struct Counters {
 }
 
 /// The sending half. What every segment looks at comes first, and what one that acknowledges nothing looks at fills three
-/// cache lines: there are many endpoints, and few of them in cache.
+/// cache lines, what brings or takes news of data three more: there are many endpoints, and few of them in cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Sender {
@@ -113,6 +115,10 @@ pub(crate) struct Sender {
     pub undo: Undo,
     pub counters: Counters,
 }
+
+// What is in flight has a line, how much that is and what is amiss another, and the window a third, with what tells the algorithm.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(offset_of!(Sender, window) % 64 == 0 && offset_of!(Sender, algorithm) % 64 == 56);
 
 impl Sender {
     pub(crate) fn new(config: &Config, isn: u32) -> Self {
