@@ -169,7 +169,7 @@ impl<E: Copy> Wheel<E> {
             *free = node;
             self.heads[place] = index;
         }
-        // Also if it is known already: nothing foretells that.
+        // Whether it is set already is a branch that nobody predicts.
         self.occupied.insert(place);
     }
 

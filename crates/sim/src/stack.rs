@@ -33,7 +33,7 @@ pub(crate) struct Heard {
     pub note: Note,
     /// The machine that it was for.
     pub at: u32,
-    /// That machine's side of the connection that has brought it, if one has.
+    /// That machine's side of the connection that has brought it, if one has: good while that connection stays.
     pub end: Option<u32>,
 }
 
@@ -58,15 +58,11 @@ struct End {
     endpoint: Option<Endpoint>,
     /// Bytes that were written in all.
     written: u64,
-    /// Of the first message on its way to this side, and of those behind it, each with the position of its end in the stream.
-    /// There seldom are any: the first one is here, so that nobody has to look elsewhere.
+    /// What is told of the first message: here, since there seldom is another.
     next_note: Note,
+    /// Messages behind the first on their way to this side, each with the position of its end in the stream.
     due: VecDeque<(u64, Note)>,
 }
-
-// Were that even, the lines that matter of all sides would share few of a cache's sets.
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(size_of::<End>() / 64 % 2 == 1, "a side has an odd number of cache lines");
 
 /// A sender of datagrams.
 #[derive(Debug)]
@@ -550,6 +546,7 @@ impl End {
         if self.next_due == u64::MAX {
             (self.next_due, self.next_note) = (position, note);
         } else {
+            debug_assert!(self.due.back().map_or(self.next_due, |(last, _)| *last) <= position);
             self.due.push_back((position, note));
         }
     }
@@ -580,4 +577,19 @@ fn opening(endpoint: &mut Endpoint, now: units::Instant) -> Option<tcp::Segment>
 /// Whether a side is closed, as far as it knows itself. It need not wait for stragglers: they are told by their hash.
 fn is_over(endpoint: &Endpoint) -> bool {
     matches!(endpoint.state(), tcp::State::Closed | tcp::State::TimeWait)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn sides_use_all_of_a_cache() {
+        let lines = size_of::<End>() / 64;
+        assert!(
+            lines % 2 == 1,
+            "with {lines} lines, half of a cache's sets or more would stay empty: add or save one"
+        );
+    }
 }

@@ -117,7 +117,7 @@ pub struct World<L> {
     busy_until: Time,
     /// What machines were handed in this event.
     delivered: Queue,
-    /// Notes of the segment that is looked at.
+    /// What was heard in this event and is not told yet.
     heard: Vec<Heard>,
 }
 

@@ -1,4 +1,4 @@
-//! What is in flight while nothing is amiss: equal segments that left together are one burst, and a message is a few of those.
+//! What is in flight while nothing is amiss: equal segments that left together are one burst, and a message is a few.
 //!
 //! ```text
 //!   acknowledged │ 8 × 1,448 │ 5 × 1,448 │ 1 × 1,176 │ not sent yet
@@ -7,7 +7,7 @@
 
 use units::Instant;
 
-use crate::scoreboard::{Fate, Sent};
+use crate::scoreboard::Sent;
 
 /// How many bursts are told apart: those of a cache line.
 const MOST: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) struct Burst {
     /// Bytes of payload in each; at least one.
     pub len: u16,
     /// How many there are.
-    pub count: u16,
+    pub segments: u16,
 }
 
 /// A few bursts, which cover the stream without gaps.
@@ -30,22 +30,23 @@ pub(crate) struct Bursts {
     ring: [Burst; MOST],
     /// Where the first begins.
     start: u64,
-    /// Where in the ring it is, and how many follow it.
+    /// Where in the ring it is.
     first: u8,
-    count: u8,
+    /// How many bursts there are.
+    len: u8,
 }
 
 impl Default for Bursts {
     fn default() -> Self {
-        let none = Burst { sent_at: Instant::ZERO, len: 0, count: 0 };
-        Self { ring: [none; MOST], start: 0, first: 0, count: 0 }
+        let none = Burst { sent_at: Instant::ZERO, len: 0, segments: 0 };
+        Self { ring: [none; MOST], start: 0, first: 0, len: 0 }
     }
 }
 
 impl Bursts {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len == 0
     }
 
     /// A segment leaves behind all others. Whether it has found a place among them.
@@ -55,43 +56,45 @@ impl Bursts {
         if sent.fin || len == 0 {
             return false;
         }
-        if self.count == 0 {
+        if self.len == 0 {
             self.start = seq;
         } else {
-            let last = &mut self.ring[self.place(self.count - 1)];
-            if last.sent_at == sent_at && last.len == len && last.count < u16::MAX {
-                last.count += 1;
+            let last = &mut self.ring[self.place(self.len - 1)];
+            if last.sent_at == sent_at && last.len == len && last.segments < u16::MAX {
+                last.segments += 1;
                 return true;
             }
         }
-        if usize::from(self.count) == MOST {
+        if usize::from(self.len) == MOST {
             return false;
         }
-        self.ring[self.place(self.count)] = Burst { sent_at, len, count: 1 };
-        self.count += 1;
+        self.ring[self.place(self.len)] = Burst { sent_at, len, segments: 1 };
+        self.len += 1;
         true
     }
 
-    /// Takes what ends at `una` or below out of the first burst, as one: where it begins, and what it is. `None` if there is nothing.
+    /// Takes what ends at `una` or below out of the first burst, as one: where it begins, and what it is. `None` if there is
+    /// nothing.
     #[inline]
     pub(crate) fn take(&mut self, una: u64) -> Option<(u64, Burst)> {
-        if self.count == 0 {
+        if self.len == 0 {
             return None;
         }
         let first = &mut self.ring[usize::from(self.first)];
         let (len, start) = (u64::from(first.len), self.start);
         let covered = una.saturating_sub(start);
-        let count =
-            if covered >= len * u64::from(first.count) { first.count } else { (covered / len) as u16 };
-        if count == 0 {
+        // Most often all of it is acknowledged: that takes no division.
+        let is_all = covered >= len * u64::from(first.segments);
+        let segments = if is_all { first.segments } else { (covered / len) as u16 };
+        if segments == 0 {
             return None;
         }
-        let taken = Burst { count, ..*first };
-        first.count -= count;
-        self.start = start + len * u64::from(count);
-        if first.count == 0 {
+        let taken = Burst { segments, ..*first };
+        first.segments -= segments;
+        self.start = start + len * u64::from(segments);
+        if first.segments == 0 {
             self.first = (self.first + 1) % MOST as u8;
-            self.count -= 1;
+            self.len -= 1;
         }
         Some((start, taken))
     }
@@ -99,16 +102,15 @@ impl Bursts {
     /// Whether the first begins below `una`, which is within it.
     #[inline]
     pub(crate) fn is_cut(&self, una: u64) -> bool {
-        self.count > 0 && self.start < una
+        self.len > 0 && self.start < una
     }
 
     /// Takes all of them out, as segments.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Sent> {
         core::iter::from_fn(|| {
-            let Burst { sent_at, len, .. } =
-                *self.ring.get(usize::from(self.first)).filter(|_| self.count > 0)?;
-            let (seq, _) = self.take(self.start + u64::from(len))?;
-            Some(Sent { seq, sent_at, len, fin: false, again: false, fate: Fate::InFlight })
+            let end = self.start + u64::from(self.ring[usize::from(self.first)].len);
+            let (seq, Burst { sent_at, len, .. }) = self.take(end)?;
+            Some(Sent::new(seq, sent_at, len, false))
         })
     }
 

@@ -18,7 +18,7 @@
 //! [`Endpoint::next_deadline`].
 //!
 //! Inside are two halves. The receiver puts the stream together, owes acknowledgements and opens its window. The sender
-//! keeps a record of every segment in flight (the scoreboard), estimates the round trip, decides what is lost and how much
+//! keeps the books of what is in flight (the scoreboard), estimates the round trip, decides what is lost and how much
 //! may be in flight. Windows are counted in segments, as Linux counts them, not in bytes.
 //!
 //! | subject | source | where |

@@ -65,7 +65,7 @@ pub(crate) struct Undo {
     /// Whether one was sent again.
     resent: bool,
     is_possible: bool,
-    /// How many reductions were undone.
+    /// How many reductions were undone: beside the other counters it would take another cache line.
     pub done: u32,
 }
 
@@ -198,7 +198,7 @@ impl Sender {
         }
 
         if (advanced || duplicate.is_some()) && self.undo.is_spurious(ack.echo, advanced) && config.undo {
-            self.undo();
+            self.take_back();
         } else if self.is_over() {
             self.finish();
         }
@@ -281,7 +281,7 @@ impl Sender {
             pending: self.scoreboard.copies(),
             resent: false,
             is_possible: true,
-            done: self.undo.done,
+            ..self.undo
         };
     }
 
@@ -318,7 +318,7 @@ impl Sender {
     }
 
     /// Nothing had been lost: the window is what it was (RFC 4015 §3.2).
-    fn undo(&mut self) {
+    fn take_back(&mut self) {
         self.undo.done += 1;
         if self.recovery.phase == Phase::Recovery {
             self.rack.on_overtaken();
@@ -354,7 +354,7 @@ impl Sender {
     /// The timer ran out (RFC 6298 §5.4 to §5.6, RFC 5681 §3.1).
     pub(crate) fn on_timeout(&mut self, config: &Config, now: Instant) {
         self.counters.timeouts += 1;
-        if self.scoreboard.get(0).fate == Fate::Sacked {
+        if self.scoreboard.get(0).is_some_and(|first| first.fate == Fate::Sacked) {
             self.scoreboard.forget_sacks();
         }
         let recovery = &mut self.recovery;
@@ -402,8 +402,8 @@ impl Sender {
             return None;
         }
         self.recovery.rescued = true;
-        let index = self.scoreboard.last_missing()?;
-        (!self.scoreboard.get(index).again).then_some(index)
+        let is_copy = |index| self.scoreboard.get(index).is_some_and(|sent| sent.again);
+        self.scoreboard.last_missing().filter(|index| !is_copy(*index))
     }
 }
 
@@ -423,8 +423,7 @@ mod tests {
         let start = sender.una;
         for seq in [start, start + 100] {
             let sent_at = Instant::ZERO;
-            let sent = Sent { seq, sent_at, len: 100, fin: false, again: false, fate: Fate::InFlight };
-            sender.scoreboard.push(sent);
+            sender.scoreboard.push(Sent::new(seq, sent_at, 100, false));
         }
         sender.next = start + 200;
         let mut news = Delivery::new(Instant::ZERO, Span::ZERO, None);

@@ -1,8 +1,8 @@
-//! The scoreboard: a record of every segment in flight, and what has become of it (RFC 6675 §3).
+//! The scoreboard: what is in flight, and what has become of it (RFC 6675 §3).
 //!
 //! Records lie in the order of the stream and cover it without gaps from the first unacknowledged byte to the next one to
-//! be sent. A segment that is sent again keeps its record, and its bounds. As long as nothing is to be told of any segment,
-//! but that it was sent, there are [`Bursts`] instead: far fewer, and all of them in the endpoint.
+//! be sent. A segment that is sent again keeps its record, and its bounds. Up to four [`Bursts`] without a FIN, of which nothing was
+//! heard but how far they are acknowledged, need none: they lie in the endpoint. Anything else makes records, until all is acknowledged.
 //!
 //! ```text
 //!   acknowledged │ Lost │ Sacked │ InFlight, twice │ Sacked │ InFlight │ not sent yet
@@ -45,6 +45,12 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
+    /// A segment that leaves for the first time.
+    #[inline]
+    pub(crate) fn new(seq: u64, sent_at: Instant, len: u16, fin: bool) -> Self {
+        Self { seq, sent_at, len, fin, again: false, fate: Fate::InFlight }
+    }
+
     /// The position behind it.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
@@ -94,12 +100,12 @@ impl Delivery {
         }
     }
 
-    /// All of a burst is delivered that begins there.
+    /// A burst that begins at `start` is delivered, all of it.
     #[inline]
     fn note_burst(&mut self, start: u64, burst: &Burst) {
-        let (len, count) = (u64::from(burst.len), u64::from(burst.count));
+        let (len, count) = (u64::from(burst.len), u64::from(burst.segments));
         let end = start + len * count;
-        self.segments += u32::from(burst.count);
+        self.segments += u32::from(burst.segments);
         self.highest_end = self.highest_end.max(end);
         self.lowest_end = self.lowest_end.min(start + len);
         self.oldest = self.oldest.min(burst.sent_at);
@@ -145,8 +151,9 @@ pub(crate) struct Scoreboard {
     judged: u64,
     /// No lost record begins below.
     lost_from: u64,
-    /// What is in flight, if there are no records.
-    bursts: Bursts,
+    /// What is in flight, if there are no records. Then nothing was sacked, lost or sent again, nor has anything arrived that was sent
+    /// later: who looks for those finds none, and need not spread.
+    pub(crate) bursts: Bursts,
     len: u32,
     in_flight: u32,
     lost: u32,
@@ -188,10 +195,9 @@ impl Scoreboard {
         self.sent.iter().filter(is_copy).count() as u32
     }
 
-    /// A segment's record.
-    pub(crate) fn get(&mut self, index: usize) -> &Sent {
-        self.spread();
-        &self.sent[index]
+    /// A segment's record, if it has one.
+    pub(crate) fn get(&self, index: usize) -> Option<&Sent> {
+        self.sent.get(index)
     }
 
     /// Whether there are records.
@@ -201,8 +207,15 @@ impl Scoreboard {
     }
 
     /// Has a record for each segment, from now on until all is acknowledged.
-    #[inline(never)]
+    #[inline]
     fn spread(&mut self) {
+        if !self.bursts.is_empty() {
+            self.make_records();
+        }
+    }
+
+    #[cold]
+    fn make_records(&mut self) {
         self.sent.extend(self.bursts.drain());
     }
 
@@ -222,7 +235,7 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: u64, news: &mut Delivery) {
         while let Some((start, burst)) = self.bursts.take(una) {
-            let count = u32::from(burst.count);
+            let count = u32::from(burst.segments);
             self.len -= count;
             self.in_flight -= count;
             news.acked += count;
@@ -401,8 +414,7 @@ impl Scoreboard {
     }
 
     /// The last segment that has not arrived.
-    pub(crate) fn last_missing(&mut self) -> Option<usize> {
-        self.spread();
+    pub(crate) fn last_missing(&self) -> Option<usize> {
         self.sent.iter().rposition(|sent| sent.fate != Fate::Sacked)
     }
 
@@ -446,14 +458,7 @@ mod tests {
     fn ten() -> Scoreboard {
         let mut scoreboard = Scoreboard::default();
         for n in 0..10 {
-            scoreboard.push(Sent {
-                seq: 1000 + 100 * n,
-                sent_at: Instant::from_nanos(n),
-                len: 100,
-                fin: false,
-                again: false,
-                fate: Fate::InFlight,
-            });
+            scoreboard.push(Sent::new(1000 + 100 * n, Instant::from_nanos(n), 100, false));
         }
         scoreboard
     }
@@ -495,7 +500,7 @@ mod tests {
         assert_eq!(told.oldest, Instant::ZERO);
         // The copy came back after 100 ns, and no round trip is below 500.
         assert_eq!((told.latest, told.latest_end), (Instant::from_nanos(5), 1600));
-        assert_eq!((scoreboard.get(0).seq, scoreboard.get(0).len), (1650, 50));
+        assert_eq!(scoreboard.get(0).map(|it| (it.seq, it.len)), Some((1650, 50)));
     }
 
     #[test]
@@ -526,6 +531,8 @@ mod tests {
         Sack(u64, u64),
         /// All is given up, and the first of it sent again.
         GiveUp,
+        /// What was sent so many nanoseconds before something that has arrived is given up, and what three are above.
+        Judge(u64),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -536,6 +543,7 @@ mod tests {
             6 => prop_oneof![Just(1000), 0..=1000_u64].prop_map(Step::Acknowledge),
             1 => (0..900_u64, 1..600_u64).prop_map(|(from, len)| Step::Sack(from, from + len)),
             1 => Just(Step::GiveUp),
+            2 => (0..20_u64).prop_map(Step::Judge),
         ]
     }
 
@@ -543,18 +551,25 @@ mod tests {
         #[test]
         fn bursts_tell_what_records_tell(steps in prop::collection::vec(step(), 1..60)) {
             let (mut una, mut next) = (1 << 32, 1 << 32);
+            let mut latest = (Instant::ZERO, 0);
             let (mut bursts, mut records) = (Scoreboard::default(), Scoreboard::default());
             for (time, step) in (0..).zip(steps) {
                 let now = Instant::from_nanos(time);
                 let place = |thousandths: u64| una + (next - una) * thousandths.min(1000) / 1000;
-                let mut told = [&mut bursts, &mut records].map(|scoreboard| {
+                let take = |scoreboard: &mut Scoreboard, has_records: bool| {
                     let mut news = Delivery::new(now, Span::from_nanos(2), None);
-                    let sent = |seq, len, fin| Sent { seq, sent_at: now, len, fin, again: false, fate: Fate::InFlight };
+                    let mut judged = None;
+                    let push = |scoreboard: &mut Scoreboard, seq, len, fin| {
+                        scoreboard.push(Sent::new(seq, now, len, fin));
+                        if has_records {
+                            scoreboard.spread();
+                        }
+                    };
                     match step {
-                        Step::Send { count, len } => (0..count).for_each(|n| {
-                            scoreboard.push(sent(next + n * u64::from(len), len, false));
-                        }),
-                        Step::Finish => scoreboard.push(sent(next, 0, true)),
+                        Step::Send { count, len } => {
+                            (0..count).for_each(|n| push(scoreboard, next + n * u64::from(len), len, false));
+                        }
+                        Step::Finish => push(scoreboard, next, 0, true),
                         Step::Acknowledge(part) => scoreboard.acknowledge(place(part), &mut news),
                         Step::Sack(from, to) => scoreboard.sack(place(from), place(to), &mut news),
                         Step::GiveUp => {
@@ -563,22 +578,24 @@ mod tests {
                                 scoreboard.resend(first, now);
                             }
                         }
+                        Step::Judge(patience) => {
+                            let by_time = scoreboard.mark_by_time(latest, Span::from_nanos(patience), now);
+                            judged = Some((by_time, scoreboard.mark_by_count()));
+                        }
                     }
                     scoreboard.audit();
-                    format!("{news:?}")
-                });
+                    let counts = [scoreboard.len(), scoreboard.in_flight(), scoreboard.lost(), scoreboard.copies()];
+                    (news, judged, counts, scoreboard.first_doubtful())
+                };
+                let (one, other) = (take(&mut bursts, false), take(&mut records, true));
+                prop_assert_eq!(format!("{one:?}"), format!("{other:?}"));
+                latest = latest.max((one.0.latest, one.0.latest_end));
                 match step {
                     Step::Send { count, len } => next += count * u64::from(len),
                     Step::Finish => next += 1,
                     Step::Acknowledge(part) => una = place(part),
-                    Step::Sack(..) | Step::GiveUp => {}
+                    Step::Sack(..) | Step::GiveUp | Step::Judge(_) => {}
                 }
-                records.spread();
-                prop_assert_eq!(core::mem::take(&mut told[0]), core::mem::take(&mut told[1]));
-                prop_assert_eq!(
-                    (bursts.len(), bursts.in_flight(), bursts.lost(), bursts.sacked()),
-                    (records.len(), records.in_flight(), records.lost(), records.sacked())
-                );
             }
             bursts.spread();
             prop_assert_eq!(format!("{:?}", bursts.sent), format!("{:?}", records.sent));

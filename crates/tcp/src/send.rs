@@ -8,15 +8,13 @@
 //!
 //! Losses and their repair are in `recovery` and `rack`.
 
-use core::mem::offset_of;
-
 use units::Instant;
 
 use crate::control::{Algorithm, Progress, Window};
 use crate::rack::{Rack, TailProbe};
 use crate::recovery::{Phase, Recovery, Undo};
 use crate::rtt::{Rtt, told};
-use crate::scoreboard::{Delivery, Fate, Scoreboard, Sent};
+use crate::scoreboard::{Delivery, Scoreboard, Sent};
 use crate::segment::{first, unwrap};
 use crate::{Config, NEVER, Nagle};
 
@@ -68,8 +66,9 @@ pub(crate) struct Counters {
     pub probes: u32,
 }
 
-/// The sending half. What every segment looks at comes first, and what one that acknowledges nothing looks at fills three
-/// cache lines, what brings or takes news of data three more: there are many endpoints, and few of them in cache.
+/// The sending half. There are many endpoints, and few of them in cache: what a segment looks at that acknowledges nothing fills
+/// three lines, and full segments of data, as long as nothing is amiss, look at two more; RACK, and controls that are not Reno, at
+/// their own besides.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Sender {
@@ -116,9 +115,15 @@ pub(crate) struct Sender {
     pub counters: Counters,
 }
 
-// What is in flight has a line, how much that is and what is amiss another, and the window a third, with what tells the algorithm.
+// The bursts' line; what is amiss behind how many are in flight; the window's line, with the byte that tells the algorithm.
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(offset_of!(Sender, window) % 64 == 0 && offset_of!(Sender, algorithm) % 64 == 56);
+const _: () = {
+    use core::mem::offset_of;
+
+    assert!(offset_of!(Sender, scoreboard.bursts) % 64 == 0);
+    assert!(offset_of!(Sender, window) - offset_of!(Sender, scoreboard.bursts) == 128);
+    assert!(offset_of!(Sender, algorithm) % 64 == 56);
+};
 
 impl Sender {
     pub(crate) fn new(config: &Config, isn: u32) -> Self {
@@ -449,7 +454,7 @@ impl Sender {
             self.start_flight(config, now);
         }
         let seq = self.next;
-        self.scoreboard.push(Sent { seq, sent_at: now, len, fin, again: false, fate: Fate::InFlight });
+        self.scoreboard.push(Sent::new(seq, now, len, fin));
         self.next = seq + u64::from(len) + u64::from(fin);
         if fin {
             self.fin = Fin::Sent;

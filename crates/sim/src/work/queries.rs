@@ -219,15 +219,16 @@ impl Queries {
                     self.send(common, with, at, aggregator, self.reply, [REPLY.into(), number, branch]);
                 }
             }
-            WORK => {
-                if let Some(end) = end.filter(|_| self.persistent) {
-                    // By the connection that has brought it: nobody need look for that.
+            WORK => match end {
+                // By the connection that has brought the question: nobody need look for that.
+                Some(end) if self.persistent => {
                     write(with, end, self.reply, common.note(RESULT, number, branch));
-                } else {
+                }
+                _ => {
                     let asker = query.branches.get(branch as usize).map_or(aggregator, |it| it.mid);
                     self.send(common, with, at, asker, self.reply, [RESULT.into(), number, branch]);
                 }
-            }
+            },
             RESULT => match query.branches.get_mut(branch as usize) {
                 Some(it) => {
                     it.missing -= 1;
