@@ -8,7 +8,7 @@ use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::parked::Parked;
 use crate::port::{Egress, NOBODY, Port, PortId};
-use crate::switch::{End, attached};
+use crate::switch::End;
 use crate::{Load, Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
@@ -195,7 +195,7 @@ impl<'a, F: Copy> Departures<'a, F> {
     fn choose(&mut self) -> Option<Node> {
         self.settle();
         let Self { switch, now, to, .. } = self;
-        let Port { config, egress, .. } = attached(&mut switch.ports, *to);
+        let Port { config, egress, .. } = &mut switch.ports[*to];
         let ready = egress.ready & !egress.paused;
         if ready == 0 || egress.must_wait(*now) {
             return None;
@@ -215,7 +215,7 @@ impl<'a, F: Copy> Departures<'a, F> {
         self.settle();
         let Seen { label, frame, next, .. } = self.switch.cells.look(node);
         let Label { stamp, bytes, .. } = label;
-        let Port { config, egress, .. } = attached(&mut self.switch.ports, self.to);
+        let Port { config, egress, .. } = &mut self.switch.ports[self.to];
         let ordinary = config.scheduling == Scheduling::Strict && egress.shaper.is_none() && stamp.is_alone();
         if let Source::Class(class) = self.source
             && ordinary
@@ -232,7 +232,7 @@ impl<'a, F: Copy> Departures<'a, F> {
 
     /// The receiver took the head's bytes, or has them underway.
     fn charge(&mut self, bytes: u32) {
-        let Port { config, egress, .. } = attached(&mut self.switch.ports, self.to);
+        let Port { config, egress, .. } = &mut self.switch.ports[self.to];
         // A flow that was set aside is served out of turn.
         if let (Source::Class(class), Scheduling::Weighted(_)) = (self.source, config.scheduling) {
             egress.deficits[class] -= i64::from(bytes);
@@ -249,14 +249,14 @@ impl<'a, F: Copy> Departures<'a, F> {
         }
         let Run { stamp, cells, frames, bytes } = core::mem::replace(run, Run::NONE);
         let class = stamp.class();
-        let egress = &mut attached(&mut switch.ports, *to).egress;
+        let egress = &mut switch.ports[*to].egress;
         egress.leave(class, queue, Load::of(frames, stamp.frames(), bytes));
         egress.progressed(*now, bytes);
         let account = &mut egress.classes[class].account;
         account.deliver(frames);
         account.bytes += bytes;
         switch.cells.forget(cells);
-        let Port { config, ingress, .. } = attached(&mut switch.ports, PortId(stamp.ingress()));
+        let Port { config, ingress, .. } = &mut switch.ports[PortId(stamp.ingress())];
         ingress.classes[class].deliver(frames, bytes);
         ingress.resume(*now, config);
         switch.pull(*now, *to, class);
@@ -266,7 +266,7 @@ impl<'a, F: Copy> Departures<'a, F> {
     fn leave<T>(&mut self, node: Node, end: impl FnOnce(&mut Switch<F>, Instant, PortId) -> T) -> T {
         self.settle();
         let Self { switch, now, to, source, .. } = self;
-        let egress = &mut attached(&mut switch.ports, *to).egress;
+        let egress = &mut switch.ports[*to].egress;
         let label = switch.cells.label(node);
         let class = label.stamp.class();
         match *source {
@@ -357,7 +357,7 @@ impl<F: Copy> Head<'_, '_, F> {
             return;
         }
         visit.leave(node, |switch, now, to| {
-            let parked = &mut attached(&mut switch.ports, to).egress.parked;
+            let parked = &mut switch.ports[to].egress.parked;
             let parked = parked.entry(flow).or_insert_with(|| Parked::new(now, ingress));
             parked.push(&mut switch.cells, node);
         });
@@ -372,7 +372,7 @@ impl<F: Copy> Head<'_, '_, F> {
         visit.settle();
         visit.charge(bytes);
         visit.leave(node, |switch, _, to| {
-            let away = &mut attached(&mut switch.ports, to).egress.away;
+            let away = &mut switch.ports[to].egress.away;
             switch.cells.push(away.entry(flow).or_insert(Queue::EMPTY), node);
         });
     }

@@ -3,7 +3,7 @@
 use units::Instant;
 
 use crate::cells::Node;
-use crate::switch::{End, Released, attached};
+use crate::switch::{End, Released};
 use crate::{Flow, PortId, Refusal, Switch};
 
 impl<F: Copy> Switch<F> {
@@ -28,7 +28,7 @@ impl<F: Copy> Switch<F> {
 
     fn pop_away(&mut self, port: PortId, flow: Flow) -> Option<Node> {
         let Self { ports, cells, .. } = self;
-        let away = &mut attached(ports, port).egress.away;
+        let away = &mut ports[port].egress.away;
         let queue = away.get_mut(&flow)?;
         let node = cells.pop(queue)?;
         if queue.is_empty() {

@@ -6,7 +6,7 @@ use wire::ethernet::{Peek, Tag};
 use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
 use crate::heading::Heading;
 use crate::port::{EgressClass, MAX_PORTS, Memory, NOBODY, Port, PortId, Voq};
-use crate::switch::{Released, attached};
+use crate::switch::Released;
 use crate::table::{self, Answer, MacTable};
 use crate::{Limits, Load, Network, PortSet, Refusal, Switch};
 
@@ -127,10 +127,10 @@ impl<F: Copy> Switch<F> {
         takes: impl FnOnce(PortId) -> bool,
     ) -> Result<Passed<F>, Full<F>> {
         let Self { ports, table, settings, .. } = self;
-        let port = attached(ports, from);
+        let port = &mut ports[from];
         port.heed(table, &settings.priorities, now, from, Heading::of(&arrival.header, arrival.network));
         let Memory { class, egress: to, .. } = port.ingress.memory;
-        if let Ok([Some(sender), Some(receiver)]) = ports.get_disjoint_mut([from.index(), usize::from(to)])
+        if let Some([sender, receiver]) = ports.pair_mut([from, PortId(to)])
             && sender.ingress.holds_none(class)
             && receiver.egress.is_free(now, class)
             && takes(PortId(to))
@@ -226,7 +226,7 @@ impl<F: Copy> Switch<F> {
 
     /// Puts frames that have permits into their egress's queue.
     fn switch(&mut self, now: Instant, to: PortId, class: Class, cells: Queue, frames: u32, load: Load) {
-        let egress = &mut attached(&mut self.ports, to).egress;
+        let egress = &mut self.ports[to].egress;
         if egress.ready == 0 {
             egress.progress = now;
         }
@@ -241,7 +241,7 @@ impl<F: Copy> Switch<F> {
     /// Has frames that found no permit wait behind their ingress's others.
     fn hold_back(&mut self, from: PortId, to: PortId, class: Class, cells: Queue, frames: u32) {
         self.port_mut(to).egress.classes[class].account.accept(frames);
-        let Port { config, ingress, .. } = attached(&mut self.ports, from);
+        let Port { config, ingress, .. } = &mut self.ports[from];
         let voq = &mut ingress.voqs[to.index()][class];
         let first = voq.queue.is_empty();
         self.cells.append(&mut voq.queue, cells);
@@ -283,15 +283,13 @@ impl<F: Copy> Switch<F> {
     /// bytes (Shreedhar and Varghese, SIGCOMM 1995).
     pub(crate) fn pull(&mut self, now: Instant, to: PortId, class: Class) {
         loop {
-            let Port { config, egress, .. } = attached(&mut self.ports, to);
+            let Port { config, egress, .. } = &mut self.ports[to];
             let (limits, side) = (config.egress, &egress.classes[class]);
             let (first, alone) = (side.waiting, side.waiting == side.last_waiting);
             if first == NOBODY || !side.permits(&limits, Load { frames: 1, bytes: 0 }) {
                 return;
             }
-            let Ok([Some(receiver), Some(sender)]) =
-                self.ports.get_disjoint_mut([to.index(), usize::from(first)])
-            else {
+            let Some([receiver, sender]) = self.ports.pair_mut([to, PortId(first)]) else {
                 unreachable!("who waits is attached, and waits for another port");
             };
             let side = &mut receiver.egress.classes[class];
@@ -323,7 +321,7 @@ impl<F: Copy> Switch<F> {
         if first == NOBODY {
             return None;
         }
-        let sender = attached(&mut self.ports, PortId(first));
+        let sender = &mut self.ports[PortId(first)];
         let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
         if last {
             self.leave_round(to, class);
@@ -405,7 +403,7 @@ impl<F: Copy> Arrivals<'_, F> {
     fn begin(&mut self, heading: Heading, frame: F, bytes: u32, frames: u16) -> Result<Option<F>, Full<F>> {
         let Self { switch, now, from, run } = self;
         let (now, from) = (*now, *from);
-        let port = attached(&mut switch.ports, from);
+        let port = &mut switch.ports[from];
         port.heed(&mut switch.table, &switch.settings.priorities, now, from, heading);
         let Memory { class, egress: to, .. } = port.ingress.memory;
         let stamp = Stamp::new(from.0, class, frames);
@@ -417,7 +415,7 @@ impl<F: Copy> Arrivals<'_, F> {
         }
         self.settle();
         let Self { switch, .. } = self;
-        let Port { config, ingress, .. } = attached(&mut switch.ports, from);
+        let Port { config, ingress, .. } = &mut switch.ports[from];
         let side = &mut ingress.classes[class];
         let most = config.ingress.frames.max(1).saturating_sub(side.held.frames);
         if most == 0 {

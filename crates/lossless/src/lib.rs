@@ -41,6 +41,7 @@ mod network;
 mod outlook;
 mod parked;
 mod port;
+mod ports;
 mod refused;
 mod set;
 mod shaper;

@@ -104,7 +104,7 @@ impl<F: Copy> Switch<F> {
             fate,
             load: egress.classes[class].load,
             limits: port.config.egress,
-            waiting: self.waiting(port, to.index(), class).map(|voq| voq.frames).sum(),
+            waiting: self.waiting(to, class).map(|voq| voq.frames).sum(),
             underway: egress.away.values().map(|queue| self.cells.iter(queue).count()).sum(),
             stalled: egress.stalled,
             ready_at: egress.shaper.as_ref().map_or(Instant::ZERO, |shaper| shaper.ready_at()),

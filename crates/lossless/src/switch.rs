@@ -9,6 +9,7 @@ use units::{Class, ClassMap, Instant, Mac, Span};
 use crate::cells::{Cells, Finished, Label, Node, Queue};
 use crate::parked::Parked;
 use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
+use crate::ports::Ports;
 use crate::refused::Refused;
 use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
@@ -18,8 +19,7 @@ use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refus
 #[derive(Debug)]
 #[repr(C)]
 pub struct Switch<F> {
-    /// By number; `None` where a port was detached.
-    pub(crate) ports: Vec<Option<Port>>,
+    pub(crate) ports: Ports,
     pub(crate) table: MacTable,
     pub(crate) cells: Cells<F>,
     /// Those whose egress holds something, in its queue or set aside; now and then one more.
@@ -85,18 +85,12 @@ pub(crate) enum End {
     Refused(Refusal),
 }
 
-/// The port of this number. It borrows the ports alone, so that the cells can be worked on at the same time.
-#[inline]
-pub(crate) fn attached(ports: &mut [Option<Port>], port: PortId) -> &mut Port {
-    ports[port.index()].as_mut().expect("the port is attached")
-}
-
 impl<F: Copy> Switch<F> {
     /// A switch with no ports.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            ports: Vec::new(),
+            ports: Ports::default(),
             pending: PortSet::default(),
             cells: Cells::new(),
             table: MacTable::new(settings.mac_limit, settings.mac_age),
@@ -116,21 +110,11 @@ impl<F: Copy> Switch<F> {
     ///
     /// [`TooManyPorts`] at the 1,025th.
     pub fn attach(&mut self, now: Instant, config: PortConfig) -> Result<PortId, TooManyPorts> {
-        let index = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
-        if index == MAX_PORTS {
-            return Err(TooManyPorts);
-        }
-        if index == self.ports.len() {
-            self.ports.push(None);
-            for port in self.ports.iter_mut().flatten() {
-                port.ingress.voqs.push(ClassMap([Voq::EMPTY; Class::COUNT]));
-            }
-        }
-        self.ports[index] = Some(Port::new(config, now, self.ports.len()));
-        self.table.attach(PortId(index as u16), &config);
-        let frames = |port: &Port| port.config.ingress.frames.min(4096) as usize;
-        self.cells.reserve(self.ports.iter().flatten().map(frames).sum());
-        Ok(PortId(index as u16))
+        let id = self.ports.attach(now, config).ok_or(TooManyPorts)?;
+        self.table.attach(id, &config);
+        let frames = |(_, port): (PortId, &Port)| port.config.ingress.frames.min(4096) as usize;
+        self.cells.reserve(self.ports.iter().map(frames).sum());
+        Ok(id)
     }
 
     /// Changes a port while frames flow. What it holds stays, even where new limits are lower; where they are higher,
@@ -173,7 +157,7 @@ impl<F: Copy> Switch<F> {
         for egress in self.attached() {
             self.withdraw(now, port, egress, &mut released);
         }
-        let gone = self.ports[port.index()].take().expect("a port is detached once");
+        let gone = self.ports.detach(port);
         for account in gone.ingress.accounts() {
             self.retired.merge(account);
         }
@@ -183,8 +167,7 @@ impl<F: Copy> Switch<F> {
 
     /// The ports that are attached, by number.
     pub fn attached(&self) -> impl Iterator<Item = PortId> + use<F> {
-        let ids: Vec<PortId> =
-            (0u16..).zip(&self.ports).filter_map(|(id, port)| port.as_ref().map(|_| PortId(id))).collect();
+        let ids: Vec<PortId> = self.ports.iter().map(|(id, _)| id).collect();
         ids.into_iter()
     }
 
@@ -266,7 +249,7 @@ impl<F: Copy> Switch<F> {
     /// Everything that ever came in, by ports that are attached and ports that were.
     pub fn total(&self) -> Account {
         let mut total = self.retired;
-        for account in self.ports.iter().flatten().flat_map(|port| port.ingress.accounts()) {
+        for account in self.ports.iter().flat_map(|(_, port)| port.ingress.accounts()) {
             total.merge(account);
         }
         total
@@ -342,19 +325,19 @@ impl<F: Copy> Switch<F> {
             came[usize::from(label.stamp.ingress())][label.stamp.class()] += 1;
         }
         let mut meant = vec![ClassMap([0; Class::COUNT]); self.ports.len()];
-        for (index, port) in self.present() {
+        for (id, port) in self.ports.iter() {
             let switched = port.egress.classes.0.iter().map(|class| &class.queue);
             let parked = port.egress.parked.values().flat_map(Parked::queues);
-            let waiting =
-                Class::all().flat_map(|class| self.waiting(port, index, class)).map(|voq| &voq.queue);
+            let waiting = Class::all().flat_map(|class| self.waiting(id, class)).map(|voq| &voq.queue);
             let away = port.egress.away.values();
             let queues = switched.chain(parked).chain(away).chain(waiting);
             for node in queues.flat_map(|queue| self.cells.iter(queue)) {
-                meant[index][self.cells.label(node).stamp.class()] += 1;
+                meant[id.index()][self.cells.label(node).stamp.class()] += 1;
             }
         }
-        for (index, port) in self.present() {
-            if !port.egress.is_idle() && !self.pending.contains(PortId(index as u16)) {
+        for (id, port) in self.ports.iter() {
+            let index = id.index();
+            if !port.egress.is_idle() && !self.pending.contains(id) {
                 return Err(Defect::Forgotten { port: index });
             }
             for class in Class::all() {
@@ -368,7 +351,7 @@ impl<F: Copy> Switch<F> {
                         return Err(Defect::Imbalance { port: index, class, side, account, counted });
                     }
                 }
-                let next = self.waiting(port, index, class).next().and_then(|voq| voq.queue.head());
+                let next = self.waiting(id, class).next().and_then(|voq| voq.queue.head());
                 if next.is_some_and(|node| port.permits(class, self.cells.label(node).load())) {
                     return Err(Defect::Idle { port: index, class });
                 }
@@ -378,25 +361,21 @@ impl<F: Copy> Switch<F> {
     }
 
     /// The VOQs in which frames wait for an egress, in the order of its round.
-    pub(crate) fn waiting(&self, egress: &Port, index: usize, class: Class) -> impl Iterator<Item = &Voq> {
-        let voq =
-            move |from: u16| Some(&self.ports.get(usize::from(from))?.as_ref()?.ingress.voqs[index][class]);
-        core::iter::successors(voq(egress.egress.classes[class].waiting), move |last| voq(last.next))
-    }
-
-    /// The ports that are attached, with their numbers.
-    fn present(&self) -> impl Iterator<Item = (usize, &Port)> {
-        self.ports.iter().enumerate().filter_map(|(index, port)| Some((index, port.as_ref()?)))
+    pub(crate) fn waiting(&self, egress: PortId, class: Class) -> impl Iterator<Item = &Voq> {
+        let voq = move |from: u16| Some(&self.ports.get(PortId(from))?.ingress.voqs[egress.index()][class]);
+        core::iter::successors(voq(self.port(egress).egress.classes[class].waiting), move |last| {
+            voq(last.next)
+        })
     }
 
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &Port {
-        self.ports[port.index()].as_ref().expect("the port is attached")
+        &self.ports[port]
     }
 
     #[inline]
     pub(crate) fn port_mut(&mut self, port: PortId) -> &mut Port {
-        attached(&mut self.ports, port)
+        &mut self.ports[port]
     }
 
     /// One egress is done with a frame that lies in none of its queues any more: books it on both sides, and forgets
@@ -487,7 +466,7 @@ impl<F: Copy> Switch<F> {
             self.pull(now, egress, class);
         }
         let Self { ports, cells, .. } = self;
-        let Egress { parked, away, .. } = &mut attached(ports, egress).egress;
+        let Egress { parked, away, .. } = &mut ports[egress].egress;
         let mut gone: Vec<_> = parked.values_mut().map(|flow| flow.remove(ingress, cells)).collect();
         parked.retain(|_, flow| !flow.is_empty());
         let is_its = |label: Label| label.stamp.ingress() == ingress.0;
@@ -541,7 +520,7 @@ impl<F: Copy> Switch<F> {
     #[inline]
     pub(crate) fn rest(&mut self, id: PortId) {
         let Self { ports, pending, .. } = self;
-        let egress = &mut attached(ports, id).egress;
+        let egress = &mut ports[id].egress;
         if egress.is_idle() {
             egress.stalled = false;
             pending.remove(id);
@@ -553,7 +532,7 @@ impl<F: Copy> Switch<F> {
     fn refuse_switched(&mut self, now: Instant, id: PortId, released: &mut impl FnMut(Released<F>)) {
         for class in Class::all() {
             let Self { ports, cells, .. } = self;
-            let side = &mut attached(ports, id).egress.classes[class];
+            let side = &mut ports[id].egress.classes[class];
             let Some(first) = cells.pop(&mut side.queue) else { continue };
             let mut gone = core::mem::replace(&mut side.queue, Queue::EMPTY);
             cells.push(&mut side.queue, first);
