@@ -101,8 +101,9 @@ struct Entry<E> {
     event: E,
 }
 
-/// An entry in a slot's list: half a cache line, with an event of twelve bytes.
+/// An entry in a slot's list: half a cache line and no part of another, with an event of twelve bytes.
 #[derive(Debug)]
+#[repr(align(32))]
 struct Node<E> {
     key: Key,
     event: E,

@@ -50,6 +50,8 @@ struct Lane {
 #[derive(Debug)]
 #[repr(align(64))]
 struct Port {
+    /// The node that it belongs to.
+    node: u32,
     peer: u32,
     pace: Pace,
     delay: Time,
@@ -105,7 +107,7 @@ struct LaneRest {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     rules: Rules,
-    /// By port: the node it belongs to. Apart from the rest, all of them stay in cache.
+    /// By port: its node once more. Apart from the rest, for frames that arrive: they look at nothing else of the port.
     nodes: Vec<u32>,
     ports: Vec<Port>,
     /// By port and lane.
@@ -155,6 +157,7 @@ impl Fabric {
         let mut rest = Vec::with_capacity(graph.ends.len() * lanes.len());
         for end in &graph.ends {
             ports.push(Port {
+                node: end.node,
                 peer: end.peer,
                 pace: Pace::of(end.link.rate),
                 delay: end.link.delay.into(),
@@ -207,6 +210,12 @@ impl Fabric {
     /// The node that a port belongs to.
     #[inline]
     pub(crate) fn node(&self, port: u32) -> u32 {
+        self.ports[port as usize].node
+    }
+
+    /// The same, for who does not look at the port.
+    #[inline]
+    pub(crate) fn node_at(&self, port: u32) -> u32 {
         self.nodes[port as usize]
     }
 
@@ -237,7 +246,7 @@ impl Fabric {
         port: u32,
         handle: Handle,
     ) {
-        let node = self.node(port);
+        let node = self.node_at(port);
         let packet = &mut packets[handle];
         packet.input = port;
         let output = graph.route(node, packet.host, packet.hash);
@@ -385,7 +394,7 @@ impl Fabric {
             // Twice as often as it must be: a frame may have to wait for the transmitter.
             let renew_at = clock.now() + Time::from_picos(self.expiries[port as usize].as_picos() / 2);
             self.rest[place].renew_at = renew_at;
-            clock.at(renew_at, Maker(self.nodes[port as usize]), Event::Renew { port, lane });
+            clock.at(renew_at, Maker(self.node(port)), Event::Renew { port, lane });
         }
         self.wake(clock, port);
     }
@@ -448,11 +457,7 @@ impl Fabric {
         let it = &mut self.ports[port as usize];
         it.sent += 1;
         it.free_at = clock.now() + it.pace.time_for(bytes + it.overhead);
-        clock.at(
-            it.free_at + it.delay,
-            Maker(self.nodes[port as usize]),
-            Event::Arrive { port: it.peer, packet: handle },
-        );
+        clock.at(it.free_at + it.delay, Maker(it.node), Event::Arrive { port: it.peer, packet: handle });
     }
 
     /// Sees to it that the transmitter goes on as soon as it can, if it has something to send.
@@ -461,7 +466,7 @@ impl Fabric {
         let it = &mut self.ports[port as usize];
         if !it.awaited && (it.ready & !it.paused != 0 || it.news != 0) {
             it.awaited = true;
-            clock.at(it.free_at, Maker(self.nodes[port as usize]), Event::Ready { port });
+            clock.at(it.free_at, Maker(it.node), Event::Ready { port });
         }
     }
 
@@ -519,7 +524,7 @@ impl Fabric {
             Some(next) => prefetch::to_read(&raw const packets[next]),
             None => self.ports[port as usize].ready &= !(1 << lane),
         }
-        let node = self.nodes[port as usize];
+        let node = self.node(port);
         self.launch(clock, port, handle, bytes);
         if node >= self.hosts {
             self.used[node as usize] -= u64::from(bytes);
@@ -536,7 +541,7 @@ impl Fabric {
         let it = &mut self.ports[port as usize];
         it.free_at = clock.now() + it.pace.time_for(PFC_FRAME + it.overhead);
         let obeyed = it.free_at + it.delay + it.pace.time_for(self.rules.response);
-        clock.at(obeyed, Maker(self.nodes[port as usize]), Event::Obey { port: it.peer, lanes, paused });
+        clock.at(obeyed, Maker(it.node), Event::Obey { port: it.peer, lanes, paused });
     }
 
     /// Deficit round robin among lanes that may send: 1,500 bytes a round for each unit of weight.
@@ -584,7 +589,7 @@ impl Fabric {
                     out.paused_since = now;
                 }
                 out.paused_until = now + self.expiries[port as usize];
-                clock.at(out.paused_until, Maker(self.nodes[port as usize]), Event::Expire { port, lane });
+                clock.at(out.paused_until, Maker(it.node), Event::Expire { port, lane });
             } else {
                 self.resume(now, port, lane);
             }

@@ -47,8 +47,9 @@ struct Lane {
     lossless: bool,
 }
 
-/// What is known of a host for each frame: there are many, so it is little.
+/// A host. What each frame looks at lies in its first cache line, and so does how its switch finds its ports.
 #[derive(Debug)]
+#[repr(C, align(64))]
 struct Host {
     nic: u32,
     /// Its machines, by their numbers.
@@ -61,10 +62,13 @@ struct Host {
     nic_full: u8,
     /// Whether its switch may hold something.
     holds: bool,
+    /// None outside of servers, and in a scenario without virtual switches.
+    bridge: Option<Bridge>,
 }
 
 /// A server's virtual switch.
 #[derive(Debug)]
+#[repr(C)]
 struct Bridge {
     switch: Switch<Handle>,
     /// When an event says that something falls due.
@@ -101,8 +105,6 @@ struct Outbox {
 pub(crate) struct Hosts {
     rules: Rules,
     hosts: Vec<Host>,
-    /// By server; none at all in a scenario without virtual switches.
-    bridges: Vec<Bridge>,
     machines: Vec<Target>,
     /// None where stacks send everything at once.
     turns: Option<Turns>,
@@ -188,9 +190,10 @@ impl Hosts {
             })
             .collect();
         let per_server = network.vms_per_server() as usize;
-        let (mut hosts, mut machines) = (Vec::new(), Vec::new());
+        let (mut hosts, mut machines, mut ports) = (Vec::new(), Vec::new(), Vec::new());
         for host in 0..graph.hosts {
-            let count = if host < graph.servers { per_server as u16 } else { 1 };
+            let is_server = host < graph.servers;
+            let count = if is_server { per_server as u16 } else { 1 };
             let first = machines.len() as u32;
             machines.extend((0..count).map(|slot| Target { host, slot }));
             hosts.push(Host {
@@ -200,11 +203,13 @@ impl Hosts {
                 waiting: 0,
                 nic_full: 0,
                 holds: false,
+                bridge: (is_server && network.switch).then(|| {
+                    let bridge;
+                    (bridge, ports) = Bridge::new(scenario, &lanes);
+                    bridge
+                }),
             });
         }
-        let bridges = if network.switch { graph.servers } else { 0 };
-        let (bridges, ports): (Vec<_>, Vec<_>) = (0..bridges).map(|_| Bridge::new(scenario, &lanes)).unzip();
-        let ports = ports.into_iter().next().unwrap_or_default();
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
             sleepers: BTreeMap::new(),
@@ -217,7 +222,6 @@ impl Hosts {
                 outboxes: vec![Outbox::default(); machines.len()],
             }),
             hosts,
-            bridges,
             machines,
         }
     }
@@ -391,21 +395,19 @@ impl Hosts {
         from: Target,
         handle: Handle,
     ) -> bool {
-        let Self { rules, hosts, bridges, lost, .. } = self;
+        let Self { rules, hosts, lost, .. } = self;
         let host = &mut hosts[from.host as usize];
         let packet = &with.packets[handle];
         let (lane, bytes) = (packet.lane, packet.bytes);
         let lossless = rules.lanes[usize::from(lane)].lossless;
-        let taken = match bridges.get_mut(from.host as usize) {
-            Some(bridge) => bridge.take(with, rules, host, from.host, usize::from(from.slot), handle),
-            None if with.fabric.can_queue(host.nic, lane, bytes) => {
-                with.fabric.send(with.clock, with.packets, host.nic, handle);
-                true
-            }
-            None => {
-                host.nic_full |= u8::from(lossless) << lane;
-                false
-            }
+        let taken = if host.bridge.is_some() {
+            host.take(with, rules, from.host, usize::from(from.slot), handle)
+        } else if with.fabric.can_queue(host.nic, lane, bytes) {
+            with.fabric.send(with.clock, with.packets, host.nic, handle);
+            true
+        } else {
+            host.nic_full |= u8::from(lossless) << lane;
+            false
         };
         if !taken && !lossless {
             lost[usize::from(lane)] += 1;
@@ -461,21 +463,21 @@ impl Hosts {
 
     /// Hands out what receivers may have. Whether anything moved.
     fn hand_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) -> bool {
-        let Self { rules, hosts, bridges, lost, .. } = self;
-        let host = &mut hosts[number as usize];
-        let Some(bridge) = bridges.get_mut(number as usize) else { return false };
+        let Self { rules, hosts, lost, .. } = self;
+        let Host { nic, nic_full, bridge, .. } = &mut hosts[number as usize];
+        let Some(bridge) = bridge else { return false };
         let now = with.clock.instant();
         let mut moved = false;
         for port in bridge.switch.pending().iter() {
             let lane = port.index().checked_sub(rules.machines);
-            if lane.is_some_and(|lane| host.nic_full & 1 << lane != 0) {
+            if lane.is_some_and(|lane| *nic_full & 1 << lane != 0) {
                 continue;
             }
             let mut visit = bridge.switch.departures(now, port);
             while let Some(head) = visit.head() {
-                let takes = rules.takes(with.fabric, host.nic, port, head.bytes());
+                let takes = rules.takes(with.fabric, *nic, port, head.bytes());
                 if let Some(lane) = lane.filter(|&lane| !takes && rules.lanes[lane].lossless) {
-                    host.nic_full |= 1 << lane;
+                    *nic_full |= 1 << lane;
                     break;
                 }
                 let handle = head.delivered().expect("one receiver is meant");
@@ -485,7 +487,7 @@ impl Hosts {
                         lost[lane] += 1;
                         with.packets.lose(handle);
                     }
-                    _ => rules.hand(with, host.nic, port, handle),
+                    _ => rules.hand(with, *nic, port, handle),
                 }
             }
         }
@@ -501,15 +503,14 @@ impl Hosts {
         handle: Handle,
     ) {
         let host = &mut self.hosts[number as usize];
-        let Some(bridge) = self.bridges.get_mut(number as usize) else {
+        if host.bridge.is_none() {
             with.delivered.push(with.packets, handle);
             return;
-        };
+        }
         let lane = with.packets[handle].lane;
         let uplink = self.rules.machines + usize::from(lane);
         // Who came before goes before.
-        let taken =
-            host.waiting & 1 << lane == 0 && bridge.take(with, &self.rules, host, number, uplink, handle);
+        let taken = host.waiting & 1 << lane == 0 && host.take(with, &self.rules, number, uplink, handle);
         if taken {
             self.pump(with, number);
         } else {
@@ -541,14 +542,13 @@ impl Hosts {
     fn take_arrived<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
         for lane in 0..self.rules.lanes.len() as u8 {
             let place = self.place(number, lane);
-            let Self { rules, hosts, bridges, arrived, .. } = self;
+            let Self { rules, hosts, arrived, .. } = self;
             let host = &mut hosts[number as usize];
-            let Some(bridge) = bridges.get_mut(number as usize) else { return };
             let uplink = rules.machines + usize::from(lane);
             // Its place in the queue is not needed to take it: the queue forgets it first.
             while let Some((handle, rest)) = arrived[place].split(with.packets) {
                 let bytes = u64::from(with.packets[handle].bytes);
-                if !bridge.take(with, rules, host, number, uplink, handle) {
+                if !host.take(with, rules, number, uplink, handle) {
                     break;
                 }
                 arrived[place] = rest;
@@ -568,7 +568,7 @@ impl Hosts {
             return;
         }
         host.nic_full = 0;
-        if (number as usize) < self.bridges.len() {
+        if host.bridge.is_some() {
             self.pump(with, number);
         } else {
             self.offer(with, number);
@@ -577,7 +577,7 @@ impl Hosts {
 
     /// Something falls due in a virtual switch.
     pub(crate) fn tick<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
-        let bridge = &mut self.bridges[number as usize];
+        let Some(bridge) = &mut self.hosts[number as usize].bridge else { return };
         if bridge.tick_at != with.clock.now() {
             return;
         }
@@ -589,10 +589,10 @@ impl Hosts {
 
     /// Sees to it that an event says when something falls due in a switch that holds frames.
     fn arm<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
-        let Some(bridge) = self.bridges.get_mut(number as usize) else { return };
-        let holds = !bridge.switch.pending().is_empty();
-        self.hosts[number as usize].holds = holds;
-        if !holds {
+        let Host { holds, bridge, .. } = &mut self.hosts[number as usize];
+        let Some(bridge) = bridge else { return };
+        *holds = !bridge.switch.pending().is_empty();
+        if !*holds {
             return;
         }
         let Some(due) = bridge.switch.deadline(with.clock.instant()) else { return };
@@ -610,7 +610,7 @@ impl Hosts {
             bridge.switch.egress_load(self.rules.ports[place], lane.class).bytes
         };
         for (number, host) in (0..).zip(&self.hosts) {
-            let bridge = self.bridges.get(number as usize);
+            let bridge = host.bridge.as_ref();
             for (place, machine) in host.machines.clone().enumerate() {
                 for (lane, it) in (0..).zip(&self.rules.lanes) {
                     let bytes = bridge.map_or(0, |bridge| waiting(bridge, place, it));
@@ -628,7 +628,7 @@ impl Hosts {
     /// Frames that virtual switches, and virtual NICs before them, have lost in a lane.
     pub(crate) fn lost(&self, lane: u8) -> u64 {
         let class = self.rules.lanes[usize::from(lane)].class;
-        let refused = self.bridges.iter().flat_map(|bridge| {
+        let refused = self.bridges().flat_map(|bridge| {
             let ports = self.rules.ports.iter();
             ports.map(move |&port| bridge.switch.ingress_account(port, class).refused_total())
         });
@@ -639,7 +639,7 @@ impl Hosts {
     pub(crate) fn held(&self, packets: &Packets) -> u64 {
         let outboxes = self.pacing.iter().flat_map(|pacing| &pacing.outboxes).map(|outbox| &outbox.queue);
         let queues = self.backlogs.iter().chain(&self.arrived).chain(outboxes);
-        let switched = self.bridges.iter().map(|bridge| bridge.switch.total().held);
+        let switched = self.bridges().map(|bridge| bridge.switch.total().held);
         queues.map(|queue| queue.len(packets)).sum::<u64>() + switched.sum::<u64>()
     }
 
@@ -648,9 +648,44 @@ impl Hosts {
         self.rules.lanes[usize::from(lane)].lossless
     }
 
+    fn bridges(&self) -> impl Iterator<Item = &Bridge> {
+        self.hosts.iter().filter_map(|host| host.bridge.as_ref())
+    }
+
     /// Proves the switches' books: see [`Switch::audit`].
     pub(crate) fn audit(&self) -> Result<(), lossless::Defect> {
-        self.bridges.iter().try_for_each(|bridge| bridge.switch.audit())
+        self.bridges().try_for_each(|bridge| bridge.switch.audit())
+    }
+}
+
+impl Host {
+    /// Has its switch take a frame over that comes by a port, for a machine of this host, the `number`th, or for others. Whether
+    /// there is a switch, and it had room.
+    #[inline]
+    fn take<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        rules: &Rules,
+        number: u32,
+        from: usize,
+        handle: Handle,
+    ) -> bool {
+        let &mut Self { nic, ref mut holds, ref mut bridge, .. } = self;
+        let Some(bridge) = bridge else { return false };
+        let packet = &with.packets[handle];
+        let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
+        let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
+        let tag = Some(Tag { class: rules.lanes[lane].class, vlan: 0 });
+        let header = Peek::new(address(to), address(from), tag);
+        let arrival = Arrival { frame: handle, header, network: Network::default(), bytes, frames: 1 };
+        let takes = |port| rules.takes(with.fabric, nic, port, bytes);
+        match bridge.switch.pass(with.clock.instant(), rules.ports[from], arrival, takes) {
+            Ok(Passed::Through(port)) => rules.hand(with, nic, port, handle),
+            Ok(Passed::Held) => *holds = true,
+            Ok(Passed::Refused(refused)) => with.packets.lose(refused),
+            Err(Full(_)) => return false,
+        }
+        true
     }
 }
 
@@ -698,32 +733,5 @@ impl Bridge {
         });
         let ports = ports.collect();
         (Self { switch, tick_at: Time::NEVER }, ports)
-    }
-
-    /// Takes a frame over that comes by a port, for a machine of `number`, its host, or for others. Whether there was room.
-    #[inline]
-    fn take<L: EventList<Event>>(
-        &mut self,
-        with: &mut Surroundings<'_, L>,
-        rules: &Rules,
-        host: &mut Host,
-        number: u32,
-        from: usize,
-        handle: Handle,
-    ) -> bool {
-        let packet = &with.packets[handle];
-        let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
-        let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
-        let tag = Some(Tag { class: rules.lanes[lane].class, vlan: 0 });
-        let header = Peek::new(address(to), address(from), tag);
-        let arrival = Arrival { frame: handle, header, network: Network::default(), bytes, frames: 1 };
-        let takes = |port| rules.takes(with.fabric, host.nic, port, bytes);
-        match self.switch.pass(with.clock.instant(), rules.ports[from], arrival, takes) {
-            Ok(Passed::Through(port)) => rules.hand(with, host.nic, port, handle),
-            Ok(Passed::Held) => host.holds = true,
-            Ok(Passed::Refused(refused)) => with.packets.lose(refused),
-            Err(Full(_)) => return false,
-        }
-        true
     }
 }

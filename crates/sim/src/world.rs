@@ -229,7 +229,7 @@ impl<L: EventList<Event>> World<L> {
                     if let Some(capture) = &mut self.capture {
                         capture.see(self.clock.now(), port, &self.packets[packet], &self.stack, &self.hosts);
                     }
-                    let node = self.fabric.node(port);
+                    let node = self.fabric.node_at(port);
                     if node >= self.graph.hosts {
                         self.fabric.switch(&mut self.clock, &mut self.packets, &self.graph, port, packet);
                     } else {

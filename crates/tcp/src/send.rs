@@ -209,6 +209,14 @@ impl Sender {
         self.fin == Fin::Sent && self.una == self.next
     }
 
+    /// Whether nothing is in flight: the scoreboard covers what lies between. Those who only listen do not look at it.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_quiet = self.una == self.next;
+        debug_assert_eq!(is_quiet, self.scoreboard.is_empty());
+        is_quiet
+    }
+
     /// Segments believed to be in the network (RFC 6675 §4, SetPipe). Without SACK every duplicate acknowledgement stands
     /// for one that has left it (RFC 6582).
     #[inline]
@@ -233,7 +241,7 @@ impl Sender {
             self.on_probe_timer(config, now);
         }
         if self.timeout_at <= now {
-            if self.scoreboard.is_empty() {
+            if self.is_quiet() {
                 // RFC 9293 §3.8.6.1
                 self.window_probe = true;
                 self.rtt.back_off();
@@ -249,7 +257,7 @@ impl Sender {
     pub(crate) fn on_ack(&mut self, config: &Config, now: Instant, ack: &Ack<'_>) {
         let advanced = ack.number > self.una;
         let moved = self.update_window(ack);
-        if !advanced && ack.blocks.is_empty() && self.scoreboard.is_empty() {
+        if !advanced && ack.blocks.is_empty() && self.is_quiet() {
             // The other side talks and we listen. If its window is closed, the next probe waits from now on.
             self.timeout_at = NEVER;
             return;
@@ -285,7 +293,7 @@ impl Sender {
             self.algorithm.grow(&mut self.window, &progress);
         }
 
-        if self.scoreboard.is_empty() {
+        if self.is_quiet() {
             self.timeout_at = NEVER;
             self.probe_at = NEVER;
             self.probe.due = false;
@@ -306,7 +314,7 @@ impl Sender {
         if !newer && (ack.seq < self.edge_seq || edge <= self.edge) {
             return false;
         }
-        if edge > self.edge && self.scoreboard.is_empty() {
+        if edge > self.edge && self.is_quiet() {
             // It was closed, and opens: nobody was slow.
             self.rtt.forgive();
         }
@@ -356,7 +364,7 @@ impl Sender {
     #[inline]
     pub(crate) fn poll(&mut self, config: &Config, now: Instant) -> Option<Outgoing> {
         let has_new = self.unsent() > 0 || self.fin == Fin::Queued;
-        if !has_new && (self.scoreboard.is_empty() || !self.may_repeat()) {
+        if !has_new && (self.is_quiet() || !self.may_repeat()) {
             return None;
         }
         let in_flight = self.pipe();
@@ -381,7 +389,7 @@ impl Sender {
                 return Some(self.send_again(config, now, index));
             }
         }
-        if self.scoreboard.is_empty() { self.poll_window(config, now) } else { None }
+        if self.is_quiet() { self.poll_window(config, now) } else { None }
     }
 
     /// Whether something that is in flight may have to be sent again now.
@@ -440,7 +448,7 @@ impl Sender {
         } else {
             match config.nagle {
                 Nagle::Off => true,
-                Nagle::Classic => self.scoreboard.is_empty(),
+                Nagle::Classic => self.is_quiet(),
                 Nagle::Minshall => self.small_end <= self.una,
             }
         };
@@ -450,7 +458,7 @@ impl Sender {
     /// A segment leaves for the first time.
     #[inline]
     pub(crate) fn send_new(&mut self, config: &Config, now: Instant, len: u16, fin: bool) -> Outgoing {
-        if self.scoreboard.is_empty() {
+        if self.is_quiet() {
             self.start_flight(config, now);
         }
         let seq = self.next;
