@@ -30,7 +30,7 @@ pub const MAX_PORTS: usize = 1024;
 pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A port. There may be many, and few of them in cache: what each frame looks at, of its sender and of its receiver, is a
-/// line of the port, a line of the class, and what tells a port from none, wherever the compiler has that.
+/// line of the port and a line of the class.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {

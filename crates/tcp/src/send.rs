@@ -67,7 +67,7 @@ pub(crate) struct Counters {
 }
 
 /// The sending half. There are many endpoints, and few of them in cache: what a segment looks at that acknowledges nothing fills
-/// three lines, and full segments of data, as long as nothing is amiss, look at two more; RACK, and controls that are not Reno, at
+/// two lines, and full segments of data, as long as nothing is amiss, look at three more; RACK, and controls that are not Reno, at
 /// their own besides.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
