@@ -30,17 +30,16 @@ impl Ports {
 
     /// Attaches a port at the lowest number that is free, if one is.
     pub(crate) fn attach(&mut self, now: Instant, config: PortConfig) -> Option<PortId> {
+        let count = self.len();
         if let Some(vacant) = &mut self.vacant {
             let id = vacant.iter().next().expect("a set is kept only while somebody is in it");
             vacant.remove(id);
             if vacant.is_empty() {
                 self.vacant = None;
             }
-            let count = self.len();
             self.places[id.index()] = Port::new(config, now, count);
             return Some(id);
         }
-        let count = self.len();
         if count == MAX_PORTS {
             return None;
         }
@@ -107,10 +106,6 @@ impl IndexMut<PortId> for Ports {
 mod tests {
     use super::*;
 
-    fn numbers(ports: &Ports) -> Vec<u16> {
-        ports.iter().map(|(id, _)| id.0).collect()
-    }
-
     #[test]
     fn the_lowest_number_that_is_free_is_given_out() {
         let mut ports = Ports::default();
@@ -137,7 +132,7 @@ mod tests {
             ports.attach(Instant::ZERO, PortConfig::default());
         }
         ports.detach(PortId(1));
-        assert_eq!(numbers(&ports), [0, 2]);
+        assert_eq!(ports.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [0, 2]);
         let mut is_pair = |a, b| ports.pair_mut([PortId(a), PortId(b)]).is_some();
         assert!(is_pair(0, 2) && is_pair(2, 0));
         assert!(

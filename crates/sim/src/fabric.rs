@@ -340,7 +340,7 @@ impl Fabric {
     /// Where an input pauses its sender now.
     #[inline]
     fn xoff(&self, input: u32, place: usize) -> u64 {
-        let node = self.node(input);
+        let node = self.node_at(input);
         match self.rules.buffer {
             Buffer::Shared { alpha, .. } if node >= self.hosts => {
                 self.share(node, alpha).min(self.lanes[place].xoff)

@@ -66,6 +66,12 @@ struct Host {
     bridge: Option<Bridge>,
 }
 
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(
+    std::mem::offset_of!(Host, bridge) == 24 && size_of::<Option<Bridge>>() == size_of::<Bridge>(),
+    "how the switch finds its ports, and whether it is there, lie in the first line"
+);
+
 /// A server's virtual switch.
 #[derive(Debug)]
 #[repr(C)]
@@ -190,7 +196,7 @@ impl Hosts {
             })
             .collect();
         let per_server = network.vms_per_server() as usize;
-        let (mut hosts, mut machines, mut ports) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut hosts, mut machines) = (Vec::new(), Vec::new());
         for host in 0..graph.hosts {
             let is_server = host < graph.servers;
             let count = if is_server { per_server as u16 } else { 1 };
@@ -203,13 +209,11 @@ impl Hosts {
                 waiting: 0,
                 nic_full: 0,
                 holds: false,
-                bridge: (is_server && network.switch).then(|| {
-                    let bridge;
-                    (bridge, ports) = Bridge::new(scenario, &lanes);
-                    bridge
-                }),
+                bridge: (is_server && network.switch).then(|| Bridge::new(scenario, &lanes)),
             });
         }
+        let bridge = hosts.first().and_then(|host: &Host| host.bridge.as_ref());
+        let ports = bridge.map(|bridge| bridge.switch.attached().collect()).unwrap_or_default();
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
             sleepers: BTreeMap::new(),
@@ -690,8 +694,7 @@ impl Host {
 }
 
 impl Bridge {
-    /// The switch of a server, and its ports.
-    fn new(scenario: &Scenario, lanes: &[Lane]) -> (Self, Vec<PortId>) {
+    fn new(scenario: &Scenario, lanes: &[Lane]) -> Self {
         let network = &scenario.virtual_network;
         let mut kinds = ClassMap([ClassKind::Lossy; Class::COUNT]);
         let mut weights = ClassMap([1; Class::COUNT]);
@@ -724,14 +727,12 @@ impl Bridge {
         };
         let uplink = PortConfig { shaping: None, ..config };
         let machines = network.vms_per_server() as usize;
-        let ports = (0..machines + lanes.len()).map(|place| {
+        for place in 0..machines + lanes.len() {
             let config = if place < machines { config } else { uplink };
             let port =
                 switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
             switch.pin(Network::default(), address(place), 0, port);
-            port
-        });
-        let ports = ports.collect();
-        (Self { switch, tick_at: Time::NEVER }, ports)
+        }
+        Self { switch, tick_at: Time::NEVER }
     }
 }
