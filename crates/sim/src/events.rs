@@ -80,7 +80,7 @@ const NEVER: u64 = u64::MAX;
 /// ```
 #[derive(Debug)]
 pub struct Wheel<E> {
-    heads: Box<[u32]>,
+    heads: Box<[u32; SLOTS as usize]>,
     occupied: Occupied,
     nodes: Vec<Node<E>>,
     /// The first node that is free.
@@ -134,7 +134,7 @@ impl<E> Eq for Entry<E> {}
 impl<E> Default for Wheel<E> {
     fn default() -> Self {
         Self {
-            heads: vec![NIL; SLOTS as usize].into(),
+            heads: Box::new([NIL; SLOTS as usize]),
             occupied: Occupied::default(),
             nodes: Vec::new(),
             free: NIL,
