@@ -29,8 +29,8 @@ pub const MAX_PORTS: usize = 1024;
 /// No port.
 pub(crate) const NOBODY: u16 = u16::MAX;
 
-/// A port. There may be many, and few of them in cache: what each frame looks at, of its sender and of its receiver, is a
-/// line of the port and a line of the class.
+/// A port. There may be many, and few of them in cache: what each frame that passes straight through looks at, of its sender and of
+/// its receiver, is a line of the port and a line of the class.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::mem::offset_of;
 
 use units::{Class, ClassMap, Instant, Mac, Span};
 
@@ -15,7 +16,8 @@ use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
 
-/// A switch over frames that it knows by a handle `F`.
+/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 40 bytes, and one that passes
+/// straight through at no others, as a rule.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Switch<F> {
@@ -30,6 +32,9 @@ pub struct Switch<F> {
     /// What was refused of late, while somebody wants to know.
     pub(crate) refused: Option<Vec<Refused<F>>>,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(offset_of!(Switch<u32>, ports) == 0 && offset_of!(Switch<u32>, table) == 32);
 
 /// A frame that the switch is done with: its sender may have its handle, and its memory, back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

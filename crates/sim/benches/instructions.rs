@@ -10,7 +10,7 @@ use sim::scenario::Plan;
 const SCENARIO: &str = include_str!("../../zovn/src/sim/bench.toml");
 
 fn main() -> ExitCode {
-    callgrind::main("hop", &[("fat-tree", 1409.0)], 30, |_, queries| {
+    callgrind::main("hop", &[("fat-tree", 1379.0)], 30, |_, queries| {
         let text = SCENARIO.replace("queries = 1000", &format!("queries = {queries}"));
         let plan = Plan::parse(&text).expect("it is what `zovn sim bench` runs");
         sim::run(&plan.cell(0).scenario, |_| true).hops

@@ -80,6 +80,7 @@ const NEVER: u64 = u64::MAX;
 /// ```
 #[derive(Debug)]
 pub struct Wheel<E> {
+    /// The first node of each slot's list. An array, so that every slot is known to have one.
     heads: Box<[u32; SLOTS as usize]>,
     occupied: Occupied,
     nodes: Vec<Node<E>>,

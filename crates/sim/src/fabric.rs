@@ -107,7 +107,8 @@ struct LaneRest {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     rules: Rules,
-    /// By port: its node once more. Apart from the rest, for frames that arrive: they look at nothing else of the port.
+    /// By port: its node once more. Apart from the rest, for frames that arrive and memory that is booked: both look at nothing else of
+    /// the port.
     nodes: Vec<u32>,
     ports: Vec<Port>,
     /// By port and lane.
@@ -340,12 +341,11 @@ impl Fabric {
     /// Where an input pauses its sender now.
     #[inline]
     fn xoff(&self, input: u32, place: usize) -> u64 {
-        let node = self.node_at(input);
-        match self.rules.buffer {
-            Buffer::Shared { alpha, .. } if node >= self.hosts => {
-                self.share(node, alpha).min(self.lanes[place].xoff)
-            }
-            _ => self.lanes[place].xoff,
+        let own = self.lanes[place].xoff;
+        let Buffer::Shared { alpha, .. } = self.rules.buffer else { return own };
+        match self.node_at(input) {
+            node if node >= self.hosts => self.share(node, alpha).min(own),
+            _ => own,
         }
     }
 

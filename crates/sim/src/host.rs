@@ -10,6 +10,7 @@
 //! a NIC has a queue for each: so a lane that is paused holds back no other.
 
 use std::collections::BTreeMap;
+use std::mem::offset_of;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
@@ -66,12 +67,6 @@ struct Host {
     bridge: Option<Bridge>,
 }
 
-#[cfg(target_pointer_width = "64")]
-const _: () = assert!(
-    std::mem::offset_of!(Host, bridge) == 24 && size_of::<Option<Bridge>>() == size_of::<Bridge>(),
-    "how the switch finds its ports, and whether it is there, lie in the first line"
-);
-
 /// A server's virtual switch.
 #[derive(Debug)]
 #[repr(C)]
@@ -80,6 +75,18 @@ struct Bridge {
     /// When an event says that something falls due.
     tick_at: Time,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(
+        offset_of!(Host, bridge) + offset_of!(Bridge, switch) + 40 <= 64,
+        "what frames look at of a switch"
+    );
+    assert!(
+        size_of::<Option<Bridge>>() == size_of::<Bridge>(),
+        "whether there is a switch takes no room of its own"
+    );
+};
 
 /// Stacks that send one burst after the other, for want of a processor.
 #[derive(Debug)]
@@ -196,7 +203,8 @@ impl Hosts {
             })
             .collect();
         let per_server = network.vms_per_server() as usize;
-        let (mut hosts, mut machines) = (Vec::new(), Vec::new());
+        let mut hosts: Vec<Host> = Vec::new();
+        let mut machines = Vec::new();
         for host in 0..graph.hosts {
             let is_server = host < graph.servers;
             let count = if is_server { per_server as u16 } else { 1 };
@@ -212,8 +220,10 @@ impl Hosts {
                 bridge: (is_server && network.switch).then(|| Bridge::new(scenario, &lanes)),
             });
         }
-        let bridge = hosts.first().and_then(|host: &Host| host.bridge.as_ref());
-        let ports = bridge.map(|bridge| bridge.switch.attached().collect()).unwrap_or_default();
+        // Servers come first, and their switches have the same ports, at their places in the order of attaching.
+        let bridge = hosts.first().and_then(|host| host.bridge.as_ref());
+        let ports: Vec<PortId> = bridge.map(|bridge| bridge.switch.attached().collect()).unwrap_or_default();
+        debug_assert!(ports.iter().enumerate().all(|(place, port)| port.index() == place));
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
             sleepers: BTreeMap::new(),

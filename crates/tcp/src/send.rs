@@ -66,9 +66,9 @@ pub(crate) struct Counters {
     pub probes: u32,
 }
 
-/// The sending half. There are many endpoints, and few of them in cache: what a segment looks at that acknowledges nothing fills
-/// two lines, and full segments of data, as long as nothing is amiss, look at three more; RACK, and controls that are not Reno, at
-/// their own besides.
+/// The sending half. There are many endpoints, and few of them in cache: what a segment looks at that acknowledges nothing, while
+/// nothing is in flight, fills two lines, and full segments of data, as long as nothing is amiss, look at three more; RACK, and
+/// controls that are not Reno, at their own besides.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Sender {
@@ -115,11 +115,13 @@ pub(crate) struct Sender {
     pub counters: Counters,
 }
 
-// The bursts' line; what is amiss behind how many are in flight; the window's line, with the byte that tells the algorithm.
+// The first two lines; the bursts'; what is amiss behind how many are in flight; the window's, with the byte that tells the
+// algorithm.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;
 
+    assert!(offset_of!(Sender, start) == 128);
     assert!(offset_of!(Sender, scoreboard.bursts) % 64 == 0);
     assert!(offset_of!(Sender, window) - offset_of!(Sender, scoreboard.bursts) == 128);
     assert!(offset_of!(Sender, algorithm) % 64 == 56);
