@@ -16,8 +16,8 @@ use crate::shaper::Shaper;
 use crate::table::{Key, MacTable};
 use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
 
-/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 40 bytes, and one that passes
-/// straight through at no others, as a rule.
+/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 40 bytes, the ports and the
+/// table's generation, and one that passes straight through at no others, as a rule.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Switch<F> {

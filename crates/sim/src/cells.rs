@@ -41,7 +41,7 @@ pub fn run_cells(cells: &[Cell], threads: usize, watcher: &impl Watcher) -> Vec<
                         next.store(cells.len(), Ordering::Relaxed);
                         break;
                     };
-                    let (outcome, seen) = run_seen(&cell.scenario, instruments, |it| {
+                    let (outcome, seen) = run_seen(&cell.scenario, instruments, &mut |it| {
                         limit.is_none_or(|limit| began.elapsed() < limit)
                             && watcher.see(cell, it, share(&rule, it))
                     });

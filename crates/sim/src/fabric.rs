@@ -343,10 +343,8 @@ impl Fabric {
     fn xoff(&self, input: u32, place: usize) -> u64 {
         let own = self.lanes[place].xoff;
         let Buffer::Shared { alpha, .. } = self.rules.buffer else { return own };
-        match self.node_at(input) {
-            node if node >= self.hosts => self.share(node, alpha).min(own),
-            _ => own,
-        }
+        let node = self.node_at(input);
+        if node < self.hosts { own } else { self.share(node, alpha).min(own) }
     }
 
     /// Memory of an input is free again.

@@ -123,23 +123,15 @@ pub struct World<L> {
 
 /// Runs a scenario on a timing wheel. `go_on` is told the simulated time, events so far and queries that count, now and
 /// then; the run ends early if it says `false`.
-pub fn run(scenario: &Scenario, go_on: impl FnMut(&Progress) -> bool) -> Outcome {
-    run_seen(scenario, Instruments::default(), go_on).0
+pub fn run(scenario: &Scenario, mut go_on: impl FnMut(&Progress) -> bool) -> Outcome {
+    run_seen(scenario, Instruments::default(), &mut go_on).0
 }
 
 /// As [`run`], with instruments.
-pub fn run_seen(
-    scenario: &Scenario,
-    instruments: Instruments,
-    mut go_on: impl FnMut(&Progress) -> bool,
-) -> (Outcome, Seen) {
-    run_on_wheel(scenario, instruments, &mut go_on)
-}
-
-/// Neither generic nor inlined: so the engine is compiled with this crate, and not with whatever else is in who runs it. That is
-/// 4 % of `zovn sim bench` by `make profiled`, and nothing by `make build`, as measured; why, we do not know.
+// Neither generic nor inlined: so the engine is compiled with this crate, and not with whatever else is in who runs it. That is
+// 4 % of `zovn sim bench` by `make profiled`, and nothing by `make build`, as measured; why, we do not know.
 #[inline(never)]
-fn run_on_wheel(
+pub fn run_seen(
     scenario: &Scenario,
     instruments: Instruments,
     go_on: &mut dyn FnMut(&Progress) -> bool,

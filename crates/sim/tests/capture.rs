@@ -81,7 +81,7 @@ impl Write for Disk {
 fn captured(scenario: &Scenario, room: usize) -> (Outcome, Seen, Vec<u8>) {
     let disk = Disk { bytes: Arc::default(), room };
     let instruments = Instruments { pcapng: Some(Box::new(disk.clone())), ..Instruments::default() };
-    let (outcome, seen) = sim::run_seen(scenario, instruments, |_| true);
+    let (outcome, seen) = sim::run_seen(scenario, instruments, &mut |_| true);
     assert_eq!(outcome.defects, [""; 0]);
     let bytes = disk.bytes.lock().unwrap().clone();
     (outcome, seen, bytes)

@@ -195,8 +195,8 @@ samples = "SAMPLES"
         let folder = tempfile::tempdir().unwrap();
         let plan = plan(&text.replace("SAMPLES", every));
         let (store, cell) = (Store::create(folder.path(), &plan).unwrap(), plan.cell(0));
-        let (outcome, seen) =
-            sim::run_seen(&cell.scenario, Instruments { samples: true, ..Instruments::default() }, |_| true);
+        let instruments = Instruments { samples: true, ..Instruments::default() };
+        let (outcome, seen) = sim::run_seen(&cell.scenario, instruments, &mut |_| true);
         let plain = sim::run(&cell.scenario, |_| true);
         assert_eq!((plain.events, plain.time), (outcome.events, outcome.time), "looking changes nothing");
         let result = CellResult::new(&cell, &outcome);
