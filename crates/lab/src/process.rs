@@ -27,13 +27,16 @@ pub(crate) struct Process {
 impl Process {
     /// The process that has this number now, if one does and still runs.
     pub(crate) fn of(pid: u32) -> Option<Self> {
+        Self::look(pid).and_then(|(process, runs)| runs.then_some(process))
+    }
+
+    /// The process that has this number, and whether it still runs: one that has ended has it until it is reaped.
+    fn look(pid: u32) -> Option<(Self, bool)> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // Field 2 is the program's name in parentheses and may hold anything; field 3 follows the last of them.
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
-        if matches!(fields.next()?, "Z" | "X") {
-            return None;
-        }
-        Some(Self { pid, started: fields.nth(18)?.parse().ok()? })
+        let runs = !matches!(fields.next()?, "Z" | "X");
+        Some((Self { pid, started: fields.nth(18)?.parse().ok()? }, runs))
     }
 
     /// Every process that runs.
@@ -105,11 +108,11 @@ impl Process {
         entries.flatten().filter_map(read).collect()
     }
 
-    /// A handle on this very process, if it runs.
+    /// A handle on this very process, if it is not reaped.
     fn handle(self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(i32::try_from(self.pid).ok()?)?, PidfdFlags::empty()).ok()?;
         // Looked at after the handle was opened: the handle is the process's whose start time this is.
-        self.is_alive().then_some(handle)
+        Self::look(self.pid).is_some_and(|(process, _)| process == self).then_some(handle)
     }
 }
 
@@ -134,6 +137,18 @@ mod tests {
         process.stop(Duration::from_secs(5)).unwrap();
         assert!(!process.is_alive());
         assert!(child.wait().is_err(), "it was reaped with its end");
+    }
+
+    #[test]
+    fn one_that_has_ended_is_reaped() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::of(child.id()).unwrap();
+        child.kill().unwrap();
+        while process.is_alive() {
+            std::thread::yield_now();
+        }
+        process.stop(Duration::from_secs(5)).unwrap();
+        assert!(child.wait().is_err());
     }
 
     #[test]
