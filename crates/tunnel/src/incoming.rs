@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 
-use units::{Instant, Span};
+use units::{Class, Instant, Span};
 
 use crate::handed::Leftover;
 use crate::inbound::{Inbound, Place};
@@ -219,6 +219,16 @@ impl<R> Incoming<R> {
             hand_on(inbound, stream, from, next, &mut arrived);
             self.owe(now, stream, false);
         }
+    }
+
+    /// Whether something may have to be told of any stream.
+    pub fn owes(&self) -> bool {
+        !self.owing.is_empty()
+    }
+
+    /// Whether something may have to be told of streams of other classes.
+    pub fn owes_others(&self, class: Class) -> bool {
+        self.owing.iter().any(|stream| stream.class != class)
     }
 
     /// How far streams are taken and may go, and what of them is to be sent again, of as many as a report has room for and that

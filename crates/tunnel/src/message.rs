@@ -8,7 +8,7 @@ use core::num::{NonZeroU16, NonZeroU32};
 use units::{Class, ClassSet};
 use wire::Offload;
 use wire::ethernet::ethertype;
-use wire::geneve::{Draft, Options, TunnelOption};
+use wire::geneve::{Draft, MOST_OPTIONS_LEN, Options, TunnelOption};
 use wire::tcp::Flags;
 use zerocopy::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -20,7 +20,7 @@ pub const OPTION_CLASS: u16 = 0xff5a;
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
 /// The version of the protocol that is spoken here.
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 
 /// The most ranges that an acknowledgement tells of.
 pub const MOST_RANGES: usize = 16;
@@ -70,8 +70,8 @@ pub struct Ends {
 pub enum Message {
     /// Who is there.
     Hello(Hello),
-    /// What is said of the frame that follows.
-    Data(Data),
+    /// What is said of the frame that follows, and a report that goes with it.
+    Data(Data, Option<Report>),
     /// What has come, what is taken, how far streams may go.
     Report(Report),
 }
@@ -336,7 +336,20 @@ impl Message {
         let first = ours.next()?;
         match first.kind {
             HELLO => Hello::parse(first.data).map(Self::Hello),
-            DATA => Data::parse(first.data, ours).map(Self::Data),
+            DATA => {
+                let mut rest = ours.peekable();
+                let offload = rest.next_if(|option| option.kind == OFFLOAD);
+                let data = Data::parse(first.data, offload.map(|option| option.data))?;
+                let report = match rest.next() {
+                    None => None,
+                    // Each packet that a card makes of one would have a copy.
+                    Some(option) if option.kind == REPORT && data.cut.is_none() => {
+                        Some(Report::parse(option.data, rest)?)
+                    }
+                    Some(_) => return None,
+                };
+                Some(Self::Data(data, report))
+            }
             REPORT => Report::parse(first.data, ours).map(Self::Report),
             _ => None,
         }
@@ -351,11 +364,23 @@ impl Message {
     pub fn write(&self, draft: &mut Draft) -> bool {
         match self {
             Self::Hello(hello) => hello.write(draft),
-            Self::Data(data) => data.write(draft),
+            Self::Data(data, report) => {
+                data.write(draft) && report.as_ref().is_none_or(|report| report.write(draft))
+            }
             Self::Report(report) => report.write(draft),
         }
     }
 }
+
+/// How many bytes an option has with so many of data.
+const fn option_len(data: usize) -> usize {
+    4 + data
+}
+
+const _: () = assert!(
+    option_len(size_of::<DataRecord>()) + option_len(Offload::LEN) + Report::MOST_LEN <= MOST_OPTIONS_LEN,
+    "a report may go with any frame"
+);
 
 fn add(draft: &mut Draft, kind: u8, data: &[u8]) -> bool {
     draft.add(TunnelOption { class: OPTION_CLASS, kind, data })
@@ -395,13 +420,9 @@ impl Data {
         Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None, cut: None }
     }
 
-    fn parse<'a>(data: &[u8], mut rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
+    fn parse(data: &[u8], offload: Option<&[u8]>) -> Option<Self> {
         let (record, cut) = DataRecord::ref_from_prefix(data).ok()?;
-        let offload = match rest.next() {
-            None => None,
-            Some(TunnelOption { kind: OFFLOAD, data, .. }) => Some(data.try_into().ok()?),
-            Some(_) => return None,
-        };
+        let offload = offload.map(|offload| offload.try_into()).transpose().ok()?;
         let shape = record.shape.get();
         let cut = match cut {
             [] => None,
@@ -445,6 +466,11 @@ impl Data {
 }
 
 impl Report {
+    /// The most bytes of options that one has that asks nothing.
+    pub const MOST_LEN: usize =
+        option_len(size_of::<ReportRecord>() + MOST_RANGES * size_of::<RangeRecord>())
+            + option_len(MOST_ROOMS * size_of::<RoomRecord>());
+
     fn parse<'a>(data: &'a [u8], rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
         let (record, ranges) = ReportRecord::ref_from_prefix(data).ok()?;
         let mut next = record.largest.get();
@@ -489,7 +515,8 @@ impl Report {
         (rooms <= MOST_ROOMS && report.asks.len() <= MOST_ASKS).then_some(report)
     }
 
-    fn write(&self, draft: &mut Draft) -> bool {
+    /// Adds it to a packet. `false` if there is no room for it, which there is behind a data option if it asks nothing.
+    pub fn write(&self, draft: &mut Draft) -> bool {
         let mut data = Vec::with_capacity(size_of::<ReportRecord>() + 4 * MOST_RANGES);
         let largest = self.came.first().map_or(0, |[_, last]| *last);
         let head = ReportRecord {
@@ -591,7 +618,7 @@ mod tests {
         let data = (ends(), streams(), place, part, left).prop_map(
             |(ends, stream, (number, offset, len), part, (offload, cut))| {
                 let len = NonZeroU16::new(len).unwrap();
-                Message::Data(Data { ends, number, stream, offset, len, part, offload, cut })
+                Data { ends, number, stream, offset, len, part, offload, cut }
             },
         );
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
@@ -617,10 +644,15 @@ mod tests {
                     next = last.wrapping_sub(len.into());
                     [next, last]
                 });
-                Message::Report(Report { ends, marked, came: came.collect(), rooms, again, asks })
+                Report { ends, marked, came: came.collect(), rooms, again, asks }
             },
         );
-        prop_oneof![hello, data, report]
+        let report = report.boxed();
+        let with_data = (data, prop::option::of(report.clone())).prop_map(|(data, report)| {
+            let report = report.filter(|_| data.cut.is_none());
+            Message::Data(data, report.map(|report| Report { asks: Vec::new(), ..report }))
+        });
+        prop_oneof![hello, with_data, report.prop_map(Message::Report)]
     }
 
     proptest! {
@@ -641,7 +673,7 @@ mod tests {
 
         #[test]
         fn a_frame_without_bytes_is_no_message(message in messages()) {
-            let Message::Data(data) = message else { return Ok(()) };
+            let Message::Data(data, _) = message else { return Ok(()) };
             let mut draft = Draft::new(7).unwrap();
             prop_assert!(data.write(&mut draft));
             let mut bytes = draft.parts().concat();
@@ -663,6 +695,21 @@ mod tests {
             let bytes = draft.parts().concat();
             let read = Message::parse(Packet::parse(&bytes).unwrap().options);
             prop_assert_eq!(read.is_some(), more == 0);
+        }
+
+        #[test]
+        fn what_rides_is_a_report_with_what_no_card_cuts(message in messages(), report in messages()) {
+            let (Message::Data(data, None), Message::Report(report)) = (message, report) else { return Ok(()) };
+            let report = Report { asks: Vec::new(), ..report };
+            let mut draft = Draft::new(7).unwrap();
+            prop_assert!(data.write(&mut draft) && report.write(&mut draft));
+            let bytes = draft.parts().concat();
+            let read = Message::parse(Packet::parse(&bytes).unwrap().options);
+            prop_assert_eq!(read.is_some(), data.cut.is_none());
+            let mut draft = Draft::new(7).unwrap();
+            prop_assert!(data.write(&mut draft) && add(&mut draft, ROOMS, &[]));
+            let bytes = draft.parts().concat();
+            prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
         }
 
         #[test]

@@ -1,5 +1,6 @@
 //! One end of a session: who is at the other end, what it is told, and what it tells.
 
+use alloc::vec::Vec;
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 
@@ -8,7 +9,7 @@ use units::{Class, ClassSet, Instant, Span};
 use crate::LONGEST;
 use crate::greeting::Greeting;
 use crate::incoming::{Fate, Incoming, Origin};
-use crate::message::{Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Stream};
+use crate::message::{Ask, Data, Ends, Hello, Life, MOST_RANGES, Message, Report, Stream};
 use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
 use crate::outgoing::Outgoing;
@@ -176,6 +177,16 @@ pub struct Path {
     pub window: u64,
 }
 
+/// What the far end is to hear.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Owed {
+    Nothing,
+    /// What has come, and was taken.
+    News,
+    /// That, and it waits for it.
+    Answer,
+}
+
 /// The far end, in a life in which it has named ours.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
@@ -202,7 +213,7 @@ pub struct Session<F, R> {
     came: Ranges,
     /// The highest number of a packet with a frame that has come, but for leaps.
     newest: u64,
-    owes_report: bool,
+    owes: Owed,
     /// Marks that we have seen.
     marked: u32,
     silent_since: Option<Instant>,
@@ -225,7 +236,7 @@ impl<F: Copy, R> Session<F, R> {
             incoming: Incoming::new(config),
             came: Ranges::default(),
             newest: 0,
-            owes_report: false,
+            owes: Owed::Nothing,
             marked: 0,
             silent_since: None,
             counters: Counters::default(),
@@ -390,7 +401,7 @@ impl<F: Copy, R> Session<F, R> {
         }
         if names_us {
             self.silent_since = None;
-            self.owes_report = true;
+            self.owes = Owed::Answer;
         } else {
             self.greeting.answer(now);
         }
@@ -472,7 +483,9 @@ impl<F: Copy, R> Session<F, R> {
         {
             // Of what nobody sends again, too: the ranges of the rest have no gaps then.
             self.came.insert(number);
-            self.owes_report |= is_repaired;
+            if is_repaired {
+                self.owes = self.owes.max(Owed::News);
+            }
             self.marked = self.marked.wrapping_add((is_repaired && is_marked).into());
         }
     }
@@ -511,7 +524,9 @@ impl<F: Copy, R> Session<F, R> {
         self.counters.lost += self.outgoing.change_way();
         self.greeting.hurry(now);
         // What we told may not have been heard.
-        self.owes_report |= self.is_met();
+        if self.is_met() {
+            self.owes = Owed::Answer;
+        }
     }
 
     /// The receiver has taken a frame that was delivered, or never will.
@@ -566,7 +581,7 @@ impl<F: Copy, R> Session<F, R> {
             let is_known = self.incoming.asked(now, ask, repairs.contains(ask.stream.class));
             self.counters.refused += u64::from(!is_known);
             // Whoever asks is to know that it is heard, if no more.
-            self.owes_report = true;
+            self.owes = Owed::Answer;
         }
     }
 
@@ -588,24 +603,60 @@ impl<F: Copy, R> Session<F, R> {
 
     /// What is to be said, after all that has arrived was told of: call it until there is no more.
     pub fn poll(&mut self, now: Instant) -> Option<Message> {
+        self.poll_with(now, Owed::News)
+    }
+
+    /// The same, but for a report that may [ride](Self::ride).
+    pub fn poll_urgent(&mut self, now: Instant) -> Option<Message> {
+        self.poll_with(now, Owed::Answer)
+    }
+
+    /// What is to be said; nothing that is owed less than this.
+    fn poll_with(&mut self, now: Instant, least: Owed) -> Option<Message> {
         self.silent_since = self.outgoing.is_owed().then(|| self.silent_since.unwrap_or(now));
         if self.greeting.is_due(now, self.is_met()) {
             return Some(Message::Hello(self.hello()));
         }
         let ends = self.peer.map(|peer| Ends { from: self.me, to: peer.life })?;
-        let (rooms, again) = self.incoming.rooms();
         let asks = self.outgoing.asks(now);
-        if !self.owes_report && rooms.is_empty() && asks.is_empty() {
+        if asks.is_empty() && self.owed() < least {
             return None;
         }
-        self.owes_report = false;
+        self.report(ends, asks).map(Message::Report)
+    }
+
+    /// A report that may go with a frame of this class: nobody waits for it, and it tells nothing new of streams of other classes, which
+    /// a fabric may hold up less than this one.
+    pub fn ride(&mut self, class: Class) -> Option<Report> {
+        let ends = self.ends()?;
+        if self.owed() != Owed::News || self.incoming.owes_others(class) {
+            return None;
+        }
+        self.report(ends, Vec::new())
+    }
+
+    /// Whether there is a report that may [ride](Self::ride), or may turn out to be nothing.
+    pub fn has_news(&self) -> bool {
+        self.owed() == Owed::News
+    }
+
+    fn owed(&self) -> Owed {
+        if self.incoming.owes() { self.owes.max(Owed::News) } else { self.owes }
+    }
+
+    fn report(&mut self, ends: Ends, asks: Vec<Ask>) -> Option<Report> {
+        let (rooms, again) = self.incoming.rooms();
+        if self.owes == Owed::Nothing && rooms.is_empty() && asks.is_empty() {
+            return None;
+        }
+        self.owes = Owed::Nothing;
         // A range has no room for more numbers than that; those before were told of long ago.
         let range = |range: RangeInclusive<u64>| {
             let first = (*range.start()).max(range.end().saturating_sub(u16::MAX.into()));
             [first as u32, *range.end() as u32]
         };
         let came = self.came.iter().take(MOST_RANGES).map(range);
-        Some(Message::Report(Report { ends, marked: self.marked, came: came.collect(), rooms, again, asks }))
+        Some(Report { ends, marked: self.marked, came: came.collect(), rooms, again, asks })
     }
 
     fn hello(&self) -> Hello {

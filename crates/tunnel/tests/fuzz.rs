@@ -25,8 +25,11 @@ proptest! {
         for (kind, shim) in [(0, &[0x20, 0, 0x65, 0x58, 0, 0, 7, 0][..]), (1, &[0; 18]), (2, &geneve), (3, &[8, 0, 0, 0, 0, 0, 7, 0])] {
             attacks::parse(&[&[kind << 1 | u8::from(is_v6)], shim, &frame].concat());
         }
-        let data = [&[0xff, 0x5a, 0x82, 5, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0; 11], &[class]].concat();
-        let geneve = [6, 0x40, 0x65, 0x58, 0, 0, 7, 0];
-        attacks::parse(&[&[2 << 1 | u8::from(is_v6)], &geneve[..], &data[..], &frame].concat());
+        let data = [&[0xff, 0x5a, 0x82, 6, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0; 15], &[class]].concat();
+        let report = [0xff, 0x5a, 0x83, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, class, 0, 0, 0, 7];
+        for (words, report) in [(7, &[][..]), (12, &report)] {
+            let geneve = [words, 0x40, 0x65, 0x58, 0, 0, 7, 0];
+            attacks::parse(&[&[2 << 1 | u8::from(is_v6)], &geneve[..], &data[..], report, &frame].concat());
+        }
     }
 }

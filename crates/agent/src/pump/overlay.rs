@@ -218,7 +218,7 @@ impl Overlay {
             life,
             most,
             dscp: self.uplink.dscp.map(ClassMap),
-            cards_cut: self.uplink.pfc.is_none(),
+            obeys_pauses: self.uplink.pfc.is_some(),
         };
         let trunk = Trunk::new(now, config, ways);
         let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };

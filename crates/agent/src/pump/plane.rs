@@ -345,13 +345,16 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             moved |=
                 if self.trunks.contains(id) { self.lift(now, id) } else { self.receive::<TAPPED>(now, id) };
         }
+        let mut handed = false;
         for id in self.switch.pending().iter() {
-            moved |= self.transmit::<TAPPED>(now, id);
+            let sent = self.transmit::<TAPPED>(now, id);
+            handed |= sent && !self.trunks.contains(id);
+            moved |= sent;
         }
         self.say(now);
         for id in self.dirty.iter() {
             if self.trunks.contains(id) {
-                moved |= self.tend(now, id);
+                moved |= self.tend(now, id, handed);
             } else {
                 self.flush(id);
             }

@@ -227,6 +227,15 @@ fn a_receiver_that_takes_nothing_stops_its_own_stream_only() {
     }
 }
 
+#[test]
+fn reports_go_with_frames() {
+    let mut world = World::new(1, WELL, 1, Classes::REPAIRED);
+    (0..2).for_each(|end| world.offer(end, 300));
+    world.run().unwrap();
+    world.check().unwrap();
+    assert!(world.ridden > 0, "{} of {} reports", world.ridden, world.reports);
+}
+
 /// Its frames are far fewer bytes than were granted, but more than there is memory for.
 #[test]
 fn a_receiver_that_takes_nothing_leaves_memory_to_others() {

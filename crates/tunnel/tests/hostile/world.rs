@@ -6,7 +6,7 @@ use std::num::{NonZeroU16, NonZeroU32};
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
 use tunnel::places::{Claim, Places};
-use tunnel::{Admission, Arrival, Brought, Config, Counters, Data, Era, Life, Session, Stream};
+use tunnel::{Admission, Arrival, Brought, Config, Counters, Data, Era, Life, Report, Session, Stream};
 use units::{Class, ClassSet, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
@@ -46,7 +46,7 @@ enum Withdrawal {
 
 #[derive(Clone, Debug)]
 enum Packet {
-    Frame { data: Data, number: Option<u32>, marked: bool },
+    Frame { data: Data, number: Option<u32>, marked: bool, report: Option<Report> },
     Word(Message),
 }
 
@@ -109,8 +109,9 @@ pub struct World {
     offered: [u32; 2],
     /// By stream: how many frames were sent again.
     pub resent: BTreeMap<u32, u32>,
-    /// How many reports were sent.
+    /// How many reports were sent, and how many of them went with frames.
     pub reports: u32,
+    pub ridden: u32,
     /// How many frames had a place only because others waited for them.
     pub awaited: u32,
 }
@@ -222,6 +223,7 @@ impl World {
             offered: [0; 2],
             resent: BTreeMap::new(),
             reports: 0,
+            ridden: 0,
             awaited: 0,
         }
     }
@@ -336,8 +338,8 @@ impl World {
         }
     }
 
-    /// Whoever can do something does it.
-    fn act(&mut self, end: usize) {
+    /// Whoever can do something does it. Whether there is a report that waits for a frame to go with.
+    fn act(&mut self, end: usize) -> bool {
         let now = self.now;
         self.take(end);
         loop {
@@ -346,17 +348,20 @@ impl World {
             let Some((frame, data)) = session.resend(now) else { break };
             *self.resent.entry(data.stream.label).or_default() += 1;
             let number = frame.map(|(_, number)| number);
-            self.carry(1 - end, Packet::Frame { data, number, marked: false });
+            self.carry(1 - end, Packet::Frame { data, number, marked: false, report: None });
         }
         for label in 0..self.streams {
             while let Some(packet) = self.send_one(end, label) {
                 self.carry(1 - end, packet);
             }
         }
-        while let Some(message) = self.hosts[end].session.poll(now) {
+        let waits = self.rng.below(2) == 0 && self.hosts[end].session.has_news();
+        let poll = if waits { Session::poll_urgent } else { Session::poll };
+        while let Some(message) = poll(&mut self.hosts[end].session, now) {
             self.reports += u32::from(matches!(message, Message::Report(_)));
             self.carry(1 - end, Packet::Word(message));
         }
+        waits
     }
 
     fn send_one(&mut self, end: usize, label: u32) -> Option<Packet> {
@@ -375,7 +380,10 @@ impl World {
         } else {
             ring.frames.pop_front();
         }
-        Some(Packet::Frame { data, number: Some(number), marked: false })
+        let report = if self.rng.below(2) == 0 { session.ride(stream(label).class) } else { None };
+        self.ridden += u32::from(report.is_some());
+        self.reports += u32::from(report.is_some());
+        Some(Packet::Frame { data, number: Some(number), marked: false, report })
     }
 
     /// Receivers take what waits for them.
@@ -402,7 +410,10 @@ impl World {
         let now = self.now;
         let Host { session, queues, rings, places, .. } = &mut self.hosts[end];
         match packet {
-            Packet::Frame { data, number, marked } => {
+            Packet::Frame { data, number, marked, report } => {
+                if let Some(report) = report {
+                    session.handle_report(now, &report, |frame| complete(rings, frame));
+                }
                 let claim = session.claim(&data);
                 let is_favoured = !places.has_for(Claim::Repaired(data.stream));
                 let brought = match number {
@@ -423,7 +434,7 @@ impl World {
                 session.handle_report(now, &report, |frame| complete(rings, frame));
                 report.asks.iter().for_each(|ask| self.hosts[end].invite(ask.stream));
             }
-            Packet::Word(Message::Data(_)) => unreachable!("it comes with a frame"),
+            Packet::Word(Message::Data(..)) => unreachable!("it comes with a frame"),
         }
     }
 
@@ -440,7 +451,7 @@ impl World {
     }
 
     fn step(&mut self, until: Instant) -> bool {
-        (0..2).for_each(|end| self.act(end));
+        let waits = (0..2).fold(false, |waits, end| self.act(end) | waits);
         let ready = self.hosts.iter().flat_map(|host| {
             let waiting = host
                 .queues
@@ -451,6 +462,7 @@ impl World {
         let due = self.hosts.iter().filter_map(|host| host.session.deadline()).chain(ready);
         let due =
             due.chain(self.restarts.first().map(|(at, _)| *at)).chain(self.withdrawal.map(|(at, ..)| at));
+        let due = due.chain(waits.then(|| self.now + Span::from_micros(20)));
         let next = due.chain(self.underway.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
         // Whatever is late is due now, and time goes on.

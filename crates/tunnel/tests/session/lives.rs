@@ -4,7 +4,7 @@ use tunnel::{Hello, Unsolicited};
 
 use super::*;
 
-fn hello(from: u32, to: Option<u32>) -> Hello {
+pub fn hello(from: u32, to: Option<u32>) -> Hello {
     let unsolicited = Unsolicited { bytes: 3000, boundless: ClassSet::NONE };
     Hello { from: life(from), to: to.map(life), versions: [VERSION; 2], repairs: ClassSet::ALL, unsolicited }
 }

@@ -5,6 +5,7 @@ mod late;
 mod lives;
 mod memory;
 mod overtaking;
+mod riding;
 mod silence;
 mod unrepaired;
 mod way;
@@ -12,7 +13,7 @@ mod way;
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
-use tunnel::message::{Ends, Message, Room, VERSION};
+use tunnel::message::{Ask, Ends, Message, Room, VERSION};
 use tunnel::{Admission, Arrival, Brought, Config, Data, Era, Life, Report, Session, Stream};
 use units::{Class, ClassSet, Instant, Span};
 
@@ -52,7 +53,7 @@ fn hear(now: Instant, end: &mut End, message: &Message) {
     match message {
         Message::Hello(hello) => end.handle_hello(now, hello, |_| ()),
         Message::Report(report) => end.handle_report(now, report, |_| ()),
-        Message::Data(_) => unreachable!("it comes with a frame"),
+        Message::Data(..) => unreachable!("it comes with a frame"),
     }
 }
 

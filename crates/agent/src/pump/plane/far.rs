@@ -175,8 +175,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         sent > 0
     }
 
-    /// Ends what far receivers have taken, sends again what was lost, and says what there is to be said. Whether a frame moved.
-    pub(super) fn tend(&mut self, now: Instant, id: PortId) -> bool {
+    /// Ends what far receivers have taken, sends again what was lost, and says what there is to be said; but for reports, if receivers here
+    /// have been `handed` frames in this turn, and may answer by the next one. Whether a frame moved.
+    pub(super) fn tend(&mut self, now: Instant, id: PortId, handed: bool) -> bool {
         // For the visit, the trunk's line leaves its place: so every sender's can be borrowed beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         self.dirty.remove(id);
@@ -203,7 +204,9 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             }
             released.into_iter().for_each(|released| release(lines, dirty, released));
         }
-        trunk.speak(now);
+        if trunk.speak(now, handed) {
+            dirty.insert(id);
+        }
         if !trunk.has_room() {
             dirty.insert(id);
             busy.insert(id);
@@ -308,7 +311,7 @@ mod tests {
             life: life(1),
             most: 1400,
             dscp: None,
-            cards_cut: true,
+            obeys_pauses: false,
         };
         let way = Way { underlay: Rc::new(RefCell::new(underlay)), far: FAR };
         let mut trunk = Trunk::new(now, config, vec![way]);
@@ -324,7 +327,7 @@ mod tests {
     fn comes(plane: &mut Plane<Trunk, Open>, id: PortId, now: Instant, message: &Message) {
         let draft = Draft::new(VNI).unwrap();
         let (mut draft, frame) = match message {
-            Message::Data(_) => (draft, &[2; LEN as usize][..]),
+            Message::Data(..) => (draft, &[2; LEN as usize][..]),
             _ => (draft.for_control(0), &[][..]),
         };
         assert!(message.write(&mut draft));
@@ -347,7 +350,7 @@ mod tests {
         let stream = Stream { label: 7, class: Class::from_low_bits(0) };
         let len = NonZeroU16::new(LEN).unwrap();
         let data = Data::whole(Ends { from, to }, 1, stream, LEN.into(), len);
-        comes(&mut plane, id, now, &Message::Data(data));
+        comes(&mut plane, id, now, &Message::Data(data, None));
         plane.turn(now);
         let until = now + Span::from_millis(100);
         let accepted = |plane: &Plane<_, _>| plane.switch().total().accepted;

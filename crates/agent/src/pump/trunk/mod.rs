@@ -75,8 +75,9 @@ pub struct TrunkConfig {
     pub most: usize,
     /// The code point of each class outside, unless it is that of the packet in a frame.
     pub dscp: Option<ClassMap<Dscp>>,
-    /// Cards may cut large segments. What they are handed for that has not its class for the kernel, and heeds no pauses of one.
-    pub cards_cut: bool,
+    /// The link may have a class be silent. So cards cut no large segments, as what they are handed for that has not its class for the
+    /// kernel; and reports do not ride, as they would wait with frames that they do not tell of.
+    pub obeys_pauses: bool,
 }
 
 impl TrunkConfig {
@@ -187,6 +188,8 @@ pub struct Trunk {
     liveness: Liveness,
     /// Frames of which segments have come.
     segments: Segments,
+    /// A report has waited for a frame that it may ride with.
+    news_waits: bool,
 }
 
 /// What came and was not taken.
@@ -232,6 +235,7 @@ impl Trunk {
             looked_at: None,
             liveness: Liveness::default(),
             segments: Segments::default(),
+            news_waits: false,
         }
     }
 
@@ -332,19 +336,23 @@ impl Trunk {
         self.completed.pop_front()
     }
 
-    /// Says what there is to be said, as far as the kernel has room.
-    pub fn speak(&mut self, now: Instant) {
-        let Self { config, underlay, session: Some(session), .. } = self else { return };
+    /// Says what there is to be said, as far as the kernel has room. If receivers here have just been `handed` frames, a report waits once:
+    /// what they answer may take it along. Whether one waits.
+    pub fn speak(&mut self, now: Instant, handed: bool) -> bool {
+        let Self { config, underlay, session: Some(session), news_waits, .. } = self else { return false };
         let mut underlay = underlay.borrow_mut();
         let marking = config.marking(CONTROL, 0);
+        *news_waits = handed && !*news_waits && !config.obeys_pauses && session.has_news();
+        let poll = if *news_waits { Session::poll_urgent } else { Session::poll };
         while underlay.has_room(way_to(config.far))
-            && let Some(message) = session.poll(now)
+            && let Some(message) = poll(session, now)
         {
             let mut draft = Draft::new(0).expect("the number has 24 bits").for_control(0);
             let is_whole = message.write(&mut draft);
             debug_assert!(is_whole, "a message has room in a packet of its own");
             Out { config, underlay: &mut underlay, vni: 0, marking }.put_draft(&draft, 0, |_| {});
         }
+        *news_waits
     }
 
     /// How many frames the switch has, as a wire has them, that the far host keeps until it knows that they were taken: so they are not
@@ -361,7 +369,7 @@ impl Trunk {
         if let Some(session) = &mut self.session {
             session.hurry();
         }
-        self.speak(now);
+        self.speak(now, false);
         self.has_left = true;
         self.has_room()
     }

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use ports::underlay::{Cut, LONGEST, Len, Marking, Underlay};
 use tunnel::message::{self, PART};
 use tunnel::outer::Encapsulation;
-use tunnel::{Data, Part};
+use tunnel::{Data, Part, Report};
 use units::Class;
 use wire::ecn::Ecn;
 use wire::ethernet::{self, ethertype};
@@ -18,7 +18,8 @@ use zerocopy::FromBytes;
 use super::frames::say_len;
 use super::{TrunkConfig, way_to};
 
-/// How many bytes of options a packet with a frame of a session has at most that the underlay carries: a data option (docs/protocol.md).
+/// How many bytes of options a packet with a frame of a session has at most that the underlay carries, if the frame is as long as it can be:
+/// a data option (docs/protocol.md).
 pub const OPTIONS_LEN: usize = 4 + 28;
 
 /// How many bytes of a datagram are before a frame of a session that no card cuts.
@@ -31,7 +32,7 @@ const CUT_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
 const OFFLOAD_LEN: usize = 4 + Offload::LEN;
 
 const FITS: &str = "there is room for as many bytes as it has";
-const ROOM: &str = "these options have room in a packet without others";
+const ROOM: &str = "these options have room in one packet";
 
 /// A frame that goes by a session: whole, with nothing left to do for it; or, if it is a large segment, as it is, in parts that fill
 /// datagrams.
@@ -180,21 +181,30 @@ impl TrunkConfig {
 }
 
 impl Out<'_> {
-    /// Sends what belongs to a session, the part of a frame that begins there, or tells of its place alone.
-    pub fn put(&mut self, data: &Data, from: Option<(&Going<'_>, usize)>) {
+    /// Whether a report may ride in a datagram with so much of a frame.
+    pub fn may_ride(&self, len: NonZeroU16) -> bool {
+        !self.config.obeys_pauses
+            && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get()) <= self.config.most
+    }
+
+    /// Sends what belongs to a session: the part of a frame that begins there, and a report that [rides](Self::may_ride) with it.
+    pub fn put(&mut self, data: &Data, report: Option<&Report>, going: &Going<'_>, begin: usize) {
         self.mark(data);
-        let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
-        let Some((going, begin)) = from else {
-            let mut draft = draft.for_control(0);
-            let has_room = data.write(&mut draft);
-            debug_assert!(has_room, "{ROOM}");
-            return self.put_draft(&draft, 0, |_| {});
-        };
         let data = going.said(data, begin);
+        let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
         let mut draft = if data.part == Part::WHOLE { draft } else { draft.carrying(PART) };
-        let has_room = data.write(&mut draft);
+        let has_room = data.write(&mut draft) && report.is_none_or(|report| report.write(&mut draft));
         debug_assert!(has_room, "{ROOM}");
         self.put_draft(&draft, data.len.get().into(), |bytes| going.write(begin, bytes));
+    }
+
+    /// Tells of a frame's place alone.
+    pub fn put_place(&mut self, data: &Data) {
+        self.mark(data);
+        let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits").for_control(0);
+        let has_room = data.write(&mut draft);
+        debug_assert!(has_room, "{ROOM}");
+        self.put_draft(&draft, 0, |_| {});
     }
 
     /// Sends all of a large segment of a session.
@@ -300,7 +310,7 @@ mod tests {
             life: Life(NonZeroU32::MIN),
             most: 1400,
             dscp,
-            cards_cut: true,
+            obeys_pauses: false,
         }
     }
 
@@ -333,7 +343,7 @@ mod tests {
                 let (len, _) = going.part(0).unwrap();
                 let ends = Ends { from: life, to: life };
                 let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
-                out.put(&data, Some((&going, 0)));
+                out.put(&data, None, &going, 0);
             } else {
                 let Going::Whole(piece) = going else { panic!("nothing is left to do") };
                 let (header, _) = super::super::stt::begin(&config, 7, &bytes, Offload::NONE);

@@ -7,7 +7,7 @@ use ports::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::places::Claim;
-use tunnel::{Arrival, Brought, Data, Era, Part, Session, Stream};
+use tunnel::{Arrival, Brought, Data, Era, Part, Report, Session, Stream};
 use units::Instant;
 use wire::ecn::Ecn;
 use wire::{Layout, Offload};
@@ -26,7 +26,7 @@ impl Trunk {
             Encapsulation::Geneve => Message::parse(received.options),
             _ => None,
         };
-        let Self { session, frames, completed, spoilt, ways, .. } = self;
+        let Self { session, frames, ways, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
                 let (resets, era) = (session.counters().resets, session.era());
@@ -37,16 +37,13 @@ impl Trunk {
                     return true;
                 }
             }
-            (Some(Message::Report(report)), Some(session)) => {
-                session.handle_report(now, &report, |Piece { flow, from, is_last, .. }| {
-                    if is_last {
-                        completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
-                    }
-                });
-                // Who asks may go on.
-                report.asks.iter().for_each(|ask| invite(frames, session, ask.stream));
+            (Some(Message::Report(report)), Some(_)) => self.handle_report(now, &report),
+            (Some(Message::Data(data, report)), Some(session)) => {
+                // Of another life, the packet is stale once.
+                let report = report.filter(|report| session.is_between(report.ends));
+                report.iter().for_each(|report| self.handle_report(now, report));
+                self.handle_data(now, received, &data, payload);
             }
-            (Some(Message::Data(data)), Some(_)) => self.handle_data(now, received, &data, payload),
             (None, _) if !received.is_control && !received.is_part && !is_of_session(received) => {
                 if let Ok(slot) = self.keep(received, payload) {
                     self.ready.push_back(slot);
@@ -56,6 +53,17 @@ impl Trunk {
             _ => self.refused.malformed += 1,
         }
         false
+    }
+
+    fn handle_report(&mut self, now: Instant, report: &Report) {
+        let Self { session: Some(session), frames, completed, spoilt, .. } = self else { return };
+        session.handle_report(now, report, |Piece { flow, from, is_last, .. }| {
+            if is_last {
+                completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
+            }
+        });
+        // Who asks may go on.
+        report.asks.iter().for_each(|ask| invite(frames, session, ask.stream));
     }
 
     pub(super) fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {

@@ -50,9 +50,9 @@ impl Trunk {
     /// Why large segments go in parts, whatever is on the way.
     pub fn parts_because(&self, now: Instant) -> Option<&'static str> {
         let session = self.session.as_ref()?;
-        match self.config.cards_cut {
-            false => Some("pfc is declared, which those that a card cuts do not heed"),
-            true => session.pauses_large(now).then_some("the last ones were lost on the way, or are late"),
+        match self.config.obeys_pauses {
+            true => Some("pfc is declared, which those that a card cuts do not heed"),
+            false => session.pauses_large(now).then_some("the last ones were lost on the way, or are late"),
         }
     }
 

@@ -73,7 +73,8 @@ impl Trunk {
         leaving: &Leaving<'_>,
         first: usize,
     ) -> Result<(), (usize, Sent)> {
-        let Self { config, underlay, networks, session: Some(session), scratch, .. } = self else {
+        let Self { config, underlay, networks, session: Some(session), scratch, news_waits, .. } = self
+        else {
             return Err((first, Sent::Unfit));
         };
         let Leaving { port, slot, network, view, .. } = *leaving;
@@ -89,7 +90,8 @@ impl Trunk {
             return Err((first, Sent::Busy));
         }
         let handle = |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
-        let large = going.large().filter(|_| first == 0 && config.cards_cut && config.repairs(stream.class));
+        let large =
+            going.large().filter(|_| first == 0 && !config.obeys_pauses && config.repairs(stream.class));
         if let Some(large) = large
             && session.may_go_large(now, large.len)
             && out.underlay.carries_large(config.far)
@@ -109,7 +111,10 @@ impl Trunk {
         while let Some((len, is_last)) = going.part(begin) {
             may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
-            out.put(&data, Some((&going, begin)));
+            let report = out.may_ride(len).then(|| session.ride(stream.class)).flatten();
+            // What is left has waited.
+            *news_waits &= report.is_none() || session.has_news();
+            out.put(&data, report.as_ref(), &going, begin);
             begin += usize::from(len.get());
         }
         if first < begin { Ok(()) } else { Err((first, Sent::Unfit)) }
@@ -180,7 +185,7 @@ impl Trunk {
         let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
         let data = session.send(now, stream, NonZeroU16::MIN, handle);
         let marking = config.marking(stream.class, 0);
-        Out { config, underlay: &mut underlay, vni: 0, marking }.put(&data, None);
+        Out { config, underlay: &mut underlay, vni: 0, marking }.put_place(&data);
         Ok(())
     }
 
@@ -209,7 +214,7 @@ impl Trunk {
             let marking = config.marking(data.stream.class, 0);
             let mut out = Out { config, underlay: &mut underlay, vni: 0, marking };
             let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
-                out.put(&data, None);
+                out.put_place(&data);
                 continue;
             };
             let view = frame_of(port, slot);
@@ -223,7 +228,10 @@ impl Trunk {
             if going.is_none() {
                 spoilt.insert((port, slot), why_unfit(&view));
             }
-            out.put(&data, going.as_ref().map(|going| (going, begin as usize)));
+            match &going {
+                Some(going) => out.put(&data, None, going, begin as usize),
+                None => out.put_place(&data),
+            }
         }
         moved
     }

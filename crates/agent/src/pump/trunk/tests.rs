@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use lossless::Refusal;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use tunnel::message::Message;
 use tunnel::{Config, LONGEST};
 use units::{ClassSet, Mac, Span};
 use wire::ethernet::{self, ethertype};
@@ -273,5 +274,28 @@ fn who_leaves_is_followed_by_what_it_has_not_taken() {
         let [first, second] = [0, 1].map(|life| &world.had[life][flow]);
         let missed = (0..offered.len()).find(|number| !first.taken.contains(number));
         assert_eq!(second.lifted.first().copied(), missed);
+    }
+}
+
+#[test]
+fn a_report_rides_with_what_answers_or_goes_a_turn_later() {
+    // So many answers, and how long; how many of them go without the report, and whether it goes by itself.
+    let cases = [(0, 0, 0, true), (1, 100, 0, false), (2, 100, 1, false), (1, 1300, 1, true)];
+    for (place, (answers, len, without, is_alone)) in (11..).zip(cases) {
+        let mut world = World::new(place, 1, Fabric::default(), 1450, 1 << 20, ENOUGH);
+        world.offer(0, 0, Offer::Small(100));
+        world.run();
+        world.offer(0, 0, Offer::Small(100));
+        let said = world.answer(answers, len);
+        let (plain, reports): (Vec<_>, Vec<_>) =
+            said.into_iter().partition(|message| matches!(message, Message::Data(_, None)));
+        assert_eq!(plain.len(), without);
+        let report = match &reports[..] {
+            [Message::Report(report)] if is_alone => report,
+            [Message::Data(_, Some(report))] if !is_alone => report,
+            _ => panic!("{answers} answers: {reports:?}"),
+        };
+        let [room] = &report.rooms[..] else { panic!("{report:?}") };
+        assert_eq!((&report.came[..], room.taken), (&[[0, 1]][..], 2 * 154));
     }
 }

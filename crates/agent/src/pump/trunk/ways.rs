@@ -205,7 +205,7 @@ mod tests {
             life,
             most: 1400,
             dscp: None,
-            cards_cut: true,
+            obeys_pauses: false,
         };
         let mut trunk = Trunk::new(NOW, config, vec![way(0), way(1)]);
         [0, 1].into_iter().for_each(|place| trunk.found(place, Some(true)));

@@ -148,7 +148,7 @@ fn trunk(now: Instant, underlay: &Rc<RefCell<Underlay>>, far: IpAddr, session: C
         life: Life(NonZeroU32::new(life).unwrap()),
         most: session.datagram as usize,
         dscp: None,
-        cards_cut: true,
+        obeys_pauses: false,
     };
     let mut trunk = Trunk::new(now, config, vec![Way { underlay: underlay.clone(), far }]);
     let networks =
@@ -374,13 +374,15 @@ impl World {
         }
         self.receive();
         self.send();
+        let mut waits = None;
         for end in 0..2 {
-            self.ends[end].trunk.speak(self.now);
+            let handed = self.rng.below(2) == 0;
+            waits = self.ends[end].trunk.speak(self.now, handed).then_some(self.now).or(waits);
             self.carry(end);
         }
         // Receivers take more in a while.
         let busy = (!self.held.is_empty() && !self.is_stopped).then(|| self.now + Span::from_micros(50));
-        let due = self.ends.iter().filter_map(|end| end.trunk.deadline()).chain(busy);
+        let due = self.ends.iter().filter_map(|end| end.trunk.deadline()).chain(busy).chain(waits);
         let next = due.chain(self.packets.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
         // Whatever is late is due now, and time goes on.
@@ -468,6 +470,41 @@ impl World {
         self.ends[0].trunk.lead(self.now, ways, Some(most));
     }
 
+    /// What was offered is sent, and taken at once. What leaves by the receiver's trunk in the next turn, if so many frames with
+    /// this payload answer it.
+    pub fn answer(&mut self, frames: u32, len: usize) -> Vec<Message> {
+        self.ends[1].trunk.speak(self.now, false);
+        self.send();
+        (0..2).for_each(|end| self.carry(end));
+        while let Some((_, (end, traffic_class, payload))) = self.packets.pop_first() {
+            self.arrive(end, traffic_class, &payload);
+        }
+        let Self { ends: [_, End { trunk, underlay, .. }], ports, now, .. } = self;
+        while let Some((slot, _)) = trunk.lift() {
+            trunk.release(slot);
+        }
+        assert!(
+            trunk.speak(*now, true) && underlay.borrow().queued() == 0,
+            "it waits for what it may go with"
+        );
+        let (mut bytes, _) = large(len, 0);
+        bytes[..6].copy_from_slice(&mac(0).0);
+        for number in 0..frames {
+            let view = FrameView::noted(&bytes, &Offload::NONE);
+            let (slot, class) = (Slot(number), Class::from_low_bits(0));
+            let leaving = Leaving { port: ports[0], slot, network: NETWORK, class, view };
+            let flow = trunk.flow(&leaving).unwrap();
+            assert_eq!(trunk.send(*now, flow, &leaving), Sent::Underway);
+        }
+        // More may have been handed on meanwhile.
+        trunk.speak(*now, true);
+        let mut left = Vec::new();
+        underlay.borrow_mut().flush_telling(|sent| {
+            left.extend(Message::parse(geneve::Packet::parse(sent.payload).unwrap().options));
+        });
+        left
+    }
+
     /// How each end's session has fared.
     pub fn counters(&self) -> [Counters; 2] {
         self.ends.each_ref().map(|end| end.trunk.session.as_ref().unwrap().counters())
@@ -477,7 +514,7 @@ impl World {
 /// What a card makes of a large datagram: each segment of the frame in it behind the same headers.
 fn cut_by_card(datagram: &[u8]) -> Vec<Vec<u8>> {
     let packet = geneve::Packet::parse(datagram).unwrap();
-    let Some(Message::Data(Data { cut: Some(cut), .. })) = Message::parse(packet.options) else {
+    let Some(Message::Data(Data { cut: Some(cut), .. }, _)) = Message::parse(packet.options) else {
         panic!("a large datagram says how it may be cut");
     };
     let headers = &datagram[..datagram.len() - packet.payload.len()];
