@@ -279,13 +279,22 @@ fn who_leaves_is_followed_by_what_it_has_not_taken() {
 
 #[test]
 fn a_report_rides_with_what_answers_or_goes_a_turn_later() {
-    // So many answers, and how long; how many of them go without the report, and whether it goes by itself.
-    let cases = [(0, 0, 0, true), (1, 100, 0, false), (2, 100, 1, false), (1, 1300, 1, true)];
-    for (place, (answers, len, without, is_alone)) in (11..).zip(cases) {
+    // So many answers, how long, and whether links pause; how many of them go without the report, and whether it goes by itself.
+    let cases = [
+        (0, 0, false, 0, true),
+        (1, 100, false, 0, false),
+        (2, 100, false, 1, false),
+        (1, 1300, false, 1, true),
+        (1, 100, true, 1, true),
+    ];
+    for (place, (answers, len, pauses, without, is_alone)) in (11..).zip(cases) {
         let mut world = World::new(place, 1, Fabric::default(), 1450, 1 << 20, ENOUGH);
         world.offer(0, 0, Offer::Small(100));
         world.run();
         world.offer(0, 0, Offer::Small(100));
+        if pauses {
+            world.obey_pauses();
+        }
         let said = world.answer(answers, len);
         let (plain, reports): (Vec<_>, Vec<_>) =
             said.into_iter().partition(|message| matches!(message, Message::Data(_, None)));
