@@ -2,7 +2,7 @@
 //!
 //! A simulation goes back and forth in a few arrays of tens of megabytes: more small pages than a processor can keep the
 //! places of. Linux gives them huge pages if it is asked to. The C library could be told to ask, but only before a program
-//! begins, and glibc 2.36 sometimes misreads Linux's answer (docs/decisions/0022-profiles-and-huge-pages.md). So we ask.
+//! begins, and glibc 2.36 sometimes misreads Linux's answer (docs/decisions/0020-profiles-and-huge-pages.md). So we ask.
 
 #![allow(unsafe_code, reason = "an allocator is made of it; each block says why it holds")]
 
