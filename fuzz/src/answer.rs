@@ -1,6 +1,6 @@
 //! What attacks the answers of a switch in the stead of far machines.
 //!
-//! The fuzz target feeds it what libFuzzer finds, `crates/datapath/tests/fuzz.rs` what property tests do.
+//! The fuzz target feeds it what libFuzzer finds, `crates/datapath/tests/it/fuzz.rs` what property tests do.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;

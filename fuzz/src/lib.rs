@@ -1,6 +1,6 @@
 //! What fuzzing attacks: each function takes any bytes and must not panic.
 //!
-//! The fuzz targets feed them what libFuzzer finds; `crates/wire/tests/fuzz.rs` includes this file and feeds them
+//! The fuzz targets feed them what libFuzzer finds; `crates/wire/tests/it/fuzz.rs` includes this file and feeds them
 //! from property tests, so that they hold on every machine that has no fuzzer.
 
 mod tunnels;

@@ -1,6 +1,6 @@
 //! What attacks the packets that carry frames between hosts.
 //!
-//! The fuzz target feeds it what libFuzzer finds, `crates/tunnel/tests/fuzz.rs` what property tests do.
+//! The fuzz target feeds it what libFuzzer finds, `crates/tunnel/tests/it/fuzz.rs` what property tests do.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

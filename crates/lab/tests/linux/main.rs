@@ -49,7 +49,7 @@ fn machine() -> MutexGuard<'static, ()> {
 fn undisturbed(mut run: impl FnMut() -> Trace) -> Option<Trace> {
     let found = (0..ATTEMPTS).map(|_| run()).find(|trace| trace.late <= LATE);
     if found.is_none() {
-        eprintln!("this machine is too busy to tell");
+        needs::too_busy("how Linux's TCP differs from ours");
     }
     found
 }
@@ -187,7 +187,7 @@ fn flood(tag: &str, seconds: u64) {
         if is_quiet {
             assert_close(&format!("{control}, Mb/s"), linux, model, 0.02);
         } else {
-            eprintln!("this machine is too busy to tell");
+            needs::too_busy("how much Linux's TCP carries");
         }
     }
 }

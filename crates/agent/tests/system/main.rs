@@ -1,0 +1,3 @@
+//! Parts of the agent between network namespaces. They take root.
+
+mod bfd;

@@ -1,0 +1,4 @@
+//! What a switch answers, from outside the crate.
+
+mod dissect;
+mod fuzz;

@@ -1,0 +1,89 @@
+//! What tests need of the machine that they run on.
+//!
+//! A test that needs a program asks for it first, and returns if the answer is no. Where everything has to run, as in
+//! `make test`, a missing need is a failure that names what to install. Elsewhere it is a line on standard error that
+//! begins with `skipped: ` and names the test. The line is not captured with the test's output, and whoever runs
+//! the tests (`tools/test`) counts these lines.
+//!
+//! Only tests and benchmarks depend on this crate.
+
+pub mod tshark;
+
+use std::env;
+use std::fmt::Display;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+/// The environment variable that says what becomes of tests whose needs are not met: `all` makes them fail.
+pub const TESTS: &str = "ZOVN_TESTS";
+
+/// The environment variable that names zovn's program, for tests of crates that do not build it.
+pub const ZOVN: &str = "ZOVN";
+
+/// Whether the program of a Debian package is here, in `PATH` or where administration programs are.
+///
+/// # Panics
+///
+/// It is not here, and all tests have to run.
+pub fn program(name: &str, package: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let is_here = env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin", "/usr/lib/frr"].map(PathBuf::from))
+        .any(|place| place.join(name).is_file());
+    is_here || missing(format_args!("{name} is not installed: apt-get install {package}, or ./dependencies"))
+}
+
+/// Whether this file was made; `how` is the command that makes it.
+///
+/// # Panics
+///
+/// It was not, and all tests have to run.
+pub fn file(file: &Path, how: &str) -> bool {
+    file.exists() || missing(format_args!("{} is not there: {how}", file.display()))
+}
+
+/// Whether a check of something that a test needs went well; the error says what to install.
+///
+/// # Panics
+///
+/// It did not, and all tests have to run.
+pub fn checked<E: Display>(check: Result<(), E>) -> bool {
+    match check {
+        Ok(()) => true,
+        Err(error) => missing(error),
+    }
+}
+
+/// Where zovn's program is: [`ZOVN`] names it.
+///
+/// # Panics
+///
+/// It is not named, and all tests have to run.
+pub fn zovn() -> Option<PathBuf> {
+    let named = env::var_os(ZOVN);
+    if named.is_none() {
+        missing("no program is named: cargo build && ZOVN=$PWD/target/debug/zovn cargo test …");
+    }
+    named.map(PathBuf::from)
+}
+
+/// Says that a test found out nothing because the machine was too busy. It is counted as skipped and is no failure:
+/// nothing is missing that could be installed.
+pub fn too_busy(what: impl Display) {
+    skipped(format_args!("the machine is too busy to tell {what}"));
+}
+
+fn missing(why: impl Display) -> bool {
+    assert!(env::var_os(TESTS).is_none_or(|which| which != "all"), "{why}");
+    skipped(why);
+    false
+}
+
+/// One write, so that lines of several threads do not mix. The test harness captures what `eprintln` writes, but not this.
+fn skipped(why: impl Display) {
+    let thread = thread::current();
+    let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));
+    // Nobody may be there to read it.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}

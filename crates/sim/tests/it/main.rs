@@ -1,0 +1,12 @@
+//! The simulator from outside the crate.
+
+mod capture;
+mod common;
+mod damage;
+mod engine;
+mod mistakes;
+mod physical;
+mod scenarios;
+mod store;
+mod virtual_networks;
+mod workloads;

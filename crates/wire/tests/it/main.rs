@@ -1,0 +1,4 @@
+//! Headers from outside the crate.
+
+mod dissect;
+mod fuzz;

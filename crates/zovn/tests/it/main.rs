@@ -1,0 +1,6 @@
+//! The house and the commands that take neither root nor a network.
+
+mod circles;
+mod floors;
+mod readme;
+mod sim;

@@ -1,0 +1,13 @@
+//! The program as a whole, in network namespaces and virtual machines. It takes root.
+
+mod agent;
+mod common;
+mod fabric;
+mod guest;
+mod lab_and_sim;
+mod machines;
+mod measure;
+mod networks;
+mod overlay;
+mod readme;
+mod ways;

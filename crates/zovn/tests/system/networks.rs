@@ -1,0 +1,207 @@
+//! The virtual networks of an agent: its file, its API and the commands.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output};
+
+use api::{Client, ClientError};
+use model::{
+    Attachment, Generation, Member, NetworkName, NetworkSpec, NetworksStatus, PortName, PortSpec, SocketMode,
+};
+use ports::netlink::{Netlink, Prefix};
+use ports::{joined, spawn};
+use units::Mac;
+
+use crate::common::until;
+
+const VTEP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+
+/// An agent in a directory of its own, which goes with it.
+struct World {
+    directory: tempfile::TempDir,
+    agent: Child,
+}
+
+impl World {
+    /// Starts an agent that is told this, and waits until it is ready.
+    fn new(declaration: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("host.toml");
+        fs::write(&file, format!("agent.udp_gate = false\n{declaration}")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.arg("agent").arg("-c").arg(file).args(["--log", "warn", "--socket"]);
+        // The underlay, as far as this host is it: each test has its own.
+        let underlay = joined::alone().unwrap();
+        let mut netlink = Netlink::open_in(&underlay).unwrap();
+        let link = netlink.index(joined::LOOPBACK).unwrap();
+        netlink.add_address(link, Prefix { address: VTEP, length: 32 }).unwrap();
+        spawn::inside(&mut command, underlay);
+        let agent = command.arg(directory.path().join("agent.sock")).spawn().unwrap();
+        let mut world = Self { directory, agent };
+        until(|| {
+            assert_eq!(world.agent.try_wait().unwrap(), None, "the agent ended at its start");
+            world.client().ready().unwrap()
+        });
+        world
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("agent.sock")
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.socket()).unwrap()
+    }
+
+    /// What a command says to this agent.
+    fn run(&self, words: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
+        command.args(words).arg("--socket").arg(self.socket()).output().unwrap()
+    }
+
+    /// What `zovn apply` says to a file of such text.
+    fn apply(&self, text: &str) -> Output {
+        let file = self.directory.path().join("networks.toml");
+        fs::write(&file, text).unwrap();
+        self.run(&["apply", file.to_str().unwrap()])
+    }
+
+    /// A machine's port in `blue`.
+    fn port(&self, label: u32) -> PortSpec {
+        let attach = Attachment::VhostUser {
+            socket: self.directory.path().join(format!("{label}.sock")).display().to_string(),
+            mode: SocketMode::Listen,
+            mac: Some(Mac::local(label)),
+            queues: 1,
+            mtu: 1500,
+        };
+        let spec = PortSpec::new(PortName(format!("vm{label}")), attach);
+        PortSpec { network: Some(NetworkName("blue".into())), label: Some(label), ..spec }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+    }
+}
+
+/// Where a port's machine is if it is here.
+fn member(label: u32) -> Member {
+    let address = Ipv4Addr::from_bits(0x0a00_0000 + label).into();
+    Member { mac: Mac::local(label), addresses: vec![address], vtep: VTEP.into(), label }
+}
+
+fn network(name: &str, vni: u32, members: Vec<Member>) -> NetworkSpec {
+    NetworkSpec { name: NetworkName(name.into()), vni, members }
+}
+
+const UPLINK: &str = "[uplink]\nvtep = '192.0.2.1'\n";
+
+const BLUE: &str = "[[network]]\nname = 'blue'\nvni = 7\n[[network.member]]\nmac = '02:00:00:00:00:01'\n\
+                    addresses = ['10.0.0.1']\nvtep = '192.0.2.1'\nlabel = 1\n";
+
+fn refusal<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> String {
+    match outcome {
+        Err(ClientError::Refused { status: 422, problem }) => problem,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_file_is_applied_whole_and_shown() {
+    let world = World::new(&format!("{UPLINK}{BLUE}"));
+    let blue = network("blue", 7, vec![member(1)]);
+    let status = world.client().networks().unwrap();
+    assert_eq!(
+        status,
+        NetworksStatus { generation: Generation(1), vtep: Some(VTEP.into()), networks: vec![blue] }
+    );
+
+    let red = BLUE.replace("blue", "red").replace("vni = 7", "vni = 8").replace("label = 1", "label = 2");
+    let applied = world.apply(&format!("{BLUE}{red}"));
+    assert_eq!(String::from_utf8(applied.stdout).unwrap(), "generation 2 (networks: 2, members: 2)\n");
+    let shown = String::from_utf8(world.run(&["get", "networks"]).stdout).unwrap();
+    assert!(shown.contains("\nred ") && shown.contains(" 02:00:00:00:00:01 "), "{shown}");
+    let json = world.run(&["get", "networks", "--json"]).stdout;
+    let status: NetworksStatus = serde_json::from_slice(&json).unwrap();
+    assert_eq!((status.generation, status.networks.len()), (Generation(2), 2));
+
+    // Wrong in itself, and wrong on this host alone: the agent's own sentence.
+    let wrong = world.apply(&format!("{BLUE}{}", red.replace("label = 2", "label = 1")));
+    let sentence = String::from_utf8(wrong.stderr).unwrap();
+    assert!(
+        sentence.contains("networks.toml:9: ") && sentence.contains("`label` 1 at 192.0.2.1"),
+        "{sentence}"
+    );
+    let wrong = world.apply(&BLUE.replace("192.0.2.1", "2001:db8::1"));
+    let sentence = String::from_utf8(wrong.stderr).unwrap();
+    assert!(!wrong.status.success() && sentence.contains("of two families"), "{sentence}");
+    assert_eq!(world.client().networks().unwrap(), status, "nothing has changed");
+}
+
+#[test]
+fn what_the_page_shows_can_be_applied() {
+    let page = include_str!("../../../../docs/overlay.md");
+    let mut blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let (networks, uplink) = (blocks.next().unwrap(), blocks.next().unwrap());
+    let world = World::new(uplink);
+    let applied = String::from_utf8(world.apply(networks).stdout).unwrap();
+    assert!(page.contains(applied.trim_end()) && !applied.is_empty(), "{applied}");
+    world.client().attach(&world.port(1)).unwrap();
+}
+
+#[test]
+fn ports_and_networks_have_to_fit_together() {
+    let world = World::new(UPLINK);
+    let client = world.client();
+    let problem = refusal(client.attach(&world.port(1)));
+    assert!(problem.contains("network `blue` is not declared"), "{problem}");
+    client.set_networks(&[network("blue", 7, vec![member(1)])]).unwrap();
+    let port = client.attach(&world.port(1)).unwrap();
+    assert_eq!((port.network, port.label), (Some(NetworkName("blue".into())), Some(1)));
+    let problem = refusal(client.attach(&world.port(2)));
+    assert!(problem.contains("no member 02:00:00:00:00:02 with `label` 2 at 192.0.2.1"), "{problem}");
+
+    // Others may change while it is attached, but not go.
+    let more = [network("blue", 9, vec![member(1), member(2)]), network("red", 7, vec![])];
+    assert_eq!(client.set_networks(&more).unwrap().generation, Generation(3));
+    client.attach(&world.port(2)).unwrap();
+    let problem = refusal(client.set_networks(&more[1..]));
+    assert!(problem.starts_with("port `vm1`: network `blue` is not declared"), "{problem}");
+    client.detach(&PortName("vm1".into())).unwrap();
+    client.detach(&PortName("vm2".into())).unwrap();
+    assert_eq!(client.set_networks(&[]).unwrap().generation, Generation(4));
+}
+
+#[test]
+fn a_host_without_an_uplink_has_no_networks() {
+    let world = World::new("");
+    let status = world.client().networks().unwrap();
+    assert_eq!(status, NetworksStatus { generation: Generation(1), vtep: None, networks: vec![] });
+    let problem = refusal(world.client().set_networks(&[network("blue", 7, vec![])]));
+    assert!(problem.contains("`[uplink]`"), "{problem}");
+}
+
+#[test]
+fn a_large_site_fits_into_one_request() {
+    let world = World::new(UPLINK);
+    let member = |machine| {
+        let here = member(machine);
+        let (v6, host) =
+            (format!("fd00::{machine:x}").parse().unwrap(), Ipv4Addr::from_bits(0xc612_0000 + machine / 21));
+        Member { addresses: vec![here.addresses[0], v6], vtep: IpAddr::from(host).into(), ..here }
+    };
+    // NVP §6.1: 3,000 hosts with 21 ports, 7,000 networks.
+    let networks: Vec<_> = (0..7_000)
+        .map(|number| {
+            let members = (1 + 9 * number..=9 * (number + 1)).map(member).collect();
+            network(&format!("network-{number}"), 1 + number, members)
+        })
+        .collect();
+    let client = world.client();
+    assert_eq!(client.set_networks(&networks).unwrap().generation, Generation(2));
+    assert!(client.networks().unwrap().networks == networks);
+}

@@ -1,0 +1,14 @@
+//! Virtual networks across hosts as a whole: an agent on each, tunnels between them, and a physical switch (`zovn fabric`).
+
+mod classes;
+mod held;
+mod linux;
+mod lives;
+mod memory;
+mod mtu;
+pub mod numbered;
+mod reach;
+mod silence;
+mod stt;
+mod uplinks;
+mod world;

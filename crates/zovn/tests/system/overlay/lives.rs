@@ -1,0 +1,94 @@
+//! Agents that end and begin again while others talk.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use rustix::process::Signal;
+
+use super::numbered::{Tally, exchange, send};
+use super::world::{Machine, Plan, World, udp};
+use crate::common::until;
+
+const SENDER: Machine = Machine::new(0, "blue", 1);
+const READER: Machine = Machine::new(1, "blue", 2);
+
+/// Numbered datagrams go on while the agent at the reader's host ends, however it does, and begins again.
+fn datagrams_go_on_through(signal: Signal) {
+    const COUNT: u32 = 6000;
+    let mut world = World::new(Plan::new(&[SENDER, READER]));
+    world.ping(SENDER, READER.v4());
+    let connection = world.connect(SENDER, READER, 7);
+    // It outlives its interface.
+    let reader = udp(world.netns(READER), ([0, 0, 0, 0], 7).into());
+    let sender = world.udp(SENDER, 0);
+    let mut tally = Tally::default();
+    thread::scope(|scope| {
+        scope.spawn(move || send(&sender, READER.at(7), 0, 0..COUNT, 1000));
+        tally.take_all(&reader, 1, 500);
+        let log = world.end(1, signal);
+        if signal == Signal::TERM {
+            // What the reader had no room for is left to the next agent.
+            assert!(log.contains("balanced=true") && log.contains("refused=0"), "{log}");
+            // Nobody takes what was sent: the sender is held back.
+            until(|| world.status_of(SENDER).paused_by.is_some());
+        }
+        world.start(1);
+        tally.take_all(&reader, 1, COUNT);
+    });
+    // What was taken and not told of comes again where an agent had no time to tell.
+    assert!(signal == Signal::KILL || tally.again == 0, "{}", tally.again);
+    exchange(&connection, 1_000_000);
+    until(|| world.status(0).ledger.held == 0);
+    world.assert_balanced();
+}
+
+#[test]
+fn a_reader_whose_agent_is_stopped_misses_nothing_and_hears_nothing_twice() {
+    datagrams_go_on_through(Signal::TERM);
+}
+
+#[test]
+fn a_reader_whose_agent_is_killed_misses_nothing() {
+    datagrams_go_on_through(Signal::KILL);
+}
+
+#[test]
+fn a_connection_outlives_the_agents_at_both_ends() {
+    let mut world = World::new(Plan::new(&[SENDER, READER]));
+    let connection = world.connect(SENDER, READER, 7);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // What is whole for so many rounds is whole across every end.
+            while !done.load(Ordering::Relaxed) {
+                exchange(&connection, 100_000);
+            }
+        });
+        for (host, signal) in [(0, Signal::KILL), (1, Signal::TERM), (0, Signal::TERM), (1, Signal::KILL)] {
+            world.end(host, signal);
+            world.start(host);
+            world.ping(SENDER, READER.v4());
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    world.ping(READER, SENDER.v6());
+    world.assert_balanced();
+}
+
+/// Of a host that was in no network for a while, this one remembers nothing; that one remembers all.
+#[test]
+fn a_host_that_is_declared_again_is_reached_again() {
+    let world = World::new(Plan::new(&[SENDER, READER]));
+    world.ping(SENDER, READER.v4());
+    let client = world.client(0);
+    let all = client.networks().unwrap().networks;
+    let mut near = all.clone();
+    near.iter_mut().for_each(|network| network.members.retain(|member| member.vtep == world.vtep(0).into()));
+    for _ in 0..3 {
+        client.set_networks(&near).unwrap();
+        client.set_networks(&all).unwrap();
+        world.ping(SENDER, READER.v4());
+        world.ping(READER, SENDER.v6());
+    }
+    world.assert_balanced();
+}
