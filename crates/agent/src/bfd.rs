@@ -1,18 +1,18 @@
-//! Whether the ways to other hosts work: BFD on the wire (RFC 5880, over one hop RFC 5881).
+//! Whether the paths to other hosts work: BFD on the wire (RFC 5880, over one hop RFC 5881).
 //!
 //! ```text
-//!             ─ways─▶             ┌─ hear ─ counted refusals
+//!             ─paths─▶             ┌─ hear ─ counted refusals
 //!   the owner ─bell─▶ zovn-bfd  ──┤
 //!             ◀─bell─             └─ speak ─▶ rest 1 ms, or sleep until a packet, the bell or the deadline
 //!             ◀─health, counts (atomics)
 //! ```
 //!
 //! One thread runs all sessions at one address of ours. Packets that come or fall due within a millisecond go through one system
-//! call, so that thousands of sessions cost little. The owner reads how each way is whenever it likes, without a lock, and may
+//! call, so that thousands of sessions cost little. The owner reads how each path is whenever it likes, without a lock, and may
 //! sleep on a bell until one has changed; however often that happens, nothing piles up.
 //!
 //! A packet counts only if it has all its hops left (RFC 5881 §5), so nobody further away than a neighbour can forge one.
-//! Sessions have the source ports of RFC 5881 §4, each its own. When a way is given up, and when the owner goes, the far end is
+//! Sessions have the source ports of RFC 5881 §4, each its own. When a path is given up, and when the owner goes, the far end is
 //! told that it is administratively down (RFC 5880 §6.8.16): that is no failure to it.
 
 mod health;
@@ -40,12 +40,12 @@ use table::Table;
 
 pub use health::{Counts, Health};
 
-/// The most ways at one address: as many as there are source ports (RFC 5881 §4).
+/// The most paths at one address: as many as there are source ports (RFC 5881 §4).
 pub const MOST: usize = (*SOURCE_PORTS.end() - *SOURCE_PORTS.start()) as usize + 1;
 
-/// A way between two hosts: one session (RFC 5881 §3).
+/// A path between two hosts: one session (RFC 5881 §3).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Way {
+pub struct Path {
     /// Our address.
     pub local: IpAddr,
     /// The other host's.
@@ -57,16 +57,16 @@ pub struct Way {
 pub struct Settings {
     /// Where packets come to: an address of ours, or all of its family if it is unspecified.
     pub address: IpAddr,
-    /// The least time between two packets, each way, while a session is up.
+    /// The least time between two packets, in each direction, while a session is up.
     pub interval: Interval,
-    /// Once so many packets in a row are missing, the way is down.
+    /// Once so many packets in a row are missing, the path is down.
     pub multiplier: NonZeroU8,
     /// The code point of what is sent.
     pub dscp: Dscp,
 }
 
 impl Settings {
-    /// The interval unless it is told: a way that is cut is noticed within 300 ms.
+    /// The interval unless it is told: a path that is cut is noticed within 300 ms.
     pub const INTERVAL: Interval = Interval::new(Span::from_millis(100)).expect("it is some microseconds");
 
     /// The multiplier unless it is told.
@@ -102,22 +102,22 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
-/// Why the ways stay as they are.
+/// Why the paths stay as they are.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum WayError {
-    /// A way does not fit where we are.
-    #[error("cannot watch the way from {} to {}: give two hosts' addresses of one family, ours being {address}", .way.local, .way.remote)]
+pub enum PathError {
+    /// A path does not fit where we are.
+    #[error("cannot watch the path from {} to {}: give two hosts' addresses of one family, ours being {address}", .path.local, .path.remote)]
     Unfit {
-        /// The way.
-        way: Way,
+        /// The path.
+        path: Path,
         /// Where packets come to.
         address: IpAddr,
     },
     /// An address that means something at one interface only.
-    #[error("cannot watch the way from {} to {}: link-local addresses need an interface; give others of these hosts", .0.local, .0.remote)]
-    LinkLocal(Way),
+    #[error("cannot watch the path from {} to {}: link-local addresses need an interface; give others of these hosts", .0.local, .0.remote)]
+    LinkLocal(Path),
     /// There are too many.
-    #[error("cannot watch {0} ways: at one address there are {MOST} at most; give fewer")]
+    #[error("cannot watch {0} paths: at one address there are {MOST} at most; give fewer")]
     TooMany(usize),
     /// The thread is gone.
     #[error("BFD's thread has ended: start the agent again")]
@@ -126,8 +126,8 @@ pub enum WayError {
 
 /// An order to the thread.
 enum Order {
-    Open(Way, Arc<Watch>),
-    Close(Way),
+    Open(Path, Arc<Watch>),
+    Close(Path),
 }
 
 /// What the thread and its owner both see.
@@ -144,7 +144,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct Bfd {
     address: IpAddr,
-    ways: BTreeMap<Way, Arc<Watch>>,
+    paths: BTreeMap<Path, Arc<Watch>>,
     /// `None` only while it is dropped.
     orders: Option<mpsc::Sender<Order>>,
     shared: Arc<Shared>,
@@ -152,7 +152,7 @@ pub struct Bfd {
 }
 
 impl Bfd {
-    /// Starts the thread, in the network namespace of the caller, without any ways. The seed says how packets are spread in
+    /// Starts the thread, in the network namespace of the caller, without any paths. The seed says how packets are spread in
     /// time and what the first discriminator is: it should be another at each start.
     ///
     /// # Errors
@@ -172,39 +172,39 @@ impl Bfd {
             .name("zovn-bfd".into())
             .spawn(move || thread::run(receiver, sender, table, &inbox))
             .map_err(StartError::Thread)?;
-        let (ways, orders, thread) = (BTreeMap::new(), Some(orders), Some(thread));
-        Ok(Self { address: settings.address, ways, orders, shared, thread })
+        let (paths, orders, thread) = (BTreeMap::new(), Some(orders), Some(thread));
+        Ok(Self { address: settings.address, paths, orders, shared, thread })
     }
 
-    /// Watches these ways and no others; those that were watched before go on as they are.
+    /// Watches these paths and no others; those that were watched before go on as they are.
     ///
     /// # Errors
     ///
-    /// [`WayError`]; nothing has changed then.
-    pub fn set_ways(&mut self, ways: impl IntoIterator<Item = Way>) -> Result<(), WayError> {
-        let wanted: BTreeSet<Way> = ways.into_iter().collect();
+    /// [`PathError`]; nothing has changed then.
+    pub fn set_paths(&mut self, paths: impl IntoIterator<Item = Path>) -> Result<(), PathError> {
+        let wanted: BTreeSet<Path> = paths.into_iter().collect();
         if wanted.len() > MOST {
-            return Err(WayError::TooMany(wanted.len()));
+            return Err(PathError::TooMany(wanted.len()));
         }
-        wanted.iter().try_for_each(|way| self.check(*way))?;
+        wanted.iter().try_for_each(|path| self.check(*path))?;
         if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
-            return Err(WayError::Ended);
+            return Err(PathError::Ended);
         }
-        let Self { ways, orders, .. } = self;
+        let Self { paths, orders, .. } = self;
         // One that is not taken is to a thread that has just died, and what it watched says so.
         let order = |order| drop(orders.as_ref().map(|orders| orders.send(order)));
         // What is given up makes room first.
-        ways.retain(|way, _| {
-            let kept = wanted.contains(way);
+        paths.retain(|path, _| {
+            let kept = wanted.contains(path);
             if !kept {
-                order(Order::Close(*way));
+                order(Order::Close(*path));
             }
             kept
         });
-        for way in wanted {
-            ways.entry(way).or_insert_with(|| {
+        for path in wanted {
+            paths.entry(path).or_insert_with(|| {
                 let watch = Arc::new(Watch::new(now()));
-                order(Order::Open(way, watch.clone()));
+                order(Order::Open(path, watch.clone()));
                 watch
             });
         }
@@ -212,14 +212,14 @@ impl Bfd {
         Ok(())
     }
 
-    /// How a way is; `None` if it is not watched.
-    pub fn health(&self, way: Way) -> Option<Health> {
-        self.ways.get(&way).map(|watch| watch.get())
+    /// How a path is; `None` if it is not watched.
+    pub fn health(&self, path: Path) -> Option<Health> {
+        self.paths.get(&path).map(|watch| watch.get())
     }
 
-    /// How all ways are.
-    pub fn ways(&self) -> impl Iterator<Item = (Way, Health)> {
-        self.ways.iter().map(|(way, watch)| (*way, watch.get()))
+    /// How all paths are.
+    pub fn paths(&self) -> impl Iterator<Item = (Path, Health)> {
+        self.paths.iter().map(|(path, watch)| (*path, watch.get()))
     }
 
     /// What was sent and heard since the start.
@@ -227,28 +227,28 @@ impl Bfd {
         self.shared.counters.get()
     }
 
-    /// Readable (poll(2)) once a way has changed, until [`silence`](Self::silence).
+    /// Readable (poll(2)) once a path has changed, until [`silence`](Self::silence).
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.shared.changed.as_fd()
     }
 
-    /// Silences the bell: before the ways are looked at, so that no change is overlooked.
+    /// Silences the bell: before the paths are looked at, so that no change is overlooked.
     pub fn silence(&self) {
         self.shared.changed.silence();
     }
 
-    /// Whether a way can be watched from here.
-    fn check(&self, way: Way) -> Result<(), WayError> {
-        let ours = self.address.is_unspecified() || way.local == self.address;
+    /// Whether a path can be watched from here.
+    fn check(&self, path: Path) -> Result<(), PathError> {
+        let ours = self.address.is_unspecified() || path.local == self.address;
         let family = |address: IpAddr| address.is_ipv4() == self.address.is_ipv4();
         let is_host = |address: IpAddr| !address.is_unspecified() && !address.is_multicast();
         let fits = |address| family(address) && is_host(address);
-        if !ours || !fits(way.local) || !fits(way.remote) {
-            return Err(WayError::Unfit { way, address: self.address });
+        if !ours || !fits(path.local) || !fits(path.remote) {
+            return Err(PathError::Unfit { path, address: self.address });
         }
         let is_link_local = |address| matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
-        if is_link_local(way.local) || is_link_local(way.remote) {
-            return Err(WayError::LinkLocal(way));
+        if is_link_local(path.local) || is_link_local(path.remote) {
+            return Err(PathError::LinkLocal(path));
         }
         Ok(())
     }

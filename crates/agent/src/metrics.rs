@@ -50,7 +50,7 @@ impl Snapshot {
         let Self(status) = self;
         let seconds = |ns| ns as f64 / 1e9;
         let version = vec![("version", status.version.clone())];
-        page.gauge("build_info", "The version that runs.", None, [(version, 1)])?;
+        page.gauge("build_info", "The version of the agent.", None, [(version, 1)])?;
         page.gauge("ports", "Attached ports.", None, [(vec![], status.ports.len() as i64)])?;
         let balanced = i64::from(status.balanced);
         page.gauge(
@@ -62,9 +62,9 @@ impl Snapshot {
         let gate = i64::from(status.udp_gate == GateStatus::On);
         page.gauge("udp_gate", "1: UDP flows are held while their socket is full.", None, [(vec![], gate)])?;
         let uptime = seconds(status.uptime_ns);
-        page.gauge("uptime", "Since the agent started.", Some(Unit::Seconds), [(vec![], uptime)])?;
+        page.gauge("uptime", "Time since the agent started.", Some(Unit::Seconds), [(vec![], uptime)])?;
         let busy = seconds(status.busy_ns);
-        let help = "How long the switch's thread has worked.";
+        let help = "Time that the switch's thread was busy.";
         page.counter("worker_busy", help, Some(Unit::Seconds), [(vec![], busy)])
     }
 
@@ -76,33 +76,33 @@ impl Snapshot {
                 (labels, i64::from(port.state == state))
             })
         });
-        page.gauge("port_state", "1 for the state that the port is in.", None, states)?;
+        page.gauge("port_state", "1 for the port's state.", None, states)?;
         let bytes = self.ports().flat_map(|port| {
             [("ingress", port.ingress_bytes), ("egress", port.egress_bytes)]
                 .map(|(direction, bytes)| (directed(port, direction), bytes))
         });
-        page.counter("port", "Bytes that came in and went out.", Some(Unit::Bytes), bytes)?;
+        page.counter("port", "Bytes received (ingress) and delivered (egress).", Some(Unit::Bytes), bytes)?;
         let limits = self.ports().flat_map(|port| {
             [("ingress", port.ingress_limits), ("egress", port.egress_limits)]
                 .map(|(direction, limits)| (directed(port, direction), i64::from(limits.frames)))
         });
-        page.gauge("queue_limit_frames", "The most frames that a queue takes.", None, limits)?;
+        page.gauge("queue_limit_frames", "The limit of a queue.", None, limits)?;
         let rates =
             self.ports().filter_map(|port| Some((name(port), port.rate?.bits_per_sec() as f64 / 8.0)));
-        page.gauge("egress_rate_bytes_per_second", "The egress's declared rate.", None, rates)?;
+        page.gauge("egress_rate_bytes_per_second", "The declared rate of the egress.", None, rates)?;
         let paused = self.ports().map(|port| (name(port), port.paused.as_secs_f64()));
-        page.counter("sender_paused", "How long the sender was held back.", Some(Unit::Seconds), paused)?;
+        page.counter("sender_paused", "Time that the sender was paused.", Some(Unit::Seconds), paused)?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
-        page.gauge("held_udp_flows", "UDP flows that wait for their socket.", None, flows)
+        page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)
     }
 
     fn encode_frames(&self, page: &mut Page<'_>) -> fmt::Result {
         let counted = |count: fn(&LedgerStatus) -> u64| {
             self.ledgers().map(move |(labels, ledger)| (labels, count(ledger)))
         };
-        let help = "Frames taken over from a sender (ingress), or meant for a receiver (egress).";
+        let help = "Frames accepted from the sender (ingress), or for the receiver (egress).";
         page.counter("accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
-        let help = "Frames handed to a receiver.";
+        let help = "Frames delivered to their receiver.";
         page.counter("delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
         let refused = self
             .sides()
@@ -110,7 +110,7 @@ impl Snapshot {
         page.counter("refused_frames", "Frames refused, by reason.", None, refused)?;
         let held =
             self.ledgers().map(|(labels, ledger)| (labels, i64::try_from(ledger.held).unwrap_or(i64::MAX)));
-        page.gauge("held_frames", "Frames that wait now.", None, held)
+        page.gauge("held_frames", "Frames held now.", None, held)
     }
 
     fn ports(&self) -> impl Iterator<Item = &PortStatus> {

@@ -1,4 +1,4 @@
-//! What it costs to watch the ways to thousands of hosts, and how soon a cut is noticed (RFC 5880, RFC 5881).
+//! What it costs to watch the paths to thousands of hosts, and how soon a cut is noticed (RFC 5880, RFC 5881).
 //!
 //! ```text
 //!   namespace: one host                      namespace: all the others
@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::bfd::{Bfd, Counts, MOST, Settings, Way};
+use agent::bfd::{Bfd, Counts, MOST, Path, Settings};
 use agent::clock::now;
 use ports::joined::{self, INTERFACE, LOOPBACK};
 use ports::netlink::{LinkChange, Netlink, Route};
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long they have then to agree upon their intervals: a few seconds' polls.
 const SETTLING: Duration = Duration::from_secs(3);
 
-/// How many ways are cut.
+/// How many paths are cut.
 pub(crate) const CUT: u32 = 10;
 
 /// How long a cut may remain unnoticed.
@@ -47,7 +47,7 @@ const OVERSIGHT: Duration = Duration::from_secs(5);
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// How many ways are watched.
+    /// How many paths are watched.
     pub sessions: u32,
     /// The time between two packets of a session, each way, before jitter comes off.
     pub interval: Span,
@@ -66,8 +66,8 @@ pub struct Watched {
     pub cpu_percent: f64,
     /// Packets a second that one end sent.
     pub sent_pps: f64,
-    /// Packets a second that it took.
-    pub taken_pps: f64,
+    /// Packets a second that it received.
+    pub received_pps: f64,
     /// Packets that it refused or the kernel did not send, all the while.
     pub failed: u64,
     /// Sessions that were not up throughout.
@@ -87,7 +87,7 @@ pub type Report = Measurement<Config, Watched>;
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let most = MOST as u32;
     if !(1..=most).contains(&config.sessions) {
-        return Err(MeasureError::Config(format!("one end watches 1 to {most} ways: ask for as many")));
+        return Err(MeasureError::Config(format!("one end watches 1 to {most} paths: ask for as many")));
     }
     if config.duration == Span::ZERO || config.rounds == 0 {
         return Err(MeasureError::Config("watching takes a round and some time".into()));
@@ -99,7 +99,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     bench.progress.begin(2 * config.rounds as usize);
     let mut results = Vec::new();
     for round in 1..=config.rounds {
-        bench.step(&format!("round {round}: {} ways, every {}", config.sessions, config.interval))?;
+        bench.step(&format!("round {round}: {} paths, every {}", config.sessions, config.interval))?;
         let load = load(bench, config.sessions, interval, config.duration)?;
         bench.step(&format!("round {round}: a cut"))?;
         let mut delays = cut(bench)?;
@@ -114,7 +114,7 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     Ok(Measurement::new("bfd", environment, config, results))
 }
 
-/// Watches many ways for some time. What a cut did is left empty.
+/// Watches many paths for some time. What a cut did is left empty.
 fn load(
     bench: &Bench<'_>,
     sessions: u32,
@@ -128,14 +128,14 @@ fn load(
     wait(bench, duration.into())?;
     let (elapsed, after) = (began.elapsed().as_secs_f64(), ends.near.counts());
     let per_second = |count: fn(&Counts) -> u64| (count(&after) - count(&before)) as f64 / elapsed;
-    let health = ends.near.ways().zip(ends.far.ways());
+    let health = ends.near.paths().zip(ends.far.paths());
     let is_kept = |health: agent::bfd::Health| health.is_up() && health.since <= begun;
     let kept = health.filter(|((_, near), (_, far))| is_kept(*near) && is_kept(*far)).count();
     Ok(Watched {
         up_s,
         cpu_percent: 100.0 * (after.busy.as_secs_f64() - before.busy.as_secs_f64()) / elapsed,
         sent_pps: per_second(|counts| counts.sent),
-        taken_pps: per_second(|counts| counts.taken),
+        received_pps: per_second(|counts| counts.taken),
         failed: after.refused() + after.unsent - before.refused() - before.unsent,
         lost: sessions - kept as u32,
         detected: 0,
@@ -144,7 +144,7 @@ fn load(
     })
 }
 
-/// Cuts ways that are up, and returns how long each took to be noticed, in milliseconds.
+/// Cuts paths that are up, and returns how long each took to be noticed, in milliseconds.
 fn cut(bench: &Bench<'_>) -> Result<Vec<f64>, MeasureError> {
     let ends = Ends::start(CUT, Settings::INTERVAL)?;
     ends.come_up(bench)?;
@@ -153,10 +153,10 @@ fn cut(bench: &Bench<'_>) -> Result<Vec<f64>, MeasureError> {
     let down = LinkChange { up: Some(false), ..Default::default() };
     netlink(&ends.far_host)?.change_link(INTERFACE, down).map_err(joined::JoinError::from)?;
     let begun = Instant::now();
-    while begun.elapsed() < OVERSIGHT && ends.near.ways().any(|(_, health)| health.is_up()) {
+    while begun.elapsed() < OVERSIGHT && ends.near.paths().any(|(_, health)| health.is_up()) {
         wait(bench, Duration::from_millis(10))?;
     }
-    let noticed = ends.near.ways().filter(|(_, health)| !health.is_up());
+    let noticed = ends.near.paths().filter(|(_, health)| !health.is_up());
     Ok(noticed.map(|(_, health)| health.since.since(cut).as_secs_f64() * 1e3).collect())
 }
 
@@ -195,16 +195,16 @@ impl Ends {
         let begun = Instant::now();
         let (mut near, mut far) = (start(&near_host, NEAR)?, start(&far_host, Ipv4Addr::UNSPECIFIED)?);
         let others = (0..sessions).map(|host| IpAddr::from(Ipv4Addr::from(u32::from(OTHERS) + host)));
-        far.set_ways(others.clone().map(|local| Way { local, remote: NEAR.into() }))?;
-        near.set_ways(others.map(|remote| Way { local: NEAR.into(), remote }))?;
+        far.set_paths(others.clone().map(|local| Path { local, remote: NEAR.into() }))?;
+        near.set_paths(others.map(|remote| Path { local: NEAR.into(), remote }))?;
         Ok(Self { near, far, far_host, begun })
     }
 
     /// Waits until all sessions are up at both ends, and returns how long that took since they were started.
     fn come_up(&self, bench: &Bench<'_>) -> Result<Duration, MeasureError> {
         let waiting = || {
-            let ways = self.near.ways().chain(self.far.ways());
-            ways.filter(|(_, health)| !health.is_up()).count()
+            let paths = self.near.paths().chain(self.far.paths());
+            paths.filter(|(_, health)| !health.is_up()).count()
         };
         while waiting() > 0 {
             if self.begun.elapsed() > PATIENCE {

@@ -21,6 +21,7 @@ pub mod loss;
 mod losses;
 pub mod pa;
 pub mod page;
+pub mod paths;
 mod points;
 pub mod ramp;
 pub mod readable;
@@ -29,7 +30,6 @@ mod stats;
 pub mod throughput;
 pub mod tunnel;
 pub mod vhost;
-pub mod ways;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +71,7 @@ impl Progress for () {
 pub struct Measurement<C, R> {
     /// The version that measured.
     pub zovn: String,
-    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `bfd`, `ways`, `demo`.
+    /// Which experiment: `loss`, `ramp`, `pa`, `throughput`, `tunnel`, `bfd`, `paths`, `demo`.
     pub experiment: String,
     /// Where.
     pub environment: Environment,
@@ -110,9 +110,9 @@ pub enum MeasureError {
     /// An end that does not start.
     #[error(transparent)]
     Bfd(#[from] agent::bfd::StartError),
-    /// An end that does not take its ways.
+    /// An end that does not take its paths.
     #[error(transparent)]
-    Ways(#[from] agent::bfd::WayError),
+    Paths(#[from] agent::bfd::PathError),
     /// Sessions that do not come up.
     #[error(
         "after {seconds} s {ends} ends of sessions are not up: ask for fewer sessions or a longer interval"

@@ -34,8 +34,8 @@ pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
 };
 pub use overlay::{
-    AnswersStatus, BfdState, BfdStatus, LargeSegments, PausesStatus, PeerState, PeerStatus, SessionStatus,
-    UplinkStatus, WayStatus,
+    BfdState, BfdStatus, LargeSegments, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
+    ResponderStatus, SessionStatus, UplinkStatus,
 };
 pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,

@@ -1,4 +1,4 @@
-//! What the agent reports of its tunnels: its own end, and each host that they lead to.
+//! The status of a host's tunnels: its own end, and each peer.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -10,7 +10,8 @@ use units::Span;
 
 use crate::{Encapsulation, Ledgers, NetworkName, VtepList};
 
-/// This host's end of its tunnels at one moment. Counters run from the agent's start and never go back.
+/// This host's end of its tunnels at one moment. Counters start at 0 with the agent and never
+/// decrease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UplinkStatus {
@@ -18,211 +19,215 @@ pub struct UplinkStatus {
     pub vtep: VtepList,
     /// How frames are carried.
     pub encapsulation: Encapsulation,
-    /// Datagrams from hosts that no network has a member at.
-    pub strangers: u64,
-    /// Datagrams from known hosts that are no packets of tunnels as they ought to be, by what is wrong with them.
+    /// Datagrams received from an address that is no peer's: no network has a member there.
+    pub unknown_peers: u64,
+    /// Datagrams from peers that are not valid tunnel packets, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Datagrams that the kernel did not send.
-    pub unsent: u64,
-    /// What it said of the last of them.
+    /// Datagrams that the kernel failed to send.
+    pub send_errors: u64,
+    /// The kernel's error for the last of them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
-    /// Pauses of the link below each address, if they are obeyed.
-    pub pauses: Vec<PausesStatus>,
-    /// What was answered to machines in the stead of those on other hosts.
-    pub answers: AnswersStatus,
-    /// Every host that a tunnel leads to, by address.
+    pub last_send_error: Option<String>,
+    /// Pause frames at each uplink, if `pfc` is declared.
+    pub pause_frames: Vec<PauseFramesStatus>,
+    /// What the switch's own ARP, ND and path MTU responder did.
+    pub responder: ResponderStatus,
+    /// Every peer, by address.
     pub peers: Vec<PeerStatus>,
-    /// What the operator ought to know, in sentences.
+    /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Pauses of a link (802.1Qbb, 802.3 annex 31B).
+/// Pause frames of a link (802.1Qbb, 802.3 annex 31B).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PausesStatus {
-    /// This host's address at the link.
+pub struct PauseFramesStatus {
+    /// This host's tunnel address at the link.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
     pub vtep: IpAddr,
-    /// Those that came, ends of pauses among them.
+    /// Pause frames received, XON included.
     pub received: u64,
-    /// Those that we sent.
+    /// Pause frames sent.
     pub sent: u64,
 }
 
-/// What the switch answered by itself: questions for addresses, and packets that are too long for tunnels.
+/// The responder answers ARP and neighbor discovery for machines on other hosts, and packets that
+/// exceed the tunnel's MTU (ICMP).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AnswersStatus {
-    /// Answers that machines have taken.
-    pub given: u64,
-    /// Answers that were not given: the machine asked more than a port may (RFC 4443 §2.4 (f)), or took none of those before.
-    pub limited: u64,
+pub struct ResponderStatus {
+    /// Replies that machines have received.
+    pub replies: u64,
+    /// Replies not sent: the port exceeded its rate (RFC 4443 §2.4 (f)), or had not received earlier
+    /// replies yet.
+    pub rate_limited: u64,
 }
 
-/// A host that a tunnel leads to. Counters run from when it became known, and never go back.
+/// A host that a tunnel leads to. Counters start at 0 when the peer is declared and never decrease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PeerStatus {
-    /// Its address in the underlay: the first, if it has several.
+    /// Its tunnel address; the first, if it has several.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.2"))]
     pub vtep: IpAddr,
-    /// The networks that both hosts have members of.
+    /// The networks that have members on both hosts.
     pub networks: Vec<NetworkName>,
-    /// Whether frames go there.
+    /// Whether frames are sent to the peer.
     pub state: PeerState,
-    /// The ways there, one for each uplink that both hosts have.
-    pub ways: Vec<WayStatus>,
-    /// The session with it, unless frames are neither sent again nor wait for credit.
+    /// The paths to the peer, one for each uplink that both hosts have.
+    pub paths: Vec<PathStatus>,
+    /// The session; absent where neither `retransmit` nor `credit` is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionStatus>,
-    /// What came from there, wherever it went.
+    /// The ledger of frames received from the peer.
     pub ingress: Ledgers,
-    /// What was meant for there, wherever it came from. It is delivered once the far receiver has it, or has been sent where nothing
-    /// is sent again.
+    /// The ledger of frames for the peer. A frame is delivered once its far receiver has consumed it;
+    /// where nothing is retransmitted, once it is sent.
     pub egress: Ledgers,
-    /// Bytes that came.
+    /// Bytes received.
     pub ingress_bytes: u64,
-    /// Bytes that went.
+    /// Bytes sent.
     pub egress_bytes: u64,
-    /// Flows that wait for credit now.
+    /// Flows that wait for credit.
     pub held_flows: u32,
-    /// What came and was not taken, by reason. With a session that sends again, frames that found no memory come again.
+    /// Packets and frames from the peer that were not accepted, by reason. Classes that are
+    /// retransmitted are not counted here when memory is short: see `nacked`.
     pub refused: BTreeMap<String, u64>,
 }
 
-/// Whether frames go to a host.
+/// Whether frames are sent to a peer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PeerState {
-    /// They do.
+    /// Frames are sent.
     Up,
-    /// It is not heard, or does not hear us: frames wait until the session begins.
-    Waiting,
-    /// BFD finds that no way works any more: frames wait until one does.
+    /// The handshake is not complete in both directions: frames wait.
+    Handshake,
+    /// BFD reports every path down: frames wait.
     Down,
-    /// It has taken nothing for the stall time: frames for it are refused until it does.
+    /// The peer has consumed nothing for `stall_after`: frames for it are refused until it does.
     Stalled,
 }
 
 impl PeerState {
-    /// All there are.
-    pub const ALL: [Self; 4] = [Self::Up, Self::Waiting, Self::Down, Self::Stalled];
+    /// All states.
+    pub const ALL: [Self; 4] = [Self::Up, Self::Handshake, Self::Down, Self::Stalled];
 
-    /// As it is written.
+    /// Its name in JSON and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
-            Self::Waiting => "waiting",
+            Self::Handshake => "handshake",
             Self::Down => "down",
             Self::Stalled => "stalled",
         }
     }
 }
 
-/// A way to a host.
+/// A path to a peer: from one tunnel address of this host to one of the peer's.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct WayStatus {
-    /// Our end of it.
+pub struct PathStatus {
+    /// This host's tunnel address.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.1"))]
     pub local: IpAddr,
-    /// The other host's.
+    /// The peer's tunnel address.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.2"))]
     pub remote: IpAddr,
-    /// Whether frames go by it now: of a session by one way, others by all that work.
-    pub is_used: bool,
-    /// What BFD finds of it, if it is watched.
+    /// Whether frames are sent on this path. A session uses one path at a time; frames without a
+    /// session use all paths that are up.
+    pub is_active: bool,
+    /// The path's BFD session, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bfd: Option<BfdStatus>,
-    /// What becomes of large segments on it: as it was when the last was to go by it, if any was.
+    /// How large segments are sent on this path: as of the last one, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub large_segments: Option<LargeSegments>,
 }
 
-/// What becomes of large segments on a way.
+/// How large segments are sent on a path.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "go", rename_all = "snake_case")]
+#[serde(tag = "mode", rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum LargeSegments {
-    /// They go whole all the way: the other host is this machine.
+    /// Uncut to the peer, which is on this machine.
     Whole,
-    /// They go whole as far as the network card, which cuts them.
-    Card,
-    /// They go in parts.
+    /// Uncut to the network card, which cuts them (LSO).
+    Nic,
+    /// In parts that fill datagrams.
     Parts {
         /// Why.
-        why: String,
+        reason: String,
     },
 }
 
-/// What BFD finds of a way (RFC 5880).
+/// A path's BFD session (RFC 5880).
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BfdStatus {
-    /// How the session stands.
+    /// Its state.
     pub state: BfdState,
-    /// Why that changed last: RFC 5880 §4.1 (Diag).
+    /// The reason of its last change of state: RFC 5880 §4.1 (Diag).
     pub diagnostic: String,
-    /// What the far end said last of the same.
+    /// The diagnostic that the peer sent last.
     pub remote_diagnostic: String,
-    /// For how long it has stood so.
+    /// The time since its last change of state.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "12s"))]
     pub since: Span,
 }
 
-/// How a BFD session stands (RFC 5880 §6.2).
+/// The state of a BFD session (RFC 5880 §6.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BfdState {
-    /// Both ends hear one another.
+    /// Both ends receive each other's packets.
     Up,
-    /// The far end is heard, and may not hear us.
+    /// This end receives packets; the peer may not.
     Init,
-    /// Nothing is heard.
+    /// Nothing is received.
     Down,
-    /// Its operator holds it down.
+    /// Its operator has disabled it.
     AdminDown,
 }
 
-/// A session with a host: docs/protocol.md.
+/// A session with a peer: docs/protocol.md.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionStatus {
-    /// Both ends have heard each other.
-    pub is_met: bool,
-    /// For how long nothing at all is heard of the far end although it owes an answer, if so.
+    /// The handshake is complete in both directions.
+    pub is_established: bool,
+    /// The time since the peer was last heard, while it owes an answer; absent otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "12s"))]
-    pub silent: Option<Span>,
-    /// The smoothed round trip, once there was one.
+    pub unresponsive: Option<Span>,
+    /// The smoothed round-trip time (RFC 6298); absent before the first sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "70us"))]
-    pub round_trip: Option<Span>,
-    /// Bytes underway.
+    pub rtt: Option<Span>,
+    /// Bytes sent and neither acknowledged nor found lost.
     pub in_flight_bytes: u64,
-    /// The most bytes that may be underway now.
-    pub window_bytes: u64,
-    /// Frames that were sent and are not known to be taken.
-    pub kept: u64,
+    /// The congestion window: the limit of `in_flight_bytes`.
+    pub congestion_window_bytes: u64,
+    /// Frames sent and not yet known to be consumed by their receivers.
+    pub outstanding: u64,
     /// Frames sent for the first time.
     pub sent: u64,
-    /// Large segments that were sent whole.
+    /// Large segments sent whole.
     pub sent_large: u64,
-    /// Frames sent again.
-    pub resent: u64,
-    /// Packets that were found lost.
+    /// Frames retransmitted.
+    pub retransmitted: u64,
+    /// Packets found lost.
     pub lost: u64,
-    /// Packets of ours that the fabric marked, as the far end tells (ECN).
-    pub marked: u64,
-    /// Frames that came again, or too late to tell whether they did.
-    pub repeated: u64,
-    /// Frames for which there was no memory, each time that they came: they come again.
-    pub turned_away: u64,
-    /// Bytes that the far end sent and that did not come in time, where it sends nothing again.
-    pub missed_bytes: u64,
-    /// How often the far end began anew.
+    /// Packets sent that the fabric marked (ECN), as the peer reports.
+    pub ecn_marked: u64,
+    /// Frames received more than once, or too late to tell.
+    pub duplicates: u64,
+    /// Frames received while memory was short, and answered by a NACK. Each arrival counts.
+    pub nacked: u64,
+    /// Bytes of classes without retransmission that did not arrive in time.
+    pub unrecovered_bytes: u64,
+    /// How often the peer began a new incarnation.
     pub resets: u64,
 }

@@ -1,4 +1,4 @@
-//! What the agent reports of itself and its ports.
+//! The status of an agent and its ports.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -16,22 +16,22 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentStatus {
-    /// The version that runs.
+    /// The agent's version.
     pub version: String,
     /// Nanoseconds since the agent started.
     pub uptime_ns: u64,
-    /// Nanoseconds that the switch's thread was busy.
+    /// Nanoseconds that the switch's thread was busy, since the agent started.
     pub busy_ns: u64,
     /// Whether UDP flows are held while their socket is full.
     pub udp_gate: GateStatus,
     /// Every attached port, by name.
     pub ports: Vec<PortStatus>,
-    /// This host's end of its tunnels, if it has one.
+    /// This host's end of its tunnels, if an uplink is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uplink: Option<UplinkStatus>,
-    /// The law over the whole switch, detached ports included.
+    /// The ledger of the whole switch, detached ports included.
     pub ledger: LedgerStatus,
-    /// Whether the law holds, port by port and class by class, and as a whole.
+    /// Whether every ledger balances, and the queues hold what the ledgers say.
     pub balanced: bool,
 }
 
@@ -40,13 +40,13 @@ pub struct AgentStatus {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GateStatus {
-    /// They are, behind every port whose notes do not say otherwise.
+    /// They are held, behind every port whose notes do not say otherwise.
     On,
-    /// They are not, and this is why: sockets that are full lose what they are sent.
+    /// They are not held, for this reason: a full socket loses what it is sent.
     Off(String),
 }
 
-/// One port at one moment. Counters run from the port's attachment and never go back.
+/// One port at one moment. Counters start at 0 when the port is attached and never decrease.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PortStatus {
@@ -54,118 +54,118 @@ pub struct PortStatus {
     pub name: PortName,
     /// What it is attached to.
     pub attach: Attachment,
-    /// The virtual network that it is in, if it is in one.
+    /// Its virtual network, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkName>,
-    /// The number by which other hosts mean it, if it is in a network.
+    /// The label by which other hosts name the port, if it is in a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<u32>,
-    /// Whether it runs.
+    /// Whether frames flow.
     pub state: PortState,
     /// Its egress rate, if it has one.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
     pub rate: Option<Rate>,
-    /// How much may wait for its receiver, in each class.
+    /// The limits of its egress queue, for each class.
     pub egress_limits: Limits,
-    /// How much of its sender's may be held in the switch, in each class.
+    /// The limits of what the switch holds of its sender's frames, for each class.
     pub ingress_limits: Limits,
-    /// The class of frames that carry no 802.1Q tag.
+    /// The class of frames without an 802.1Q tag.
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7))]
     pub class: Class,
     /// How many of its sender's frames may wait for one receiver in one class, if that is bounded.
     pub quota: Option<u32>,
-    /// How the egress chooses among its classes.
+    /// How the egress schedules its classes.
     pub scheduling: Scheduling,
-    /// What came in here, wherever it went.
+    /// The ledger of frames from its sender.
     pub ingress: Ledgers,
-    /// What was addressed to here, wherever it came from.
+    /// The ledger of frames for its receiver.
     pub egress: Ledgers,
-    /// Bytes that came in.
+    /// Bytes received from its sender.
     pub ingress_bytes: u64,
-    /// Bytes that went out.
+    /// Bytes delivered to its receiver.
     pub egress_bytes: u64,
-    /// How long this port's sender was held back since the port was attached.
+    /// How long the sender was paused, since the port was attached.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "1500ms"))]
     pub paused: Span,
-    /// What holds it back now, if something does.
+    /// What pauses the sender now, if something does.
     pub paused_by: Option<PausedBy>,
-    /// UDP flows towards this port that wait for their socket now.
+    /// UDP flows to this port that wait for their socket now.
     pub held_flows: u32,
-    /// What the operator ought to know, in sentences.
+    /// Notes for the operator, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Where one Ethernet address is reached.
+/// An entry of the address table.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AddressStatus {
     /// The address.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
     pub mac: Mac,
-    /// The VLAN that it is in; 0 for frames without a tag.
+    /// Its VLAN; 0 for frames without a tag.
     pub vlan: u16,
     /// The port.
     pub port: PortName,
-    /// How long ago a frame from it was last noted, which happens once in an eighth of `mac_age`. Absent if it was
-    /// pinned there: then it neither ages nor moves.
+    /// The time since a frame from it was last noted, which happens once in an eighth of `mac_age`.
+    /// Absent if the entry is pinned: then it neither ages nor moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "12s"))]
     pub age: Option<Span>,
 }
 
-/// The virtual networks that an agent knows.
+/// The virtual networks of an agent.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NetworksStatus {
-    /// Which version of them this is: those of host.toml are the first.
+    /// Their generation; the networks of host.toml are generation 1.
     pub generation: Generation,
-    /// This host's own addresses in the underlay, if it has any.
+    /// This host's tunnel addresses, if it has any.
     pub vtep: Option<VtepList>,
-    /// All of them.
+    /// All networks.
     pub networks: Vec<NetworkSpec>,
 }
 
-/// That an agent has replaced its virtual networks.
+/// The answer to a replacement of all virtual networks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NetworksReplaced {
-    /// Which version of them it has now.
+    /// Their new generation.
     pub generation: Generation,
 }
 
-/// Whether a port runs.
+/// Whether frames flow through a port.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PortState {
     /// Frames flow.
     Up,
-    /// Its receiver has taken nothing for the stall time: frames for it are refused until it does.
+    /// Its receiver has consumed nothing for `stall_after`: frames for it are refused until it does.
     Stalled,
-    /// No guest is there to take frames or send them; its notes say why, and whether it is stalled as well.
+    /// No guest is connected; its notes say why, and whether it is stalled as well.
     Down,
     /// Its device failed; its notes say how.
     Failed,
 }
 
-/// What holds a sender back.
+/// What pauses a sender.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PausedBy {
-    /// One receiver: its quota of frames waits for it.
+    /// One receiver: as many frames as the quota allows wait for it.
     Egress,
-    /// Its own share of the switch: so many frames, so many bytes or so much memory is in use, whoever they are for.
+    /// Its own limits of frames, bytes or memory in the switch, whatever the receivers.
     Ingress,
 }
 
-/// The law, class by class.
+/// A ledger for each class, and their total.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Ledgers {
     /// All classes together.
     pub total: LedgerStatus,
-    /// Each class that saw a frame.
+    /// Each class that had a frame.
     pub classes: Vec<ClassStatus>,
 }
 
@@ -175,23 +175,23 @@ pub struct Ledgers {
 pub struct ClassStatus {
     /// The class, 0 to 7.
     pub class: u8,
-    /// What it promises.
+    /// Whether it is lossless or lossy.
     pub kind: ClassKind,
-    /// Its account.
+    /// Its ledger.
     pub ledger: LedgerStatus,
 }
 
-/// accepted = delivered + refused + held, in frames.
+/// A ledger: accepted = delivered + refused + held, in frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LedgerStatus {
-    /// Frames taken over from a sender.
+    /// Frames accepted from a sender.
     pub accepted: u64,
-    /// Frames handed to a receiver.
+    /// Frames delivered to a receiver.
     pub delivered: u64,
     /// Frames refused, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Frames that wait now.
+    /// Frames held now.
     pub held: u64,
 }
 

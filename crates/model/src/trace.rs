@@ -1,4 +1,4 @@
-//! What would become of a frame.
+//! Traces: the hops that a frame would take, and its outcome.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,47 +9,48 @@ use units::{Class, Mac, Rate, Span};
 
 use crate::{NetworkName, PausedBy, PortName};
 
-/// A frame that somebody asks about.
+/// The frame to trace.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct TraceSpec {
-    /// The port that it comes by.
+    /// The port whose sender sends it.
     pub port: PortName,
-    /// Whom it is for: an Ethernet address, or an IP address of a machine that the switch knows; everybody if absent.
+    /// Its destination: an Ethernet address, or the IP address of a machine that the switch knows.
+    /// Absent: broadcast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The priority code point of its tag, which it gets for that; the port's own class, without a tag, if absent.
+    /// The priority code point of its 802.1Q tag. Absent: the port's class, and no tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<u8>, maximum = 7))]
     pub class: Option<Class>,
-    /// Its length in bytes, from the Ethernet header on, without check sequence: 60 to 65549.
+    /// Its length in bytes, Ethernet header included, frame check sequence excluded: 60 to 65549.
     #[serde(default = "shortest")]
     pub size: u32,
-    /// The VLAN of its tag, which it gets for that.
+    /// The VLAN of its 802.1Q tag. Absent: no tag, unless `class` is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(maximum = 4094))]
     pub vlan: Option<u16>,
 }
 
-/// The shortest frame of Ethernet, without check sequence (802.3 §3.2.8).
+/// The shortest Ethernet frame, without its frame check sequence (802.3 §3.2.8).
 fn shortest() -> u32 {
     60
 }
 
-/// What would become of it now, hop by hop.
+/// The hops that the frame would take now, and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TraceReport {
-    /// Where it would come, in order: where it is flooded, each egress after the other.
+    /// The hops, in order; a flooded frame has one for each egress.
     pub hops: Vec<TraceHop>,
-    /// What would become of it.
+    /// Its outcome.
     pub outcome: TraceOutcome,
-    /// The same in a sentence.
+    /// The outcome in a sentence.
     pub verdict: String,
 }
 
-/// What would become of a frame.
+/// The outcome of a trace.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -58,52 +59,52 @@ pub enum TraceOutcome {
     Refused,
     /// It would wait.
     Held,
-    /// It would be handed to its receiver, or sent to another host.
+    /// It would be delivered to its receiver, or sent to another host.
     Delivered,
-    /// The switch itself would answer it.
+    /// The switch would answer it itself.
     Answered,
 }
 
-/// A place that a frame would come to.
+/// A hop of the frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "at", rename_all = "lowercase")]
 pub enum TraceHop {
-    /// The port that it comes by.
+    /// The port whose sender sends it.
     Ingress(TraceIngress),
-    /// Where the switch looks whether it is to answer.
-    Question {
-        /// What is asked, and what is answered, in a sentence.
-        answer: String,
+    /// The switch's own ARP, ND and path MTU responder.
+    Responder {
+        /// The question and the reply, in a sentence.
+        reply: String,
     },
-    /// Where the switch looks whom it is for.
+    /// The address table.
     Table(TraceTable),
-    /// A port that is to have it.
+    /// An egress of the frame.
     Egress(TraceEgress),
     /// The session with another host.
     Session(TraceSession),
 }
 
-/// A frame at the port that it comes by.
+/// The ingress hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TraceIngress {
     /// The port.
     pub port: PortName,
-    /// The class that the frame is of.
+    /// The frame's class.
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7))]
     pub class: Class,
-    /// How many more frames of this sender may be held.
-    pub room: u32,
-    /// What holds the sender back, if something does.
+    /// How many more frames of this sender the switch may hold.
+    pub free_frames: u32,
+    /// What pauses the sender, if something does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub held_by: Option<PausedBy>,
-    /// Why nothing is taken from it at all, if so.
+    pub paused_by: Option<PausedBy>,
+    /// Why the switch accepts no frames from this port, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub because: Option<String>,
+    pub reason: Option<String>,
 }
 
-/// What the table says.
+/// The table hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TraceTable {
@@ -112,71 +113,70 @@ pub struct TraceTable {
     pub network: Option<NetworkName>,
     /// The frame's VLAN; 0 if it has none.
     pub vlan: u16,
-    /// Whom it is for.
+    /// The destination address.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "02:00:00:00:00:01"))]
     pub to: Mac,
-    /// It is for no one port, and goes to all that may have it.
+    /// Whether the frame is flooded: unknown unicast, multicast or broadcast.
     pub flooded: bool,
-    /// The ports that are to have it; another host's is named by its tunnel address.
+    /// The egresses; a peer is named by its tunnel address.
     pub egresses: Vec<PortName>,
-    /// Why nobody is, if so: a reason of refusals.
+    /// The reason of the refusal, if the table refuses the frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
-/// A frame at a port that is to have it.
+/// An egress hop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TraceEgress {
-    /// The port; another host's is named by its tunnel address.
+    /// The port; a peer is named by its tunnel address.
     pub port: PortName,
-    /// Frames of its class before it in the egress's queue.
-    pub frames: u32,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Frames of its class that wait for room in that queue.
-    pub waiting: u32,
-    /// The receiver takes nothing, so that frames for it are refused.
+    /// Frames of its class before it in the egress queue.
+    pub queued_frames: u32,
+    /// Bytes of those frames.
+    pub queued_bytes: u64,
+    /// Frames of its class that wait in VOQs for a permit of this egress.
+    pub waiting_frames: u32,
+    /// Whether the receiver is stalled: frames for it are refused.
     pub stalled: bool,
     /// The egress's rate, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "1gbit"))]
     pub rate: Option<Rate>,
-    /// Flows that are set aside there.
-    pub parked_flows: usize,
-    /// What would become of it here.
+    /// Flows held because their socket is full, or their credit is used up.
+    pub held_flows: usize,
+    /// The outcome at this egress.
     pub outcome: TraceOutcome,
-    /// Why it would not be delivered.
+    /// Why the frame would not be delivered, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub because: Option<String>,
+    pub reason: Option<String>,
 }
 
-/// A frame that is to leave for another host.
+/// The session hop: the frame leaves for another host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TraceSession {
-    /// The other host's tunnel address.
+    /// The peer's tunnel address.
     #[cfg_attr(feature = "openapi", schema(value_type = String, example = "192.0.2.2"))]
     pub vtep: IpAddr,
-    /// The network's number in the tunnel.
+    /// The network's VNI.
     pub vni: u32,
-    /// The number by which the other host means its port; none if the frame is for all that are there.
+    /// The label of the far port; absent for a frame to all members on that host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<u32>,
-    /// Bytes that the far receiver still takes. As the next three, absent where there is no session: frames are sent, and nothing
-    /// more is heard of them.
+    /// Bytes that the stream may still send. This and the next three are absent without a session.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub credit: Option<u64>,
-    /// Bytes in the fabric.
+    pub credit_bytes: Option<u64>,
+    /// Bytes sent to the peer and neither acknowledged nor found lost.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub in_flight: Option<u64>,
-    /// The most that may be there.
+    pub in_flight_bytes: Option<u64>,
+    /// The limit of `in_flight_bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub window: Option<u64>,
-    /// The smoothed round trip.
+    pub congestion_window_bytes: Option<u64>,
+    /// The smoothed round-trip time (RFC 6298).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "50us"))]
-    pub round_trip: Option<Span>,
-    /// Frames that the other host has not told that it has.
-    pub underway: usize,
+    pub rtt: Option<Span>,
+    /// Frames sent and not yet known to be consumed by the far receiver.
+    pub outstanding: usize,
 }

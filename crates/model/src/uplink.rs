@@ -1,101 +1,102 @@
-//! How a host's tunnels reach those of others.
+//! The declaration of a host's end of its tunnels: `[uplink]` of host.toml.
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, ClassSet, Dscp, Rate, Span};
 
 use crate::{InvalidConfig, VtepList};
 
-/// A host's end of the tunnels that make it part of virtual networks. Every host of a network has the same
-/// `encapsulation`.
+/// A host's end of its tunnels. Every host of a network has the same `encapsulation`.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uplink {
-    /// The address of this host in the underlay, at which tunnels end, or one for each uplink.
+    /// This host's tunnel address, or one for each of its uplinks.
     pub vtep: VtepList,
-    /// How frames are carried.
+    /// The encapsulation of frames.
     #[serde(default)]
     pub encapsulation: Encapsulation,
-    /// The classes of what is sent again if the underlay drops it; written `true` or `false` if all or none.
+    /// The classes that are retransmitted when the underlay drops a packet; `true` for all, `false`
+    /// for none.
     #[serde(default = "all", with = "all_or_some")]
     pub retransmit: ClassSet,
-    /// The classes of what a sender sends only as far as its far receiver grants it; written in the same way.
+    /// The classes whose senders wait for credit of the far receiver; `true` for all, `false` for none.
     #[serde(default = "all", with = "all_or_some")]
     pub credit: ClassSet,
-    /// The code point of each class, class 0 first, by which the underlay tells frames' classes apart; what is of no class goes with
-    /// that of [`CONTROL`]. Absent: the code point of the packet in a frame.
+    /// The DSCP of each class, class 0 first, in the outer header. Control packets have that of
+    /// [`CONTROL`]. Absent: the DSCP of the inner packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dscp: Option<[Dscp; Class::COUNT]>,
-    /// How many hops the underlay may have.
+    /// The TTL or hop limit of the outer header.
     #[serde(default = "default_ttl")]
     pub ttl: u8,
-    /// The longest packet that the underlay carries, in bytes; what its interface carries if absent.
+    /// The underlay's MTU in bytes. Absent: the MTU of the route to each peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u16>,
-    /// How much of one stream, which is what one peer sends to one port in one class, may be under way or wait here. What is
-    /// less than the longest frame (64 KiB) counts as that.
+    /// The window of each stream (what one peer sends to one port in one class): bytes in flight to
+    /// this host or waiting here. At least the longest frame (66 KiB).
     #[serde(default = "default_window")]
     pub window: Bytes,
-    /// How much of each stream is taken before it was granted.
+    /// Bytes of each stream that are accepted before the first credit grant.
     #[serde(default = "default_unsolicited")]
     pub unsolicited: Bytes,
-    /// The rate of each uplink's link, if they speak PFC (802.1Qbb) or PAUSE (802.3x): then pauses are obeyed, for as long as
-    /// they last at this rate, and sent when memory for what comes runs low. Absent: neither.
+    /// The rate of each uplink's link, if it supports PFC (802.1Qbb) or PAUSE (802.3x). Pause frames
+    /// are then obeyed, their quanta at this rate, and sent when receive memory runs low. Absent:
+    /// neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc: Option<Rate>,
-    /// The most that may be under way to one peer.
+    /// The limit of the congestion window to one peer.
     #[serde(default = "default_in_flight")]
     pub in_flight: Bytes,
-    /// Whether and how the ways to other hosts are watched; written `"off"` if they are not.
+    /// The BFD sessions with peers, one for each path; `"off"` for none.
     #[serde(default = "default_bfd", with = "or_off")]
     pub bfd: Option<Bfd>,
 }
 
-/// What hosts say to each other themselves is of this class in the underlay: internetwork control (802.1Q table I-2).
+/// The class of control packets in the underlay: internetwork control (802.1Q table I-2).
 pub const CONTROL: Class = Class::from_low_bits(6);
 
-/// How ways to other hosts are watched: BFD over one hop (RFC 5880, RFC 5881).
+/// The settings of single-hop BFD (RFC 5880, RFC 5881).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bfd {
-    /// The time between two packets to each host, and from it.
+    /// The interval between two packets, in each direction.
     pub interval: Span,
-    /// Once so many packets in a row are missing, the way is down.
+    /// The detection multiplier: the path is down when this many packets in a row are missing.
     pub multiplier: u8,
 }
 
 impl Default for Bfd {
-    /// A way that is cut is noticed within 300 ms.
+    /// A cut path is detected within 300 ms.
     fn default() -> Self {
         Self { interval: Span::from_millis(100), multiplier: 3 }
     }
 }
 
-/// How frames are carried between hosts.
+/// The encapsulation of frames between hosts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Encapsulation {
-    /// RFC 8926. Its options carry credit, and the numbers by which losses are found.
+    /// RFC 8926. Its options carry the session: credit, packet numbers, acknowledgements.
     #[default]
     Geneve,
-    /// RFC 7348, for switches that speak nothing else: it has neither credit nor repair.
+    /// RFC 7348, for interoperation: no session, so neither credit nor retransmission.
     Vxlan,
-    /// RFC 7637, over GRE: the same, with a header that is 8 bytes shorter. Numbers of networks below 4096 are reserved there.
+    /// RFC 7637, over GRE, without a session. VNIs below 4096 are reserved.
     Nvgre,
-    /// draft-davie-stt-08: the same, behind what looks like TCP. Network cards cut and join large frames as they do TCP's, and
-    /// machines' packets may be longer than the underlay's.
+    /// draft-davie-stt-08, with a TCP-like header, without a session. Network cards segment and
+    /// coalesce large frames (TSO, GRO), and inner packets may exceed the underlay's MTU.
     Stt,
 }
 
 impl Encapsulation {
-    /// Whether it has a place for credit, and for the numbers by which losses are found.
+    /// Whether it can carry a session.
     pub const fn has_sessions(self) -> bool {
         matches!(self, Self::Geneve)
     }
 }
 
 impl Uplink {
-    /// An uplink of which nothing else is said.
+    /// An uplink with default settings.
     pub fn new(vtep: impl Into<VtepList>) -> Self {
         Self {
             vtep: vtep.into(),
@@ -113,12 +114,12 @@ impl Uplink {
         }
     }
 
-    /// Whether anything is sent again, or waits for its receiver's grant: then hosts have a session with each other.
+    /// Whether hosts have sessions: something is retransmitted, or waits for credit.
     pub const fn wants_session(&self) -> bool {
         !self.retransmit.is_empty() || !self.credit.is_empty()
     }
 
-    /// Whether the declaration can stand by itself.
+    /// Validates the declaration by itself.
     ///
     /// # Errors
     ///
@@ -155,7 +156,7 @@ impl Uplink {
             return wrong("`interval` of `bfd` is from 1ms to 60s, or write `bfd = \"off\"`");
         }
         if multiplier == 0 {
-            return wrong("every way would be down at once: raise `multiplier` of `bfd` above 0");
+            return wrong("every path would be down at once: raise `multiplier` of `bfd` above 0");
         }
         Ok(())
     }
@@ -185,7 +186,7 @@ fn default_bfd() -> Option<Bfd> {
     Some(Bfd::default())
 }
 
-/// Classes, as people write them: `true`, `false`, or a list of numbers.
+/// A set of classes as `true`, `false`, or a list of numbers.
 pub mod all_or_some {
     use alloc::vec::Vec;
 
@@ -202,7 +203,7 @@ pub mod all_or_some {
         Some(Vec<Class>),
     }
 
-    /// Writes them in the shortest way.
+    /// Writes the shortest form.
     ///
     /// # Errors
     ///
@@ -229,7 +230,7 @@ pub mod all_or_some {
     }
 }
 
-/// What may be off, as people write it.
+/// Settings, or `"off"`.
 mod or_off {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! A host's tunnel addresses: one for each underlay that it is in.
+//! A host's tunnel addresses (VTEPs): one for each of its uplinks.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,9 +12,11 @@ use crate::address::is_host;
 /// The most uplinks of a host.
 pub const MOST_UPLINKS: usize = 8;
 
-/// A host's addresses in the underlay, at which tunnels end: a single one, or one for each of its uplinks. The first address of
-/// every host is in one underlay network, the second in another, and so on: a way between two hosts is a pair of addresses at the
-/// same place of both lists. By the first a host is known.
+/// A host's tunnel addresses: one, or one for each of its uplinks.
+///
+/// The first address of every host is in one underlay, the second in another, and so on. A path
+/// between two hosts is a pair of addresses at the same index of both lists. The first address
+/// identifies the host.
 ///
 /// It is written as `"192.0.2.1"`, or as `["192.0.2.1", "198.51.100.1"]`.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -24,7 +26,7 @@ pub struct VtepList {
     rest: Vec<IpAddr>,
 }
 
-/// As people write it.
+/// Its form in JSON and TOML.
 #[derive(Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -41,17 +43,17 @@ enum Written {
 pub struct NoVtep;
 
 impl VtepList {
-    /// The address by which a host is known.
+    /// The address that identifies the host.
     pub fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// Each address, by the underlay network that it is in.
+    /// All addresses, by underlay.
     pub fn iter(&self) -> impl Iterator<Item = IpAddr> {
         core::iter::once(self.first).chain(self.rest.iter().copied())
     }
 
-    /// What is wrong with them, if anything.
+    /// What is invalid about them, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if self.rest.len() >= MOST_UPLINKS {
             return Some("`vtep` has more than 8 addresses: leave some out, as a host has 8 uplinks at most");
@@ -63,7 +65,8 @@ impl VtepList {
         (apart.len() <= self.rest.len()).then_some("`vtep` has an address twice: each uplink has its own")
     }
 
-    /// The first pair of addresses at the same place that are of two families: no way leads from IPv4 to IPv6.
+    /// The first pair of addresses at the same index that differ in family: IPv4 and IPv6 have no
+    /// path between them.
     pub(crate) fn family_fault(&self, other: &Self) -> Option<[IpAddr; 2]> {
         let mut pairs = self.iter().zip(other.iter());
         pairs.find(|(one, other)| one.is_ipv4() != other.is_ipv4()).map(|(one, other)| [one, other])
@@ -122,7 +125,7 @@ impl utoipa::PartialSchema for VtepList {
 
         let one = || ObjectBuilder::new().schema_type(Type::String);
         let several = ArrayBuilder::new().items(one()).min_items(Some(1)).max_items(Some(MOST_UPLINKS));
-        let said = "A host's address in the underlay, or one for each of its uplinks.";
+        let said = "A host's tunnel address, or one for each of its uplinks.";
         OneOfBuilder::new().item(one()).item(several).description(Some(said)).examples(["192.0.2.1"]).into()
     }
 }

@@ -10,14 +10,14 @@ use lab::Cable;
 use measure::readable::{self, Readable};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
-use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, ramp, throughput, vhost, ways};
+use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
 use serde::Serialize;
 use units::Span;
 
 use crate::ending::{self, PageFile};
 use crate::{Outcome, progress};
 
-/// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and what BFD and other ways bring.
+/// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and what BFD and a second path bring.
 ///
 /// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory` does without.
 #[derive(clap::Args)]
@@ -45,16 +45,16 @@ enum Experiment {
     ///
     /// Example: zovn measure tunnel --tunnels kernel-vxlan,geneve,vxlan --streams 1,4 --cable cut
     Tunnel(TunnelArgs),
-    /// See what it costs to watch the ways to many hosts by BFD, and how soon a cut is noticed.
+    /// See what it costs to watch the paths to many hosts by BFD, and how soon a cut is noticed.
     ///
     /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both ends are the agent's own, in
     /// two network namespaces. It fails if a session goes down that was not cut.
     Bfd(BfdArgs),
-    /// See how soon frames go on by another way when theirs is cut, and that none is lost.
+    /// See how soon frames go on by another path when theirs is cut, and that none is lost.
     ///
-    /// For instance: zovn measure ways --cuts 20 --json. Two hosts in a lab, two cables between them: the one that is used is pulled
+    /// For instance: zovn measure paths --cuts 20 --json. Two hosts in a lab, two cables between them: the one that is used is pulled
     /// out at its far end. It fails if a datagram does not come, or nobody notices.
-    Ways(WaysArgs),
+    Paths(PathsArgs),
 }
 
 #[derive(clap::Args)]
@@ -194,10 +194,10 @@ struct TunnelArgs {
 struct BfdArgs {
     #[command(flatten)]
     output: Output,
-    /// How many ways are watched.
+    /// How many paths are watched.
     #[arg(long, default_value_t = 5000)]
     sessions: u32,
-    /// The time between two packets of a session, each way.
+    /// The time between two packets of a session, in each direction.
     #[arg(long, default_value = "500ms")]
     interval: Span,
     /// How long each round counts.
@@ -209,10 +209,10 @@ struct BfdArgs {
 }
 
 #[derive(clap::Args)]
-struct WaysArgs {
+struct PathsArgs {
     #[command(flatten)]
     output: Output,
-    /// How often a way is cut.
+    /// How often a path is cut.
     #[arg(long, default_value_t = 20)]
     cuts: u32,
     /// Datagrams a second.
@@ -271,9 +271,9 @@ pub fn run(args: Args) -> Outcome {
             let config = bfd::Config { sessions, interval, duration, rounds };
             output.make(|bench| bfd::run(bench, config))
         }
-        Experiment::Ways(args) => {
-            let WaysArgs { output, cuts, rate } = args;
-            output.make(|bench| ways::run(bench, ways::Config { cuts, rate }))
+        Experiment::Paths(args) => {
+            let PathsArgs { output, cuts, rate } = args;
+            output.make(|bench| paths::run(bench, paths::Config { cuts, rate }))
         }
     }
 }

@@ -85,7 +85,7 @@ fn table(report: &TraceReport) -> String {
 fn add(table: &mut Table, hop: &TraceHop) {
     let (at, where_, what) = match hop {
         TraceHop::Ingress(ingress) => ("ingress", ingress.port.to_string(), ingress_line(ingress)),
-        TraceHop::Question { answer } => ("question", String::new(), answer.clone()),
+        TraceHop::Responder { reply } => ("responder", String::new(), reply.clone()),
         TraceHop::Table(table) => ("table", table.to.to_string(), table_line(table)),
         TraceHop::Egress(egress) => ("egress", egress.port.to_string(), egress_line(egress)),
         TraceHop::Session(session) => ("session", session.vtep.to_string(), session_line(session)),
@@ -93,14 +93,14 @@ fn add(table: &mut Table, hop: &TraceHop) {
     table.add_row([at, &where_, &what]);
 }
 
-fn ingress_line(TraceIngress { class, room, held_by, because, .. }: &TraceIngress) -> String {
-    let held = match (because, held_by) {
-        (Some(because), _) => format!(", nothing is taken: {because}"),
+fn ingress_line(TraceIngress { class, free_frames, paused_by, reason, .. }: &TraceIngress) -> String {
+    let held = match (reason, paused_by) {
+        (Some(reason), _) => format!(", nothing is taken: {reason}"),
         (None, Some(PausedBy::Egress)) => ", held back by its quota at a receiver".into(),
         (None, Some(PausedBy::Ingress)) => ", held back: all that may be held is".into(),
         (None, None) => String::new(),
     };
-    format!("class {}, room for {room} frames{held}", class.pcp())
+    format!("class {}, {free_frames} more frames may be held{held}", class.pcp())
 }
 
 fn table_line(table: &TraceTable) -> String {
@@ -116,14 +116,14 @@ fn table_line(table: &TraceTable) -> String {
 }
 
 fn egress_line(egress: &TraceEgress) -> String {
-    let TraceEgress { frames, bytes, waiting, parked_flows, .. } = egress;
-    let mut line = format!("{frames} frames ({bytes} bytes) before it");
+    let TraceEgress { queued_frames, queued_bytes, waiting_frames, held_flows, .. } = egress;
+    let mut line = format!("{queued_frames} frames ({queued_bytes} bytes) queued before it");
     let mut add = |words: String| line.push_str(&words);
-    if *waiting > 0 {
-        add(format!(", {waiting} wait for room"));
+    if *waiting_frames > 0 {
+        add(format!(", {waiting_frames} wait for a place in the queue"));
     }
-    if *parked_flows > 0 {
-        add(format!(", {parked_flows} flows set aside"));
+    if *held_flows > 0 {
+        add(format!(", {held_flows} flows held"));
     }
     if let Some(rate) = egress.rate {
         add(format!(", at {rate}"));
@@ -131,20 +131,25 @@ fn egress_line(egress: &TraceEgress) -> String {
     if egress.stalled {
         add(", stalled".into());
     }
-    if let Some(because) = &egress.because {
+    if let Some(reason) = &egress.reason {
         let outcome = if egress.outcome == TraceOutcome::Refused { "refused" } else { "held" };
-        add(format!("; {outcome}: {because}"));
+        add(format!("; {outcome}: {reason}"));
     }
     line
 }
 
 fn session_line(session: &TraceSession) -> String {
-    let TraceSession { vni, underway, .. } = session;
+    let TraceSession { vni, outstanding, .. } = session;
     let label = session.label.map_or(String::new(), |label| format!(", label {label}"));
-    let figures = match (session.credit, session.in_flight, session.window, session.round_trip) {
-        (Some(credit), Some(in_flight), Some(window), Some(round_trip)) => format!(
-            ", credit {credit} bytes, {in_flight} of {window} bytes in the fabric, round trip {round_trip}, {underway} frames \
-             underway"
+    let figures = match (
+        session.credit_bytes,
+        session.in_flight_bytes,
+        session.congestion_window_bytes,
+        session.rtt,
+    ) {
+        (Some(credit), Some(in_flight), Some(window), Some(rtt)) => format!(
+            ", credit {credit} bytes, {in_flight} of {window} bytes in flight, RTT {rtt}, {outstanding} frames \
+             outstanding"
         ),
         _ => ", without a session".into(),
     };

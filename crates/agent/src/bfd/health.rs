@@ -1,4 +1,4 @@
-//! What the thread publishes: a word for each way, and counters.
+//! What the thread publishes: a word for each path, and counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use tunnel::bfd::Status;
 use units::{Instant, Span};
 use wire::bfd::{Diagnostic, State};
 
-/// How a way is.
+/// How a path is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Health {
     /// What we make of it, why, and why the far end did what it did.
@@ -22,7 +22,7 @@ impl Health {
     }
 }
 
-/// A way's health in one word, which one writes and many read.
+/// A path's health in one word, which one writes and many read.
 ///
 /// ```text
 ///   63                                   12 11 10 9      5 4       0
@@ -37,7 +37,7 @@ const DOWN: Status =
     Status { state: State::Down, diagnostic: Diagnostic::NONE, remote_diagnostic: Diagnostic::NONE };
 
 impl Watch {
-    /// A way of which nothing is heard yet.
+    /// A path of which nothing is heard yet.
     pub(super) fn new(since: Instant) -> Self {
         Self(AtomicU64::new(pack(Health { status: DOWN, since })))
     }

@@ -1,4 +1,4 @@
-//! The sessions of one address: which way each of them watches, and what is published of it. No sockets.
+//! The sessions of one address: which path each of them watches, and what is published of it. No sockets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use units::Instant;
 use wire::bfd::{Diagnostic, Header, PORT, Packet, SOURCE_PORTS, State, TTL};
 
 use super::health::Watch;
-use super::{Health, MOST, Settings, Shared, Way};
+use super::{Health, MOST, Path, Settings, Shared};
 
 const _: () = assert!(TTL == ALL, "BFD's packets have all their hops");
 
@@ -22,11 +22,11 @@ pub(super) struct Table {
     /// At each session's place, what it is for.
     entries: Vec<Option<Entry>>,
     /// Which session a packet is for that names none (RFC 5881 §3).
-    by_way: BTreeMap<Way, NonZeroU32>,
+    by_path: BTreeMap<Path, NonZeroU32>,
 }
 
 struct Entry {
-    way: Way,
+    path: Path,
     watch: Arc<Watch>,
 }
 
@@ -51,34 +51,34 @@ impl Table {
             },
             sessions: Sessions::new(MOST as u32, seed),
             entries: (0..MOST).map(|_| None).collect(),
-            by_way: BTreeMap::new(),
+            by_path: BTreeMap::new(),
         }
     }
 
-    /// Begins to watch a way.
-    pub(super) fn open(&mut self, way: Way, watch: Arc<Watch>) {
-        let discriminator = self.sessions.open(self.config).expect("there are as many places as ways");
-        self.entries[Sessions::place(discriminator)] = Some(Entry { way, watch });
-        let before = self.by_way.insert(way, discriminator);
-        assert_eq!(before, None, "{way:?} is watched once");
+    /// Begins to watch a path.
+    pub(super) fn open(&mut self, path: Path, watch: Arc<Watch>) {
+        let discriminator = self.sessions.open(self.config).expect("there are as many places as paths");
+        self.entries[Sessions::place(discriminator)] = Some(Entry { path, watch });
+        let before = self.by_path.insert(path, discriminator);
+        assert_eq!(before, None, "{path:?} is watched once");
     }
 
-    /// Holds a way's session down, so that the next packet tells the far end; [`forget`](Self::forget) it then.
-    pub(super) fn hold_down(&mut self, way: Way) {
-        let Some(discriminator) = self.by_way.get(&way) else { return };
+    /// Holds a path's session down, so that the next packet tells the far end; [`forget`](Self::forget) it then.
+    pub(super) fn hold_down(&mut self, path: Path) {
+        let Some(discriminator) = self.by_path.get(&path) else { return };
         self.sessions
             .with(discriminator.get(), |session| session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN));
     }
 
     /// Holds them all down.
     pub(super) fn hold_all_down(&mut self) {
-        let ways: Vec<Way> = self.by_way.keys().copied().collect();
-        ways.into_iter().for_each(|way| self.hold_down(way));
+        let paths: Vec<Path> = self.by_path.keys().copied().collect();
+        paths.into_iter().for_each(|path| self.hold_down(path));
     }
 
-    /// Watches a way no longer.
-    pub(super) fn forget(&mut self, way: Way) {
-        let Some(discriminator) = self.by_way.remove(&way) else { return };
+    /// Watches a path no longer.
+    pub(super) fn forget(&mut self, path: Path) {
+        let Some(discriminator) = self.by_path.remove(&path) else { return };
         self.sessions.close(discriminator.get());
         self.entries[Sessions::place(discriminator)] = None;
     }
@@ -105,8 +105,8 @@ impl Table {
         let packet = Packet::parse(received.payload).ok_or(Refused::Malformed)?;
         // Once a packet names its session, its addresses do not count (RFC 5880 §6.3).
         let named = NonZeroU32::new(packet.header.your_discriminator.get());
-        let way = Way { local: received.destination, remote: received.source };
-        let discriminator = named.or_else(|| self.by_way.get(&way).copied());
+        let path = Path { local: received.destination, remote: received.source };
+        let discriminator = named.or_else(|| self.by_path.get(&path).copied());
         let discriminator = discriminator.ok_or(Refused::Session(Refusal::UnknownSession))?;
         let change = self.sessions.handle(now, discriminator.get(), &packet).map_err(Refused::Session)?;
         if let Some(change) = change {
@@ -123,10 +123,10 @@ impl Table {
                 Output::Changed(change) => self.publish(discriminator, change, now),
                 Output::Send(header) => {
                     let place = Sessions::place(discriminator);
-                    let way = self.entries[place].as_ref().expect("a session is of a way").way;
+                    let path = self.entries[place].as_ref().expect("a session is of a path").path;
                     let port = *SOURCE_PORTS.start() + place as u16;
-                    let source = SocketAddr::new(way.local, port);
-                    let destination = SocketAddr::new(way.remote, PORT);
+                    let source = SocketAddr::new(path.local, port);
+                    let destination = SocketAddr::new(path.remote, PORT);
                     return Some(Due { source, destination, header });
                 }
             }
@@ -139,9 +139,9 @@ impl Table {
     }
 
     fn publish(&self, discriminator: NonZeroU32, change: Change, now: Instant) {
-        let entry = self.entries[Sessions::place(discriminator)].as_ref().expect("a session is of a way");
-        let Way { local, remote } = entry.way;
-        tracing::debug!(%local, %remote, from = ?change.from.state, to = ?change.to.state, "a way has changed");
+        let entry = self.entries[Sessions::place(discriminator)].as_ref().expect("a session is of a path");
+        let Path { local, remote } = entry.path;
+        tracing::debug!(%local, %remote, from = ?change.from.state, to = ?change.to.state, "a path has changed");
         let since = if change.from.state == change.to.state { entry.watch.get().since } else { now };
         entry.watch.set(Health { status: change.to, since });
         self.shared.changed.ring();
@@ -162,7 +162,7 @@ impl Drop for Entry {
     }
 }
 
-/// How a way is that is not watched any more.
+/// How a path is that is not watched any more.
 const UNWATCHED: Status = Status {
     state: State::AdminDown,
     diagnostic: Diagnostic::ADMINISTRATIVELY_DOWN,
@@ -184,14 +184,16 @@ mod tests {
     use super::*;
     use crate::bell::Bell;
 
-    const WAY: Way =
-        Way { local: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), remote: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)) };
+    const PATH: Path = Path {
+        local: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)),
+        remote: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
+    };
 
     fn table(watch: &Arc<Watch>) -> Table {
         let [ordered, changed] = [(); 2].map(|()| Bell::new().unwrap());
         let shared = Shared { ordered, changed, counters: Counters::default() };
-        let mut table = Table::new(&Settings::new(WAY.local), 1, Arc::new(shared));
-        table.open(WAY, watch.clone());
+        let mut table = Table::new(&Settings::new(PATH.local), 1, Arc::new(shared));
+        table.open(PATH, watch.clone());
         table
     }
 
@@ -202,7 +204,7 @@ mod tests {
         for state in [State::Down, State::Init] {
             let mut header = Header::new(state, Diagnostic::NONE, wire::bfd::Flags::default(), 9);
             header.your_discriminator = ours;
-            let (source, destination) = (WAY.remote, WAY.local);
+            let (source, destination) = (PATH.remote, PATH.local);
             table.take(now, Received { source, destination, hops: ALL, payload: header.as_bytes() });
         }
         watch.get()
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn nobody_takes_for_up_what_is_not_watched_any_more() {
         let now = crate::clock::now();
-        let forget: [fn(Table); 2] = [drop, |mut table| table.forget(WAY)];
+        let forget: [fn(Table); 2] = [drop, |mut table| table.forget(PATH)];
         for forget in forget {
             let watch = Arc::new(Watch::new(now));
             let mut table = table(&watch);
@@ -230,7 +232,7 @@ mod tests {
         // The far end has a multiplier of 1: it is silent for too long after our interval.
         while let Some(at) = table.deadline().filter(|_| watch.get().is_up()) {
             while let Some(due) = table.due(at) {
-                assert_eq!(due.destination, SocketAddr::new(WAY.remote, PORT));
+                assert_eq!(due.destination, SocketAddr::new(PATH.remote, PORT));
                 assert!(SOURCE_PORTS.contains(&due.source.port()));
             }
         }

@@ -20,7 +20,7 @@ const REST: Duration = Duration::from_millis(1);
 /// Batches that are taken in before anything is said: what waits at a full socket. Whoever sends more keeps nobody from speaking.
 const BATCHES: usize = 256;
 
-/// The thread's priority, the switch's own: hosts that do not hear us in time take the way to us for cut.
+/// The thread's priority, the switch's own: hosts that do not hear us in time take the path to us for cut.
 const NICE: i32 = -10;
 
 /// How long it runs before another that waits has its turn.
@@ -58,11 +58,11 @@ impl End {
     fn obey_all(&mut self, orders: &Inbox<Order>) -> bool {
         loop {
             match orders.try_recv() {
-                Ok(Order::Open(way, watch)) => self.table.open(way, watch),
-                Ok(Order::Close(way)) => {
-                    self.table.hold_down(way);
+                Ok(Order::Open(path, watch)) => self.table.open(path, watch),
+                Ok(Order::Close(path)) => {
+                    self.table.hold_down(path);
                     self.speak(now());
-                    self.table.forget(way);
+                    self.table.forget(path);
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,

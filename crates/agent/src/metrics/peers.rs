@@ -1,10 +1,10 @@
-//! This host's tunnels and the hosts that they lead to. A peer's label is its tunnel address.
+//! Metrics of the uplink and of its peers. A peer's label is its (first) tunnel address.
 
 use std::fmt;
 
 use model::{
-    BfdState, LedgerStatus, Ledgers, PausesStatus, PeerState, PeerStatus, SessionStatus, UplinkStatus,
-    WayStatus,
+    BfdState, LedgerStatus, Ledgers, PathStatus, PauseFramesStatus, PeerState, PeerStatus, SessionStatus,
+    UplinkStatus,
 };
 use prometheus_client::registry::Unit;
 use tunnel::outer::Refusal;
@@ -12,26 +12,26 @@ use tunnel::outer::Refusal;
 use super::{Labels, Page, reasons};
 use crate::pump::REASONS;
 
-/// A count or a figure of a session: its name, what it says, and where it is.
+/// A metric of a session: its name, its help text, its value.
 type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);
 
 const COUNTS: [Figure<u64>; 8] = [
-    ("peer_sent_frames", "Frames sent for the first time.", |session| session.sent),
-    ("peer_sent_large_frames", "Large segments that were sent whole.", |session| session.sent_large),
-    ("peer_resent_frames", "Frames sent again.", |session| session.resent),
-    ("peer_lost_packets", "Packets that were found lost.", |session| session.lost),
-    ("peer_marked_packets", "Packets that the fabric marked for congestion.", |session| session.marked),
-    ("peer_repeated_frames", "Frames that came again.", |session| session.repeated),
-    ("peer_turned_away_frames", "Frames that found no memory, and come again.", |session| {
-        session.turned_away
-    }),
-    ("peer_resets", "How often the far end began anew.", |session| session.resets),
+    ("peer_sent_frames", "Frames sent, retransmissions excluded.", |session| session.sent),
+    ("peer_sent_large_frames", "Large segments sent whole.", |session| session.sent_large),
+    ("peer_retransmitted_frames", "Frames retransmitted.", |session| session.retransmitted),
+    ("peer_lost_packets", "Packets sent and found lost.", |session| session.lost),
+    ("peer_ecn_marked_packets", "Packets sent that the fabric marked (ECN).", |session| session.ecn_marked),
+    ("peer_duplicate_frames", "Frames received more than once.", |session| session.duplicates),
+    ("peer_nacked_frames", "Frames received while memory was short.", |session| session.nacked),
+    ("peer_resets", "How often the peer began a new incarnation.", |session| session.resets),
 ];
 
 const GAUGES: [Figure<u64>; 3] = [
-    ("peer_in_flight_bytes", "Bytes underway.", |session| session.in_flight_bytes),
-    ("peer_window_bytes", "The most bytes that may be underway.", |session| session.window_bytes),
-    ("peer_kept_frames", "Frames sent and not known to be taken.", |session| session.kept),
+    ("peer_in_flight_bytes", "Bytes sent and neither acknowledged nor lost.", |session| {
+        session.in_flight_bytes
+    }),
+    ("peer_congestion_window_bytes", "The congestion window.", |session| session.congestion_window_bytes),
+    ("peer_outstanding_frames", "Frames sent and not known to be consumed.", |session| session.outstanding),
 ];
 
 pub(super) fn encode(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
@@ -43,24 +43,29 @@ pub(super) fn encode(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result 
 /// This host's own end.
 fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     let unlabelled = |count| [(vec![], count)];
-    let help = "Datagrams from hosts that no network has a member at.";
-    page.counter("uplink_stranger_datagrams", help, None, unlabelled(uplink.strangers))?;
+    let help = "Datagrams from addresses that are no peer's.";
+    page.counter("uplink_unknown_peer_datagrams", help, None, unlabelled(uplink.unknown_peers))?;
     let refused = reasons(vec![], Refusal::ALL.map(Refusal::name), &uplink.refused);
-    page.counter("uplink_refused_datagrams", "Datagrams refused, by reason.", None, refused)?;
-    let help = "Datagrams that the kernel did not send.";
-    page.counter("uplink_unsent_datagrams", help, None, unlabelled(uplink.unsent))?;
-    let pauses = |count: fn(&PausesStatus) -> u64| {
-        uplink.pauses.iter().map(move |pauses| (vec![("vtep", pauses.vtep.to_string())], count(pauses)))
+    page.counter(
+        "uplink_refused_datagrams",
+        "Datagrams that are no valid tunnel packets, by reason.",
+        None,
+        refused,
+    )?;
+    let help = "Datagrams that the kernel failed to send.";
+    page.counter("uplink_send_errors", help, None, unlabelled(uplink.send_errors))?;
+    let pauses = |count: fn(&PauseFramesStatus) -> u64| {
+        uplink.pause_frames.iter().map(move |pauses| (vec![("vtep", pauses.vtep.to_string())], count(pauses)))
     };
-    let help = "Pauses of the link below that came.";
-    page.counter("uplink_received_pauses", help, None, pauses(|pauses| pauses.received))?;
-    let help = "Pauses of the link below that were sent.";
-    page.counter("uplink_sent_pauses", help, None, pauses(|pauses| pauses.sent))?;
-    let help = "Answers that machines had in the stead of others.";
-    page.counter("answers", help, None, unlabelled(uplink.answers.given))?;
-    let help = "Answers that machines did not have, as they asked too often.";
-    page.counter("limited_answers", help, None, unlabelled(uplink.answers.limited))?;
-    page.gauge("peers", "Hosts that tunnels lead to.", None, [(vec![], uplink.peers.len() as i64)])
+    let help = "Pause frames received from the link.";
+    page.counter("uplink_received_pause_frames", help, None, pauses(|pauses| pauses.received))?;
+    let help = "Pause frames sent to the link.";
+    page.counter("uplink_sent_pause_frames", help, None, pauses(|pauses| pauses.sent))?;
+    let help = "ARP, ND and path MTU replies that the switch gave.";
+    page.counter("responder_replies", help, None, unlabelled(uplink.responder.replies))?;
+    let help = "Replies that the rate limit suppressed.";
+    page.counter("responder_rate_limited", help, None, unlabelled(uplink.responder.rate_limited))?;
+    page.gauge("peers", "Peers.", None, [(vec![], uplink.peers.len() as i64)])
 }
 
 fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
@@ -68,23 +73,23 @@ fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
         PeerState::ALL.map(|state| (with(peer, "state", state.name()), i64::from(peer.state == state)))
     });
     page.gauge("peer_state", "1 for the state that the peer is in.", None, states)?;
-    let up = |way: &WayStatus| way.bfd.as_ref().map(|bfd| bfd.state == BfdState::Up);
-    page.gauge("peer_way_up", "1: BFD finds that the way works.", None, ways(peers, up))?;
-    let help = "1: frames go by the way; those of a session go by one.";
-    page.gauge("peer_way_used", help, None, ways(peers, |way| Some(way.is_used)))?;
+    let up = |path: &PathStatus| path.bfd.as_ref().map(|bfd| bfd.state == BfdState::Up);
+    page.gauge("peer_path_up", "1: the path's BFD session is up.", None, paths(peers, up))?;
+    let help = "1: frames are sent on this path. A session uses one path at a time.";
+    page.gauge("peer_path_active", help, None, paths(peers, |path| Some(path.is_active)))?;
     let flows = peers.iter().map(|peer| (name(peer), i64::from(peer.held_flows)));
     page.gauge("peer_held_flows", "Flows that wait for credit.", None, flows)?;
     let bytes = peers.iter().flat_map(|peer| {
         [("ingress", peer.ingress_bytes), ("egress", peer.egress_bytes)]
             .map(|(direction, bytes)| (with(peer, "direction", direction), bytes))
     });
-    page.counter("peer", "Bytes that came and went.", Some(Unit::Bytes), bytes)?;
+    page.counter("peer", "Bytes received (ingress) and sent (egress).", Some(Unit::Bytes), bytes)?;
     let counted = |count: fn(&LedgerStatus) -> u64| {
         sides(peers).map(move |(labels, side)| (labels, count(&side.total)))
     };
-    let help = "Frames that came from the peer (ingress), or were meant for it (egress).";
+    let help = "Frames accepted from the peer (ingress), or for it (egress).";
     page.counter("peer_accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
-    let help = "Frames handed to a receiver.";
+    let help = "Frames delivered to their receiver.";
     page.counter("peer_delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
     let refused = sides(peers).flat_map(|(labels, side)| {
         reasons(labels, lossless::Reason::ALL.map(lossless::Reason::name), &side.total.refused)
@@ -92,23 +97,23 @@ fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     page.counter("peer_refused_frames", "Frames refused, by reason.", None, refused)?;
     let held =
         sides(peers).map(|(labels, side)| (labels, i64::try_from(side.total.held).unwrap_or(i64::MAX)));
-    page.gauge("peer_held_frames", "Frames that wait now.", None, held)?;
+    page.gauge("peer_held_frames", "Frames held now.", None, held)?;
     let refused = peers.iter().flat_map(|peer| reasons(name(peer), REASONS, &peer.refused));
-    let help = "What came from the peer and was not taken, by reason.";
+    let help = "Packets from the peer that were not accepted, by reason.";
     page.counter("peer_refused_packets", help, None, refused)
 }
 
 fn encode_sessions(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     let sessions = || peers.iter().filter_map(|peer| Some((name(peer), peer.session.as_ref()?)));
-    let trips = sessions().filter_map(|(labels, it)| Some((labels, it.round_trip?.as_secs_f64())));
-    page.gauge("peer_round_trip", "The smoothed round trip.", Some(Unit::Seconds), trips)?;
+    let trips = sessions().filter_map(|(labels, it)| Some((labels, it.rtt?.as_secs_f64())));
+    page.gauge("peer_rtt", "The smoothed round-trip time.", Some(Unit::Seconds), trips)?;
     let silent =
-        sessions().map(|(labels, it)| (labels, it.silent.map_or(0.0, |silent| silent.as_secs_f64())));
-    let help = "For how long a peer that owes an answer has not been heard.";
-    page.gauge("peer_silent", help, Some(Unit::Seconds), silent)?;
-    let missed = sessions().map(|(labels, it)| (labels, it.missed_bytes));
-    let help = "What the peer sent, does not send again, and did not come.";
-    page.counter("peer_missed", help, Some(Unit::Bytes), missed)?;
+        sessions().map(|(labels, it)| (labels, it.unresponsive.map_or(0.0, |silent| silent.as_secs_f64())));
+    let help = "Time since the peer was heard, while it owes an answer.";
+    page.gauge("peer_unresponsive", help, Some(Unit::Seconds), silent)?;
+    let missed = sessions().map(|(labels, it)| (labels, it.unrecovered_bytes));
+    let help = "Bytes that never arrived and are not retransmitted.";
+    page.counter("peer_unrecovered", help, Some(Unit::Bytes), missed)?;
     for (family, help, figure) in COUNTS {
         page.counter(family, help, None, sessions().map(|(labels, it)| (labels, figure(it))))?;
     }
@@ -119,12 +124,12 @@ fn encode_sessions(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// What there is to say of each way to each peer. A way's label is the peer's address at its end.
-fn ways(peers: &[PeerStatus], said: fn(&WayStatus) -> Option<bool>) -> impl Iterator<Item = (Labels, i64)> {
+/// A value for each path to each peer. A path's label is the peer's address.
+fn paths(peers: &[PeerStatus], said: fn(&PathStatus) -> Option<bool>) -> impl Iterator<Item = (Labels, i64)> {
     peers.iter().flat_map(move |peer| {
         let said =
-            move |way: &WayStatus| Some((with(peer, "way", &way.remote.to_string()), said(way)?.into()));
-        peer.ways.iter().filter_map(said)
+            move |path: &PathStatus| Some((with(peer, "path", &path.remote.to_string()), said(path)?.into()));
+        peer.paths.iter().filter_map(said)
     })
 }
 
@@ -150,7 +155,7 @@ mod tests {
 
     use std::net::IpAddr;
 
-    use model::{AgentStatus, AnswersStatus, BfdStatus, Encapsulation, GateStatus};
+    use model::{AgentStatus, BfdStatus, Encapsulation, GateStatus, ResponderStatus};
     use units::Span;
 
     use super::*;
@@ -161,7 +166,7 @@ mod tests {
             vtep: [192, 0, 2, 2].into(),
             networks: Vec::new(),
             state: PeerState::Up,
-            ways: Vec::new(),
+            paths: Vec::new(),
             session: None,
             ingress: Ledgers::default(),
             egress: Ledgers::default(),
@@ -171,20 +176,20 @@ mod tests {
             refused: BTreeMap::new(),
         };
         let session = SessionStatus {
-            is_met: true,
-            silent: Some(Span::from_millis(1500)),
-            round_trip: Some(Span::from_millis(500)),
+            is_established: true,
+            unresponsive: Some(Span::from_millis(1500)),
+            rtt: Some(Span::from_millis(500)),
             in_flight_bytes: 1,
-            window_bytes: 2,
-            kept: 3,
+            congestion_window_bytes: 2,
+            outstanding: 3,
             sent: 4,
             sent_large: 12,
-            resent: 5,
+            retransmitted: 5,
             lost: 6,
-            marked: 7,
-            repeated: 8,
-            turned_away: 11,
-            missed_bytes: 9,
+            ecn_marked: 7,
+            duplicates: 8,
+            nacked: 11,
+            unrecovered_bytes: 9,
             resets: 10,
         };
         let bfd = BfdStatus {
@@ -193,31 +198,31 @@ mod tests {
             remote_diagnostic: "none".into(),
             since: Span::from_secs(1),
         };
-        let way = |network, bfd| WayStatus {
+        let path = |network, bfd| PathStatus {
             local: [192, 0, network, 1].into(),
             remote: [192, 0, network, 3].into(),
-            is_used: false,
+            is_active: false,
             bfd,
             large_segments: None,
         };
         let cut = PeerStatus {
             vtep: [192, 0, 2, 3].into(),
             state: PeerState::Down,
-            ways: vec![way(2, Some(bfd)), WayStatus { is_used: true, ..way(3, None) }],
+            paths: vec![path(2, Some(bfd)), PathStatus { is_active: true, ..path(3, None) }],
             session: Some(session),
             held_flows: 2,
-            refused: [("stale".into(), 4)].into(),
+            refused: [("stale_incarnation".into(), 4)].into(),
             ..plain.clone()
         };
         UplinkStatus {
             vtep: IpAddr::from([192, 0, 2, 1]).into(),
             encapsulation: Encapsulation::Geneve,
-            strangers: 1,
+            unknown_peers: 1,
             refused: [("runt".into(), 2)].into(),
-            unsent: 3,
-            last_error: None,
-            pauses: vec![PausesStatus { vtep: [192, 0, 2, 1].into(), received: 8, sent: 9 }],
-            answers: AnswersStatus { given: 4, limited: 5 },
+            send_errors: 3,
+            last_send_error: None,
+            pause_frames: vec![PauseFramesStatus { vtep: [192, 0, 2, 1].into(), received: 8, sent: 9 }],
+            responder: ResponderStatus { replies: 4, rate_limited: 5 },
             peers: vec![plain, cut],
             notes: Vec::new(),
         }
@@ -241,32 +246,32 @@ mod tests {
         let page = crate::metrics::render(agent());
         let cut = "peer=\"192.0.2.3\"";
         for line in [
-            "zovn_uplink_stranger_datagrams_total 1",
+            "zovn_uplink_unknown_peer_datagrams_total 1",
             "zovn_uplink_refused_datagrams_total{reason=\"runt\"} 2",
             "zovn_uplink_refused_datagrams_total{reason=\"malformed\"} 0",
-            "zovn_uplink_unsent_datagrams_total 3",
-            "zovn_uplink_received_pauses_total{vtep=\"192.0.2.1\"} 8",
-            "zovn_uplink_sent_pauses_total{vtep=\"192.0.2.1\"} 9",
-            "zovn_answers_total 4",
-            "zovn_limited_answers_total 5",
+            "zovn_uplink_send_errors_total 3",
+            "zovn_uplink_received_pause_frames_total{vtep=\"192.0.2.1\"} 8",
+            "zovn_uplink_sent_pause_frames_total{vtep=\"192.0.2.1\"} 9",
+            "zovn_responder_replies_total 4",
+            "zovn_responder_rate_limited_total 5",
             "zovn_peers 2",
             "zovn_peer_state{peer=\"192.0.2.2\",state=\"up\"} 1",
             &format!("zovn_peer_state{{{cut},state=\"down\"}} 1"),
-            &format!("zovn_peer_way_up{{{cut},way=\"192.0.2.3\"}} 0"),
-            &format!("zovn_peer_way_used{{{cut},way=\"192.0.3.3\"}} 1"),
+            &format!("zovn_peer_path_up{{{cut},path=\"192.0.2.3\"}} 0"),
+            &format!("zovn_peer_path_active{{{cut},path=\"192.0.3.3\"}} 1"),
             &format!("zovn_peer_held_flows{{{cut}}} 2"),
             "zovn_peer_bytes_total{peer=\"192.0.2.2\",direction=\"egress\"} 7",
-            &format!("zovn_peer_refused_packets_total{{{cut},reason=\"stale\"}} 4"),
+            &format!("zovn_peer_refused_packets_total{{{cut},reason=\"stale_incarnation\"}} 4"),
             &format!(
                 "zovn_peer_refused_frames_total{{{cut},direction=\"egress\",reason=\"stalled_receiver\"}} 0"
             ),
-            &format!("zovn_peer_round_trip_seconds{{{cut}}} 0.5"),
-            &format!("zovn_peer_silent_seconds{{{cut}}} 1.5"),
-            &format!("zovn_peer_window_bytes{{{cut}}} 2"),
+            &format!("zovn_peer_rtt_seconds{{{cut}}} 0.5"),
+            &format!("zovn_peer_unresponsive_seconds{{{cut}}} 1.5"),
+            &format!("zovn_peer_congestion_window_bytes{{{cut}}} 2"),
             &format!("zovn_peer_sent_large_frames_total{{{cut}}} 12"),
-            &format!("zovn_peer_resent_frames_total{{{cut}}} 5"),
-            &format!("zovn_peer_missed_bytes_total{{{cut}}} 9"),
-            &format!("zovn_peer_turned_away_frames_total{{{cut}}} 11"),
+            &format!("zovn_peer_retransmitted_frames_total{{{cut}}} 5"),
+            &format!("zovn_peer_unrecovered_bytes_total{{{cut}}} 9"),
+            &format!("zovn_peer_nacked_frames_total{{{cut}}} 11"),
         ] {
             assert!(page.lines().any(|it| it.replace("{}", "") == line), "{line} is not in {page}");
         }

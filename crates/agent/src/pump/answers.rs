@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datapath::{Answer, Directory, LONGEST_ANSWER};
 use lossless::PortId;
-use model::AnswersStatus;
+use model::ResponderStatus;
 use ports::FrameView;
 use units::{Instant, Span};
 use wire::Offload;
@@ -33,7 +33,7 @@ pub(super) struct Answers {
     /// Ports for which something waits, in the order in which they asked.
     waiting: VecDeque<PortId>,
     now: Instant,
-    status: AnswersStatus,
+    status: ResponderStatus,
     scratch: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ impl Answers {
                 }
                 asker.waiting.push_back((*reply).into());
             }
-            Answer::Reply(_) => status.limited += 1,
+            Answer::Reply(_) => status.rate_limited += 1,
         }
         true
     }
@@ -140,7 +140,7 @@ impl Answers {
                 if !transmit(*port, FrameView::plain(reply)) {
                     return true;
                 }
-                status.given += 1;
+                status.replies += 1;
                 asker.waiting.pop_front();
             }
             false
@@ -156,7 +156,7 @@ impl Answers {
     }
 
     /// What was answered, and what not.
-    pub(super) fn status(&self) -> AnswersStatus {
+    pub(super) fn status(&self) -> ResponderStatus {
         self.status
     }
 }
@@ -222,7 +222,7 @@ mod tests {
         answers.tick(Instant::ZERO + Span::from_secs(9));
         ask(&mut answers, eager, BURST + 5);
         assert_eq!(taken(&mut answers, eager), BURST);
-        assert_eq!(answers.status(), AnswersStatus { given: BURST as u64, limited: 5 });
+        assert_eq!(answers.status(), ResponderStatus { replies: BURST as u64, rate_limited: 5 });
         ask(&mut answers, other, 1);
         assert_eq!(taken(&mut answers, other), 1, "each port has a bucket of its own");
         answers.tick(Instant::ZERO + Span::from_secs(9) + Span::from_millis(20));
@@ -237,6 +237,6 @@ mod tests {
         ask(&mut answers, other, 2);
         assert_eq!(taken(&mut answers, other), 2);
         answers.forget(deaf);
-        assert_eq!((taken(&mut answers, deaf), answers.status().given), (0, 2));
+        assert_eq!((taken(&mut answers, deaf), answers.status().replies), (0, 2));
     }
 }

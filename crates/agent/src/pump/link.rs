@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
 use lossless::Classes;
-use model::{LargeSegments, PausesStatus, Uplink};
+use model::{LargeSegments, PauseFramesStatus, Uplink};
 use ports::underlay::{Counters, Fate, Received, Sent, Transport, Underlay};
 use tunnel::outer::Vteps;
 use units::Instant;
@@ -113,7 +113,7 @@ impl Link {
     }
 
     /// How many pauses there were, if the link speaks of such.
-    pub(super) fn pauses_status(&self) -> Option<PausesStatus> {
+    pub(super) fn pauses_status(&self) -> Option<PauseFramesStatus> {
         self.pauses.as_ref().map(|pauses| pauses.status(self.vtep))
     }
 
@@ -148,8 +148,8 @@ impl Link {
     pub(super) fn large_segments(&self, remote: IpAddr) -> Option<LargeSegments> {
         self.underlay.borrow().large_fate(remote).map(|fate| match fate {
             Fate::Whole => LargeSegments::Whole,
-            Fate::Cut => LargeSegments::Card,
-            Fate::Lost(why) => LargeSegments::Parts { why },
+            Fate::Cut => LargeSegments::Nic,
+            Fate::Lost(why) => LargeSegments::Parts { reason: why },
         })
     }
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
-use model::{LargeSegments, NetworkName, Uplink, UplinkStatus, VtepList, WayStatus};
+use model::{LargeSegments, NetworkName, PathStatus, Uplink, UplinkStatus, VtepList};
 use ports::underlay::{self, Transport};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -447,26 +447,26 @@ impl Overlay {
         UplinkStatus {
             vtep: self.uplink.vtep.clone(),
             encapsulation: self.uplink.encapsulation,
-            strangers: self.strangers,
+            unknown_peers: self.strangers,
             refused: refused.collect(),
-            unsent: counters.iter().map(|counters| counters.unsent).sum(),
-            last_error: counters.into_iter().rev().find_map(|counters| counters.last_error),
-            pauses: self.links.iter().filter_map(Link::pauses_status).collect(),
-            answers: plane.gate().answers().status(),
+            send_errors: counters.iter().map(|counters| counters.unsent).sum(),
+            last_send_error: counters.into_iter().rev().find_map(|counters| counters.last_error),
+            pause_frames: self.links.iter().filter_map(Link::pauses_status).collect(),
+            responder: plane.gate().answers().status(),
             peers: self.trunks.iter().map(peer).collect(),
             notes: self.links.iter().flat_map(|link| link.ways().notes()).collect(),
         }
     }
 
     /// What is found of each way that a trunk has.
-    fn ways_by(&self, plane: &Plane<Device, HostGate>, id: PortId, now: Instant) -> Vec<WayStatus> {
+    fn ways_by(&self, plane: &Plane<Device, HostGate>, id: PortId, now: Instant) -> Vec<PathStatus> {
         let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
         let status = |(link, (remote, is_used)): (&Link, _)| {
             let bfd = link.ways().status(now, remote);
             let parts = trunk.parts_because(now).filter(|_| is_used);
-            let parts = parts.map(|why| LargeSegments::Parts { why: why.into() });
+            let parts = parts.map(|why| LargeSegments::Parts { reason: why.into() });
             let large_segments = parts.or_else(|| link.large_segments(remote));
-            WayStatus { local: link.vtep(), remote, is_used, bfd, large_segments }
+            PathStatus { local: link.vtep(), remote, is_active: is_used, bfd, large_segments }
         };
         self.links.iter().zip(trunk.ways()).map(status).collect()
     }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use lossless::Classes;
-use model::PausesStatus;
+use model::PauseFramesStatus;
 use ports::underlay::pauses::PauseSocket;
 use units::{Class, ClassMap, Instant, Rate};
 
@@ -78,8 +78,8 @@ impl Pauses {
     }
 
     /// How many came, and how many we sent, at this address of ours.
-    pub(super) fn status(&self, vtep: IpAddr) -> PausesStatus {
-        PausesStatus { vtep, received: self.received, sent: self.sent }
+    pub(super) fn status(&self, vtep: IpAddr) -> PauseFramesStatus {
+        PauseFramesStatus { vtep, received: self.received, sent: self.sent }
     }
 }
 

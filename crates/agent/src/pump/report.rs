@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use lossless::{Account, Network, PortId};
 use model::{
-    AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, NetworkName, PausedBy, PeerState, PeerStatus,
-    PortState, PortStatus, WayStatus,
+    AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, NetworkName, PathStatus, PausedBy, PeerState,
+    PeerStatus, PortState, PortStatus,
 };
 use units::{Class, Instant};
 
@@ -83,7 +83,7 @@ pub(super) fn peer(
     id: PortId,
     vtep: IpAddr,
     names: &HashMap<Network, &NetworkName>,
-    ways: Vec<WayStatus>,
+    ways: Vec<PathStatus>,
     now: Instant,
 ) -> PeerStatus {
     let Device::Trunk(trunk) = plane.device(id) else { unreachable!("the port is a trunk") };
@@ -93,8 +93,8 @@ pub(super) fn peer(
         PeerState::Stalled
     } else if trunk.liveness() == Liveness::Down {
         PeerState::Down
-    } else if session.as_ref().is_some_and(|session| !session.is_met) {
-        PeerState::Waiting
+    } else if session.as_ref().is_some_and(|session| !session.is_established) {
+        PeerState::Handshake
     } else {
         PeerState::Up
     };
@@ -104,7 +104,7 @@ pub(super) fn peer(
         vtep,
         networks: trunk.networks().map(|network| names[&network].clone()).collect(),
         state,
-        ways,
+        paths: ways,
         session,
         ingress,
         egress,

@@ -127,23 +127,23 @@ impl Walk<'_> {
         let switch = self.pump.plane.switch();
         let (bytes, header) = (frame.bytes.len() as u32, frame.header());
         let outlook = switch.outlook(self.from.id, &header, self.network, bytes, 1);
-        let held_by = (outlook.room == 0).then_some(match outlook.at_quota {
+        let paused_by = (outlook.room == 0).then_some(match outlook.at_quota {
             true => PausedBy::Egress,
             false => PausedBy::Ingress,
         });
         let failure = self.pump.plane.failure(self.from.id).map(ToString::to_string);
         let leaving = || "it is about to be detached, or the agent to stop".into();
-        let because = failure.or_else(|| self.pump.plane.is_muted(self.from.id).then(leaving));
-        let stuck = match (&because, held_by) {
-            (Some(because), _) => Some(format!("nothing is taken from `{}`: {because}", spec.port)),
+        let reason = failure.or_else(|| self.pump.plane.is_muted(self.from.id).then(leaving));
+        let stuck = match (&reason, paused_by) {
+            (Some(reason), _) => Some(format!("nothing is taken from `{}`: {reason}", spec.port)),
             (None, Some(PausedBy::Egress)) => {
                 Some("as many of its sender's frames as may be wait for one receiver".into())
             }
             (None, Some(PausedBy::Ingress)) => Some("its sender has as many frames held as it may".into()),
             (None, None) => None,
         };
-        let (port, class, room) = (spec.port.clone(), outlook.class, outlook.room);
-        self.hops.push(TraceHop::Ingress(TraceIngress { port, class, room, held_by, because }));
+        let (port, class, free_frames) = (spec.port.clone(), outlook.class, outlook.room);
+        self.hops.push(TraceHop::Ingress(TraceIngress { port, class, free_frames, paused_by, reason }));
         if let Some((outcome, verdict)) = self.question(target, &frame) {
             return self.end(outcome, verdict);
         }
@@ -186,12 +186,12 @@ impl Walk<'_> {
             (Target::Nobody(address), Some(network)) => {
                 let answer =
                     format!("nobody in network `{network}` has {address}: who asks for it hears nothing");
-                self.hops.push(TraceHop::Question { answer: answer.clone() });
+                self.hops.push(TraceHop::Responder { reply: answer.clone() });
                 return Some((TraceOutcome::Refused, answer));
             }
             (Target::Ip(address, mac), Some(_)) => {
                 let answer = format!("who asks for {address} is told {mac} by the switch");
-                self.hops.push(TraceHop::Question { answer });
+                self.hops.push(TraceHop::Responder { reply: answer });
             }
             _ => {}
         }
@@ -203,7 +203,7 @@ impl Walk<'_> {
             }
             Answer::Silence => "not answered, and nobody else has it",
         };
-        self.hops.push(TraceHop::Question { answer: answer.into() });
+        self.hops.push(TraceHop::Responder { reply: answer.into() });
         Some((TraceOutcome::Answered, answer.into()))
     }
 
@@ -254,20 +254,20 @@ impl Walk<'_> {
             Fate::Switched if trunk => of_trunk(),
             Fate::Switched => None,
         };
-        let (outcome, because) = match bad {
-            Some((outcome, because)) => (outcome, Some(because)),
+        let (outcome, reason) = match bad {
+            Some((outcome, reason)) => (outcome, Some(reason)),
             None => (TraceOutcome::Delivered, None),
         };
         self.hops.push(TraceHop::Egress(TraceEgress {
             port: name.clone(),
-            frames: egress.load.frames,
-            bytes: egress.load.bytes,
-            waiting: egress.waiting,
+            queued_frames: egress.load.frames,
+            queued_bytes: egress.load.bytes,
+            waiting_frames: egress.waiting,
             stalled: egress.stalled,
             rate: plane.switch().config(id).shaping.map(|shaping| shaping.rate),
-            parked_flows: egress.parked_flows,
+            held_flows: egress.parked_flows,
             outcome,
-            because: because.clone(),
+            reason: reason.clone(),
         }));
         if let Some((vtep, outlook)) = session {
             let session = outlook.session;
@@ -275,14 +275,14 @@ impl Walk<'_> {
                 vtep,
                 vni: outlook.vni,
                 label: outlook.label,
-                credit: session.map(|session| session.credit),
-                in_flight: session.map(|session| session.in_flight),
-                window: session.map(|session| session.window),
-                round_trip: session.and_then(|session| session.round_trip),
-                underway: egress.underway,
+                credit_bytes: session.map(|session| session.credit),
+                in_flight_bytes: session.map(|session| session.in_flight),
+                congestion_window_bytes: session.map(|session| session.window),
+                rtt: session.and_then(|session| session.round_trip),
+                outstanding: egress.underway,
             }));
         }
-        let sentence = match (outcome, because) {
+        let sentence = match (outcome, reason) {
             (Refused, Some(why)) => format!("refused for `{name}`: {why}"),
             (_, Some(why)) => format!("held for `{name}`: {why}"),
             (_, None) if trunk => format!("sent to {name}"),

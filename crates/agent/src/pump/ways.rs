@@ -9,7 +9,7 @@ use tunnel::bfd::Interval;
 use units::{Dscp, Instant};
 use wire::bfd::{Diagnostic, State};
 
-use crate::bfd::{Bfd, Health, Settings, Way};
+use crate::bfd::{Bfd, Health, Path, Settings};
 
 /// The ways from one of this host's addresses.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Ways {
     /// Watches the ways to these hosts, and no others.
     pub(super) fn follow(&mut self, far: impl Iterator<Item = IpAddr>) {
         let Self { local, bfd: Some(bfd), failure } = self else { return };
-        match bfd.set_ways(far.map(|remote| Way { local: *local, remote })) {
+        match bfd.set_paths(far.map(|remote| Path { local: *local, remote })) {
             Ok(()) => *failure = None,
             Err(error) => self.failed(&error),
         }
@@ -64,14 +64,14 @@ impl Ways {
     pub(super) fn look(&self, mut tell: impl FnMut(IpAddr, Option<bool>)) {
         let Some(bfd) = &self.bfd else { return };
         bfd.silence();
-        for (Way { remote, .. }, health) in bfd.ways() {
+        for (Path { remote, .. }, health) in bfd.paths() {
             tell(remote, (!is_ended(health)).then(|| health.is_up()));
         }
     }
 
     /// What is found of the way to a host, if it is watched.
     pub(super) fn status(&self, now: Instant, remote: IpAddr) -> Option<BfdStatus> {
-        let Health { status, since } = self.bfd.as_ref()?.health(Way { local: self.local, remote })?;
+        let Health { status, since } = self.bfd.as_ref()?.health(Path { local: self.local, remote })?;
         Some(BfdStatus {
             state: match status.state {
                 State::Up => BfdState::Up,

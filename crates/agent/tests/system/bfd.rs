@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::bfd::{Bfd, Health, Settings, StartError, Way, WayError};
+use agent::bfd::{Bfd, Health, Path, PathError, Settings, StartError};
 use ports::joined::{self, INTERFACE};
 use ports::netlink::{LinkChange, Netlink};
 use ports::netns::Namespace;
@@ -16,8 +16,8 @@ use zerocopy::IntoBytes;
 
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-const OUT: Way = Way { local: NEAR, remote: FAR };
-const BACK: Way = Way { local: FAR, remote: NEAR };
+const OUT: Path = Path { local: NEAR, remote: FAR };
+const BACK: Path = Path { local: FAR, remote: NEAR };
 
 /// Asks again and again, and gives way to others in between; the time is a bound for a broken world only.
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -46,30 +46,30 @@ fn plug(host: &Namespace, up: bool) {
     Netlink::open_in(host).unwrap().change_link(INTERFACE, change).unwrap();
 }
 
-fn start(host: &Namespace, way: Way, seed: u64) -> Bfd {
-    let mut bfd = host.run(|| Bfd::start(Settings::new(way.local), seed)).unwrap().unwrap();
-    bfd.set_ways([way]).unwrap();
+fn start(host: &Namespace, path: Path, seed: u64) -> Bfd {
+    let mut bfd = host.run(|| Bfd::start(Settings::new(path.local), seed)).unwrap().unwrap();
+    bfd.set_paths([path]).unwrap();
     bfd
 }
 
-fn health(bfd: &Bfd, way: Way) -> Health {
-    bfd.health(way).unwrap()
+fn health(bfd: &Bfd, path: Path) -> Health {
+    bfd.health(path).unwrap()
 }
 
-fn until_up(bfd: &Bfd, way: Way) {
-    until("the way is up", || health(bfd, way).is_up());
+fn until_up(bfd: &Bfd, path: Path) {
+    until("the path is up", || health(bfd, path).is_up());
 }
 
-/// How many packets were refused, besides those that came before their way was watched.
+/// How many packets were refused, besides those that came before their path was watched.
 fn strange(bfd: &Bfd) -> u64 {
     let counts = bfd.counts();
     counts.refused() - counts.unknown
 }
 
-/// Waits until a way is down, and says why.
-fn until_down(bfd: &Bfd, way: Way) -> Diagnostic {
-    until("the way is down", || !health(bfd, way).is_up());
-    health(bfd, way).status.diagnostic
+/// Waits until a path is down, and says why.
+fn until_down(bfd: &Bfd, path: Path) -> Diagnostic {
+    until("the path is down", || !health(bfd, path).is_up());
+    health(bfd, path).status.diagnostic
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn two_ends_come_up_and_find_a_cut() {
 #[test]
 fn ipv6_is_as_good() {
     let [near, far] = hosts();
-    let way =
-        |local: &str, remote: &str| Way { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
-    let (out, back) = (way("fd00::1", "fd00::2"), way("fd00::2", "fd00::1"));
+    let path =
+        |local: &str, remote: &str| Path { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
+    let (out, back) = (path("fd00::1", "fd00::2"), path("fd00::2", "fd00::1"));
     let (ours, theirs) = (start(&near, out, 1), start(&far, back, 2));
     until_up(&ours, out);
     until_up(&theirs, back);
@@ -114,12 +114,12 @@ fn who_goes_says_so_and_may_come_back() {
     let [near, far] = hosts();
     let (ours, mut theirs) = (start(&near, OUT, 1), start(&far, BACK, 2));
     until_up(&ours, OUT);
-    theirs.set_ways([]).unwrap();
+    theirs.set_paths([]).unwrap();
     assert_eq!(theirs.health(BACK), None);
     assert_eq!(until_down(&ours, OUT), Diagnostic::NEIGHBOR_SIGNALED_DOWN);
     assert_eq!(health(&ours, OUT).status.remote_diagnostic, Diagnostic::ADMINISTRATIVELY_DOWN);
 
-    theirs.set_ways([BACK]).unwrap();
+    theirs.set_paths([BACK]).unwrap();
     until_up(&ours, OUT);
     drop(theirs);
     assert_eq!(until_down(&ours, OUT), Diagnostic::NEIGHBOR_SIGNALED_DOWN);
@@ -142,17 +142,17 @@ fn many_ways_at_all_addresses_of_a_host_each_find_their_session() {
     let mut ours = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().unwrap();
     let anywhere = Settings::new(Ipv4Addr::UNSPECIFIED.into());
     let mut theirs = far.run(|| Bfd::start(anywhere, 2)).unwrap().unwrap();
-    ours.set_ways(others.iter().map(|&remote| Way { local: NEAR, remote })).unwrap();
-    theirs.set_ways(others.iter().map(|&local| Way { local, remote: NEAR })).unwrap();
-    let all_up = |bfd: &Bfd| bfd.ways().filter(|(_, health)| health.is_up()).count() == others.len();
+    ours.set_paths(others.iter().map(|&remote| Path { local: NEAR, remote })).unwrap();
+    theirs.set_paths(others.iter().map(|&local| Path { local, remote: NEAR })).unwrap();
+    let all_up = |bfd: &Bfd| bfd.paths().filter(|(_, health)| health.is_up()).count() == others.len();
     until("all are up", || all_up(&ours) && all_up(&theirs));
     assert_eq!((strange(&ours), strange(&theirs)), (0, 0));
 
     // Those that are not named any more go, the others stay.
-    let kept = ours.ways().nth(7).unwrap();
-    ours.set_ways([kept.0]).unwrap();
-    until("one is left", || theirs.ways().filter(|(_, health)| health.is_up()).count() == 1);
-    assert_eq!(ours.ways().collect::<Vec<_>>(), [kept]);
+    let kept = ours.paths().nth(7).unwrap();
+    ours.set_paths([kept.0]).unwrap();
+    until("one is left", || theirs.paths().filter(|(_, health)| health.is_up()).count() == 1);
+    assert_eq!(ours.paths().collect::<Vec<_>>(), [kept]);
 }
 
 #[test]
@@ -223,13 +223,13 @@ fn what_cannot_be_watched_changes_nothing() {
         ("10.0.0.1", "0.0.0.0"),
         ("10.0.0.1", "224.0.0.1"),
     ] {
-        let way = Way { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
-        assert_eq!(ours.set_ways([way]), Err(WayError::Unfit { way, address: NEAR }));
+        let path = Path { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
+        assert_eq!(ours.set_paths([path]), Err(PathError::Unfit { path, address: NEAR }));
     }
     let too_many = (0..=agent::bfd::MOST as u32)
-        .map(|host| Way { local: NEAR, remote: Ipv4Addr::from(0x0b00_0001 + host).into() });
-    assert_eq!(ours.set_ways(too_many), Err(WayError::TooMany(agent::bfd::MOST + 1)));
-    assert_eq!(ours.ways().map(|(way, _)| way).collect::<Vec<_>>(), [OUT]);
+        .map(|host| Path { local: NEAR, remote: Ipv4Addr::from(0x0b00_0001 + host).into() });
+    assert_eq!(ours.set_paths(too_many), Err(PathError::TooMany(agent::bfd::MOST + 1)));
+    assert_eq!(ours.paths().map(|(path, _)| path).collect::<Vec<_>>(), [OUT]);
 
     let second = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap();
     assert!(matches!(second, Err(StartError::Receive { .. })));

@@ -1,4 +1,4 @@
-//! What watching ways costs, told.
+//! What watching paths costs, told.
 
 use crate::Environment;
 use crate::bfd::{Report, Watched};
@@ -9,13 +9,13 @@ use super::{Readable, Rows, many};
 
 impl Readable for Report {
     fn title(&self) -> String {
-        format!("Watching the ways to {} by BFD", many(self.config.sessions.into(), "host"))
+        format!("Watching the paths to {} by BFD", many(self.config.sessions.into(), "host"))
     }
 
     fn conditions(&self) -> String {
         let config = &self.config;
         format!(
-            "Each end sends every {}, less jitter; {} counted, {}; then a cut of ways that are watched every 100ms × 3.",
+            "Each end sends every {}, less jitter; {} counted, {}; then a cut of paths that are watched every 100ms × 3.",
             config.interval,
             config.duration,
             many(config.rounds.into(), "round")
@@ -28,7 +28,7 @@ impl Readable for Report {
             "all up",
             "of a core",
             "sent",
-            "taken",
+            "received",
             "failed",
             "sessions lost",
             "cut noticed",
@@ -40,7 +40,7 @@ impl Readable for Report {
                 format!("{:.2} s", one.up_s),
                 percent(one.cpu_percent),
                 pps(one.sent_pps),
-                pps(one.taken_pps),
+                pps(one.received_pps),
                 count(one.failed),
                 count(one.lost.into()),
                 one.detection_median_ms.map_or("–".into(), ms),
@@ -108,7 +108,7 @@ mod tests {
             up_s: 1.0,
             cpu_percent: 5.0,
             sent_pps: 10.0,
-            taken_pps: 10.0,
+            received_pps: 10.0,
             failed: 0,
             lost: 0,
             detected: 10,

@@ -3,11 +3,11 @@
 mod bfd;
 mod loss;
 mod pa;
+mod paths;
 mod ramp;
 mod throughput;
 mod tunnel;
 mod vhost;
-mod ways;
 
 use std::fmt::Display;
 

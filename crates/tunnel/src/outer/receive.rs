@@ -45,21 +45,21 @@ pub struct Received<'a> {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Refusal {
     /// It is no IP packet, or a malformed one.
-    NoPacket,
+    NotIp,
     /// It is a fragment: no tunnel fragments (RFC 7348 §4.3, RFC 7637 §4.4), as the underlay's MTU is known.
     Fragment,
     /// It is for no tunnel's port, and of no tunnel's protocol.
-    NoTunnel,
+    UnknownProtocol,
     /// A checksum is wrong.
-    WrongChecksum,
+    BadChecksum,
     /// It has no checksum, and would need one over IPv6 (RFC 8200 §8.1).
-    NoChecksum,
+    MissingChecksum,
     /// The tunnel's header is cut short, of an unknown version, or contradicts itself.
     Malformed,
     /// It carries something else than a frame.
-    NoFrame,
+    NotEthernet,
     /// The header does not say whose it is, or says a number that no network has.
-    NoNetwork,
+    InvalidVni,
     /// It has a critical option that is not known here (RFC 8926 §3.5).
     CriticalOption,
     /// It is a part of a frame, for [`stt::Reassembly`] to join.
@@ -73,14 +73,14 @@ pub enum Refusal {
 impl Refusal {
     /// All there are.
     pub const ALL: [Self; 12] = [
-        Self::NoPacket,
+        Self::NotIp,
         Self::Fragment,
-        Self::NoTunnel,
-        Self::WrongChecksum,
-        Self::NoChecksum,
+        Self::UnknownProtocol,
+        Self::BadChecksum,
+        Self::MissingChecksum,
         Self::Malformed,
-        Self::NoFrame,
-        Self::NoNetwork,
+        Self::NotEthernet,
+        Self::InvalidVni,
         Self::CriticalOption,
         Self::Segment,
         Self::Runt,
@@ -90,14 +90,14 @@ impl Refusal {
     /// Its name in statuses and metrics.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::NoPacket => "no_packet",
+            Self::NotIp => "not_ip",
             Self::Fragment => "fragment",
-            Self::NoTunnel => "no_tunnel",
-            Self::WrongChecksum => "wrong_checksum",
-            Self::NoChecksum => "no_checksum",
+            Self::UnknownProtocol => "unknown_protocol",
+            Self::BadChecksum => "bad_checksum",
+            Self::MissingChecksum => "missing_checksum",
             Self::Malformed => "malformed",
-            Self::NoFrame => "no_frame",
-            Self::NoNetwork => "no_network",
+            Self::NotEthernet => "not_ethernet",
+            Self::InvalidVni => "invalid_vni",
             Self::CriticalOption => "critical_option",
             Self::Segment => "segment",
             Self::Runt => "runt",
@@ -133,11 +133,11 @@ impl<'a> Received<'a> {
     ///
     /// It is not to be taken.
     pub fn parse(bytes: &'a [u8], over_ipv6: Checksum) -> Result<Self, Refusal> {
-        let layout = Layout::of(bytes).ok_or(Refusal::NoPacket)?;
-        let traffic_class = layout.traffic_class(bytes).ok_or(Refusal::NoPacket)?;
+        let layout = Layout::of(bytes).ok_or(Refusal::NotIp)?;
+        let traffic_class = layout.traffic_class(bytes).ok_or(Refusal::NotIp)?;
         if layout.version == Version::V4 && Sum::of(&bytes[layout.network..layout.transport]).checksum() != 0
         {
-            return Err(Refusal::WrongChecksum);
+            return Err(Refusal::BadChecksum);
         }
         if layout.fragment != Fragment::Whole {
             return Err(Refusal::Fragment);
@@ -151,13 +151,13 @@ impl<'a> Received<'a> {
                 let read = match header.destination.get() {
                     geneve::PORT => geneve,
                     vxlan::PORT => vxlan,
-                    _ => return Err(Refusal::NoTunnel),
+                    _ => return Err(Refusal::UnknownProtocol),
                 };
                 let needs_checksum = layout.version == Version::V6 && over_ipv6 == Checksum::Computed;
                 match header.checksum.get() {
-                    0 if needs_checksum => return Err(Refusal::NoChecksum),
+                    0 if needs_checksum => return Err(Refusal::MissingChecksum),
                     0 => {}
-                    _ if sum(datagram).checksum() != 0 => return Err(Refusal::WrongChecksum),
+                    _ if sum(datagram).checksum() != 0 => return Err(Refusal::BadChecksum),
                     _ => {}
                 }
                 (read(behind)?, layout.transport + datagram.len())
@@ -165,10 +165,10 @@ impl<'a> Received<'a> {
             protocol::TCP => {
                 let segment = tcp::Segment::parse(payload).ok_or(Refusal::Malformed)?;
                 if segment.header.destination.get() != stt::PORT {
-                    return Err(Refusal::NoTunnel);
+                    return Err(Refusal::UnknownProtocol);
                 }
                 if sum(payload).checksum() != 0 {
-                    return Err(Refusal::WrongChecksum);
+                    return Err(Refusal::BadChecksum);
                 }
                 let segment = stt::Segment::parse(&segment).ok_or(Refusal::Malformed)?;
                 if !segment.is_whole() {
@@ -177,7 +177,7 @@ impl<'a> Received<'a> {
                 (stt(segment.payload)?, layout.end)
             }
             protocol::GRE => (nvgre(payload)?, layout.end),
-            _ => return Err(Refusal::NoTunnel),
+            _ => return Err(Refusal::UnknownProtocol),
         };
         Self::of(shim, vteps(&layout, bytes), traffic_class, end)
     }
@@ -206,7 +206,7 @@ impl<'a> Received<'a> {
 
     /// A packet with this between Ethernet's header and its end.
     fn of(shim: Shim<'a>, vteps: Vteps, traffic_class: u8, end: usize) -> Result<Self, Refusal> {
-        let vni = shim.vni.and_then(Vni::new).ok_or(Refusal::NoNetwork)?;
+        let vni = shim.vni.and_then(Vni::new).ok_or(Refusal::InvalidVni)?;
         let is_frame = !shim.is_control && !shim.is_part;
         if is_frame && shim.frame.len() < ethernet::Header::LEN {
             return Err(Refusal::Runt);
@@ -268,7 +268,7 @@ fn geneve(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
         _ if is_control => false,
         ethertype::BRIDGED => false,
         PART => true,
-        _ => return Err(Refusal::NoFrame),
+        _ => return Err(Refusal::NotEthernet),
     };
     let shim = Shim::new(Encapsulation::Geneve, Some(packet.header.vni()), packet.payload);
     Ok(Shim { options: packet.options, is_control, is_part, ..shim })
@@ -288,11 +288,11 @@ fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
 pub fn segment(vteps: Vteps, bytes: &[u8]) -> Result<stt::Segment<'_>, Refusal> {
     let tcp = tcp::Segment::parse(bytes).ok_or(Refusal::Malformed)?;
     if tcp.header.destination.get() != stt::PORT {
-        return Err(Refusal::NoTunnel);
+        return Err(Refusal::UnknownProtocol);
     }
     let sum = || vteps.pseudo_header(protocol::TCP, bytes.len()) + Sum::of(bytes);
     if !is_partial(vteps, bytes) && sum().checksum() != 0 {
-        return Err(Refusal::WrongChecksum);
+        return Err(Refusal::BadChecksum);
     }
     stt::Segment::parse(&tcp).ok_or(Refusal::Malformed)
 }
@@ -315,7 +315,7 @@ fn stt(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
 fn nvgre(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
     let (header, frame) = gre::Header::parse(bytes).ok_or(Refusal::Malformed)?;
     if header.protocol != ethertype::BRIDGED {
-        return Err(Refusal::NoFrame);
+        return Err(Refusal::NotEthernet);
     }
     let subnet = gre::VirtualSubnet::of(&header);
     Ok(Shim::new(Encapsulation::Nvgre, subnet.map(|subnet| subnet.vsid()), frame))

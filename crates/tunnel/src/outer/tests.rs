@@ -274,7 +274,7 @@ fn over_ipv6_a_datagram_needs_a_checksum_unless_told_otherwise() {
     for encapsulation in [Encapsulation::Geneve, Encapsulation::Vxlan] {
         let tunnel = Tunnel { checksum: Checksum::Absent, ..tunnel(encapsulation, V6) };
         let bytes = carry(&tunnel, &inner(&frame), &frame);
-        assert_eq!(parse(&bytes), Err(Refusal::NoChecksum));
+        assert_eq!(parse(&bytes), Err(Refusal::MissingChecksum));
         assert!(Received::parse(&bytes, Checksum::Absent).is_ok());
     }
 }
@@ -301,11 +301,11 @@ fn what_is_damaged_on_the_way_is_refused() {
             assert!(refusal.is_err() || !is_covered, "{tunnel:?} at {at}");
             // Behind the transport header nothing is read before it is checked.
             if at >= layout.transport + tcp::Header::LEN && layout.protocol != protocol::GRE {
-                assert_eq!(refusal, Err(Refusal::WrongChecksum), "{tunnel:?} at {at}");
+                assert_eq!(refusal, Err(Refusal::BadChecksum), "{tunnel:?} at {at}");
             }
         }
         for len in 0..bytes.len() {
-            assert_eq!(parse(&bytes[..len]), Err(Refusal::NoPacket), "cut short");
+            assert_eq!(parse(&bytes[..len]), Err(Refusal::NotIp), "cut short");
         }
     }
 }
@@ -329,23 +329,23 @@ fn what_is_no_frame_of_a_tunnel_is_refused_by_its_name() {
     };
     assert_eq!(datagram(6081, &shim, &frame), Ok(()));
     for (port, shim, frame, refusal) in [
-        (6082, &shim[..], &frame[..], Refusal::NoTunnel),
+        (6082, &shim[..], &frame[..], Refusal::UnknownProtocol),
         (6081, &shim[..7], &[], Refusal::Malformed),
         (6081, &[0x40, 0, 0x65, 0x58, 0, 0, 7, 0], &frame, Refusal::Malformed),
-        (6081, &[0, 0, 8, 0, 0, 0, 7, 0], &frame, Refusal::NoFrame),
+        (6081, &[0, 0, 8, 0, 0, 0, 7, 0], &frame, Refusal::NotEthernet),
         (6081, &shim, &frame[..13], Refusal::Runt),
         (6081, &[1, 0x40, 0x65, 0x58, 0, 0, 7, 0, 0, 1, 0x81, 0], &frame, Refusal::CriticalOption),
         (4789, &[8, 0, 0, 0, 0, 0, 7], &[], Refusal::Malformed),
-        (4789, &[0, 0, 0, 0, 0, 0, 7, 0], &frame, Refusal::NoNetwork),
+        (4789, &[0, 0, 0, 0, 0, 0, 7, 0], &frame, Refusal::InvalidVni),
     ] {
         assert_eq!(datagram(port, shim, frame), Err(refusal), "{shim:?}");
     }
     for (protocol, shim, refusal) in [
         (protocol::GRE, &[0x20, 7, 0x65, 0x58, 0, 0, 7, 0][..], Refusal::Malformed),
-        (protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 7, 0], Refusal::NoFrame),
-        (protocol::GRE, &[0, 0, 0x65, 0x58], Refusal::NoNetwork),
+        (protocol::GRE, &[0x20, 0, 8, 0, 0, 0, 7, 0], Refusal::NotEthernet),
+        (protocol::GRE, &[0, 0, 0x65, 0x58], Refusal::InvalidVni),
         (protocol::TCP, &shim, Refusal::Malformed),
-        (protocol::ICMP, &[], Refusal::NoTunnel),
+        (protocol::ICMP, &[], Refusal::UnknownProtocol),
     ] {
         assert_eq!(parse(&packet(protocol, &[shim, &frame].concat())), Err(refusal), "{shim:?}");
     }
@@ -372,7 +372,7 @@ fn segments(context: u64, most: usize) -> Vec<Result<(), Refusal>> {
 #[test]
 fn a_segment_that_is_not_all_of_its_frame_is_to_be_joined_first() {
     assert_eq!(segments(7, 1000), [Ok(())]);
-    assert_eq!(segments(1 << 24, 1000), [Err(Refusal::NoNetwork)]);
+    assert_eq!(segments(1 << 24, 1000), [Err(Refusal::InvalidVni)]);
     assert_eq!(segments(7, 20), [Err(Refusal::Segment); 3]);
 }
 
@@ -444,8 +444,8 @@ fn segments_are_taken_whose_checksum_is_right_or_left_to_complete() {
                 bytes[at] ^= 1;
                 segment(vteps, &bytes).unwrap_err()
             };
-            assert_eq!(refusal(bytes.len() - 1, &bytes), Refusal::WrongChecksum);
-            assert_eq!(refusal(3, &bytes), Refusal::NoTunnel);
+            assert_eq!(refusal(bytes.len() - 1, &bytes), Refusal::BadChecksum);
+            assert_eq!(refusal(3, &bytes), Refusal::UnknownProtocol);
             assert_eq!(segment(vteps, &bytes[..19]), Err(Refusal::Malformed));
         }
         let received = Received::of_datagram(Encapsulation::Stt, vteps, 0, &joined).unwrap();

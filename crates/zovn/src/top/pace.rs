@@ -41,7 +41,7 @@ pub struct PeerRates {
     /// Bits that went.
     pub out_bits: f64,
     /// Frames sent again.
-    pub resent: f64,
+    pub retransmitted: f64,
 }
 
 /// Which ports come first.
@@ -166,11 +166,12 @@ impl Rates {
 impl PeerRates {
     /// `None` if the peer was met anew in between.
     fn between(before: &PeerStatus, after: &PeerStatus, ns: u64) -> Option<Self> {
-        let resent = |peer: &PeerStatus| peer.session.as_ref().map_or(0, |session| session.resent);
+        let retransmitted =
+            |peer: &PeerStatus| peer.session.as_ref().map_or(0, |session| session.retransmitted);
         Some(Self {
             in_bits: per_second(before.ingress_bytes, after.ingress_bytes, ns)? * 8.0,
             out_bits: per_second(before.egress_bytes, after.egress_bytes, ns)? * 8.0,
-            resent: per_second(resent(before), resent(after), ns)?,
+            retransmitted: per_second(retransmitted(before), retransmitted(after), ns)?,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The hosts that tunnels lead to, as a table below that of ports.
 
-use model::{BfdState, PeerState, PeerStatus, SessionStatus, WayStatus};
+use model::{BfdState, PathStatus, PeerState, PeerStatus, SessionStatus};
 use ratatui::layout::{Constraint, HorizontalAlignment};
 use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
@@ -29,20 +29,20 @@ const COLUMNS: [Column; 10] = {
     }
     [
         column("PEER", 15, Left, |peer, _| vec![peer.vtep.to_string().bold()]),
-        column("STATE", 7, Left, |peer, _| vec![state(peer.state)]),
+        column("STATE", 9, Left, |peer, _| vec![state(peer.state)]),
         column("BFD", 4, Left, |peer, _| vec![bfd(peer)]),
         column("IN bit/s", 8, Right, |_, rates| figure(rates.in_bits)),
         column("OUT bit/s", 9, Right, |_, rates| figure(rates.out_bits)),
         column("RTT", 6, Right, |peer, _| {
-            vec![session(peer).and_then(|it| it.round_trip).map_or("–".dim(), |rtt| seconds(rtt).into())]
+            vec![session(peer).and_then(|it| it.rtt).map_or("–".dim(), |rtt| seconds(rtt).into())]
         }),
-        column("WINDOW", 6, Right, |peer, _| {
-            session(peer).map_or(nothing(), |it| figure(it.window_bytes as f64))
+        column("CWND", 6, Right, |peer, _| {
+            session(peer).map_or(nothing(), |it| figure(it.congestion_window_bytes as f64))
         }),
-        column("RESENT", 6, Right, |peer, rates| match session(peer) {
+        column("RETX", 6, Right, |peer, rates| match session(peer) {
             None => nothing(),
-            Some(it) if rates.resent > 0.0 => vec![si(it.resent as f64).yellow()],
-            Some(it) => figure(it.resent as f64),
+            Some(it) if rates.retransmitted > 0.0 => vec![si(it.retransmitted as f64).yellow()],
+            Some(it) => figure(it.retransmitted as f64),
         }),
         column("CREDIT", 6, Right, |peer, _| figure(peer.held_flows.into())),
         column("HELD", 5, Right, |peer, _| figure(peer.egress.total.held as f64)),
@@ -61,7 +61,7 @@ pub const WIDTH: u16 = {
 
 /// How many lines the table takes, with an empty one above it.
 pub fn height(pace: &Pace) -> usize {
-    match pace.peers().map(|(peer, _)| 1 + ways(peer).len()).sum() {
+    match pace.peers().map(|(peer, _)| 1 + paths(peer).len()).sum() {
         0 => 0,
         lines => lines + 2,
     }
@@ -75,9 +75,9 @@ pub fn table(pace: &Pace, scroll: usize) -> Table<'_> {
         |column: &Column, cell| Line::from(abridged(cell, column.width.into())).alignment(column.alignment);
     let rows = peers.skip(scroll).flat_map(|(peer, rates)| {
         let own = Row::new(COLUMNS.iter().map(|column| cell(column, (column.show)(peer, rates))));
-        let way = |way| COLUMNS.iter().zip(way_cells(way)).map(|(column, span)| cell(column, vec![span]));
-        let ways: Vec<_> = ways(peer).iter().map(|it| Row::new(way(it))).collect();
-        std::iter::once(own).chain(ways)
+        let path = |path| COLUMNS.iter().zip(path_cells(path)).map(|(column, span)| cell(column, vec![span]));
+        let paths: Vec<_> = paths(peer).iter().map(|it| Row::new(path(it))).collect();
+        std::iter::once(own).chain(paths)
     });
     let titles = COLUMNS.iter().map(|column| Line::from(column.title.dim()).alignment(column.alignment));
     let widths = COLUMNS.iter().map(|column| Constraint::Length(column.width));
@@ -95,27 +95,27 @@ fn nothing() -> Vec<Span<'static>> {
 fn state(state: PeerState) -> Span<'static> {
     match state {
         PeerState::Up => state.name().green(),
-        PeerState::Waiting => state.name().yellow(),
+        PeerState::Handshake => state.name().yellow(),
         PeerState::Down | PeerState::Stalled => state.name().red().bold(),
     }
 }
 
-/// What BFD finds of the only way to a peer, or of how many out of several it finds that they work.
+/// What BFD finds of the only path to a peer, or of how many out of several it finds that they work.
 fn bfd(peer: &PeerStatus) -> Span<'static> {
-    match &peer.ways[..] {
-        [way] => found(way),
-        ways if ways.iter().all(|way| way.bfd.is_none()) => "–".dim(),
-        ways => {
-            let up = ways.iter().filter(|way| state_of(way) == Some(BfdState::Up)).count();
-            let text = format!("{up}/{}", ways.len());
-            if up == ways.len() { text.green() } else { text.yellow() }
+    match &peer.paths[..] {
+        [path] => found(path),
+        paths if paths.iter().all(|path| path.bfd.is_none()) => "–".dim(),
+        paths => {
+            let up = paths.iter().filter(|path| state_of(path) == Some(BfdState::Up)).count();
+            let text = format!("{up}/{}", paths.len());
+            if up == paths.len() { text.green() } else { text.yellow() }
         }
     }
 }
 
-/// What BFD finds of a way.
-fn found(way: &WayStatus) -> Span<'static> {
-    match state_of(way) {
+/// What BFD finds of a path.
+fn found(path: &PathStatus) -> Span<'static> {
+    match state_of(path) {
         None => "–".dim(),
         Some(BfdState::Up) => "up".green(),
         Some(BfdState::Init) => "init".yellow(),
@@ -124,19 +124,19 @@ fn found(way: &WayStatus) -> Span<'static> {
     }
 }
 
-fn state_of(way: &WayStatus) -> Option<BfdState> {
-    way.bfd.as_ref().map(|bfd| bfd.state)
+fn state_of(path: &PathStatus) -> Option<BfdState> {
+    path.bfd.as_ref().map(|bfd| bfd.state)
 }
 
-/// The lines below a peer: its ways, if it has several.
-fn ways(peer: &PeerStatus) -> &[WayStatus] {
-    if peer.ways.len() > 1 { &peer.ways } else { &[] }
+/// The lines below a peer: its paths, if it has several.
+fn paths(peer: &PeerStatus) -> &[PathStatus] {
+    if peer.paths.len() > 1 { &peer.paths } else { &[] }
 }
 
 /// The cells of such a line.
-fn way_cells(way: &WayStatus) -> [Span<'static>; 3] {
-    let used = if way.is_used { "used".green() } else { "–".dim() };
-    [format!(" {}", way.remote).into(), used, found(way)]
+fn path_cells(path: &PathStatus) -> [Span<'static>; 3] {
+    let used = if path.is_active { "active".green() } else { "–".dim() };
+    [format!(" {}", path.remote).into(), used, found(path)]
 }
 
 /// A time in three digits.
@@ -160,11 +160,11 @@ mod tests {
         const { assert!(WIDTH <= 83) };
     }
 
-    fn way(number: u8, is_used: bool, state: BfdState) -> WayStatus {
+    fn path(number: u8, is_active: bool, state: BfdState) -> PathStatus {
         let [local, remote] = [1, 2].map(|host| [192, 0, number, host].into());
         let [diagnostic, remote_diagnostic] = ["none"; 2].map(str::to_owned);
         let bfd = model::BfdStatus { state, diagnostic, remote_diagnostic, since: Span::from_secs(1) };
-        WayStatus { local, remote, is_used, bfd: Some(bfd), large_segments: None }
+        PathStatus { local, remote, is_active, bfd: Some(bfd), large_segments: None }
     }
 
     #[test]
@@ -173,7 +173,7 @@ mod tests {
             vtep: [192, 0, 2, 2].into(),
             networks: Vec::new(),
             state: PeerState::Up,
-            ways: vec![way(2, false, BfdState::Down), way(3, true, BfdState::Up)],
+            paths: vec![path(2, false, BfdState::Down), path(3, true, BfdState::Up)],
             session: None,
             ingress: model::Ledgers::default(),
             egress: model::Ledgers::default(),
@@ -183,10 +183,11 @@ mod tests {
             refused: std::collections::BTreeMap::new(),
         };
         assert_eq!(bfd(&peer).content, "1/2");
-        let lines = ways(&peer).iter().map(|way| way_cells(way).map(|cell| cell.content.trim().to_owned()));
-        assert_eq!(lines.collect::<Vec<_>>(), [["192.0.2.2", "–", "down"], ["192.0.3.2", "used", "up"]]);
-        peer.ways.truncate(1);
-        assert_eq!((bfd(&peer).content.as_ref(), ways(&peer).len()), ("down", 0));
+        let lines =
+            paths(&peer).iter().map(|path| path_cells(path).map(|cell| cell.content.trim().to_owned()));
+        assert_eq!(lines.collect::<Vec<_>>(), [["192.0.2.2", "–", "down"], ["192.0.3.2", "active", "up"]]);
+        peer.paths.truncate(1);
+        assert_eq!((bfd(&peer).content.as_ref(), paths(&peer).len()), ("down", 0));
     }
 
     #[test]

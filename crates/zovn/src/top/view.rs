@@ -175,8 +175,8 @@ impl View {
             })
         });
         let uplink = self.pace.status().uplink.iter().flat_map(|uplink| {
-            let unsent = uplink.last_error.iter().map(|error| {
-                format!("the kernel did not send {} datagrams, the last as: {error}", uplink.unsent)
+            let unsent = uplink.last_send_error.iter().map(|error| {
+                format!("the kernel did not send {} datagrams, the last as: {error}", uplink.send_errors)
             });
             unsent.chain(uplink.notes.iter().cloned())
         });

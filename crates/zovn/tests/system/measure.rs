@@ -101,7 +101,7 @@ fn ways_are_watched_and_cuts_noticed() {
 
 #[test]
 fn frames_go_on_by_another_way_when_theirs_is_cut() {
-    let (object, code) = measured(&["ways", "--cuts", "2", "--rate", "500"]);
+    let (object, code) = measured(&["paths", "--cuts", "2", "--rate", "500"]);
     assert_eq!(code, Some(0), "{object:#}");
     let results = object["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
@@ -203,8 +203,8 @@ fn what_cannot_be_is_a_matter_of_usage() {
         &["bfd", "--sessions", "16385"],
         &["bfd", "--interval", "0s"],
         &["bfd", "--duration", "0s"],
-        &["ways", "--cuts", "0"],
-        &["ways", "--rate", "0"],
+        &["paths", "--cuts", "0"],
+        &["paths", "--rate", "0"],
     ] {
         let output = zovn(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

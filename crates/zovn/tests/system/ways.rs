@@ -136,9 +136,9 @@ impl World {
 
     /// What it finds of the only way there.
     fn bfd(&self, host: usize) -> Option<BfdStatus> {
-        let [way] = self.peer(host).ways.try_into().unwrap();
-        assert_eq!([way.local, way.remote], [host, 1 - host].map(|host| IpAddr::from(vtep(host))));
-        way.bfd
+        let [path] = self.peer(host).paths.try_into().unwrap();
+        assert_eq!([path.local, path.remote], [host, 1 - host].map(|host| IpAddr::from(vtep(host))));
+        path.bfd
     }
 
     /// Takes the cable out, or puts it back.
@@ -212,7 +212,7 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     until(|| world.peer(0).state == PeerState::Down);
     let bfd = world.bfd(0).unwrap();
     assert_eq!((bfd.state, &*bfd.diagnostic), (BfdState::Down, "detection_time_expired"));
-    let unsent = world.uplink(0).unsent;
+    let unsent = world.uplink(0).send_errors;
     send(&near, 20..40);
     // What the container's kernel says to all its neighbours may wait as well.
     until(|| world.peer(0).egress.total.held >= 20);
@@ -223,7 +223,7 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     let peer = world.peer(0);
     assert_eq!((peer.state, peer.egress.total.refused_total()), (PeerState::Up, 0), "{peer:?}");
     if peer.session.is_none() {
-        assert_eq!(world.uplink(0).unsent, unsent, "nothing was sent into the void");
+        assert_eq!(world.uplink(0).send_errors, unsent, "nothing was sent into the void");
     }
     let metrics = world.client(0).metrics().unwrap();
     assert!(metrics.contains("zovn_peer_way_up{peer=\"192.0.2.2\",way=\"192.0.2.2\"} 1\n"), "{metrics}");
@@ -251,11 +251,11 @@ fn a_host_that_does_not_speak_bfd_is_reached() {
     greet(&near, &far);
     send(&near, 0..20);
     expect(&far, 0..20);
-    until(|| world.peer(0).session.unwrap().kept == 0);
+    until(|| world.peer(0).session.unwrap().outstanding == 0);
     let peer = world.peer(0);
     assert_eq!((peer.state, world.bfd(0).unwrap().state), (PeerState::Up, BfdState::Down));
     let session = peer.session.unwrap();
-    assert!(session.is_met && session.sent >= 20 && session.round_trip.is_some(), "{session:?}");
+    assert!(session.is_established && session.sent >= 20 && session.rtt.is_some(), "{session:?}");
     assert_eq!(world.bfd(1), None);
 }
 
@@ -280,8 +280,8 @@ fn carry(world: &World, bytes: usize) -> u64 {
 /// What the first host says becomes of large segments, and how many went whole.
 fn large_segments(world: &World) -> (LargeSegments, u64) {
     let peer = world.peer(0);
-    let [way] = peer.ways.try_into().unwrap();
-    (way.large_segments.unwrap(), peer.session.unwrap().sent_large)
+    let [path] = peer.paths.try_into().unwrap();
+    (path.large_segments.unwrap(), peer.session.unwrap().sent_large)
 }
 
 /// Large segments go whole where the card on their way cuts them, and in parts from when it does not.
@@ -291,13 +291,13 @@ fn large_segments_go_whole_as_far_as_a_card_that_cuts_them() {
     let went = carry(&world, 30_000_000);
     assert!(went > 300, "{went} large segments of 30 MB");
     // Where they are late, there may be a pause.
-    until(|| large_segments(&world) == (LargeSegments::Card, went));
+    until(|| large_segments(&world) == (LargeSegments::Nic, went));
 
     ports::ethtool::leave_cutting_to_kernel(&world.hosts[0], INTERFACE).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(carry(&world, 3_000_000), 0);
-    let why = format!("{INTERFACE} does not cut what tunnels carry (ethtool -k {INTERFACE})");
-    assert_eq!(large_segments(&world), (LargeSegments::Parts { why }, went));
+    let reason = format!("{INTERFACE} does not cut what tunnels carry (ethtool -k {INTERFACE})");
+    assert_eq!(large_segments(&world), (LargeSegments::Parts { reason }, went));
 }
 
 /// Who captures is told of them, too, though they wait for nothing else.
@@ -342,11 +342,11 @@ fn a_host_that_forwards_nothing_sends_parts() {
     world.hosts[0].run(strict).unwrap().unwrap();
     let went = carry(&world, 30_000_000);
     assert!((1..20).contains(&went), "{went} large segments");
-    assert!(world.peer(0).session.unwrap().resent >= went);
+    assert!(world.peer(0).session.unwrap().retransmitted >= went);
     // The more were lost, the longer none is sent.
-    let why = "the last ones were lost on the way, or are late".to_owned();
+    let reason = "the last ones were lost on the way, or are late".to_owned();
     until(|| {
         carry(&world, 3_000_000);
-        large_segments(&world).0 == LargeSegments::Parts { why: why.clone() }
+        large_segments(&world).0 == LargeSegments::Parts { reason: reason.clone() }
     });
 }

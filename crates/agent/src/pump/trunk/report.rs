@@ -13,11 +13,11 @@ pub const REASONS: [&str; 8] = [
     "malformed",
     "unknown_network",
     "no_memory",
-    "unfinished",
-    "beyond_credit",
+    "incomplete",
+    "credit_exceeded",
     "too_many_streams",
-    "stale",
-    "version",
+    "stale_incarnation",
+    "unsupported_version",
 ];
 
 impl Trunk {
@@ -29,20 +29,20 @@ impl Trunk {
         } = session.counters();
         let path = session.path();
         Some(SessionStatus {
-            is_met: session.is_met(),
-            silent: session.silent_since().map(|since| now.since(since)),
-            round_trip: path.round_trip,
+            is_established: session.is_met(),
+            unresponsive: session.silent_since().map(|since| now.since(since)),
+            rtt: path.round_trip,
             in_flight_bytes: path.in_flight,
-            window_bytes: path.window,
-            kept: session.kept() as u64,
+            congestion_window_bytes: path.window,
+            outstanding: session.kept() as u64,
             sent,
             sent_large,
-            resent,
+            retransmitted: resent,
             lost,
-            marked,
-            repeated,
-            turned_away,
-            missed_bytes: missed,
+            ecn_marked: marked,
+            duplicates: repeated,
+            nacked: turned_away,
+            unrecovered_bytes: missed,
             resets,
         })
     }

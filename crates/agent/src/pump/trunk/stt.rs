@@ -70,7 +70,7 @@ impl Trunk {
         let received = Received::of_datagram(Encapsulation::Stt, vteps, traffic_class, bytes)?;
         // What belongs to a frame is in its bytes; a tag beside them can tell its class alone.
         if received.tag.is_some_and(|tag| tag.vlan != 0) {
-            return Err(Refusal::NoFrame);
+            return Err(Refusal::NotEthernet);
         }
         Ok(self.handle(now, &received, bytes))
     }

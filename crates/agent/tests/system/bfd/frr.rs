@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
-use agent::bfd::{Bfd, Way};
+use agent::bfd::{Bfd, Path};
 use ports::netns::Namespace;
 use ports::spawn;
 use tempfile::TempDir;
@@ -126,14 +126,14 @@ fn frr_and_we_speak_ipv6() {
     let [near, far] = hosts();
     let frr = Frr::start(&far);
     let [local, remote] = ["fd00::1", "fd00::2"].map(|it| it.parse().unwrap());
-    let way = Way { local, remote };
-    // The other way is there as well, of another end at the same host.
-    let both: [Bfd; 2] = [start(&near, way, 1), start(&near, OUT, 2)];
-    until_up(&both[0], way);
+    let path = Path { local, remote };
+    // The other path is there as well, of another end at the same host.
+    let both: [Bfd; 2] = [start(&near, path, 1), start(&near, OUT, 2)];
+    until_up(&both[0], path);
     until_up(&both[1], OUT);
     frr.until("fd00::1", "up");
     frr.until("10.0.0.1", "up");
     drop(frr);
-    assert_eq!(until_down(&both[0], way), Diagnostic::DETECTION_TIME_EXPIRED);
+    assert_eq!(until_down(&both[0], path), Diagnostic::DETECTION_TIME_EXPIRED);
     assert_eq!(strange(&both[0]), 0, "{:?}", both[0].counts());
 }

@@ -40,7 +40,7 @@ fn a_frame_fares_as_its_trace_says() {
     assert!(report.verdict.starts_with("held for `c1`: its rate lets the next frame go in "), "{report:?}");
     let traced = |report: &TraceReport| {
         report.hops.iter().find_map(|hop| match hop {
-            TraceHop::Egress(egress) => Some(u64::from(egress.frames + egress.waiting)),
+            TraceHop::Egress(egress) => Some(u64::from(egress.queued_frames + egress.waiting_frames)),
             _ => None,
         })
     };

@@ -53,8 +53,8 @@ fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
     world.assert_balanced();
     // What a card cuts would not heed the pauses.
     let uplink = world.status(0).uplink.unwrap();
-    let large = &uplink.peers[0].ways[0].large_segments;
-    assert!(matches!(large, Some(LargeSegments::Parts { why }) if why.starts_with("pfc")), "{large:?}");
+    let large = &uplink.peers[0].paths[0].large_segments;
+    assert!(matches!(large, Some(LargeSegments::Parts { reason }) if reason.starts_with("pfc")), "{large:?}");
 
     let report = world.fabric();
     let sent = &report.ports["h0"][&CLASS.pcp()];
@@ -62,7 +62,7 @@ fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
         sent.received.frames >= COUNT.into() && sent.pauses_sent > 0 && sent.dropped.is_empty(),
         "{report:?}"
     );
-    let pauses = &world.status(0).uplink.unwrap().pauses[0];
+    let pauses = &world.status(0).uplink.unwrap().pause_frames[0];
     assert!(pauses.received > 0, "{pauses:?}");
     // The ping has no tag; hellos, reports and BFD are of the class for control.
     for host in ["h0", "h1"] {
@@ -104,8 +104,8 @@ fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
     assert!((COUNT / 2..COUNT).contains(&(came.len() as u32)), "{} came", came.len());
     let session = |host| world.status(host).uplink.unwrap().peers.remove(0).session.unwrap();
     let ([ours, theirs], count) = ([0, 1].map(session), u64::from(COUNT));
-    assert!(ours.resent > 0 && theirs.missed_bytes > 0, "{ours:?} {theirs:?}");
-    assert!(ours.sent >= 2 * count && ours.resent < count, "{ours:?}");
+    assert!(ours.retransmitted > 0 && theirs.unrecovered_bytes > 0, "{ours:?} {theirs:?}");
+    assert!(ours.sent >= 2 * count && ours.retransmitted < count, "{ours:?}");
 }
 
 /// The numbers of datagrams that come, until none has for a second. Behind one that is missing, others wait up to 20 ms.

@@ -46,7 +46,7 @@ fn who_finds_none_is_turned_away_and_comes_again_and_others_go_on() {
             let socket = world.udp(machine, 0);
             scope.spawn(move || send(&socket, STOPPED.at(7), number, 0..COUNT, LEN));
         }
-        until(|| session(0).turned_away > 0);
+        until(|| session(0).nacked > 0);
         let socket = world.udp(SENDER, 0);
         scope.spawn(move || send(&socket, OTHER.at(7), 0, 0..COUNT, 1000));
         other_tally.take_all(&other, 1, COUNT);

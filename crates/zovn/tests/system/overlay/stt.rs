@@ -47,7 +47,7 @@ fn machines_packets_may_be_as_long_as_the_underlays() {
         for host in 0..2 {
             let uplink = world.status(host).uplink.unwrap();
             assert_eq!(uplink.encapsulation, Encapsulation::Stt);
-            assert!(uplink.refused.is_empty() && uplink.strangers == 0, "{uplink:?}");
+            assert!(uplink.refused.is_empty() && uplink.unknown_peers == 0, "{uplink:?}");
             let [peer] = &uplink.peers[..] else { panic!("{uplink:?}") };
             assert!(!peer.refused.contains_key("malformed"), "{peer:?}");
         }

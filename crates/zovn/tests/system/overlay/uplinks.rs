@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use lab::physical::FabricReport;
-use model::{BfdState, Encapsulation, PeerState, PeerStatus, Uplink, WayStatus};
+use model::{BfdState, Encapsulation, PathStatus, PeerState, PeerStatus, Uplink};
 use ports::netlink::{LinkChange, Netlink};
 use units::{ClassSet, Span};
 
@@ -33,19 +33,19 @@ fn peer(world: &World, host: usize) -> PeerStatus {
     peer
 }
 
-/// How BFD finds both ways.
+/// How BFD finds both paths.
 fn states(world: &World, host: usize) -> [BfdState; 2] {
-    let state = |way: WayStatus| way.bfd.unwrap().state;
-    <[WayStatus; 2]>::try_from(peer(world, host).ways).unwrap().map(state)
+    let state = |path: PathStatus| path.bfd.unwrap().state;
+    <[PathStatus; 2]>::try_from(peer(world, host).paths).unwrap().map(state)
 }
 
-/// By which ways frames go from a host.
+/// By which paths frames go from a host.
 fn used(world: &World, host: usize) -> Vec<usize> {
-    let ways = peer(world, host).ways.into_iter().enumerate();
-    ways.filter_map(|(place, way)| way.is_used.then_some(place)).collect()
+    let paths = peer(world, host).paths.into_iter().enumerate();
+    paths.filter_map(|(place, path)| path.is_active.then_some(place)).collect()
 }
 
-/// Cuts a way at the far host, so that the near one's interface does not notice, or mends it.
+/// Cuts a path at the far host, so that the near one's interface does not notice, or mends it.
 fn plug(world: &World, place: usize, is_in: bool) {
     let change = LinkChange { up: Some(is_in), ..LinkChange::default() };
     Netlink::open_in(&world.hosts[1]).unwrap().change_link(["eth0", "eth1"][place], change).unwrap();
@@ -70,7 +70,7 @@ impl Drop for Guard<'_> {
 fn a_connection_goes_on_by_another_way_when_its_own_is_cut() {
     let world = world(Uplink::new(vtep_v4(0)));
     let [one, other] = world.connect(NEAR, FAR, 7);
-    let [first] = used(&world, 0)[..] else { panic!("a session goes by one way") };
+    let [first] = used(&world, 0)[..] else { panic!("a session goes by one path") };
     assert_eq!(used(&world, 1), [first], "both hosts choose the same");
     let (is_over, came) = (AtomicBool::new(false), AtomicU64::new(0));
     let end = Guard(&is_over);
@@ -102,11 +102,11 @@ fn a_connection_goes_on_by_another_way_when_its_own_is_cut() {
         plug(&world, first, false);
         until(|| (0..2).all(|host| used(&world, host) == [1 - first]));
         let peer = peer(&world, 0);
-        let bfd = peer.ways[first].bfd.as_ref().unwrap();
+        let bfd = peer.paths[first].bfd.as_ref().unwrap();
         assert_eq!((bfd.state, &*bfd.diagnostic), (BfdState::Down, "detection_time_expired"));
         assert_eq!(peer.state, PeerState::Up);
         come(1_000_000);
-        // Back on the first way, nothing is lost either.
+        // Back on the first path, nothing is lost either.
         plug(&world, first, true);
         until(|| (0..2).all(|host| used(&world, host) == [first]));
         come(1_000_000);
@@ -123,7 +123,7 @@ fn a_connection_goes_on_by_another_way_when_its_own_is_cut() {
 #[test]
 fn frames_wait_only_while_all_ways_are_cut_and_go_by_the_first_that_is_mended() {
     let world = world(Uplink::new(vtep_v4(0)));
-    let [first] = used(&world, 0)[..] else { panic!("a session goes by one way") };
+    let [first] = used(&world, 0)[..] else { panic!("a session goes by one path") };
     let (near, far) = (world.udp(NEAR, 0), world.udp(FAR, 7));
     let mut tally = Tally::default();
     send(&near, FAR.at(7), 0, 0..20, 1000);
@@ -147,10 +147,10 @@ fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
     let world = World::new(Plan::new(&[NEAR, FAR, SINGLE]).with_two_uplinks(2));
     world.ping(NEAR, SINGLE.v4());
     world.ping(SINGLE, FAR.v4());
-    let ways = |host: usize| -> Vec<usize> {
-        world.status(host).uplink.unwrap().peers.iter().map(|peer| peer.ways.len()).collect()
+    let paths = |host: usize| -> Vec<usize> {
+        world.status(host).uplink.unwrap().peers.iter().map(|peer| peer.paths.len()).collect()
     };
-    assert_eq!([0, 1, 2].map(ways), [[2, 1], [2, 1], [1, 1]]);
+    assert_eq!([0, 1, 2].map(paths), [[2, 1], [2, 1], [1, 1]]);
     let connection = world.connect(NEAR, FAR, 7);
     let client = world.client(0);
     let all = client.networks().unwrap().networks;
@@ -160,7 +160,7 @@ fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
     }
     for (networks, count) in [(&fewer, 1), (&all, 2)] {
         client.set_networks(networks).unwrap();
-        until(|| ways(0) == [count, 1]);
+        until(|| paths(0) == [count, 1]);
         exchange(&connection, 500_000);
     }
     let peers = world.status(0).uplink.unwrap().peers;

@@ -1,17 +1,17 @@
-//! How soon frames go on by another way when theirs is cut, and that none is lost on it (Koponen et al., NSDI 2014, §4.1).
+//! How soon frames go on by another path when theirs is cut, and that none is lost on it (Koponen et al., NSDI 2014, §4.1).
 //!
 //! ```text
-//!   host 2 ───── way 1, of which the far end is pulled out ─────▶ host 1
-//!   sender └──── way 2 ─────────────────────────────────────────┘ receiver
+//!   host 2 ───── path 1, of which the far end is pulled out ─────▶ host 1
+//!   sender └──── path 2 ─────────────────────────────────────────┘ receiver
 //! ```
 //!
-//! Both hosts watch both ways by BFD, every 100 ms with a multiplier of 3. Nobody tells them of the cut.
+//! Both hosts watch both paths by BFD, every 100 ms with a multiplier of 3. Nobody tells them of the cut.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use lab::{Cable, HostsSpec, Lab, LabSpec, PhysicalSpec, SwitchKind};
-use model::{BfdState, WayStatus};
+use model::{BfdState, PathStatus};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -23,8 +23,8 @@ use crate::{Bench, Environment, MeasureError, Measurement};
 const FAR: u32 = 0;
 const NEAR: u32 = 1;
 
-/// How many ways there are.
-const WAYS: u32 = 2;
+/// How many paths there are.
+const PATHS: u32 = 2;
 
 /// How long datagrams are sent around each cut, and how long before it.
 const DURATION: Span = Span::from_secs(2);
@@ -34,10 +34,10 @@ const BEFORE: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_millis(37);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often hosts are asked by which way frames go.
+/// How often hosts are asked by which path frames go.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// How long a cut may remain unnoticed, and how long hosts may take to find that all ways work.
+/// How long a cut may remain unnoticed, and how long hosts may take to find that all paths work.
 const OVERSIGHT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -47,7 +47,7 @@ const SIZE: u32 = 1000;
 /// How the experiment is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Config {
-    /// How often a way is cut.
+    /// How often a path is cut.
     pub cuts: u32,
     /// Datagrams a second.
     pub rate: u32,
@@ -56,12 +56,12 @@ pub struct Config {
 /// One cut.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Switched {
-    /// The time until the sender's host sent by the other way, in milliseconds; none if it did not.
+    /// The time until the sender's host sent by the other path, in milliseconds; none if it did not.
     pub switched_ms: Option<f64>,
     /// The same of the receiver's host.
     pub far_switched_ms: Option<f64>,
     /// The longest time in which no datagram came to the receiver, in milliseconds.
-    pub silence_ms: f64,
+    pub outage_ms: f64,
     /// Datagrams that were sent.
     pub sent: u64,
     /// Those that did not come.
@@ -83,7 +83,7 @@ pub type Report = Measurement<Config, Switched>;
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     if config.cuts == 0 || config.rate == 0 {
         return Err(MeasureError::Config(
-            "ways are measured by a cut and a datagram a second at least".into(),
+            "paths are measured by a cut and a datagram a second at least".into(),
         ));
     }
     let environment = Environment::look();
@@ -92,50 +92,50 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let mut results = Vec::new();
     for cut in 0..config.cuts {
         bench.step(&format!("cut {}", cut + 1))?;
-        let way = settle(bench, &lab)?;
-        results.push(cut_once(bench, &lab, way, cut, config.rate)?);
-        lab.plug(FAR, way, true)?;
+        let path = settle(bench, &lab)?;
+        results.push(cut_once(bench, &lab, path, cut, config.rate)?);
+        lab.plug(FAR, path, true)?;
     }
-    Ok(Measurement::new("ways", environment, config, results))
+    Ok(Measurement::new("paths", environment, config, results))
 }
 
-/// Two hosts with two ways between them, and an endpoint on each.
+/// Two hosts with two paths between them, and an endpoint on each.
 fn lab() -> Result<LabSpec, MeasureError> {
     let mut spec = LabSpec::new(format!("measure-{}", std::process::id()), SwitchKind::Zovn);
     for (number, name) in (1..).zip([RECEIVER.into(), sender(1)]) {
         spec.endpoints.push(quiet_endpoint(name, number)?);
     }
     let physical = PhysicalSpec { cable: Some(Cable::Whole), ..PhysicalSpec::default() };
-    spec.hosts = Some(HostsSpec { uplinks: WAYS, physical, ..HostsSpec::new(2) });
+    spec.hosts = Some(HostsSpec { uplinks: PATHS, physical, ..HostsSpec::new(2) });
     Ok(spec)
 }
 
-/// Waits until both hosts find that all ways work: the way by which the frames go then.
+/// Waits until both hosts find that all paths work: the path by which the frames go then.
 fn settle(bench: &Bench<'_>, lab: &Lab) -> Result<u32, MeasureError> {
     let began = Instant::now();
     loop {
         bench.go_on()?;
-        let all = [ways(lab, NEAR)?, ways(lab, FAR)?];
-        let is_up = |way: &WayStatus| way.bfd.as_ref().is_some_and(|bfd| bfd.state == BfdState::Up);
+        let all = [paths(lab, NEAR)?, paths(lab, FAR)?];
+        let is_up = |path: &PathStatus| path.bfd.as_ref().is_some_and(|bfd| bfd.state == BfdState::Up);
         if let [Some(near), Some(far)] = [used(&all[0]), used(&all[1])]
             && near == far
-            && all.iter().all(|ways| ways.len() == WAYS as usize && ways.iter().all(is_up))
+            && all.iter().all(|paths| paths.len() == PATHS as usize && paths.iter().all(is_up))
         {
             return Ok(near);
         }
         if began.elapsed() > PATIENCE {
-            let ends = all.iter().flatten().filter(|way| !is_up(way)).count();
+            let ends = all.iter().flatten().filter(|path| !is_up(path)).count();
             return Err(MeasureError::NotUp { seconds: PATIENCE.as_secs(), ends });
         }
         sleep(10 * GLANCE);
     }
 }
 
-/// Cuts a way while datagrams go by it.
+/// Cuts a path while datagrams go by it.
 fn cut_once(
     bench: &Bench<'_>,
     lab: &Lab,
-    way: u32,
+    path: u32,
     number: u32,
     rate: u32,
 ) -> Result<Switched, MeasureError> {
@@ -145,12 +145,12 @@ fn cut_once(
     let (flooded, [near, far]) = flood.run_while(bench, lab, 1, || {
         sleep(BEFORE + later);
         let cut = Instant::now();
-        lab.plug(FAR, way, false)?;
+        lab.plug(FAR, path, false)?;
         let mut switched = [None; 2];
         while switched.contains(&None) && cut.elapsed() < OVERSIGHT {
             bench.go_on()?;
             for (host, at) in [NEAR, FAR].into_iter().zip(&mut switched) {
-                if at.is_none() && used(&ways(lab, host)?).is_some_and(|other| other != way) {
+                if at.is_none() && used(&paths(lab, host)?).is_some_and(|other| other != path) {
                     *at = Some(cut.elapsed().as_secs_f64() * 1e3);
                 }
             }
@@ -162,7 +162,7 @@ fn cut_once(
     Ok(Switched {
         switched_ms: near,
         far_switched_ms: far,
-        silence_ms: received.longest_silence_ns as f64 / 1e6,
+        outage_ms: received.longest_silence_ns as f64 / 1e6,
         sent,
         lost: sent.saturating_sub(received.received),
         duplicates: received.duplicates,
@@ -170,13 +170,13 @@ fn cut_once(
     })
 }
 
-/// What a host says of the ways to the other.
-fn ways(lab: &Lab, host: u32) -> Result<Vec<WayStatus>, MeasureError> {
+/// What a host says of the paths to the other.
+fn paths(lab: &Lab, host: u32) -> Result<Vec<PathStatus>, MeasureError> {
     let status = lab.agent_of(host)?.status().map_err(lab::LabError::from)?;
-    Ok(status.uplink.into_iter().flat_map(|uplink| uplink.peers).flat_map(|peer| peer.ways).collect())
+    Ok(status.uplink.into_iter().flat_map(|uplink| uplink.peers).flat_map(|peer| peer.paths).collect())
 }
 
-/// The way by which frames go.
-fn used(ways: &[WayStatus]) -> Option<u32> {
-    (0..).zip(ways).find(|(_, way)| way.is_used).map(|(place, _)| place)
+/// The path by which frames go.
+fn used(paths: &[PathStatus]) -> Option<u32> {
+    (0..).zip(paths).find(|(_, path)| path.is_active).map(|(place, _)| place)
 }

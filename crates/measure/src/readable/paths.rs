@@ -1,20 +1,20 @@
-//! How soon frames go on by another way, told.
+//! How soon frames go on by another path, told.
 
 use crate::page::{Chart, count};
+use crate::paths::{Report, Switched};
 use crate::stats::median;
-use crate::ways::{Report, Switched};
 use crate::{Environment, SwitchKind};
 
 use super::{Readable, Rows, many, repeated};
 
 impl Readable for Report {
     fn title(&self) -> String {
-        format!("Cutting one of two ways between hosts, {}", many(self.config.cuts.into(), "time"))
+        format!("Cutting one of two paths between hosts, {}", many(self.config.cuts.into(), "time"))
     }
 
     fn conditions(&self) -> String {
         format!(
-            "{} a second cross from one host to the other by Geneve. Both hosts watch both ways by BFD, every 100ms × 3, and \
+            "{} a second cross from one host to the other by Geneve. Both hosts watch both paths by BFD, every 100ms × 3, and \
              nobody tells them of the cut.",
             many(self.config.rate.into(), "datagram")
         )
@@ -23,9 +23,9 @@ impl Readable for Report {
     fn rows(&self) -> Rows {
         let mut rows = Rows::new([
             "cut",
-            "sender's host on the other way",
+            "sender's host on the other path",
             "receiver's host",
-            "longest silence at the receiver",
+            "longest outage at the receiver",
             "sent",
             "lost",
             "twice",
@@ -35,7 +35,7 @@ impl Readable for Report {
                 count(number),
                 one.switched_ms.map_or("–".into(), ms),
                 one.far_switched_ms.map_or("–".into(), ms),
-                ms(one.silence_ms),
+                ms(one.outage_ms),
                 count(one.sent),
                 count(one.lost),
                 count(one.duplicates),
@@ -51,8 +51,8 @@ impl Readable for Report {
             median(all())
                 .map(|median| format!("{what}: {} in the median, {} at most.", ms(median), ms(longest)))
         };
-        let switched = of(|one| one.switched_ms, "From a cut until the sender's host goes by the other way");
-        let silence = of(|one| Some(one.silence_ms), "The receiver's longest silence");
+        let switched = of(|one| one.switched_ms, "From a cut until the sender's host goes by the other path");
+        let silence = of(|one| Some(one.outage_ms), "The receiver's longest outage");
         switched.into_iter().chain(silence).collect()
     }
 
@@ -63,7 +63,7 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let lost: u64 = self.results.iter().map(|one| one.lost).sum();
         let lost =
-            (lost > 0).then(|| format!("{} did not come, though a way was left.", many(lost, "datagram")));
+            (lost > 0).then(|| format!("{} did not come, though a path was left.", many(lost, "datagram")));
         let blind = self.results.iter().any(|one| one.switched_ms.is_none() || one.far_switched_ms.is_none());
         let blind = blind.then(|| "a cut was not noticed.".to_owned());
         let balanced = self.results.iter().all(|one| one.balanced != Some(false));
@@ -85,20 +85,20 @@ fn ms(ms: f64) -> String {
 mod tests {
     use super::*;
     use crate::Measurement;
-    use crate::ways::Config;
+    use crate::paths::Config;
 
     fn report(change: fn(&mut Switched)) -> Report {
         let mut one = Switched {
             switched_ms: Some(250.0),
             far_switched_ms: Some(260.0),
-            silence_ms: 270.0,
+            outage_ms: 270.0,
             sent: 2000,
             lost: 0,
             duplicates: 0,
             balanced: Some(true),
         };
         change(&mut one);
-        Measurement::new("ways", Environment::default(), Config { cuts: 1, rate: 1000 }, vec![one])
+        Measurement::new("paths", Environment::default(), Config { cuts: 1, rate: 1000 }, vec![one])
     }
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let one = report(|one| (one.lost, one.balanced) = (2, Some(false)));
         assert_eq!(
             one.broken(),
-            ["2 datagrams did not come, though a way was left.", "a switch's account does not balance."]
+            ["2 datagrams did not come, though a path was left.", "a switch's account does not balance."]
         );
         assert_eq!(report(|one| one.duplicates = 1).broken(), ["zovn delivered 1 frame twice."]);
         assert_eq!(report(|one| one.switched_ms = None).broken(), ["a cut was not noticed."]);
