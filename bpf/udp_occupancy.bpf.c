@@ -10,7 +10,7 @@
 // it is closed. A socket without a slot is therefore empty. Trace points see the whole host: a map of namespaces says
 // whose sockets count.
 //
-// The layouts below are those of crates/ports/src/udp/kernel.rs. Kernel structures are declared as far as they are
+// The layouts below are those of crates/udp-gate/src/programs.rs. Kernel structures are declared as far as they are
 // used, and relocated at load time (CO-RE), so that the machine that builds this needs no type information of the
 // machine that runs it.
 

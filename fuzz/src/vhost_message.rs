@@ -1,6 +1,6 @@
 //! Bytes that may be messages, as either side of a vhost-user connection reads them.
 
-use ports::vhost::message::{Code, Header, Message, Reply};
+use vhost::message::{Code, Header, Message, Reply};
 
 /// Reads `bytes` as a message and as each reply: what was read can be written, and says the same.
 pub fn attack(bytes: &[u8]) {

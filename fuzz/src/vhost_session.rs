@@ -2,14 +2,14 @@
 
 use std::os::fd::OwnedFd;
 
-use ports::FrameView;
-use ports::vhost::device::Device;
-use ports::vhost::handover;
-use ports::vhost::memory::MAX_SLOTS;
-use ports::vhost::message::{Addresses, Code, Header, MAX_FDS, Message, Region, Request};
-use ports::vhost::session::{Offer, Rings, Session, Shared};
-use ports::vhost::vring::{Base, Vring};
+use port::FrameView;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use vhost::device::Device;
+use vhost::handover;
+use vhost::memory::MAX_SLOTS;
+use vhost::message::{Addresses, Code, Header, MAX_FDS, Message, Region, Request};
+use vhost::session::{Offer, Rings, Session, Shared};
+use vhost::vring::{Base, Vring};
 
 /// Numbers that are likely to mean something, or to go wrong.
 const NUMBERS: [u64; 32] = [

@@ -2,14 +2,14 @@
 
 use std::ptr::NonNull;
 
-use ports::virtio::card::{Agreed, Card};
-use ports::virtio::log::{Places, Written};
-use ports::virtio::memory::{GuestMemory, Region};
-use ports::virtio::packed::Turn;
-use ports::virtio::ring::{Base, Ring};
-use ports::virtio::span::Span;
-use ports::virtio::{Corrupt, Parts};
-use ports::{FrameView, Slot};
+use port::Span;
+use port::{FrameView, Slot};
+use vhost::virtio::card::{Agreed, Card};
+use vhost::virtio::log::{Places, Written};
+use vhost::virtio::memory::{GuestMemory, Region};
+use vhost::virtio::packed::Turn;
+use vhost::virtio::ring::{Base, Ring};
+use vhost::virtio::{Corrupt, Parts};
 
 const PAIRS: usize = 2;
 const FRAMES: u32 = 24;

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
+use kernel::netlink::{self, OpenError};
+use kernel::netns::Namespace;
 use model::{Attachment, PortSpec};
-use ports::netlink::{self, OpenError};
-use ports::netns::Namespace;
 
 /// Waits until attached containers' kernels take packets for all their addresses as their own, and warns of those that do not.
 pub(crate) fn await_use<'a>(ports: impl IntoIterator<Item = &'a PortSpec>) {

@@ -28,8 +28,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use ports::hop::{Receiver, Sender};
 use tunnel::bfd::Interval;
+use underlay::single_hop::{Receiver, Sender};
 use units::{Dscp, Span};
 use wire::bfd::{PORT, SOURCE_PORTS};
 

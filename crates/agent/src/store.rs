@@ -15,14 +15,14 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use kernel::inherited;
 use model::PortName;
-use ports::inherited;
-use ports::vhost::handover::Handover;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
     SocketType,
 };
+use vhost::handover::Handover;
 
 /// How long the service manager may leave a word unread.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
+use kernel::thread::schedule;
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
     NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
 };
-use ports::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 use units::{Instant, Span};

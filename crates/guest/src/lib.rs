@@ -23,14 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ports::netlink::{Netlink, NetlinkError};
-use ports::udp::{Heard, Teller, Watch, WatchError, Watched};
-use ports::{packet, thread};
+use kernel::netlink::{Netlink, NetlinkError};
+use kernel::{packet, thread};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use udp_gate::{Heard, Teller, Watch, WatchError, Watched};
 use units::Span;
 use wire::room;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ports::netlink::Netlink;
+use kernel::netlink::Netlink;
 
 /// Queueing disciplines that drop what waits too long, or would.
 const DROPPING: [&str; 9] = ["cake", "choke", "codel", "fq_codel", "fq_pie", "gred", "pie", "red", "sfb"];

@@ -1,6 +1,6 @@
 //! The kernel's bridge as the switch under test.
 
-use ports::netlink::{LinkChange, Netlink};
+use kernel::netlink::{LinkChange, Netlink};
 
 use crate::LabError;
 use crate::cable::{self, Offload};

@@ -8,8 +8,8 @@
 //! The queue stands where a physical switch has it, at the egress port: what does not fit is dropped there, frame by
 //! frame. Rates count L2 frames without preamble and check sequence, as zovn's own shaper does.
 
-use ports::ethtool;
-use ports::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
+use kernel::ethtool;
+use kernel::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
 
 use crate::endpoint::{self, INTERFACE};
 use crate::lab::Site;

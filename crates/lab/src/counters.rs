@@ -15,9 +15,9 @@ use std::fs;
 use std::path::Path;
 
 use api::Client;
+use kernel::netlink::{Handle, LinkCounters, Netlink};
+use kernel::netns::Namespace;
 use model::{AgentStatus, PortStatus};
-use ports::netlink::{Handle, LinkCounters, Netlink};
-use ports::netns::Namespace;
 use serde::Serialize;
 
 use crate::endpoint::INTERFACE;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use ports::netlink::{LinkChange, Netlink, PATIENCE, Prefix, Route, await_addresses};
-use ports::netns::Namespace;
+use kernel::netlink::{LinkChange, Netlink, PATIENCE, Prefix, Route, await_addresses};
+use kernel::netns::Namespace;
 
 use crate::lab::Site;
 use crate::{Endpoint, LabError};

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-use ports::PortError;
-use ports::netlink::{NetlinkError, OpenError};
-use ports::netns::NamespaceError;
-use ports::tap::AttachError;
+use kernel::netlink::{NetlinkError, OpenError};
+use kernel::netns::NamespaceError;
+use port::PortError;
+use tap::AttachError;
 
 /// Why a lab could not do what it was asked. What it had made until then is removed.
 #[derive(Debug, thiserror::Error)]

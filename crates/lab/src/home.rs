@@ -20,8 +20,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ports::netlink::Netlink;
-use ports::netns::{self, Namespace};
+use kernel::netlink::Netlink;
+use kernel::netns::{self, Namespace};
 use serde::{Deserialize, Serialize};
 
 use crate::hugepages::give_back;

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use api::Client;
-use ports::netlink::{LinkChange, Netlink};
-use ports::netns::Namespace;
-use ports::spawn;
+use kernel::netlink::{LinkChange, Netlink};
+use kernel::netns::Namespace;
+use kernel::spawn;
 
 use crate::home::{GUEST, PROCESSES, Record};
 use crate::process::Process;

@@ -13,7 +13,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ports::netlink::Netlink;
+use kernel::netlink::Netlink;
 use units::Mac;
 
 use crate::LabError;

@@ -9,7 +9,7 @@ use std::process::{ChildStdin, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ports::spawn;
+use kernel::spawn;
 
 use crate::LabError;
 use crate::lab::Ground;

@@ -14,14 +14,14 @@ use lab::Hugepages;
 use measure::vhost::ends::{Ends, Load, Traffic, card};
 use measure::vhost::frames::{Flow, Kind};
 use measure::vhost::sink::Carried;
-use ports::vhost::backend::Backend;
-use ports::vhost::device::Device;
-use ports::vhost::nic::Nic;
-use ports::vhost::session::Offer;
-use ports::vhost::socket::Connection;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use units::Mac;
+use vhost::backend::Backend;
+use vhost::device::Device;
+use vhost::nic::Nic;
+use vhost::session::Offer;
+use vhost::socket::Connection;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let size = std::env::args().nth(1).ok_or("say how many bytes a frame has")?.parse()?;

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 use agent::bfd::{Bfd, Counts, MOST, Path, Settings};
 use agent::clock::now;
-use ports::joined::{self, INTERFACE, LOOPBACK};
-use ports::netlink::{LinkChange, Netlink, Route};
-use ports::netns::Namespace;
+use kernel::joined::{self, INTERFACE, LOOPBACK};
+use kernel::netlink::{LinkChange, Netlink, Route};
+use kernel::netns::Namespace;
 use serde::{Deserialize, Serialize};
 use tunnel::bfd::Interval;
 use units::{Prefix, Span};

@@ -100,13 +100,13 @@ pub enum MeasureError {
     },
     /// A front-end of a switch's port.
     #[error(transparent)]
-    FrontEnd(#[from] ports::vhost::front::FrontError),
+    FrontEnd(#[from] ::vhost::front::FrontError),
     /// The socket of one.
     #[error(transparent)]
-    Socket(#[from] ports::vhost::socket::SocketError),
+    Socket(#[from] ::vhost::socket::SocketError),
     /// The namespaces of two ends.
     #[error(transparent)]
-    Ends(#[from] ports::joined::JoinError),
+    Ends(#[from] kernel::joined::JoinError),
     /// An end that does not start.
     #[error(transparent)]
     Bfd(#[from] agent::bfd::StartError),

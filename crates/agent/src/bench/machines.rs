@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use lossless::{Classes, Network, PortConfig, Settings};
-use ports::vhost::nic::{Nic, NicConfig};
-use ports::vhost::port::{Link, Mode, VhostConfig, VhostPort};
-use ports::vhost::socket::{Access, connect};
 use units::{Instant, Mac};
+use vhost::nic::{Nic, NicConfig};
+use vhost::port::{Link, Mode, VhostConfig, VhostPort};
+use vhost::socket::{Access, connect};
 use wire::Offload;
 use wire::ethernet::{Header, ethertype};
 use zerocopy::IntoBytes;

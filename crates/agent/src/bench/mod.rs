@@ -13,10 +13,10 @@ pub mod machines;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use kernel::cycles;
 pub use lossless::ClassKind;
 use lossless::{Classes, Network, PortConfig, Settings};
-use ports::cycles;
-use ports::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
+use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
 use units::{Instant, Mac, Span};
 use wire::ethernet::{Header, ethertype};
 

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use ports::hop::{ALL, Received};
 use tunnel::bfd::{Change, Config, Output, Refusal, Sessions, Status};
+use underlay::single_hop::{ALL, Received};
 use units::Instant;
 use wire::bfd::{Diagnostic, Header, PORT, Packet, SOURCE_PORTS, State, TTL};
 

@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver as Inbox, TryRecvError};
 use std::time::Duration;
 
-use ports::hop::{Datagram, Receiver, Sender, Sent};
-use ports::thread::schedule;
+use kernel::thread::schedule;
 use rustix::event::{PollFd, PollFlags, poll};
+use underlay::single_hop::{Datagram, Receiver, Sender, Sent};
 use units::{Instant, Span};
 use zerocopy::IntoBytes;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use datapath::{Answer, Directory, LONGEST_ANSWER};
 use lossless::PortId;
 use model::ResponderStatus;
-use ports::FrameView;
+use port::FrameView;
 use units::{Instant, Span};
 use wire::Offload;
 

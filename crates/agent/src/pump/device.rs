@@ -2,10 +2,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use ports::tap::TapPort;
-use ports::vhost::port::{Link, VhostPort};
-use ports::{FrameView, Left, Port, PortError, Slot, Taken};
+use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use rustix::event::epoll::EventFlags;
+use tap::TapPort;
+use vhost::port::{Link, VhostPort};
 
 use super::plane::MaybeTrunk;
 use super::trunk;

@@ -6,11 +6,11 @@ use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time;
 
+use kernel::netns::Namespace;
 use lossless::{Flow, PortId};
 use model::GateStatus;
-use ports::FrameView;
-use ports::netns::Namespace;
-use ports::udp::{self, GuestGate, UdpGate};
+use port::FrameView;
+use udp_gate::{GuestGate, UdpGate};
 use units::{Instant, Span};
 
 use super::answers::Answers;
@@ -128,7 +128,7 @@ impl HostGate {
         let share =
             self.gate.as_ref().ok().zip(namespace).and_then(|(gate, namespace)| gate.share(namespace));
         let mut notes = self.guest(port).map(GuestGate::notes).unwrap_or_default();
-        let Some(udp::Share { untracked, lost, .. }) = share else { return notes };
+        let Some(udp_gate::Share { untracked, lost, .. }) = share else { return notes };
         if untracked > 0 {
             notes.push(
                 "some of its UDP sockets are not watched, as there are too many, and lose what they are sent when full"
@@ -197,9 +197,9 @@ impl Gate for HostGate {
             },
         };
         match verdict {
-            udp::Verdict::Free => Verdict::Free,
-            udp::Verdict::Go(flow) => Verdict::Go(Flow(flow.0)),
-            udp::Verdict::Hold(flow) => Verdict::Hold(Flow(flow.0)),
+            udp_gate::Verdict::Free => Verdict::Free,
+            udp_gate::Verdict::Go(flow) => Verdict::Go(Flow(flow.0)),
+            udp_gate::Verdict::Hold(flow) => Verdict::Hold(Flow(flow.0)),
         }
     }
 

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use lossless::Classes;
 use model::{LargeSegments, PauseFramesStatus, Uplink};
-use ports::underlay::{Counters, Fate, Received, Sent, Transport, Underlay};
 use tunnel::outer::Vteps;
+use underlay::{Counters, Fate, Received, Sent, Transport, Underlay};
 use units::Instant;
 
 use super::UplinkError;

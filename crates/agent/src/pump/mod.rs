@@ -30,14 +30,13 @@ use model::{
     AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, InvalidConfig, Limits, NetworkName,
     Polling, PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
-use ports::tap::{self, TapConfig, TapPort};
-use ports::underlay::{AT_ONCE, OpenError};
-use ports::vhost;
-use ports::vhost::handover::Handover;
-use ports::vhost::port::{VhostConfig, VhostPort};
-use ports::vhost::socket::Access;
 use rustix::event::epoll;
+use tap::{self, TapConfig, TapPort};
+use underlay::{AT_ONCE, OpenError};
 use units::{ClassMap, Instant, Rate, Span};
+use vhost::handover::Handover;
+use vhost::port::{VhostConfig, VhostPort};
+use vhost::socket::Access;
 
 use crate::clock;
 use crate::store::{self, Store};
@@ -180,7 +179,7 @@ pub enum DetachError {
     UnknownPort(PortName),
     /// Its interface may remain.
     #[error("the port is detached, but its interface may remain: {0}")]
-    Interface(#[from] ports::PortError),
+    Interface(#[from] port::PortError),
 }
 
 /// Why a port cannot be changed.

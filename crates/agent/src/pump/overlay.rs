@@ -15,11 +15,11 @@ use std::rc::Rc;
 use datapath::{Directory, Place};
 use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
 use model::{LargeSegments, NetworkName, PathStatus, Uplink, UplinkStatus, VtepList};
-use ports::underlay::{self, Transport};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Config, Life};
+use underlay::{self, Transport};
 use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
@@ -241,12 +241,12 @@ impl Overlay {
     fn room_of(&self, far: IpAddr, mtu: u16) -> (usize, u16) {
         if self.encapsulation == Encapsulation::Stt {
             // It goes in as many packets as it takes.
-            return (ports::underlay::stt::LONGEST, trunk::STT_MTU);
+            return (underlay::stt::LONGEST, trunk::STT_MTU);
         }
         let options = if self.uplink.wants_session() { trunk::OPTIONS_LEN } else { 0 };
         let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
         let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
-        let most = usize::from(mtu).saturating_sub(ip + transport).min(ports::underlay::LONGEST);
+        let most = usize::from(mtu).saturating_sub(ip + transport).min(underlay::LONGEST);
         (most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0))
     }
 

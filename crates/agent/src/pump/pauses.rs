@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use lossless::Classes;
 use model::PauseFramesStatus;
-use ports::underlay::pauses::PauseSocket;
+use underlay::pauses::PauseSocket;
 use units::{Class, ClassMap, Instant, Rate};
 
 /// The longest pause that can be asked for, in quanta of 512 bit times.

@@ -19,14 +19,14 @@ use lossless::{
     Arrival, Flow, Network, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings,
     Switch, TooManyPorts,
 };
-use ports::{FrameView, Left, Port, PortError, Slot, Taken};
+use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
 
 pub use self::far::MaybeTrunk;
 use super::taps::{Taps, Way};
 
 /// The most frames of one port in one visit.
-const BURST: u32 = ports::BURST as u32;
+const BURST: u32 = port::BURST as u32;
 
 /// Of how many frames a sender gets its memory back who may not be able to speak: a few words' worth.
 const KEPT: usize = 8;

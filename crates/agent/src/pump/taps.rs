@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 use lossless::{PortId, Reason};
 use model::{CaptureSpec, PortName};
-use ports::FrameView;
+use port::FrameView;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tunnel::outer::{self, Checksum, Encapsulation, Tunnel, Vni, Vteps};
 use units::{Instant, Mac};

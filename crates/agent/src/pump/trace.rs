@@ -17,7 +17,7 @@ use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession,
     TraceSpec, TraceTable,
 };
-use ports::{FrameView, Slot};
+use port::{FrameView, Slot};
 use tunnel::Admission;
 use units::{Instant, Mac};
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ports::tap::Inspector;
+use tap::Inspector;
 
 /// How long a round through all ports takes at least, and how long the kernel is left in peace between two ports: others
 /// wait for its lock as well.

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent::bfd::{Bfd, Health, Path, PathError, Settings, StartError};
-use ports::joined::{self, INTERFACE};
-use ports::netlink::{LinkChange, Netlink};
-use ports::netns::Namespace;
+use kernel::joined::{self, INTERFACE};
+use kernel::netlink::{LinkChange, Netlink};
+use kernel::netns::Namespace;
 use units::Prefix;
 use wire::bfd::{Diagnostic, Flags, Header, Packet, SOURCE_PORTS, State};
 use zerocopy::IntoBytes;
@@ -136,7 +136,7 @@ fn many_ways_at_all_addresses_of_a_host_each_find_their_session() {
     let mut netlink = Netlink::open_in(&near).unwrap();
     let link = netlink.index(INTERFACE).unwrap();
     let to = "10.1.0.0/16".parse().unwrap();
-    netlink.add_route(ports::netlink::Route { to, via: Some(FAR), link, initial_window: None }).unwrap();
+    netlink.add_route(kernel::netlink::Route { to, via: Some(FAR), link, initial_window: None }).unwrap();
 
     let others: Vec<IpAddr> = (1..=200).map(|host| Ipv4Addr::new(10, 1, 7, host).into()).collect();
     let mut ours = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().unwrap();

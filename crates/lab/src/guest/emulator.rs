@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use ports::spawn;
+use kernel::spawn;
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 
 use crate::guest::GuestError;

@@ -4,8 +4,8 @@
 //!   endpoint ◀─▶ agent ◀─▶ zovn0 ◀─ the kernel's bridge ─▶ uplink ◀══ cable ══▶
 //! ```
 
+use kernel::netlink::{LinkChange, Netlink};
 use model::{Attachment, PinnedAddress, PortName, PortSpec};
-use ports::netlink::{LinkChange, Netlink};
 
 use super::cable::UPLINK;
 use super::host_name;

@@ -8,7 +8,7 @@
 //! A rate counts what frames take on a wire, as [ours](crate::physical) does. Hosts may hand over large segments; they are cut
 //! before they take a place in a queue, as network cards do it. Other than ours, a bridge has its buffers at its outputs.
 
-use ports::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
+use kernel::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
 use units::{Mac, Rate};
 
 use super::spec::PhysicalSpec;

@@ -2,8 +2,8 @@
 //!
 //! Such a pair hands large packets over whole, as network cards with all their offloads do, unless it is told not to.
 
-use ports::ethtool;
-use ports::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind};
+use kernel::ethtool;
+use kernel::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind};
 use units::Mac;
 
 use super::FIRST_MAC;

@@ -1,6 +1,6 @@
 //! The kernel's own overlay: on each of two hosts a bridge for its endpoints, with a VXLAN device to the other host.
 
-use ports::netlink::{LinkChange, Netlink, Vxlan};
+use kernel::netlink::{LinkChange, Netlink, Vxlan};
 
 use super::NETWORK_NUMBER;
 use super::spec::vtep;

@@ -19,8 +19,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use ::kernel::netlink::Netlink;
 use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, Uplink};
-use ports::netlink::Netlink;
 use units::{Mac, Prefix};
 
 pub(crate) use self::cable::{UPLINK, uplink};

@@ -11,7 +11,7 @@
 //! would let endpoints hand over large segments, but tunnels drop those, and unfinished checksums with them. A polling thread (PMD)
 //! would keep a processor busy for each host, with frames or without.
 
-use ports::netlink::{LinkChange, Netlink};
+use kernel::netlink::{LinkChange, Netlink};
 use units::Mac;
 
 use super::cable::{UPLINK, give_address};

@@ -6,8 +6,8 @@ use std::path::Path;
 use ::fabric::{Buffer, Config, InvalidConfig, Link, Pfc, Place, PortConfig, Tally};
 use lossless::Classes;
 use model::{ClassKind, Scheduling};
-use ports::tap::{self, TapConfig};
 use serde::{Deserialize, Serialize};
+use tap::{self, TapConfig};
 use units::{Bytes, Class, ClassMap, Dscp, Mac, Prefix, Rate, Span};
 
 use super::plan::Plan;

@@ -5,13 +5,13 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time;
 
 use ::fabric::{Delivery, Fabrics, Place, Released, Sent, mark};
-use ports::netlink;
-use ports::netns::Namespace;
-use ports::tap::TapPort;
-use ports::thread::schedule;
-use ports::{BURST, FrameView, Left, Port, PortError, Slot, Taken};
+use kernel::netlink;
+use kernel::netns::Namespace;
+use kernel::thread::schedule;
+use port::{BURST, FrameView, Left, Port, PortError, Slot, Taken};
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tap::TapPort;
 use units::{Instant, Span};
 use wire::pfc;
 use zerocopy::IntoBytes;

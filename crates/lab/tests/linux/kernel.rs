@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use ports::netlink::{LinkChange, Netlink};
-use ports::netns::Namespace;
-use ports::tap::{TapConfig, TapPort};
-use ports::{Left, Port, Slot, Taken, ethtool};
+use kernel::ethtool;
+use kernel::netlink::{LinkChange, Netlink};
+use kernel::netns::Namespace;
+use port::{Left, Port, Slot, Taken};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tap::{TapConfig, TapPort};
 use tcp::Control;
 use units::{Instant, Mac, Span};
 use wire::ethernet::{self, ethertype};

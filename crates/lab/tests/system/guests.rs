@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use kernel::spawn;
 use lab::guest::{Features, Guest, GuestError, GuestSpec, Image, Kernel, Nic, Socket};
-use ports::spawn;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use units::Mac;

@@ -8,12 +8,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use fabric::Buffer;
+use kernel::netns::Namespace;
 use lab::{
     Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalKind, PhysicalSpec,
     State, SwitchKind, Topology,
 };
 use model::{ClassKind, PortStatus};
-use ports::netns::Namespace;
 use units::{Bytes, ClassSet, Rate};
 
 use crate::place::{Place, start_maker};

@@ -3,8 +3,8 @@
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use kernel::netns::Namespace;
 use lab::Home;
-use ports::netns::Namespace;
 
 /// A home of the test's own, which leaves nothing behind even if the test fails.
 pub struct Place {

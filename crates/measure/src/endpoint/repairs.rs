@@ -3,7 +3,7 @@
 use std::net::TcpStream;
 use std::ops::AddAssign;
 
-use ports::tcp::{Resent, resent};
+use kernel::tcp::{Resent, resent};
 use serde::{Deserialize, Serialize};
 
 use super::{Doing, EndpointError};

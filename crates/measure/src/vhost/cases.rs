@@ -1,8 +1,8 @@
 //! What switches are to carry, one case after the other.
 
+use kernel::cycles;
 use lab::SwitchKind;
 use lab::vhost::OvsDpdk;
-use ports::cycles;
 use units::Span;
 
 use super::Config;

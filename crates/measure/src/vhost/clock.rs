@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ports::cycles;
+use kernel::cycles;
 
 /// How long the counter is watched beside the kernel's clock.
 const CALIBRATION: Duration = Duration::from_millis(20);

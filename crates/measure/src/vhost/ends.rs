@@ -13,8 +13,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ports::vhost::nic::{Nic, NicConfig};
 use units::Mac;
+use vhost::nic::{Nic, NicConfig};
 
 use super::clock::{Bucket, Clock};
 use super::foremost::Foremost;

@@ -17,8 +17,8 @@
 
 use std::net::Ipv4Addr;
 
-use ports::vhost::nic::Frame;
 use units::Mac;
+use vhost::nic::Frame;
 use wire::checksum::pseudo_header;
 use wire::ethernet::{self, ethertype};
 use wire::ip::protocol;

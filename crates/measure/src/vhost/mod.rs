@@ -24,13 +24,13 @@ use std::time::Duration;
 
 use lab::vhost::{Port, Rig};
 use lab::{HUGEPAGE_BYTES, Home, LabError, SwitchKind};
-use ports::vhost::front::FrontError;
-use ports::vhost::nic::{Nic, NicConfig};
-use ports::vhost::socket::{Access, Listener, SocketError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::sched_getaffinity;
 use serde::{Deserialize, Serialize};
 use units::{Mac, Span};
+use vhost::front::FrontError;
+use vhost::nic::{Nic, NicConfig};
+use vhost::socket::{Access, Listener, SocketError};
 
 use crate::site::unmade;
 use crate::{Bench, Environment, MeasureError, Measurement};

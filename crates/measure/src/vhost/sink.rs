@@ -1,6 +1,6 @@
 //! What comes out of a switch, and what is told of it.
 
-use ports::vhost::nic::Frame;
+use vhost::nic::Frame;
 
 use super::arrivals::Arrivals;
 use super::delays::Delays;

@@ -23,15 +23,20 @@ const FLOORS: &[(&str, u8)] = &[
     ("tunnel", 3),
     ("datapath", 3),
     ("traffic", 3),
-    ("ports", 4),
+    ("kernel", 4),
+    ("port", 4),
     ("api", 4),
     ("callgrind", 4),
-    ("agent", 5),
-    ("guest", 5),
-    ("lab", 5),
-    ("sim", 5),
-    ("measure", 6),
-    ("zovn", 7),
+    ("tap", 5),
+    ("vhost", 5),
+    ("underlay", 5),
+    ("udp-gate", 6),
+    ("agent", 7),
+    ("guest", 7),
+    ("lab", 7),
+    ("sim", 7),
+    ("measure", 8),
+    ("zovn", 9),
 ];
 
 /// The highest floor below the purity line.
@@ -152,7 +157,7 @@ fn a_fault_is_found() {
         "[dependencies]\nmodel.workspace = true",
         "[dev-dependencies]\nlossless = { path = '../lossless' }",
         "[build-dependencies]\nzovn.workspace = true",
-        "[target.'cfg(loom)'.dependencies]\nports.workspace = true",
+        "[target.'cfg(loom)'.dependencies]\nport.workspace = true",
         "[dependencies]\nsomething = { package = 'rings', path = '../rings' }",
     ] {
         assert_eq!(faults("wire", &make(manifest, pure, link)).len(), 1, "{manifest}");
@@ -166,6 +171,6 @@ fn a_fault_is_found() {
     let impure = make("", "// #![no_std]\n//! forbid(unsafe_code)", Some("clippy.toml"));
     assert_eq!(faults("traffic", &impure).len(), 3);
     assert_eq!(faults("rings", &impure).len(), 2);
-    assert_eq!(faults("ports", &impure), [""; 0]);
+    assert_eq!(faults("port", &impure), [""; 0]);
     assert_eq!(faults("stranger", &good).len(), 1);
 }

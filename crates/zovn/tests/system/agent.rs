@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use agent::{Store, Worker};
 use api::{Client, ClientError};
+use kernel::netlink::{LinkChange, Netlink};
+use kernel::netns::Namespace;
 use model::{
     AgentSettings, AgentStatus, Attachment, GateStatus, HostConfig, Limits, LimitsChange, PausedBy,
     PinnedAddress, PortChange, PortName, PortSpec, PortState, RateChange, Scheduling, SocketMode,
 };
-use ports::netlink::{LinkChange, Netlink};
-use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Bytes, Mac, Rate, Span};
 
@@ -417,7 +417,7 @@ fn a_quota_holds_a_sender_back_for_one_receiver() {
     until(|| client.port(&name(0)).unwrap().paused_by == Some(PausedBy::Egress));
     let port = client.port(&name(0)).unwrap();
     // A burst that is being lifted may cross the quota.
-    assert!((12..=4 + 8 + ports::BURST as u64).contains(&port.ingress.total.held), "{port:?}");
+    assert!((12..=4 + 8 + port::BURST as u64).contains(&port.ingress.total.held), "{port:?}");
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kernel::netlink::Netlink;
+use kernel::netns::Namespace;
+use kernel::packet;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::ClassKind;
-use ports::netlink::Netlink;
-use ports::netns::Namespace;
-use ports::packet;
 use rustix::net::{SendFlags, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Bytes, Mac, Rate, Span};

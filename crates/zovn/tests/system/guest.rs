@@ -9,13 +9,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::Client;
+use kernel::netlink::Netlink;
+use kernel::netns::Namespace;
+use kernel::packet;
 use model::{AgentSettings, AgentStatus, Attachment, HostConfig, PortName, PortSpec};
-use ports::netlink::Netlink;
-use ports::netns::Namespace;
-use ports::packet;
-use ports::udp::{Heard, Teller};
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 use rustix::process::{Pid, Signal, kill_process};
+use udp_gate::{Heard, Teller};
 use units::Mac;
 use wire::room;
 

@@ -251,7 +251,7 @@ fn an_interrupted_measurement_leaves_nothing(switch: &str, signal: &str) {
     let [lab] = &labs_of(pid)[..] else { panic!("one lab at a time") };
     let prefix = format!("zovn-{lab}-");
     let namespaces = || {
-        let mut names = ports::netns::Namespace::list().unwrap();
+        let mut names = kernel::netns::Namespace::list().unwrap();
         names.retain(|name| name.starts_with(&prefix));
         names
     };

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 
 use api::{Client, ClientError};
+use kernel::netlink::{Netlink, Prefix};
+use kernel::{joined, spawn};
 use model::{
     Attachment, Generation, Member, NetworkName, NetworkSpec, NetworksStatus, PortName, PortSpec, SocketMode,
 };
-use ports::netlink::{Netlink, Prefix};
-use ports::{joined, spawn};
 use units::Mac;
 
 use crate::common::until;

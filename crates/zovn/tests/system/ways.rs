@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use api::Client;
+use kernel::joined::{self, INTERFACE};
+use kernel::netlink::{LinkChange, Netlink};
+use kernel::netns::Namespace;
 use model::{
     AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, LargeSegments, Member,
     NetworkName, NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink, UplinkStatus,
 };
 use pcap_file::pcapng::PcapNgReader;
-use ports::joined::{self, INTERFACE};
-use ports::netlink::{LinkChange, Netlink};
-use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{ClassSet, Mac, Span};
 
@@ -293,7 +293,7 @@ fn large_segments_go_whole_as_far_as_a_card_that_cuts_them() {
     // Where they are late, there may be a pause.
     until(|| large_segments(&world) == (LargeSegments::Nic, went));
 
-    ports::ethtool::leave_cutting_to_kernel(&world.hosts[0], INTERFACE).unwrap();
+    kernel::ethtool::leave_cutting_to_kernel(&world.hosts[0], INTERFACE).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(carry(&world, 3_000_000), 0);
     let reason = format!("{INTERFACE} does not cut what tunnels carry (ethtool -k {INTERFACE})");

@@ -7,7 +7,7 @@
 //! ```
 
 use lossless::{Arrival, Flow, Network, PortId, Reason, Refusal, Released};
-use ports::Port;
+use port::Port;
 use units::{Class, Instant};
 use wire::ethernet::Tag;
 
@@ -23,9 +23,9 @@ pub trait MaybeTrunk: Port {
     }
 }
 
-impl MaybeTrunk for ports::memory::MemoryPort {}
-impl MaybeTrunk for ports::tap::TapPort {}
-impl MaybeTrunk for ports::vhost::port::VhostPort {}
+impl MaybeTrunk for port::memory::MemoryPort {}
+impl MaybeTrunk for tap::TapPort {}
+impl MaybeTrunk for vhost::port::VhostPort {}
 
 impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// Makes a port's trunk a member of a network.
@@ -271,10 +271,10 @@ mod tests {
     use std::rc::Rc;
 
     use lossless::{PortConfig, Settings};
-    use ports::underlay::{Transport, Underlay};
     use tunnel::message::{Ends, Message, VERSION};
     use tunnel::outer::{Encapsulation, Received, Vteps};
     use tunnel::{Config, Data, Hello, Life, Stream, Unsolicited};
+    use underlay::{Transport, Underlay};
     use units::{ClassSet, Span};
     use wire::geneve::Draft;
 

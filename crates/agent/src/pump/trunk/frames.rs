@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use lossless::Network;
-use ports::{FrameView, Slot};
+use port::{FrameView, Slot};
 use rings::Pool;
 use tunnel::places::{Claim, Places};
 use tunnel::{Data, Era, LONGEST, Part, Stream};

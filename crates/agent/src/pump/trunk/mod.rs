@@ -32,10 +32,10 @@ use std::rc::Rc;
 
 use lossless::{Flow, Network, PortId, Refusal};
 use model::CONTROL;
-use ports::underlay::Underlay;
-use ports::{FrameView, Left, Port, PortError, Slot, Taken};
+use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::outer::Encapsulation;
 use tunnel::{Config, Life, Session, Stream};
+use underlay::Underlay;
 use units::{Class, ClassMap, Dscp, Instant, Mac, Span};
 use wire::geneve::Draft;
 

@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use ports::underlay::{Cut, LONGEST, Len, Marking, Underlay};
 use tunnel::message::{self, PART};
 use tunnel::outer::Encapsulation;
 use tunnel::{Data, Part, Report};
+use underlay::{Cut, LONGEST, Len, Marking, Underlay};
 use units::Class;
 use wire::ecn::Ecn;
 use wire::ethernet::{self, ethertype};
@@ -281,11 +281,11 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::num::NonZeroU32;
 
-    use ports::underlay::{Sent, Transport};
     use proptest::prelude::*;
     use tunnel::message::Ends;
     use tunnel::outer::{Received, Vteps};
     use tunnel::{Config, Life, Stream};
+    use underlay::{Sent, Transport};
     use units::{ClassMap, ClassSet, Dscp};
     use wire::ethernet::{self, ethertype};
     use wire::{Layout, ipv4};

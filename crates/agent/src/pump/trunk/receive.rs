@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lossless::Network;
-use ports::Slot;
+use port::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
 use tunnel::places::Claim;

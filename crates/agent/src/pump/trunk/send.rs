@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 
 use lossless::{Flow, Network, PortId, Refusal};
-use ports::{FrameView, Slot};
+use port::{FrameView, Slot};
 use tunnel::{Admission, LONGEST, Session, Stream};
 use units::Instant;
 use wire::Layout;

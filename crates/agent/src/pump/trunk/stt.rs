@@ -12,7 +12,7 @@ use wire::stt::{self, Header, Joined};
 use super::{Trunk, TrunkConfig};
 
 /// The longest packet of a machine that goes by STT, in bytes.
-pub const STT_MTU: u16 = (ports::underlay::stt::LONGEST - Header::LEN - ethernet::Header::LEN) as u16;
+pub const STT_MTU: u16 = (underlay::stt::LONGEST - Header::LEN - ethernet::Header::LEN) as u16;
 
 /// The STT header of a frame that leaves, and what is to be done to the frame before: if the header can tell its receiver of all that
 /// is left, nothing.

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use ports::underlay::Underlay;
+use underlay::Underlay;
 use units::Instant;
 
 use super::{Liveness, Trunk, way_to};
@@ -147,11 +147,11 @@ impl Trunk {
 
 #[cfg(test)]
 mod tests {
-    use ports::underlay::Transport;
     use proptest::collection::vec;
     use proptest::prelude::*;
     use tunnel::outer::Encapsulation;
     use tunnel::{Config, Life};
+    use underlay::Transport;
 
     use super::*;
     use crate::pump::trunk::TrunkConfig;

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 
 use agent::bfd::{Bfd, Path};
-use ports::netns::Namespace;
-use ports::spawn;
+use kernel::netns::Namespace;
+use kernel::spawn;
 use tempfile::TempDir;
 use wire::bfd::Diagnostic;
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use model::{AgentSettings, PortName, PortSpec, PortState, PortStatus, SocketMode};
-use ports::vhost::features::{Features, ProtocolFeatures};
-use ports::vhost::front::{FrontConfig, FrontEnd};
-use ports::vhost::nic::{Nic, NicConfig};
-use ports::vhost::socket::{Access, Listener, connect};
-use ports::vhost::vring::Base;
 use rustix::process::Signal;
 use units::{Mac, Span};
+use vhost::features::{Features, ProtocolFeatures};
+use vhost::front::{FrontConfig, FrontEnd};
+use vhost::nic::{Nic, NicConfig};
+use vhost::socket::{Access, Listener, connect};
+use vhost::vring::Base;
 use wire::Offload;
 use wire::ethernet::Header;
 use zerocopy::IntoBytes;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use kernel::netns::Namespace;
 use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Running, Socket};
 use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode};
-use ports::netns::Namespace;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use units::{Mac, Span};

@@ -2,9 +2,9 @@
 
 use api::Client;
 use model::{AgentSettings, Attachment, PortName, PortSpec, SocketMode};
-use ports::vhost::socket::{Connection, Received, connect};
 use rustix::process::Signal;
 use units::Span;
+use vhost::socket::{Connection, Received, connect};
 
 use super::cards::{Machine, machines};
 use super::host::Host;
@@ -13,7 +13,7 @@ use crate::common::until;
 const COUNT: u64 = 100_000;
 
 /// So many frames at most are delivered and not recorded as such, when an agent is killed.
-const BURST: usize = ports::BURST;
+const BURST: usize = port::BURST;
 
 /// Frames go on while agents end, one after the other, and no front-end connects anew.
 fn frames_go_on(signal: Signal) {

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
 
 use model::{AgentSettings, Attachment, PortState, SocketMode};
-use ports::vhost::features::{Features, ProtocolFeatures};
-use ports::vhost::front::{FrontConfig, FrontEnd};
-use ports::vhost::socket::connect;
-use ports::vhost::vring::{Base, Turn};
-use ports::virtio::driver::Driver;
-use ports::virtio::span::Span;
-use ports::virtio::{Descriptor, Parts};
+use port::Span;
 use units::Mac;
+use vhost::features::{Features, ProtocolFeatures};
+use vhost::front::{FrontConfig, FrontEnd};
+use vhost::socket::connect;
+use vhost::virtio::driver::Driver;
+use vhost::virtio::{Descriptor, Parts};
+use vhost::vring::{Base, Turn};
 use wire::ethernet::Header;
 use zerocopy::IntoBytes;
 

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
+use kernel::netlink::Netlink;
+use kernel::packet;
 use model::{CONTROL, ClassKind, LargeSegments};
-use ports::netlink::Netlink;
-use ports::packet;
 use rustix::net::{SendFlags, sockopt};
 use units::{Class, ClassSet, Dscp, Rate};
 use wire::ethernet::{self, Tag, ethertype};

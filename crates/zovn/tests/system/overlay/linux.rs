@@ -1,10 +1,10 @@
 //! Linux at the other end of a tunnel, and a capture of what is on the wire.
 
+use kernel::joined;
+use kernel::netlink::Netlink;
+use kernel::packet;
 use model::{Encapsulation, Uplink};
 use needs::tshark::{self, Kind};
-use ports::joined;
-use ports::netlink::Netlink;
-use ports::packet;
 use rustix::net::{RecvFlags, sockopt};
 use units::{ClassSet, Prefix};
 

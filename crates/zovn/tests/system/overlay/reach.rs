@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use ports::netlink::Netlink;
-use ports::packet;
+use kernel::netlink::Netlink;
+use kernel::packet;
 use rustix::net::RecvFlags;
 use wire::ethernet::{self, ethertype};
 

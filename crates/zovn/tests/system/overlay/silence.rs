@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ports::netlink::{LinkChange, Netlink};
+use kernel::netlink::{LinkChange, Netlink};
 use units::Span;
 
 use super::numbered::{Tally, exchange, send};

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
+use kernel::netlink::{LinkChange, Netlink};
 use lab::physical::FabricReport;
 use model::{BfdState, Encapsulation, PathStatus, PeerState, PeerStatus, Uplink};
-use ports::netlink::{LinkChange, Netlink};
 use units::{ClassSet, Span};
 
 use super::numbered::{Tally, exchange, send};

@@ -14,12 +14,12 @@ use std::thread;
 use std::time::Duration;
 
 use api::Client;
+use kernel::netns::Namespace;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::{
     AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkSpec, PortName, PortSpec,
     PortStatus, Uplink, VtepList,
 };
-use ports::netns::Namespace;
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Mac, Prefix, Rate, Span};
 

@@ -8,11 +8,11 @@ use std::num::NonZeroU32;
 use std::rc::Rc;
 
 use lossless::{Flow, Network, PortConfig, PortId, Refusal, Settings, Switch};
-use ports::underlay::{Transport, Underlay};
-use ports::{FrameView, Port, Slot};
+use port::{FrameView, Port, Slot};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
 use tunnel::{Config, Counters, Data, Life};
+use underlay::{Transport, Underlay};
 use units::{Class, Instant, Mac, Rng, Span};
 use wire::ecn::Ecn;
 use wire::{Layout, Offload, geneve};

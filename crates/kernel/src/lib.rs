@@ -1,0 +1,26 @@
+//! What Linux is asked by system calls that its libraries do not make, or make awkwardly.
+//!
+//! ```text
+//!   netlink  links, addresses, routes, queueing disciplines       netns    network namespaces
+//!   ethtool  a device's offloads                                  joined   namespaces for experiments
+//!   tun      TAP devices                                          spawn    programs in namespaces
+//!   packet   sockets for whole frames                             thread   a thread's priority
+//!   sockopt  other options of sockets                             cycles   the processor's clock
+//!   tcp      what a connection sent again                         inherited descriptors of a service manager
+//! ```
+//!
+//! Each module stands for one interface of the kernel, cites its manual, and returns what the kernel says as an error. None of
+//! them keeps a policy: it knows neither ports nor switches nor tunnels.
+
+pub mod cycles;
+pub mod ethtool;
+pub mod inherited;
+pub mod joined;
+pub mod netlink;
+pub mod netns;
+pub mod packet;
+pub mod sockopt;
+pub mod spawn;
+pub mod tcp;
+pub mod thread;
+pub mod tun;

@@ -1,0 +1,131 @@
+//! What a switch asks of its ports.
+
+use std::fmt;
+use std::io;
+
+use crate::view::FrameView;
+
+/// How many frames of a port are lifted, or handed to it, before another's turn: few enough that they stay in cache and others do
+/// not wait long, and enough that what each turn costs is little a frame.
+pub const BURST: usize = 128;
+
+/// A place for one frame in a port's memory. It means nothing to any other port.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Slot(pub u32);
+
+/// Whether a receiver took a frame.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use = "a frame that was not taken is still held by its sender"]
+pub enum Taken {
+    /// It has its own copy now.
+    Yes,
+    /// It has no room at the moment, or not for all of the frame: offer it again later.
+    Busy,
+    /// It will never take this frame: one this long or of this kind.
+    Unfit,
+}
+
+/// What a device was left with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Left {
+    /// It was seen empty, and its next event is worth waiting for.
+    Nothing,
+    /// It was seen empty, and has been [armed](Port::arm_ingress).
+    Armed,
+    /// It was seen empty, but makes no events: look again, or [arm](Port::arm_ingress) it.
+    Silence,
+    /// It may hold more.
+    More,
+    /// Nothing was looked for: every slot is taken.
+    Full,
+}
+
+/// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
+pub trait Port {
+    /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of each, in order. What
+    /// contradicts its own offload header is told of as a frame without bytes: in those lies no Ethernet header, so
+    /// whoever looks for one refuses it as malformed.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken. Frames told of before remain in their slots.
+    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, &FrameView<'_>)) -> Result<Left, PortError>;
+
+    /// The frame in one of this port's slots, there until it is released. It is empty if its sender has taken away the memory
+    /// that it lay in.
+    ///
+    /// # Panics
+    ///
+    /// If the slot is none of this port's.
+    fn frame(&self, slot: Slot) -> FrameView<'_>;
+
+    /// The last receiver has it: the slot is free again.
+    fn release(&mut self, slot: Slot);
+
+    /// Copies at most `most` frames that are in slots to where they no longer take up what the sender has for its frames, so
+    /// that it can send others. A port whose slots are no sender's memory has nothing to do.
+    fn keep(&mut self, _most: usize) {}
+
+    /// Hands one frame, from anybody's memory, to this port's receiver: one copy.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError>;
+
+    /// Has the receiver see what it took. Before any sender has the memory of those frames back by a [`flush`](Self::flush): a
+    /// switch that is killed between the two would lose them. A port whose receiver sees a frame at once has nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn deliver(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    /// Ends a burst of `receive`, `release` and `transmit`: delivers, publishes indices, grants credit, rings doorbells. Whether
+    /// all of that is done; if not, nothing tells when it can be, and it is worth another try soon.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn flush(&mut self) -> Result<bool, PortError>;
+
+    /// Before its owner sleeps, after [`Left::Silence`]: has the device make an event of the next frame. Whether there is
+    /// one already, of which it may make none.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn arm_ingress(&mut self) -> Result<bool, PortError> {
+        Ok(false)
+    }
+
+    /// Before its owner sleeps, after [`Taken::Busy`]: has the device make an event of room for a frame. Whether there is some
+    /// already, of which it may make none; `None` if it makes no such events: then offer it the frame again soon.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`]: the device is gone or broken.
+    fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
+        Ok(None)
+    }
+}
+
+/// Why a port's device cannot go on.
+#[derive(Debug, thiserror::Error)]
+#[error("{device}: cannot {operation}: {source}; detach the port and attach it again")]
+pub struct PortError {
+    /// The device, as its user knows it.
+    pub device: String,
+    /// What was tried, as a verb phrase.
+    pub operation: &'static str,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {}", self.0)
+    }
+}

@@ -1,0 +1,346 @@
+//! Credit: why nothing is dropped between a container's socket and the TAP device's ring.
+//!
+//! A TAP device takes every frame at once and drops what its ring cannot hold, so the frames must be held back
+//! before it: by a token bucket on the container's end whose tokens practically never come by themselves. Each time
+//! the bucket is installed again it is full again. That is the grant.
+//!
+//! ```text
+//!   socket ──▶ token bucket ──▶ ring ──▶ read
+//!     │         │ B tokens       │         │ counts what it reads
+//!     │ full:   │ spent: holds   │ holds   │
+//!     │ blocks  │                │ ≤ 2 B   ▼
+//!     ◀─────────┘◀───── B again, and a kick, once the ring was seen empty ─────
+//! ```
+//!
+//! All figures are bytes as the bucket counts them: a large packet counts as the frames it stands for.
+//!
+//! **The rule.** A grant is due when the ring was seen empty and at least B/2 were read since the last grant. Each
+//! grant is followed by a kick: a frame of our own through the bucket, because the bucket does not look at its new
+//! tokens before the next packet comes.
+//!
+//! **The ring never overflows.** When it was seen empty the bucket had at most B tokens left, and only these could
+//! fill it until the grant. The grant makes them B. So the ring holds at most 2 B, in frames that count
+//! [`SMALLEST`] each or more: [`RING`] of them. Tokens that come by themselves never exceed B (1 byte a second, up to
+//! the burst).
+//!
+//! **It never stalls.** The bucket holds a packet back only when its tokens are fewer than the packet counts, at most
+//! B/2 by the limits below. So more than B/2 were spent since the last grant; all that was spent has gone to the ring
+//! and was or will be read, after that grant; then the ring is seen empty and the next grant is due. Its kick makes the
+//! bucket look. What was spent before a grant but read after it makes the next grant come earlier, never later.
+//!
+//! **An idle port is ready.** Once its ring was seen empty and it was flushed, at least B/2 tokens are left: the next
+//! frame leaves by itself.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use units::Rate;
+
+use kernel::netlink::{
+    Handle, Netlink, NetlinkError, POSTED, Qdisc, QdiscKind, TokenBucket, encode, set_request,
+};
+use kernel::packet;
+
+/// B, the credit in bytes. A smaller one hides less in the ring, where no socket feels it; a larger one costs fewer
+/// grants of some 16 µs each. With 256 KiB, 512 KiB and 1 MiB a TCP stream ran equally fast.
+pub(super) const BURST: u32 = 256 << 10;
+
+/// What the smallest entry of the ring counts, at least.
+///
+/// The bucket counts any packet as [`MINIMUM`] or more. Only where the device has no segmentation offload a packet
+/// becomes several entries behind the bucket, each as long as its headers and a byte: 43 for UDP over IPv4.
+const SMALLEST: u32 = 32;
+
+/// What the bucket counts a shorter packet as (tc-tbf(8), `mpu`): the smallest frame of IEEE 802.3 §3.2.7, with its
+/// check sequence.
+const MINIMUM: u16 = 64;
+
+/// How many packets the device's ring must hold: its `txqueuelen`.
+pub(super) const RING: u32 = 2 * BURST / SMALLEST;
+
+/// The most segments that may make one packet; `gso_max_segs` of the device. UDP has the same bound by itself
+/// (UDP_MAX_SEGMENTS), and 64 KiB of TCP at an MTU of 576 or more need no more.
+pub(super) const MOST_SEGMENTS: u32 = 128;
+
+/// The most that one packet counts: 64 KiB, and in front of each segment an Ethernet header with a tag, an IPv4 or IPv6
+/// header and a TCP header, 60 bytes each at most.
+pub(super) const LARGEST: u32 = (64 << 10) + MOST_SEGMENTS * (18 + 60 + 60);
+const _: () = assert!(LARGEST <= BURST / 2, "a bucket with half its tokens passes any packet");
+
+/// How many bytes may wait in the bucket. More would be dropped, so it must exceed what all sockets of the container
+/// can send without being blocked: that is 5,000 UDP sockets with the usual 212,992 bytes each (net.core.wmem_default;
+/// a packet counts no more than it takes from its socket's buffer), or 256 TCP connections with 4 MiB each
+/// (net.ipv4.tcp_limit_output_bytes; more connections share net.ipv4.tcp_mem).
+const LIMIT: u32 = 1 << 30;
+
+/// Our bucket's number on the device.
+pub(super) const BUCKET: Handle = Handle(0x7a6f, 0);
+
+/// When grants are due.
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes read since the last grant.
+    read_bytes: u64,
+    /// Whether the ring was seen empty since the last look.
+    seen_empty: bool,
+}
+
+impl Account {
+    /// Whether a grant is due now; if so it is taken as given.
+    fn grant(&mut self) -> bool {
+        let due = self.seen_empty && self.read_bytes >= u64::from(BURST / 2);
+        self.seen_empty = false;
+        if due {
+            self.read_bytes = 0;
+        }
+        due
+    }
+}
+
+/// A device's credit.
+#[derive(Debug)]
+pub(super) struct Credit {
+    account: Account,
+    /// The request that fills the bucket.
+    refill: Vec<u8>,
+    refill_due: bool,
+    kick: Kick,
+    kick_due: bool,
+}
+
+impl Credit {
+    /// Installs the bucket, full.
+    pub fn install(netlink: &mut Netlink, link: u32, kick: Kick) -> Result<Self, NetlinkError> {
+        netlink.set_qdisc(link, bucket())?;
+        // Without NLM_F_CREATE: a bucket that somebody took away is missed rather than made again.
+        let refill = encode(0, POSTED, set_request(link, bucket()));
+        let account = Account::default();
+        Ok(Self { account, refill, refill_due: false, kick, kick_due: false })
+    }
+
+    /// A packet was read that the bucket had counted as so many bytes.
+    #[inline]
+    pub fn read(&mut self, bytes: usize) {
+        self.account.read_bytes += bytes.max(usize::from(MINIMUM)) as u64;
+    }
+
+    /// The ring was seen empty.
+    #[inline]
+    pub fn seen_empty(&mut self) {
+        self.account.seen_empty = true;
+    }
+
+    /// Whether this is a frame of our own.
+    #[inline]
+    pub fn is_kick(&self, frame: &[u8]) -> bool {
+        frame == self.kick.frame
+    }
+
+    /// Grants what is due. `false`: the kernel was short of memory; it must be tried again.
+    ///
+    /// The kernel changes a queueing discipline under a lock that all namespaces share (RTNL): while somebody makes
+    /// or deletes devices, this waits.
+    #[inline]
+    pub fn settle(&mut self, netlink: &mut Netlink) -> io::Result<bool> {
+        self.refill_due |= self.account.grant();
+        if self.refill_due {
+            match netlink.post(&self.refill) {
+                Ok(()) => (self.refill_due, self.kick_due) = (false, true),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::ENOBUFS | libc::ENOMEM) => return Ok(false),
+                    // Somebody took the bucket away: nothing is held back, until it is there again.
+                    Some(libc::ENOENT | libc::EINVAL) => self.refill_due = false,
+                    _ => return Err(error),
+                },
+            }
+        }
+        if self.kick_due {
+            self.kick_due = !self.kick.send()?;
+        }
+        Ok(!self.kick_due)
+    }
+}
+
+/// Our frame into the container's end: it makes the bucket look at its tokens.
+///
+/// Whoever may look at all traffic inside the container can see it and send its like; those are then discarded as
+/// ours are, and harm nobody else.
+#[derive(Debug)]
+pub(super) struct Kick {
+    socket: OwnedFd,
+    frame: [u8; Self::LEN],
+}
+
+impl Kick {
+    const LEN: usize = 60;
+
+    /// For local experiments (IEEE 802 §9.2.3): no bridge and no host knows it.
+    const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+    /// Kicks wait in the bucket behind the container's packets. Between two of them half a credit was read, so in a
+    /// full bucket there are at most 2 × [`LIMIT`] / [`BURST`], each a socket buffer of less than 1 KiB.
+    const SEND_BUFFER: i32 = (2 * (LIMIT / BURST) * 1024) as i32;
+
+    /// For a device of the calling thread's namespace.
+    pub fn new(link: u32) -> io::Result<Self> {
+        let socket = packet::socket(link, 0)?;
+        set_send_buffer(&socket, Self::SEND_BUFFER)?;
+        // Destination, source and a cookie that no other frame has.
+        let mut frame = [0; Self::LEN];
+        io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut frame)?;
+        frame[0] = 0x02;
+        frame[6] = 0x02;
+        frame[12..14].copy_from_slice(&Self::ETHERTYPE);
+        Ok(Self { socket, frame })
+    }
+
+    /// Sends it; `false` if it must be tried again.
+    fn send(&self) -> io::Result<bool> {
+        match rustix::net::send(&self.socket, &self.frame, SendFlags::DONTWAIT) {
+            // A full bucket dropped it, but has looked. A device that is down has lost all it held, and looks when it
+            // comes up.
+            Ok(_) | Err(Errno::NOBUFS | Errno::NETDOWN) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Gives a socket `bytes` of send buffer, whatever the administrator's bound.
+fn set_send_buffer(socket: &OwnedFd, bytes: i32) -> io::Result<()> {
+    // The kernel doubles what it is told (socket(7)).
+    let half = bytes / 2;
+    let len = size_of_val(&half) as libc::socklen_t;
+    // SAFETY: SO_SNDBUFFORCE reads one int, which lives on this frame.
+    #[expect(unsafe_code, reason = "no library of ours knows SO_SNDBUFFORCE")]
+    let answer = unsafe {
+        let (level, name) = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const half).cast(), len)
+    };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The bucket, full.
+fn bucket() -> Qdisc {
+    let kind = QdiscKind::TokenBucket(TokenBucket {
+        // A byte a second, the least there is.
+        rate: Rate::from_bits_per_sec(8).expect("8 is not 0"),
+        burst_bytes: BURST,
+        limit_bytes: LIMIT,
+        overhead_bytes: 0,
+        smallest_bytes: MINIMUM,
+        largest_bytes: None,
+    });
+    Qdisc { parent: Handle::ROOT, handle: BUCKET, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use units::Rng;
+
+    use super::*;
+
+    /// A container's end, its ring and a switch that reads it.
+    #[derive(Default)]
+    struct World {
+        tokens: u64,
+        bucket: VecDeque<Packet>,
+        ring: VecDeque<u64>,
+        fullest: usize,
+        account: Account,
+    }
+
+    /// What the bucket counts a packet as, and how many entries it becomes in the ring.
+    #[derive(Clone, Copy)]
+    struct Packet {
+        bytes: u64,
+        entries: u64,
+    }
+
+    impl World {
+        fn send(&mut self, packet: Packet) {
+            self.bucket.push_back(packet);
+            while let Some(head) = self.bucket.front()
+                && head.bytes <= self.tokens
+            {
+                self.tokens -= head.bytes;
+                self.ring.extend((0..head.entries).map(|_| head.bytes / head.entries));
+                self.bucket.pop_front();
+            }
+            self.fullest = self.fullest.max(self.ring.len());
+        }
+
+        fn read(&mut self, most: u64) {
+            for _ in 0..most {
+                match self.ring.pop_front() {
+                    Some(bytes) => self.account.read_bytes += bytes,
+                    None => {
+                        self.account.seen_empty = true;
+                        return;
+                    }
+                }
+            }
+        }
+
+        fn settle(&mut self, meanwhile: impl FnOnce(&mut Self)) {
+            if self.account.grant() {
+                meanwhile(self);
+                self.tokens = u64::from(BURST);
+                self.send(Packet { bytes: 64, entries: 1 });
+            }
+        }
+    }
+
+    fn any_packet(rng: &mut Rng) -> Packet {
+        match rng.below(4) {
+            0 => Packet { bytes: u64::from(LARGEST), entries: 1 },
+            // 128 datagrams of one byte, cut behind the bucket.
+            1 => Packet { bytes: 128 * 43, entries: 128 },
+            2 => Packet { bytes: u64::from(MINIMUM), entries: 1 },
+            _ => Packet { bytes: 64 + rng.below(9000), entries: 1 },
+        }
+    }
+
+    #[test]
+    fn no_order_of_events_overflows_the_ring_or_stalls_the_bucket() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let mut world = World { tokens: u64::from(BURST), ..World::default() };
+            for _ in 0..rng.below(400) {
+                match rng.below(3) {
+                    0 => (0..rng.below(400)).for_each(|_| world.send(any_packet(&mut rng))),
+                    1 => world.read(rng.below(3000)),
+                    _ => {
+                        let more = rng.below(2000);
+                        world.settle(|world| (0..more).for_each(|_| world.send(any_packet(&mut rng))));
+                    }
+                }
+                assert!(world.fullest <= RING as usize, "seed {seed}: {} entries", world.fullest);
+            }
+            // Nobody sends any more: all that waits must come out.
+            while !world.bucket.is_empty() {
+                let before = world.bucket.len();
+                world.read(u64::from(RING) + 1);
+                world.settle(|_| {});
+                assert!(world.bucket.len() < before, "seed {seed}: stalled with {before} packets");
+            }
+        }
+    }
+
+    #[test]
+    fn the_smallest_entries_fill_the_ring_no_further_than_it_reaches() {
+        let least = Packet { bytes: 128 * 43, entries: 128 };
+        let mut world = World { tokens: u64::from(BURST), ..World::default() };
+        for _ in 0..20_000 {
+            world.send(least);
+        }
+        world.read(u64::from(RING) + 1);
+        world.settle(|_| {});
+        assert!(world.fullest <= RING as usize);
+        assert!(world.fullest >= RING as usize / 4, "the bound is not idle: {}", world.fullest);
+    }
+}

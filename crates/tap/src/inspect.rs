@@ -1,0 +1,105 @@
+//! What the kernel knows of a container port and the switch does not see.
+
+use super::{TapPort, credit};
+use kernel::netlink::{Handle, Netlink, NetlinkError, OpenError, QdiscStatus};
+use kernel::netns::Namespace;
+
+/// Looks at a container port's interface, from whatever thread: the kernel answers under a lock that others may hold for
+/// long, and the switch must not wait for them.
+///
+/// It keeps the namespace alive, like the port.
+#[derive(Debug)]
+pub struct Inspector {
+    namespace: Namespace,
+    netlink: Netlink,
+    interface: String,
+    link: u32,
+}
+
+/// What happened to a port's frames outside the switch's sight. It counts from the interface's making.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Frames that the container's end has handed over.
+    pub sent: u64,
+    /// Frames that the container's end has taken.
+    pub received: u64,
+    /// Frames that the device dropped between the container and the switch: none, unless the container meddled.
+    pub dropped_by_device: u64,
+    /// Frames that the container's own queue dropped, because it was full.
+    pub dropped_by_queue: u64,
+    /// Bytes that wait in the container's own queue now.
+    pub queued_bytes: u64,
+}
+
+impl TapPort {
+    /// Somebody to look at the port's interface.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`] if there are no descriptors left for it.
+    pub fn inspector(&self) -> Result<Inspector, OpenError> {
+        Ok(Inspector {
+            namespace: self.namespace.try_clone()?,
+            netlink: Netlink::open_in(&self.namespace)?,
+            interface: self.interface.clone(),
+            link: self.link,
+        })
+    }
+}
+
+impl Inspector {
+    /// What happened outside the switch's sight.
+    ///
+    /// # Errors
+    ///
+    /// [`NetlinkError`] if the interface is gone.
+    pub fn counters(&mut self) -> Result<Counters, NetlinkError> {
+        let link = self.netlink.link(&self.interface)?.counters;
+        let queues = self.netlink.qdiscs(self.link)?;
+        let queue = queues.iter().find(|queue| queue.parent == Handle::ROOT);
+        Ok(Counters {
+            sent: link.tx_packets,
+            received: link.rx_packets,
+            dropped_by_device: link.tx_dropped,
+            dropped_by_queue: queue.map_or(0, |queue| queue.drops.into()),
+            queued_bytes: queue.map_or(0, |queue| queue.backlog_bytes.into()),
+        })
+    }
+
+    /// What the operator ought to know, in sentences; nothing if all is well.
+    pub fn notes(&mut self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.namespace.is_reachable() {
+            notes.push("the container's namespace was deleted: detach the port".into());
+        }
+        let (link, queues) = match (self.netlink.link(&self.interface), self.netlink.qdiscs(self.link)) {
+            (Ok(link), Ok(queues)) => (link, queues),
+            (Err(error), _) | (_, Err(error)) => {
+                notes.push(format!("the interface cannot be looked at: {error}"));
+                return notes;
+            }
+        };
+        if !link.up {
+            notes.push("the interface was set down inside the container: frames for it wait".into());
+        }
+        let is_ours = |queue: &QdiscStatus| {
+            queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"
+        };
+        if !queues.iter().any(is_ours) {
+            notes.push(
+                "the interface's queue was replaced inside the container: its frames may be dropped before the \
+                 switch sees them; detach the port and attach it again"
+                    .into(),
+            );
+        }
+        if link.tx_queue_len < credit::RING {
+            notes.push(format!(
+                "the interface's txqueuelen was lowered to {} inside the container: its frames may be dropped \
+                 before the switch sees them; set it to {}",
+                link.tx_queue_len,
+                credit::RING
+            ));
+        }
+        notes
+    }
+}

@@ -1,0 +1,269 @@
+//! The container port: a TAP device made inside a container's network namespace, lossless in both directions.
+//!
+//! ```text
+//!   container                              │ switch
+//!   socket ─▶ token bucket ─▶ TAP's ring ──┼─▶ receive ─▶ slot
+//!   socket ◀──────── the whole stack ◀─────┼── transmit
+//! ```
+//!
+//! *Container to switch*: `credit` holds frames back in the container, so that its sockets block rather than its
+//! frames drop. *Switch to container*: a write passes the container's stack up to the socket before it returns.
+//!
+//! With offload on, the container's kernel hands over packets of up to 64 KiB and unfinished checksums, and takes
+//! them as well: two containers then talk without cutting a stream into frames at all. With offload off, every frame
+//! in both directions is what a wire would carry.
+//!
+//! **What stays.** The device is persistent. When a switch dies, however it dies, the container keeps its interface
+//! with all its addresses, routes, neighbours and settings, unplugged (no carrier); attaching again plugs it in.
+//! Only [`TapPort::detach`] removes it. The open port keeps its namespace alive.
+
+mod credit;
+mod inspect;
+mod memory;
+mod write;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use kernel::netlink::{LinkChange, Netlink, NetlinkError, Prefix};
+use kernel::netns::{Namespace, NamespaceError};
+use kernel::tun::Device;
+use port::cut::Cutter;
+use port::{FrameView, Left, Port, PortError, Slot, Taken};
+use units::Mac;
+use wire::Offload;
+
+use self::credit::{Credit, Kick};
+pub use self::inspect::{Counters, Inspector};
+use self::memory::{Memory, Read};
+use self::write::write;
+
+/// The most bytes that one frame stands for on a wire, where a port has offload.
+pub const MOST_BYTES: u32 = credit::LARGEST;
+
+/// What a container port is to be.
+#[derive(Clone, Debug)]
+pub struct TapConfig {
+    /// The container's namespace: a name under /run/netns, or a path such as /proc/1234/ns/net.
+    pub netns: String,
+    /// What the interface is called inside. A TAP device of that name that nobody has open is adopted.
+    pub interface: String,
+    /// The interface's Ethernet address.
+    pub mac: Mac,
+    /// The interface's addresses.
+    pub addresses: Vec<Prefix>,
+    /// The largest packet in bytes: 68 to 65,521.
+    pub mtu: u32,
+    /// Let large packets and unfinished checksums pass as they are.
+    pub offload: bool,
+    /// The longest of these large packets, if they are to be shorter than 64 KiB.
+    pub longest: Option<u32>,
+    /// How many frames of up to 2 KiB the switch may hold; 2 KiB of memory each.
+    pub small_slots: u32,
+    /// How many larger frames the switch may hold; 66 KiB of memory each.
+    pub large_slots: u32,
+}
+
+impl TapConfig {
+    /// An interface without addresses, with an MTU of 1500, offload, and room for 1,024 frames, of which 64 may be
+    /// large.
+    pub fn new(netns: impl Into<String>, interface: impl Into<String>, mac: Mac) -> Self {
+        Self {
+            netns: netns.into(),
+            interface: interface.into(),
+            mac,
+            addresses: Vec::new(),
+            mtu: 1500,
+            offload: true,
+            longest: None,
+            small_slots: 1024,
+            large_slots: 64,
+        }
+    }
+}
+
+/// Why a container port could not be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The container's namespace cannot be entered.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// The interface cannot be set up.
+    #[error(transparent)]
+    Netlink(#[from] NetlinkError),
+    /// The device cannot be opened.
+    #[error("cannot open TAP device {interface} in {netns}: {source}{hint}")]
+    Device {
+        /// The interface's name.
+        interface: String,
+        /// The container's namespace.
+        netns: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// What to do about it, with a separator before it.
+        hint: &'static str,
+    },
+}
+
+/// A container's interface, attached.
+pub struct TapPort {
+    name: String,
+    namespace: Namespace,
+    device: Device,
+    netlink: Netlink,
+    interface: String,
+    link: u32,
+    offload: bool,
+    credit: Credit,
+    memory: Memory,
+    cutter: Cutter,
+}
+
+impl TapPort {
+    /// Makes the interface inside the container, or plugs in the one that an earlier switch left there, and sets it
+    /// up; the container's loopback too.
+    ///
+    /// # Errors
+    ///
+    /// [`AttachError`]. An interface that was made is removed again.
+    pub fn attach(config: &TapConfig) -> Result<Self, AttachError> {
+        let namespace = Namespace::open(&config.netns)?;
+        let interface = &config.interface;
+        let because = |source: io::Error| AttachError::Device {
+            interface: interface.clone(),
+            netns: namespace.path().display().to_string(),
+            hint: hint_for(&source),
+            source,
+        };
+
+        let (device, netlink) = namespace.run(|| (Device::open(interface, Offload::LEN), Netlink::open()))?;
+        let ((device, _), mut netlink) = (device.map_err(because)?, netlink?);
+        device.set_offload(config.offload).map_err(because)?;
+        let link = netlink.index(interface)?;
+
+        // The queue first: the interface may be up already, and is up from here on.
+        let kick = namespace.run(|| Kick::new(link))?.map_err(because)?;
+        let credit = Credit::install(&mut netlink, link, kick)?;
+        netlink.change_link("lo", LinkChange { up: Some(true), ..LinkChange::default() })?;
+        let change = LinkChange {
+            mtu: Some(config.mtu),
+            mac: Some(config.mac),
+            tx_queue_len: Some(credit::RING),
+            gso_max_segs: Some(credit::MOST_SEGMENTS),
+            gso_max_size: config.longest,
+            ..LinkChange::default()
+        };
+        netlink.change_link(interface, change)?;
+        netlink.change_link(interface, LinkChange { up: Some(true), ..LinkChange::default() })?;
+        for prefix in &config.addresses {
+            netlink.add_address(link, *prefix)?;
+        }
+        device.persist(true).map_err(because)?;
+
+        Ok(Self {
+            name: format!("{interface} in {}", namespace.path().display()),
+            namespace,
+            device,
+            netlink,
+            interface: interface.clone(),
+            link,
+            offload: config.offload,
+            credit,
+            memory: Memory::new(config.small_slots, config.large_slots),
+            cutter: Cutter::default(),
+        })
+    }
+
+    /// Removes the interface from the container. What waits in the container to be sent is lost with it.
+    ///
+    /// # Errors
+    ///
+    /// [`PortError`] if the kernel refuses; the interface may then remain.
+    pub fn detach(self) -> Result<(), PortError> {
+        // A device that does not persist goes with its last user, which is this.
+        self.device.persist(false).map_err(|source| self.error("remove it", source))
+    }
+
+    fn error(&self, operation: &'static str, source: io::Error) -> PortError {
+        PortError { device: self.name.clone(), operation, source }
+    }
+}
+
+impl Port for TapPort {
+    #[inline]
+    fn receive(
+        &mut self,
+        most: usize,
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
+    ) -> Result<Left, PortError> {
+        for _ in 0..most {
+            if !self.memory.has_room() {
+                return Ok(Left::Full);
+            }
+            match self.memory.read(self.device.as_fd()) {
+                Ok(Read::Frame { slot, charged }) => {
+                    let frame = self.memory.frame(slot);
+                    self.credit.read(charged);
+                    if self.credit.is_kick(frame.bytes) {
+                        continue;
+                    }
+                    arrived(slot, &frame);
+                    self.memory.keep(slot);
+                }
+                Ok(Read::Empty) => {
+                    self.credit.seen_empty();
+                    return Ok(Left::Nothing);
+                }
+                Err(source) => return Err(self.error("read from it", source)),
+            }
+        }
+        Ok(Left::More)
+    }
+
+    #[inline]
+    fn frame(&self, slot: Slot) -> FrameView<'_> {
+        self.memory.frame(slot)
+    }
+
+    #[inline]
+    fn release(&mut self, slot: Slot) {
+        self.memory.release(slot);
+    }
+
+    #[inline]
+    fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError> {
+        let Self { device, cutter, .. } = self;
+        let Offload { checksum, segment, .. } = frame.offload();
+        let written = if !self.offload && (checksum.is_some() || segment.is_some()) {
+            cutter.write(frame, |bytes| write(device, &FrameView::plain(bytes)))
+        } else {
+            write(device, frame)
+        };
+        match written {
+            Ok(taken) => Ok(taken),
+            Err(error) => Err(self.error("write to it", error.into())),
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<bool, PortError> {
+        self.credit.settle(&mut self.netlink).map_err(|source| self.error("grant credit to it", source))
+    }
+}
+
+/// Readable when the container has sent frames. Made for edge-triggered use: each frame that arrives is an event.
+impl AsFd for TapPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+fn hint_for(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::EBUSY) => "; another process has it open",
+        Some(libc::EINVAL) => "; a device of another kind has that name: choose another",
+        Some(libc::EPERM | libc::EACCES) => "; run as root",
+        Some(libc::ENOENT) => "; the kernel has no TAP devices: load its module `tun`",
+        _ => "",
+    }
+}

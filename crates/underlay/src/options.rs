@@ -1,0 +1,104 @@
+//! What the kernel is told of our sockets.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::UdpGroSegment;
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ip_ttl,
+    set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops, set_socket_recv_buffer_size_force,
+    set_socket_send_buffer_size_force,
+};
+use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with};
+use wire::ip::protocol;
+
+use super::{Transport, stt};
+use kernel::sockopt;
+
+/// A socket of this kind at an address.
+pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
+    let protocol = match transport {
+        Transport::Udp(_) => return Ok(UdpSocket::bind(address)?.into()),
+        Transport::Ip(protocol) => protocol,
+        Transport::Stt { .. } => protocol::TCP,
+    };
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let protocol = RawProtocol::new(protocol.into()).map(Protocol::from_raw);
+    let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
+    if let Transport::Stt { .. } = transport {
+        stt::hear_port(&socket, address.is_ipv6())?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an error.
+pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)?;
+    match is_v6 {
+        false => {
+            set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO)?;
+            set_ip_ttl(socket, ttl.into())?;
+        }
+        true => {
+            set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
+            set_ipv6_unicast_hops(socket, Some(ttl))?;
+            // One flow for the fabric is what has the same ports, by whatever means it is sent.
+            sockopt::set(socket, libc::IPPROTO_IPV6, libc::IPV6_AUTOFLOWLABEL, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Datagrams of a flow come joined, and with their traffic class; as many bytes may wait, however few others may have.
+pub fn set_receiving(socket: &OwnedFd, is_v6: bool, transport: Transport, buffer: usize) -> io::Result<()> {
+    if let Transport::Udp(_) = transport {
+        setsockopt(socket, UdpGroSegment, &true)?;
+    }
+    set_socket_recv_buffer_size_force(socket, buffer)?;
+    match is_v6 {
+        false => set_ip_recvtos(socket, true)?,
+        true => set_ipv6_recvtclass(socket, true)?,
+    }
+    Ok(())
+}
+
+/// So many bytes may be underway, however few others may have.
+pub fn set_sending(socket: &OwnedFd, buffer: usize) -> io::Result<()> {
+    Ok(set_socket_send_buffer_size_force(socket, buffer)?)
+}
+
+/// A socket's own port; 0 if it has none.
+pub fn port(socket: &OwnedFd) -> u16 {
+    let address = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
+    address.map_or(0, |address| address.port())
+}
+
+/// The longest packet that goes from here to there, in bytes, or what everybody carries if that is not known (RFC 791 §3.1,
+/// RFC 8200 §5).
+pub fn mtu_or_least(own: IpAddr, far: IpAddr) -> u16 {
+    mtu(own, far).unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
+}
+
+/// The longest packet that goes from here to there, in bytes (IP_MTU, ip(7)).
+pub fn mtu(own: IpAddr, far: IpAddr) -> io::Result<u16> {
+    let socket = UdpSocket::bind(SocketAddr::new(own, 0))?;
+    // Nothing is sent: it only chooses a way. The port means nothing.
+    socket.connect(SocketAddr::new(far, 1))?;
+    let (level, name) = match far {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
+    };
+    let mut mtu: libc::c_int = 0;
+    let mut len = size_of_val(&mtu) as libc::socklen_t;
+    // SAFETY: the option is an int (ip(7), ipv6(7)), and the kernel is told how long that is.
+    #[expect(unsafe_code, reason = "no library has this option for IPv6")]
+    let failed =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast(), &raw mut len) };
+    match failed {
+        0 => Ok(u16::try_from(mtu).unwrap_or(u16::MAX)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
