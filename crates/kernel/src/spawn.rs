@@ -54,6 +54,9 @@ mod tests {
 
     #[test]
     fn a_command_is_inside_and_ends_with_its_starter() {
+        if !needs::root() {
+            return;
+        }
         let name = format!("zovn-t-spawn-{}", std::process::id());
         let namespace = Namespace::create(&name).unwrap();
         let inode = namespace.inode().unwrap();

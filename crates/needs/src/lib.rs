@@ -11,6 +11,7 @@ pub mod tshark;
 
 use std::env;
 use std::fmt::Display;
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -32,6 +33,18 @@ pub fn program(name: &str, package: &str) -> bool {
         .chain(["/usr/sbin", "/sbin", "/usr/lib/frr"].map(PathBuf::from))
         .any(|place| place.join(name).is_file());
     is_here || missing(format_args!("{name} is not installed: apt-get install {package}, or ./dependencies"))
+}
+
+/// Whether this process may change the network, as root may.
+///
+/// # Panics
+///
+/// It may not, and all tests have to run.
+pub fn root() -> bool {
+    // The effective user, of four (proc(5), `/proc/PID/status`).
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    users.split_whitespace().nth(1) == Some("0") || missing("this takes root")
 }
 
 /// Whether this file was made; `how` is the command that makes it.

@@ -9,7 +9,7 @@
 #![allow(clippy::print_stdout, reason = "an example prints its figures")]
 
 #[allow(dead_code, reason = "the tests use more of it")]
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/system/common.rs"]
 mod common;
 
 use std::io::{Read, Write};

@@ -353,6 +353,9 @@ mod tests {
 
     #[test]
     fn what_goes_whole_comes_whole_or_is_had_again() {
+        if !needs::root() {
+            return;
+        }
         let ways = [["192.0.2.1", "192.0.2.2"], ["fd00::1", "fd00::2"]];
         let all = ways.iter().flat_map(|ends| [Version::V4, Version::V6].map(|version| (*ends, version)));
         for (ends, version) in all {
@@ -401,6 +404,9 @@ mod tests {
 
     #[test]
     fn a_host_takes_what_is_for_itself_whole() {
+        if !needs::root() {
+            return;
+        }
         let host = joined::alone().unwrap();
         let ends = [1, 2].map(|number| IpAddr::from([127, 0, 0, number]));
         let open = |address| host.run(|| Underlay::open(address, Transport::Udp(6081), 9).unwrap()).unwrap();

@@ -498,6 +498,9 @@ mod tests {
 
     #[test]
     fn datagrams_of_a_flow_come_in_order_with_their_traffic_class() {
+        if !needs::root() {
+            return;
+        }
         let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
         // Loopback has one address of IPv6: there, each talks to itself.
         for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
@@ -540,6 +543,9 @@ mod tests {
 
     #[test]
     fn the_kernel_is_told_the_class_whatever_the_code_point_stands_for_to_it() {
+        if !needs::root() {
+            return;
+        }
         for local in [Ipv4Addr::new(127, 0, 0, 7).into(), IpAddr::from(Ipv6Addr::LOCALHOST)] {
             let port = 40_000 + std::process::id() as u16 % 10_000;
             let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
@@ -564,6 +570,9 @@ mod tests {
 
     #[test]
     fn a_protocol_of_its_own_comes_without_the_header_around_it() {
+        if !needs::root() {
+            return;
+        }
         let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
         for [from, to] in [[v4(4), v4(5)], [Ipv6Addr::LOCALHOST.into(); 2]] {
             // For experiments (RFC 3692).
@@ -590,6 +599,9 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted_and_holds_up_nothing() {
+        if !needs::root() {
+            return;
+        }
         let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
         let port = 30_000 + std::process::id() as u16 % 10_000;
         let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();

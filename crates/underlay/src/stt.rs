@@ -366,6 +366,9 @@ mod tests {
 
     #[test]
     fn frames_come_as_they_were_sent_whoever_cuts_and_joins_them() {
+        if !needs::root() {
+            return;
+        }
         let lens = [18, 19, 1000, 1361, 5000, 60_000];
         for ends in [["192.0.2.1", "192.0.2.2"], ["fd00::1", "fd00::2"]] {
             let ends = ends.map(|address| address.parse().unwrap());
@@ -399,6 +402,9 @@ mod tests {
 
     #[test]
     fn an_address_is_taken_once() {
+        if !needs::root() {
+            return;
+        }
         let at = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 6));
         let host = joined::alone().unwrap();
         let open = || Underlay::open(at, Transport::Stt { mtu: None }, 64);

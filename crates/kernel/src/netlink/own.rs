@@ -123,6 +123,9 @@ mod tests {
 
     #[test]
     fn an_address_that_was_waited_for_is_the_namespaces_own() {
+        if !needs::root() {
+            return;
+        }
         let [host, _far] = joined::two().unwrap();
         let mut netlink = Netlink::open_in(&host).unwrap();
         let link = netlink.index(joined::INTERFACE).unwrap();
@@ -138,6 +141,9 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_ever_for_what_is_not_there() {
+        if !needs::root() {
+            return;
+        }
         let host = joined::alone().unwrap();
         let refused = await_addresses(&host, LOOPBACK, [at(1)], Instant::now()).unwrap_err().to_string();
         assert!(refused.contains("use address fd09::1") && refused.contains("timed out"), "{refused}");

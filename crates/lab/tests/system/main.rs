@@ -1,6 +1,5 @@
 //! Labs and virtual machines on a real kernel. They take root.
 
-mod guests;
+mod alone;
 mod labs;
 mod place;
-mod vhost;

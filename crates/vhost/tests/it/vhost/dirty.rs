@@ -8,7 +8,7 @@ use vhost::features::Features;
 use vhost::log::{self, PAGE};
 use vhost::message::{Addresses, Request};
 
-use crate::cards::{BUFFER, Guest, plugged, serve_while};
+use super::cards::{BUFFER, Guest, plugged, serve_while};
 
 /// All of a guest's memory.
 fn bytes(guest: &Guest) -> Vec<u8> {

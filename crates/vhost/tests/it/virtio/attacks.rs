@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/src/virtio_rings.rs"]
+#[path = "../../../../../fuzz/src/virtio_rings.rs"]
 mod virtio_rings;
 
 proptest! {

@@ -15,7 +15,7 @@ use vhost::message::{Addresses, Message, Region, Request};
 use vhost::session::Offer;
 use vhost::socket::{Access, Connection, ConnectionError, Listener, Received, connect};
 
-use crate::recorder::{Recorder, ask, memfd, table};
+use super::recorder::{Recorder, ask, memfd, table};
 
 fn pair() -> (UnixStream, Connection) {
     let (peer, ours) = UnixStream::pair().unwrap();

@@ -224,7 +224,7 @@ fn what_a_killed_process_leaves_is_found_and_removed() {
         return;
     }
     let (_machine, place, before) = (machine(), Place::new(), pool());
-    let mut maker = start_maker(&place, "vhost::be_killed");
+    let mut maker = start_maker(&place, "alone::vhost::be_killed");
     let up = place.directory.path().join("up");
     wait_until("the rig comes up", || up.exists() || maker.try_wait().unwrap().is_some());
     maker.kill().unwrap();

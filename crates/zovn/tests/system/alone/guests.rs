@@ -13,8 +13,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use units::{Mac, Span};
 
-use super::host::Host;
 use crate::common::until;
+use crate::machines::host::Host;
 
 /// Enough for an initramfs with zovn in it.
 const MEMORY_MIB: u32 = 256;

@@ -11,7 +11,7 @@ use vhost::session::Offer;
 use vhost::socket::{Access, ConnectionError, Listener};
 use vhost::vring::Kick;
 
-use crate::recorder::Recorder;
+use super::recorder::Recorder;
 
 /// A process that goes with its guard.
 struct Qemu(Child);
@@ -69,6 +69,9 @@ fn until_it_sends(backend: &mut Backend<Recorder>, deadline: Instant) {
 
 #[test]
 fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_back_end() {
+    if !needs::program("qemu-system-x86_64", "qemu-system-x86") {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("port");
     let listener = Listener::bind(&path, Access::Owner).unwrap();
@@ -83,8 +86,7 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
     qemu.args(["-device", "virtio-net-pci,netdev=n0,vectors=0,bootindex=0"]);
     qemu.args(["-chardev", &format!("socket,id=c0,path={},reconnect=1", path.display())]);
     // It complains of a back-end that vanishes, as it should.
-    let qemu =
-        Qemu(qemu.stdin(Stdio::null()).stderr(Stdio::null()).spawn().expect("qemu-system-x86 is installed"));
+    let qemu = Qemu(qemu.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
 
     let deadline = Instant::now() + Duration::from_secs(300);
     let mut backend = accept(&listener, deadline);

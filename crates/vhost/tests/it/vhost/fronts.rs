@@ -207,6 +207,9 @@ impl Drop for HugePages {
 
 #[test]
 fn memory_in_huge_pages_does_as_well() {
+    if !needs::root() {
+        return;
+    }
     let _pages = HugePages::reserve(4);
     live(FrontConfig { huge: true, ..config(split()) }, split(), [Base::Split(2); 4]);
 }

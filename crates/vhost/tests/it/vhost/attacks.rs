@@ -3,9 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/src/vhost_message.rs"]
+#[path = "../../../../../fuzz/src/vhost_message.rs"]
 mod vhost_message;
-#[path = "../../../../fuzz/src/vhost_session.rs"]
+#[path = "../../../../../fuzz/src/vhost_session.rs"]
 mod vhost_session;
 
 proptest! {

@@ -14,8 +14,8 @@ use vhost::session::Offer;
 use wire::{Offload, PartialChecksum, Segment, SegmentKind, ethernet, ip, ipv4, tcp};
 use zerocopy::IntoBytes;
 
-use crate::cards::serve_while;
-use crate::fronts::socketpair;
+use super::cards::serve_while;
+use super::fronts::socketpair;
 
 const CONFIG: NicConfig =
     NicConfig { ring: 64, longest: 1514, offload: false, huge: false, timeout: Duration::from_secs(60) };

@@ -5,7 +5,7 @@ use port::{FrameView, Port, Slot, Taken};
 use proptest::prelude::*;
 use vhost::virtio::card::Agreed;
 
-use crate::guest::{Guest, plugged, with_header};
+use super::guest::{Guest, plugged, with_header};
 
 const PLAIN: Agreed = Agreed { mergeable: false, offloads: false };
 const MERGEABLE: Agreed = Agreed { mergeable: true, offloads: false };

@@ -10,7 +10,7 @@ use wire::ip::protocol;
 use wire::{ipv4, ipv6, udp};
 use zerocopy::IntoBytes;
 
-use crate::guest::{Guest, plugged, with_header};
+use super::guest::{Guest, plugged, with_header};
 
 const PAIRS: u8 = 4;
 const RING: u16 = 64;

@@ -15,8 +15,8 @@ use vhost::session::Offer;
 use vhost::socket::Connection;
 use vhost::vring::Base;
 
-use crate::cards::{BUFFER, Guest, RING};
-use crate::fronts::{config, sockets, split, until_called};
+use super::cards::{BUFFER, Guest, RING};
+use super::fronts::{config, sockets, split, until_called};
 
 const RECORDS: &str = "ZOVN_TEST_RECORDS";
 const GIVES_BACK: &str = "ZOVN_TEST_GIVES_BACK";
@@ -67,7 +67,7 @@ struct Switch {
 impl Switch {
     fn start(connection: OwnedFd, records: &Path, gives_back: u32) -> Self {
         let mut again = Command::new(std::env::current_exe().unwrap());
-        again.args(["--exact", "kills::a_switch", "--ignored", "--nocapture"]);
+        again.args(["--exact", "vhost::kills::a_switch", "--ignored", "--nocapture"]);
         again.env(RECORDS, records).env(GIVES_BACK, gives_back.to_string());
         again.stdin(connection).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = again.spawn().unwrap();

@@ -9,7 +9,7 @@ use vhost::memory::MAX_SLOTS;
 use vhost::message::{Addresses, Inflight, Region, Request};
 use vhost::session::{Offer, Session};
 
-use crate::recorder::{Recorder, ask, demand, session, table, tell};
+use super::recorder::{Recorder, ask, demand, session, table, tell};
 
 const MEMORY: Region = Region { guest: 0, size: 1 << 20, user: 0x10_0000, offset: 0 };
 const ADDRESSES: Addresses =

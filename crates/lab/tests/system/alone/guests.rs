@@ -273,7 +273,7 @@ fn a_killed_process_leaves_no_guest() {
     }
     let mut maker = Command::new(std::env::current_exe().unwrap());
     maker
-        .args(["--exact", "guests::be_killed", "--nocapture"])
+        .args(["--exact", "alone::guests::be_killed", "--nocapture"])
         .env("ZOVN_TEST_BE_KILLED", "yes")
         .stderr(Stdio::piped());
     let mut maker = maker.spawn().unwrap();

@@ -7,7 +7,7 @@ use vhost::message::{Addresses, Message, Region, Request};
 use vhost::session::{Need, Session};
 use vhost::vring::{Base, Turn};
 
-use crate::recorder::{Recorder, ask, demand, session, table, tell};
+use super::recorder::{Recorder, ask, demand, session, table, tell};
 
 /// A transcript: what was sent, and what is to come of it.
 type Line = (Message, &'static str);

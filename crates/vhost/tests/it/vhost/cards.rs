@@ -16,8 +16,8 @@ use vhost::virtio::Parts;
 use vhost::virtio::driver::Driver;
 use vhost::vring::Base;
 
-use crate::fronts::{config, socketpair, split};
-use crate::recorder::table;
+use super::fronts::{config, socketpair, split};
+use super::recorder::table;
 
 pub const RING: u16 = 256;
 pub const BUFFER: usize = 2048;

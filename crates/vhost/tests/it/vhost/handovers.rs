@@ -20,9 +20,9 @@ use vhost::session::{Offer, Session};
 use vhost::socket::{Access, Listener, connect};
 use vhost::vring::{Base, Turn};
 
-use crate::cards::Guest;
-use crate::ports::{config_at, front_end, wake_while};
-use crate::recorder::{Recorder, ask, memfd, session, table, tell};
+use super::cards::Guest;
+use super::ports::{config_at, front_end, wake_while};
+use super::recorder::{Recorder, ask, memfd, session, table, tell};
 
 /// A port, and what a service manager has of it.
 fn kept(config: &VhostConfig) -> (VhostPort, OwnedFd) {

@@ -8,7 +8,7 @@ use vhost::virtio::memory::{GuestMemory, Region};
 use vhost::virtio::packed::Turn;
 use vhost::virtio::ring::{Base, Ring};
 
-use crate::guest::{FIRST, Guest, plugged, with_header};
+use super::guest::{FIRST, Guest, plugged, with_header};
 
 const AGREED: Agreed = Agreed { mergeable: true, offloads: true };
 

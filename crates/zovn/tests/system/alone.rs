@@ -1,0 +1,4 @@
+//! Tests that measure, or emulate machines: `tools/test` runs them one at a time, beside nothing else.
+
+mod guests;
+mod measure;
