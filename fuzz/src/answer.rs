@@ -5,7 +5,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use datapath::{Answer, Directory, LONGEST_ANSWER, Network, answer, is_question};
+use datapath::{Answer, Directory, LONGEST_ANSWER, VirtualNetwork, answer, is_question};
 use model::{Member, NetworkName, NetworkSpec};
 use units::Mac;
 use wire::checksum::Sum;
@@ -63,7 +63,7 @@ pub fn attack(bytes: &[u8]) {
     }
 }
 
-fn verify(network: &Network, mtu: u16, frame: &[u8], offload: &Offload) {
+fn verify(network: &VirtualNetwork, mtu: u16, frame: &[u8], offload: &Offload) {
     let mut buffer = [0; LONGEST_ANSWER];
     let answered = answer(network, mtu, frame, offload, &mut buffer);
     let head = &frame[..frame.len().min(32)];

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use agent::bench::machines::Machines;
 use agent::bench::{ClassKind, Flows, World};
-use lossless::{Arrival, Classes, Limits, Network, PortConfig, PortId, Settings, Switch};
+use datapath::{Datapath, Decision, Network, Verdict};
+use lossless::{Classes, Limits, Offered, PortConfig, PortId, Settings, Size, Switch};
 use units::{Instant, Mac};
 use wire::ethernet::Peek;
 
@@ -52,39 +53,45 @@ fn carry(case: &str, frames: u64) -> u64 {
     carried
 }
 
-/// A switch that is offered frames from nobody's memory. An incast's receiver has room for four of them.
+/// A switch, and what decides for it, that are offered frames from nobody's memory. An incast's receiver has room for four of
+/// them.
 struct Core {
+    datapath: Datapath,
     switch: Switch<u32>,
-    bursts: Vec<(PortId, Vec<Arrival<u32>>)>,
+    bursts: Vec<(PortId, Vec<Peek>)>,
     receiver: PortId,
 }
 
 impl Core {
     fn new(kind: ClassKind, senders: u32) -> Self {
         let mut switch = Switch::new(Settings { classes: Classes::all(kind), ..Settings::default() });
+        let mut datapath = Datapath::new(datapath::Settings::default());
         let room = if senders == 1 { 1024 } else { 4 };
         let config = PortConfig { egress: Limits::frames(room), ..PortConfig::default() };
         let mut attach = |number| {
             let id = switch.attach(Instant::ZERO, config).expect("few ports");
-            switch.pin(Network::default(), Mac::local(number), 0, id);
+            datapath.attach(id, datapath::PortConfig::default());
+            datapath.pin(Network::default(), Mac::local(number), 0, id);
             id
         };
         let receiver = attach(0);
         let bursts = (1..=senders).map(|sender| {
-            let (source, destination) = (Mac::local(sender), Mac::local(0));
-            let header = Peek::new(destination, source, None);
-            let network = Network::default();
-            let arrival = |frame| Arrival { frame, header, network, bytes: 64, frames: 1 };
-            (attach(sender), (0..64 / senders).map(arrival).collect())
+            let header = Peek::new(Mac::local(0), Mac::local(sender), None);
+            (attach(sender), vec![header; 64 / senders as usize])
         });
-        Self { bursts: bursts.collect(), receiver, switch }
+        let bursts = bursts.collect();
+        Self { datapath, switch, bursts, receiver }
     }
 
     fn round(&mut self, now: Instant) -> u64 {
         for (sender, burst) in &self.bursts {
+            let mut decisions = self.datapath.visit(now, *sender);
             let mut visit = self.switch.arrivals(now, *sender);
-            for arrival in burst {
-                visit.offer(*arrival).expect("there is room");
+            for (frame, header) in (0..).zip(burst) {
+                let Decision { class, verdict } = decisions.decide(header, Network::default());
+                let Verdict::Forward(to) = verdict else { panic!("the receiver is known") };
+                let offered = visit.offer(to, class, frame, Size { bytes: 64, frames: 1 });
+                assert_eq!(offered, Offered::Held);
             }
         }
         let mut taken = 0;

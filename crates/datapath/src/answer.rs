@@ -12,7 +12,7 @@ use wire::ip::{Version, protocol};
 use wire::{Layout, Offload, Segment, arp, ethernet, icmp, neighbor};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::directory::{Network, Place};
+use crate::directory::{Place, VirtualNetwork};
 
 /// No reply is a longer frame than this, in bytes.
 pub const LONGEST_ANSWER: usize = icmp::LONGEST_FRAME;
@@ -51,7 +51,7 @@ pub fn is_question(mtu: u16, head: &[u8], len: usize, offload: &Offload) -> bool
 ///
 /// How often a port is answered is for the caller to limit (RFC 4443 §2.4 (f)).
 pub fn answer<'b>(
-    network: &Network,
+    network: &VirtualNetwork,
     mtu: u16,
     frame: &[u8],
     offload: &Offload,
@@ -72,7 +72,7 @@ pub fn answer<'b>(
 
 /// Answers the question of a sender for a target as `answer` does in the name of an Ethernet address, if it is ours to answer.
 fn resolve<'b, A: Into<IpAddr> + Copy + Eq, F: IntoBytes + Immutable>(
-    network: &Network,
+    network: &VirtualNetwork,
     frame: &[u8],
     (sender, target): ((Mac, A), A),
     answer: impl FnOnce(Mac) -> F,
@@ -95,7 +95,7 @@ fn resolve<'b, A: Into<IpAddr> + Copy + Eq, F: IntoBytes + Immutable>(
 
 /// Tells the sender of a packet for another host that it is too long, if it is and may be told.
 fn too_long<'b>(
-    network: &Network,
+    network: &VirtualNetwork,
     mtu: u16,
     frame: &[u8],
     offload: &Offload,

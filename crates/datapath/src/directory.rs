@@ -10,7 +10,7 @@ use units::Mac;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Directory {
     /// By number.
-    networks: BTreeMap<u32, Network>,
+    networks: BTreeMap<u32, VirtualNetwork>,
     names: BTreeMap<NetworkName, u32>,
     /// By the first of their addresses.
     peers: BTreeMap<IpAddr, VtepList>,
@@ -18,7 +18,7 @@ pub struct Directory {
 
 /// One virtual network.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Network {
+pub struct VirtualNetwork {
     places: BTreeMap<Mac, Place>,
     owners: BTreeMap<IpAddr, Mac>,
     peers: BTreeSet<IpAddr>,
@@ -56,18 +56,20 @@ impl Directory {
         {
             peers.entry(member.vtep.first()).or_insert_with(|| member.vtep.clone());
         }
-        let networks =
-            networks.iter().map(|network| (network.vni, Network::new(network, vtep.first()))).collect();
+        let networks = networks
+            .iter()
+            .map(|network| (network.vni, VirtualNetwork::new(network, vtep.first())))
+            .collect();
         Ok(Self { networks, names, peers })
     }
 
     /// The network with this number.
-    pub fn network(&self, vni: u32) -> Option<&Network> {
+    pub fn network(&self, vni: u32) -> Option<&VirtualNetwork> {
         self.networks.get(&vni)
     }
 
     /// All networks by name, with their numbers.
-    pub fn networks(&self) -> impl Iterator<Item = (u32, &NetworkName, &Network)> {
+    pub fn networks(&self) -> impl Iterator<Item = (u32, &NetworkName, &VirtualNetwork)> {
         self.names.iter().map(|(name, vni)| (*vni, name, &self.networks[vni]))
     }
 
@@ -87,7 +89,7 @@ impl Directory {
     }
 }
 
-impl Network {
+impl VirtualNetwork {
     fn new(network: &NetworkSpec, our: IpAddr) -> Self {
         let mut new = Self::default();
         for member in &network.members {

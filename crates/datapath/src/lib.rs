@@ -1,10 +1,15 @@
-//! Where the machines of virtual networks are, and what a switch answers in their stead.
+//! Where frames go. This crate decides, and `lossless` queues.
 //!
 //! ```text
-//! NetworkSpec ─▶ Directory ─▶ Network ─▶ Place: this port here, or that port of that host
-//!                                │
+//!  a port's frame ─▶ Datapath::visit ─▶ Decision: class, and to whom, or why to nobody
+//!
+//!  NetworkSpec ─▶ Directory ─▶ VirtualNetwork ─▶ Place: this port here, or that port of that host
+//!                                    │
 //!  a port's frame ─is_question─▶ answer ─▶ back to the port: who has an address, what is too long
 //! ```
+//!
+//! A [`Datapath`] knows ports and networks. It parses a frame's header into a flow key, and looks for an action in its caches;
+//! if there is none, it asks its stages. No frame leaves its network.
 //!
 //! A virtual network is known whole on every host, so nothing is flooded to find a machine, and no question for an address leaves
 //! the host that it is asked on. A [`Directory`] is made of one generation of networks and never changes: who has a newer one
@@ -18,7 +23,16 @@
 extern crate alloc;
 
 mod answer;
+mod cache;
+mod decide;
 mod directory;
+mod key;
+mod l2;
+mod network;
 
 pub use answer::{Answer, LONGEST_ANSWER, answer, is_question};
-pub use directory::{Directory, Network, Place};
+pub use decide::{
+    Datapath, Decision, Explained, Fate, MacEntry, PortConfig, Settings, Verdict, Visit, is_link_local,
+};
+pub use directory::{Directory, Place, VirtualNetwork};
+pub use network::Network;

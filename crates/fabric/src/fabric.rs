@@ -2,16 +2,16 @@
 
 use alloc::vec::Vec;
 
-use lossless::{Arrival, Limits, Network, Reason, Settings, Switch};
+use lossless::{Limits, Offered, Reason, Settings, Size, Switch};
 use units::{Class, ClassMap, Instant, Span};
 use wire::{ethernet, pfc};
 
 use crate::code_points::CodePoints;
+use crate::forwarding::Forwarding;
 use crate::frames::{Frame, Frames, Number};
 use crate::input::Input;
 use crate::mark::is_ecn_capable;
 use crate::port::{Inbound, Outbound, Port, address, told};
-use crate::routes::Routes;
 use crate::transmitter::SHORTEST;
 use crate::{Config, Counters, DropReason, InvalidConfig};
 
@@ -27,6 +27,7 @@ pub struct Fabric<F> {
     due: Vec<Option<Instant>>,
     frames: Frames<F>,
     rules: Rules,
+    forwarding: Forwarding,
     /// Bytes that frames of lossy classes take of all buffers.
     shared_used: u64,
     /// What has happened until now has been seen to.
@@ -42,7 +43,6 @@ struct Rules {
     mark_at: Option<u64>,
     loss: f64,
     code_points: Option<CodePoints>,
-    routes: Routes,
 }
 
 /// What is on its way from one switch to another.
@@ -100,36 +100,25 @@ impl<F: Copy> Fabric<F> {
     /// [`InvalidConfig`]
     pub fn new(config: &Config) -> Result<Self, InvalidConfig> {
         config.check()?;
-        let settings = Settings {
-            classes: config.classes,
-            stall_after: config.stall_after,
-            // Physical switches have room for thousands.
-            mac_limit: 1 << 14,
-            ..Settings::default()
-        };
+        let settings = Settings { classes: config.classes, stall_after: config.stall_after };
         let mut switch = Switch::new(settings);
         // What has found room in its input's buffer may wait for any output.
         let boundless = Limits { frames: u32::MAX, bytes: u64::MAX };
         // What came by a trunk goes by another only where there are no hosts.
         let is_leaf = config.ports.iter().any(|port| !port.trunk);
         let mut ports = Vec::with_capacity(config.ports.len());
+        let mut forwarded = Vec::with_capacity(config.ports.len());
         for (number, it) in config.ports.iter().enumerate() {
             let attached = lossless::PortConfig {
                 ingress: boundless,
                 egress: boundless,
                 scheduling: config.scheduling,
-                class: it.class,
-                trunk: is_leaf && it.trunk,
                 ..lossless::PortConfig::default()
             };
             let too_many = |_| InvalidConfig::TooManyPorts(config.ports.len());
             let id = switch.attach(Instant::ZERO, attached).map_err(too_many)?;
-            if attached.trunk {
-                switch.join(id, Network::default());
-            }
-            if !config.routes.is_empty() {
-                switch.pin(Network::default(), address(number), 0, id);
-            }
+            let trunk = is_leaf && it.trunk;
+            forwarded.push((id, datapath::PortConfig { class: it.class, trunk, ..Default::default() }));
             ports.push(Port::new(config, number, id));
         }
         Ok(Self {
@@ -142,8 +131,8 @@ impl<F: Copy> Fabric<F> {
                 mark_at: config.ecn.map(|bytes| bytes.0),
                 loss: config.loss,
                 code_points: config.dscp.as_ref().map(CodePoints::new),
-                routes: Routes::new(&config.routes),
             },
+            forwarding: Forwarding::new(&config.routes, &forwarded),
             shared_used: 0,
             now: Instant::ZERO,
             tick_at: Instant::ZERO,
@@ -186,7 +175,7 @@ impl<F: Copy> Fabric<F> {
                 frames,
                 bytes,
                 header,
-                flow: self.rules.routes.flow(head, len),
+                flow: self.forwarding.flow(head, len),
                 ecn_capable: self.rules.mark_at.is_some() && is_ecn_capable(head, len),
                 marked: false,
                 switched: false,
@@ -347,7 +336,6 @@ impl<F: Copy> Fabric<F> {
     /// A frame has arrived at the switch.
     fn arrive(&mut self, port: usize, number: Number) {
         let Frame { class, frames, bytes, header, flow, .. } = *self.frames.get(number);
-        let header = header.map(|header| self.rules.routes.lead(header, flow));
         let it = &mut self.ports[port];
         it.inputs[class].underway_bytes -= u64::from(bytes);
         let shared = if it.inputs[class].is_lossless() { 0 } else { u64::from(bytes) };
@@ -365,13 +353,21 @@ impl<F: Copy> Fabric<F> {
         };
         self.shared_used += shared;
         self.frames.get_mut(number).switched = true;
-        let before = self.switch.ingress_account(it.id, class).refused;
-        let arrival = Arrival { frame: number, header, network: Network::default(), bytes, frames };
-        let offered = self.switch.arrivals(self.now, it.id).offer(arrival);
-        if offered.unwrap_or_else(|_| unreachable!("its ingress is boundless")).is_some() {
-            let after = self.switch.ingress_account(self.ports[port].id, class).refused;
-            let grown = Reason::ALL.into_iter().zip(before).zip(after).find(|((_, was), is)| was != is);
-            let ((reason, _), _) = grown.expect("a refusal is in the books");
+        let (now, from, size) = (self.now, it.id, Size { bytes, frames });
+        let mut visit = self.switch.arrivals(now, from);
+        let refused = match self.forwarding.decide(now, from, &header, flow) {
+            Ok(destination) => match visit.offer(destination, class, number, size) {
+                Offered::Held => None,
+                Offered::Refused(_, reason) => Some(reason),
+                Offered::Through(_) | Offered::Full(_) => unreachable!("its ingress is boundless"),
+            },
+            Err(refusal) => {
+                visit.refuse(class, bytes, refusal);
+                Some(refusal.reason())
+            }
+        };
+        drop(visit);
+        if let Some(reason) = refused {
             self.leave(number);
             self.end(number, DropReason::Refused(reason));
         }
@@ -444,6 +440,7 @@ impl<F: Copy> Fabric<F> {
     /// Has the switch look for stalled hosts and old addresses.
     fn tick(&mut self) {
         let mut refused = Vec::new();
+        self.forwarding.tick(self.now);
         self.switch.tick(self.now, |released| refused.push(released.frame));
         for number in refused {
             self.leave(number);

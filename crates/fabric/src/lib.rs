@@ -28,13 +28,13 @@ mod config;
 mod counters;
 mod fabric;
 mod fabrics;
+mod forwarding;
 mod frames;
 mod input;
 mod mark;
 mod pauses;
 mod pfc;
 mod port;
-mod routes;
 mod transmitter;
 
 pub use config::{Buffer, Config, InvalidConfig, PortConfig, PortFault, Route};

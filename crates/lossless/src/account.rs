@@ -89,13 +89,18 @@ impl Refusal {
 
     pub(crate) const STALLED: Self = Self(Reason::StalledReceiver);
     pub(crate) const DETACHED: Self = Self(Reason::Detached);
-    pub(crate) const SAME_PORT: Self = Self(Reason::SamePort);
-    pub(crate) const NO_EGRESS: Self = Self(Reason::NoEgress);
-    pub(crate) const LINK_LOCAL: Self = Self(Reason::LinkLocal);
-    pub(crate) const NOT_MEMBER: Self = Self(Reason::NotMember);
-    pub(crate) const SPLIT_HORIZON: Self = Self(Reason::SplitHorizon);
-
-    pub(crate) const MALFORMED: Self = Self(Reason::Malformed);
+    /// Of its ports, the one that it came by is the one that it is for.
+    pub const SAME_PORT: Self = Self(Reason::SamePort);
+    /// Nobody is to have it.
+    pub const NO_EGRESS: Self = Self(Reason::NoEgress);
+    /// Its address never crosses a bridge.
+    pub const LINK_LOCAL: Self = Self(Reason::LinkLocal);
+    /// A port is no member of its network.
+    pub const NOT_MEMBER: Self = Self(Reason::NotMember);
+    /// It came from another host and would go to another.
+    pub const SPLIT_HORIZON: Self = Self(Reason::SplitHorizon);
+    /// It is no Ethernet frame.
+    pub const MALFORMED: Self = Self(Reason::Malformed);
 
     /// The receiver's device will never take this frame.
     pub const UNFIT: Self = Self(Reason::Unfit);
@@ -208,6 +213,14 @@ impl Account {
         self.accepted += 1;
         self.delivered += 1;
         self.bytes += u64::from(bytes);
+    }
+
+    /// Books a frame that is accepted and refused in one.
+    #[inline]
+    pub(crate) fn turn_away(&mut self, bytes: u32, refusal: Refusal) {
+        self.accept(1);
+        self.bytes += u64::from(bytes);
+        self.refuse(refusal);
     }
 
     #[inline]

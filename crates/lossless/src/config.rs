@@ -4,8 +4,6 @@ use core::num::NonZeroU32;
 
 use units::{Class, ClassMap, Rate, Span};
 
-use crate::Network;
-
 /// What a class promises (IEEE 802.1Qbb calls a lossless class PFC-enabled).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ClassKind {
@@ -91,12 +89,6 @@ pub struct PortConfig {
     pub shaping: Option<Shaping>,
     /// How the egress chooses among its classes.
     pub scheduling: Scheduling,
-    /// The class of frames that carry no 802.1Q tag.
-    pub class: Class,
-    /// The network that the port is a member of, unless it is a trunk.
-    pub network: Network,
-    /// It is a trunk: it leads to other switches, and is a member of those networks that it [joined](crate::Switch::join).
-    pub trunk: bool,
 }
 
 impl Default for PortConfig {
@@ -107,9 +99,6 @@ impl Default for PortConfig {
             egress: Limits::frames(1024),
             shaping: None,
             scheduling: Scheduling::Strict,
-            class: Class::default(),
-            network: Network::default(),
-            trunk: false,
         }
     }
 }
@@ -119,24 +108,12 @@ impl Default for PortConfig {
 pub struct Settings {
     /// What each class promises.
     pub classes: Classes,
-    /// The class of each priority code point of a tagged frame (802.1Q §6.9.4).
-    pub priorities: ClassMap<Class>,
     /// How long a receiver may take nothing, while frames wait for it that may leave, before it is stalled.
     pub stall_after: Span,
-    /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
-    pub mac_age: Span,
-    /// The most addresses that are learned of one port; frames to others are flooded.
-    pub mac_limit: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            classes: Classes::default(),
-            priorities: ClassMap::from_fn(|class| class),
-            stall_after: Span::from_secs(10),
-            mac_age: Span::from_secs(300),
-            mac_limit: 1024,
-        }
+        Self { classes: Classes::default(), stall_after: Span::from_secs(10) }
     }
 }

@@ -7,8 +7,9 @@ use units::{Class, ClassMap, Instant};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::parked::Parked;
-use crate::port::{Egress, NOBODY, Port, PortId};
+use crate::port::{Egress, Port, PortId};
 use crate::switch::End;
+use crate::voqs::VoqId;
 use crate::{Load, Refusal, Switch};
 
 /// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
@@ -96,7 +97,7 @@ impl Egress {
     /// Whether a frame that comes now would be the next to be handed out, now.
     #[inline]
     pub(crate) fn is_free(&self, now: Instant, class: Class) -> bool {
-        let nobody = self.is_idle() && self.classes[class].waiting == NOBODY;
+        let nobody = self.is_idle() && self.classes[class].waiting == VoqId::NONE;
         nobody && !self.refuses() && !self.closed && !self.pauses(class) && !self.must_wait(now)
     }
 

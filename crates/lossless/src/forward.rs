@@ -1,53 +1,51 @@
-//! From a sender to an egress: classification, and the forwarder of Algorithm 1 in both directions.
+//! From a sender to an egress: the forwarder of Algorithm 1 in both directions.
 
-use units::{Class, ClassMap, Instant, Mac};
-use wire::ethernet::{Peek, Tag};
+use units::{Class, Instant};
 
-use crate::cells::{Cells, Finished, Label, Node, Queue, Stamp};
-use crate::heading::Heading;
-use crate::port::{EgressClass, MAX_PORTS, Memory, NOBODY, Port, PortId, Voq};
-use crate::switch::Released;
-use crate::table::{self, Answer, MacTable};
-use crate::{Limits, Load, Network, PortSet, Refusal, Switch};
+use crate::cells::{Cells, Label, Node, Queue, Stamp};
+use crate::port::{EgressClass, Port, PortId};
+use crate::voqs::{Voq, VoqId, Voqs};
+use crate::{Limits, Load, PortSet, Reason, Refusal, Switch};
 
-/// A frame that a sender offers.
+/// For whom a frame is, as its sender's owner has decided.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<F> {
-    /// The sender's handle.
-    pub frame: F,
-    /// Its Ethernet header.
-    pub header: Peek,
-    /// The network it belongs to: a local port's own, or that of a tunnel that ends at a trunk.
-    pub network: Network,
+pub enum Destination<'a> {
+    /// One receiver.
+    One(PortId),
+    /// A copy for each of these, but for the port that the frame comes by, and those that are [closed](Switch::close).
+    Many(&'a PortSet),
+}
+
+/// What a frame counts as.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Size {
     /// Bytes on a wire, from the Ethernet header on. A large segment counts what it stands for.
     pub bytes: u32,
     /// Frames on a wire; 1 unless it is a large segment.
     pub frames: u16,
 }
 
-/// The sender already has as much in the switch as it may: here is the handle back, and the frame stays where it is.
-#[derive(Clone, Copy, Debug)]
-pub struct Full<F>(pub F);
+/// What became of a frame that was offered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use = "a frame that is not held is its sender's again"]
+pub enum Offered<F> {
+    /// It is held.
+    Held,
+    /// The receiver at this port has it ([`Switch::pass`]).
+    Through(PortId),
+    /// It was refused at once, for this reason, and is in the books. Here is its handle back.
+    Refused(F, Reason),
+    /// The sender has as much in the switch as it may. The frame is not accepted, is in no books, and stays where it is.
+    Full(F),
+}
 
 /// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
 pub(crate) const QUANTUM: u32 = 1514;
 
-/// What became of a frame that could have gone straight to its receiver.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Passed<F> {
-    /// The receiver at this port has it.
-    Through(PortId),
-    /// It is held.
-    Held,
-    /// It was refused at once; here is its handle back.
-    Refused(F),
-}
-
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///
-/// Frames with one heading go one way, and often those with another heading as well. So the first of a run finds the way and
-/// how much room there is, the others follow, and what is the same for all is booked when the run ends: at the latest when the
-/// visit is dropped.
+/// Frames for one receiver in one class follow each other. So the first of a run finds out how much room there is, the others
+/// follow, and what is the same for all is booked when the run ends: at the latest when the visit is dropped.
 #[derive(Debug)]
 pub struct Arrivals<'a, F: Copy> {
     switch: &'a mut Switch<F>,
@@ -56,13 +54,10 @@ pub struct Arrivals<'a, F: Copy> {
     run: Run,
 }
 
-/// Frames of one visit that go the same way and are in no queue yet, and how many more may follow.
+/// Frames of one visit for one receiver in one class that are in no queue yet, and how many more may follow.
 #[derive(Debug)]
 struct Run {
-    /// The last one's; no frame's if there is no run.
-    heading: Heading,
-    /// What each counts as on a wire.
-    each: u16,
+    /// Class, and what each counts as on a wire; no frame's if there is no run.
     stamp: Stamp,
     to: PortId,
     /// Into the queue of their VOQ, not of their egress.
@@ -77,10 +72,8 @@ struct Run {
 
 impl Run {
     const NONE: Self = Self {
-        heading: Heading::NONE,
-        each: 0,
         stamp: Stamp::NONE,
-        to: PortId(NOBODY),
+        to: PortId::NONE,
         waits: false,
         cells: Queue::EMPTY,
         frames: 0,
@@ -90,16 +83,11 @@ impl Run {
     };
 }
 
-/// For whom a frame is.
-pub(crate) enum Destination {
-    Nobody(Refusal),
-    One(PortId),
-    Many(PortSet),
-}
-
 /// Where a frame goes that has a destination.
-pub(crate) enum Way {
+pub(crate) enum Step {
+    /// Into its egress's queue.
     Switched,
+    /// Into the VOQ of its ingress, egress and class.
     Waits,
     Refused(Refusal),
 }
@@ -111,116 +99,95 @@ impl<F: Copy> Switch<F> {
         Arrivals { switch: self, now, from, run: Run::NONE }
     }
 
-    /// Takes a frame over from the sender at `from`, as [`Arrivals::offer`] does, and hands it straight to its receiver if
-    /// neither has anything in the switch, and `takes` says of the receiver's port that it has room now. The books are the
-    /// same as if the receiver had been visited.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`] if there is no room in the frame's class: it stays where it is.
+    /// Takes over one frame from the sender at `from`, as [`Arrivals::offer`] does, and hands it straight to its receiver if
+    /// neither has anything in the switch, and `takes` says that the receiver has room now. The books are the same as if the
+    /// receiver had been visited.
     #[inline]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a simulator calls it for each frame, and keeps none of these together"
+    )]
     pub fn pass(
         &mut self,
         now: Instant,
         from: PortId,
-        arrival: Arrival<F>,
-        takes: impl FnOnce(PortId) -> bool,
-    ) -> Result<Passed<F>, Full<F>> {
-        let Self { ports, table, settings, .. } = self;
-        let port = &mut ports[from];
-        port.heed(table, &settings.priorities, now, from, Heading::of(&arrival.header, arrival.network));
-        let Memory { class, egress: to, .. } = port.ingress.memory;
-        if let Some([sender, receiver]) = ports.pair_mut([from, PortId(to)])
+        to: PortId,
+        class: Class,
+        frame: F,
+        size: Size,
+        takes: impl FnOnce() -> bool,
+    ) -> Offered<F> {
+        if let Some([sender, receiver]) = self.ports.pair_mut([from, to])
             && sender.ingress.holds_none(class)
             && receiver.egress.is_free(now, class)
-            && takes(PortId(to))
+            && takes()
         {
-            sender.ingress.classes[class].account.pass(arrival.bytes);
-            receiver.egress.classes[class].account.pass(arrival.bytes);
-            receiver.egress.progressed(now, arrival.bytes.into());
-            return Ok(Passed::Through(PortId(to)));
+            sender.ingress.classes[class].account.pass(size.bytes);
+            receiver.egress.classes[class].account.pass(size.bytes);
+            receiver.egress.progressed(now, size.bytes.into());
+            return Offered::Through(to);
         }
         if self.room_in(now, from, class) == 0 {
-            return Err(Full(arrival.frame));
+            return Offered::Full(frame);
         }
-        let back = self.arrivals(now, from).offer(arrival)?;
-        Ok(back.map_or(Passed::Held, Passed::Refused))
-    }
-
-    /// A frame to nobody, to everybody, or back to where it came from.
-    #[cold]
-    fn forward_special(
-        &mut self,
-        now: Instant,
-        from: PortId,
-        node: Node,
-        heading: Heading,
-        egress: u16,
-    ) -> Option<Released<F>> {
-        match self.destination(from, heading, egress) {
-            Destination::Nobody(refusal) => self.refuse_at_once(node, refusal),
-            Destination::Many(audience) => self.flood(now, from, node, audience),
-            Destination::One(_) => unreachable!("a frame for one other port takes the ordinary way"),
-        }
-    }
-
-    /// For whom a frame is that came by `from`, when the table has [said](Answer::egress) so.
-    pub(crate) fn destination(&self, from: PortId, heading: Heading, egress: u16) -> Destination {
-        match egress {
-            table::NOT_MEMBER => Destination::Nobody(Refusal::NOT_MEMBER),
-            table::SPLIT_HORIZON => Destination::Nobody(Refusal::SPLIT_HORIZON),
-            table::EVERYBODY if is_link_local(heading.destination()) => {
-                Destination::Nobody(Refusal::LINK_LOCAL)
-            }
-            table::EVERYBODY => {
-                let mut audience = self.table.audience(heading, from);
-                for port in audience.iter().filter(|port| self.port(*port).egress.closed) {
-                    audience.remove(port);
-                }
-                match audience.is_empty() {
-                    true => Destination::Nobody(Refusal::NO_EGRESS),
-                    false => Destination::Many(audience),
-                }
-            }
-            _ if egress == from.0 => Destination::Nobody(Refusal::SAME_PORT),
-            _ => Destination::One(PortId(egress)),
-        }
+        self.arrivals(now, from).offer(Destination::One(to), class, frame, size)
     }
 
     /// A copy to everybody who is to have it. Each waits for its own egress: a slow one holds back nobody's
     /// later frames until the sender's share, or its quota there, is used up.
-    fn flood(&mut self, now: Instant, from: PortId, node: Node, audience: PortSet) -> Option<Released<F>> {
-        let label = self.cells.label(node);
-        let mut released = None;
+    #[cold]
+    fn flood(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        audience: &PortSet,
+        frame: F,
+        label: Label,
+    ) -> Offered<F> {
+        let class = label.stamp.class();
+        let mut audience = *audience;
+        audience.remove(from);
+        for port in audience.iter().filter(|port| self.port(*port).egress.closed) {
+            audience.remove(port);
+        }
         let mut receivers = audience.iter().peekable();
+        if receivers.peek().is_none() {
+            self.ports[from].ingress.classes[class].account.turn_away(label.bytes, Refusal::NO_EGRESS);
+            return Offered::Refused(frame, Reason::NoEgress);
+        }
+        self.ports[from].ingress.classes[class].accept(1, label.bytes.into());
+        let node = self.cells.insert(frame, label);
+        let mut offered = Offered::Held;
         while let Some(to) = receivers.next() {
             // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
             let place = if receivers.peek().is_none() { node } else { self.cells.copy(node) };
-            let (cells, class) = (Queue::of(place), label.stamp.class());
-            match self.way(to, class, label.load()) {
-                Way::Switched => self.switch(now, to, class, cells, 1, label.load()),
-                Way::Waits => self.hold_back(from, to, class, cells, 1),
-                Way::Refused(refusal) => {
+            let cells = Queue::of(place);
+            match self.step(to, class, label.load()) {
+                Step::Switched => self.switch(now, to, class, cells, 1, label.load()),
+                Step::Waits => self.hold_back(from, to, class, cells, 1),
+                Step::Refused(refusal) => {
                     self.port_mut(to).egress.classes[class].account.accept(1);
-                    released = self.refuse(now, to, place, refusal);
+                    if let Some(released) = self.refuse(now, to, place, refusal) {
+                        offered = Offered::Refused(released.frame, refusal.reason());
+                    }
                 }
             }
         }
-        released
+        offered
     }
 
     /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's queue if there is a
     /// permit. If not, it waits behind its ingress's others, unless its class is lossy.
-    pub(crate) fn way(&self, to: PortId, class: Class, load: Load) -> Way {
+    pub(crate) fn step(&self, to: PortId, class: Class, load: Load) -> Step {
         let port = self.port(to);
         if port.egress.refuses() {
-            Way::Refused(Refusal::STALLED)
-        } else if port.egress.classes[class].waiting == NOBODY && port.permits(class, load) {
-            Way::Switched
+            Step::Refused(Refusal::STALLED)
+        } else if port.egress.classes[class].waiting == VoqId::NONE && port.permits(class, load) {
+            Step::Switched
         } else if let Some(lossy) = self.settings.classes.lossy(class) {
-            Way::Refused(Refusal::full(lossy))
+            Step::Refused(Refusal::full(lossy))
         } else {
-            Way::Waits
+            Step::Waits
         }
     }
 
@@ -242,134 +209,109 @@ impl<F: Copy> Switch<F> {
     fn hold_back(&mut self, from: PortId, to: PortId, class: Class, cells: Queue, frames: u32) {
         self.port_mut(to).egress.classes[class].account.accept(frames);
         let Port { config, ingress, .. } = &mut self.ports[from];
-        let voq = &mut ingress.voqs[to.index()][class];
-        let first = voq.queue.is_empty();
+        let (id, is_new) = self.voqs.find_or_insert(from, to, class);
+        let voq = &mut self.voqs[id];
         self.cells.append(&mut voq.queue, cells);
         let (before, quota) = (voq.frames, config.quota.get());
         voq.frames += frames;
         ingress.at_quota += u16::from(before < quota && voq.frames >= quota);
-        if first {
-            self.join_round(from, to, class);
+        if is_new {
+            self.ports[to].egress.classes[class].join_round(&mut self.voqs, id);
         }
-    }
-
-    /// Puts `from` at the end of the round of those that wait for (`to`, `class`).
-    fn join_round(&mut self, from: PortId, to: PortId, class: Class) {
-        let side = &mut self.port_mut(to).egress.classes[class];
-        let last = core::mem::replace(&mut side.last_waiting, from.0);
-        if last == NOBODY {
-            side.waiting = from.0;
-        } else {
-            self.voq(PortId(last), to, class).next = from.0;
-        }
-    }
-
-    /// Takes the first of the round out of it.
-    fn leave_round(&mut self, to: PortId, class: Class) -> Option<PortId> {
-        let first = self.port(to).egress.classes[class].waiting;
-        if first == NOBODY {
-            return None;
-        }
-        let next = core::mem::replace(&mut self.voq(PortId(first), to, class).next, NOBODY);
-        self.port_mut(to).egress.classes[class].shift(next);
-        Some(PortId(first))
-    }
-
-    fn voq(&mut self, from: PortId, to: PortId, class: Class) -> &mut Voq {
-        &mut self.port_mut(from).ingress.voqs[to.index()][class]
     }
 
     /// Pulls into (`to`, `class`) from everybody who waits for it, while there are permits: deficit round robin in
     /// bytes (Shreedhar and Varghese, SIGCOMM 1995).
     pub(crate) fn pull(&mut self, now: Instant, to: PortId, class: Class) {
         loop {
-            let Port { config, egress, .. } = &mut self.ports[to];
-            let (limits, side) = (config.egress, &egress.classes[class]);
+            let Self { ports, voqs, cells, pending, .. } = self;
+            let Port { config, egress, .. } = &mut ports[to];
+            let side = &mut egress.classes[class];
             let (first, alone) = (side.waiting, side.waiting == side.last_waiting);
-            if first == NOBODY || !side.permits(&limits, Load { frames: 1, bytes: 0 }) {
+            if first == VoqId::NONE || !side.permits(&config.egress, Load { frames: 1, bytes: 0 }) {
                 return;
             }
-            let Some([receiver, sender]) = self.ports.pair_mut([to, PortId(first)]) else {
-                unreachable!("who waits is attached, and waits for another port");
-            };
-            let side = &mut receiver.egress.classes[class];
-            let voq = &mut sender.ingress.voqs[to.index()][class];
-            let label = self.cells.label(voq.first());
-            if !side.permits(&limits, label.load()) {
+            let voq = &mut voqs[first];
+            let label = cells.label(voq.first());
+            if !side.permits(&config.egress, label.load()) {
                 return;
             }
             if !alone && voq.deficit < label.bytes {
                 voq.deficit += QUANTUM;
-                self.leave_round(to, class);
-                self.join_round(PortId(first), to, class);
+                side.leave_round(voqs);
+                side.join_round(voqs, first);
                 continue;
             }
-            let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
+            let node = voq.take(cells);
             side.load.add(label.load());
-            self.cells.push(&mut side.queue, node);
-            receiver.egress.ready |= 1 << class.pcp();
-            self.pending.insert(to);
-            if last {
-                self.leave_round(to, class);
-            }
+            cells.push(&mut side.queue, node);
+            egress.ready |= 1 << class.pcp();
+            pending.insert(to);
+            self.took_waiting(now, to, class, first);
         }
     }
 
     /// Takes the first frame of the first ingress that waits for (`to`, `class`).
     pub(crate) fn pop_waiting(&mut self, now: Instant, to: PortId, class: Class) -> Option<Node> {
         let first = self.port(to).egress.classes[class].waiting;
-        if first == NOBODY {
+        if first == VoqId::NONE {
             return None;
         }
-        let sender = &mut self.ports[PortId(first)];
-        let (node, last) = sender.take_waiting(&mut self.cells, now, to, class);
-        if last {
-            self.leave_round(to, class);
-        }
+        let node = self.voqs[first].take(&self.cells);
+        self.took_waiting(now, to, class, first);
         Some(node)
     }
 
-    /// Takes `from` out of the round of (`to`, `class`), wherever it stands in it.
-    pub(crate) fn leave_waiting(&mut self, from: PortId, to: PortId, class: Class) {
-        let mut others = alloc::vec::Vec::new();
-        while let Some(port) = self.leave_round(to, class) {
-            others.push(port);
+    /// A frame was taken from the first VOQ of the round of (`to`, `class`). If it was the last, the VOQ is gone, and its turn over.
+    #[inline]
+    fn took_waiting(&mut self, now: Instant, to: PortId, class: Class, first: VoqId) {
+        let Self { ports, voqs, .. } = self;
+        let voq = &voqs[first];
+        let Port { config, ingress, .. } = &mut ports[voq.ingress()];
+        if voq.frames + 1 == config.quota.get() {
+            ingress.at_quota -= 1;
+            ingress.resume(now, config);
         }
-        for port in others.into_iter().filter(|port| *port != from) {
-            self.join_round(port, to, class);
+        if voq.queue.is_empty() {
+            ports[to].egress.classes[class].leave_round(voqs);
+            voqs.remove(first);
         }
     }
 
-    /// Refuses a frame that no egress has heard of.
-    fn refuse_at_once(&mut self, node: Node, refusal: Refusal) -> Option<Released<F>> {
-        let Label { stamp, bytes, .. } = self.cells.label(node);
-        self.note_refusal(node, None, refusal);
-        let Finished { frame, .. } = self.cells.finish(node, false)?;
-        let port = PortId(stamp.ingress());
-        self.port_mut(port).ingress.classes[stamp.class()].refuse(refusal, bytes);
-        Some(Released { port, frame })
+    /// Takes out all that an ingress has waiting for (`to`, `class`), wherever it stands in the round.
+    pub(crate) fn leave_waiting(&mut self, from: PortId, to: PortId, class: Class) -> Queue {
+        let Self { ports, voqs, .. } = self;
+        let Some(id) = voqs.find(from, to, class) else { return Queue::EMPTY };
+        let side = &mut ports[to].egress.classes[class];
+        let mut others = alloc::vec::Vec::new();
+        while let Some(other) = side.leave_round(voqs) {
+            others.push(other);
+        }
+        for other in others.into_iter().filter(|other| *other != id) {
+            side.join_round(voqs, other);
+        }
+        let gone = voqs.remove(id);
+        let Port { config, ingress, .. } = &mut ports[from];
+        ingress.at_quota -= u16::from(gone.frames >= config.quota.get());
+        gone.queue
     }
 }
 
 impl<F: Copy> Arrivals<'_, F> {
-    /// Takes a frame over from the sender, and forwards it as far as there is room.
-    ///
-    /// `Ok(None)`: it is held. `Ok(Some(frame))`: it was refused at once, is in the books, and here is its handle
-    /// back.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`]: as many frames of the class are held as may be. The frame is not accepted, and not in the books. It
-    /// cannot be if [`Switch::room`] is asked before.
+    /// Takes a frame over from the sender, and forwards it as far as there is room. It cannot be [full](Offered::Full) if
+    /// [`Switch::room`] is asked before.
     // A driver has one place that offers. There, the offer need not be put into memory for a call.
     #[inline(always)]
-    pub fn offer(&mut self, arrival: Arrival<F>) -> Result<Option<F>, Full<F>> {
-        let Arrival { frame, header, network, bytes, frames } = arrival;
-        let heading = Heading::of(&header, network);
-        if heading == self.run.heading && frames == self.run.each && self.follow(frame, bytes) {
-            return Ok(None);
+    pub fn offer(&mut self, to: Destination<'_>, class: Class, frame: F, size: Size) -> Offered<F> {
+        let stamp = Stamp::new(self.from.0, class, size.frames);
+        if let Destination::One(to) = to
+            && to == self.run.to
+            && stamp == self.run.stamp
+            && self.follow(frame, size.bytes)
+        {
+            return Offered::Held;
         }
-        self.begin(heading, frame, bytes, frames)
+        self.begin(to, stamp, frame, size.bytes)
     }
 
     /// Takes a frame into the run, which goes its way, if there is room. Whether there is.
@@ -390,61 +332,50 @@ impl<F: Copy> Arrivals<'_, F> {
         false
     }
 
-    /// Books what came in and is no Ethernet frame.
-    pub fn malformed(&mut self) {
-        let port = self.switch.port_mut(self.from);
-        let account = &mut port.ingress.classes[port.config.class].account;
-        account.accept(1);
-        account.refuse(Refusal::MALFORMED);
+    /// Books a frame that its sender's owner refuses: it is accepted and refused in one, and its memory its sender's again.
+    #[cold]
+    pub fn refuse(&mut self, class: Class, bytes: u32, refusal: Refusal) {
+        let ingress = &mut self.switch.port_mut(self.from).ingress;
+        ingress.classes[class].account.turn_away(bytes, refusal);
     }
 
     /// Takes a frame over that does not follow the one before.
     #[inline(never)]
-    fn begin(&mut self, heading: Heading, frame: F, bytes: u32, frames: u16) -> Result<Option<F>, Full<F>> {
-        let Self { switch, now, from, run } = self;
-        let (now, from) = (*now, *from);
-        let port = &mut switch.ports[from];
-        port.heed(&mut switch.table, &switch.settings.priorities, now, from, heading);
-        let Memory { class, egress: to, .. } = port.ingress.memory;
-        let stamp = Stamp::new(from.0, class, frames);
-        if PortId(to) == run.to && stamp == run.stamp {
-            run.heading = heading;
-            if self.follow(frame, bytes) {
-                return Ok(None);
-            }
-        }
+    fn begin(&mut self, to: Destination<'_>, stamp: Stamp, frame: F, bytes: u32) -> Offered<F> {
         self.settle();
-        let Self { switch, .. } = self;
+        let Self { switch, now, from, .. } = self;
+        let (now, from, class) = (*now, *from, stamp.class());
         let Port { config, ingress, .. } = &mut switch.ports[from];
-        let side = &mut ingress.classes[class];
-        let most = config.ingress.frames.max(1).saturating_sub(side.held.frames);
+        let most = config.ingress.frames.max(1).saturating_sub(ingress.classes[class].held.frames);
         if most == 0 {
             ingress.pause(now);
-            return Err(Full(frame));
+            return Offered::Full(frame);
         }
         let label = Label { stamp, bytes };
+        let to = match to {
+            Destination::One(to) if to != from => to,
+            Destination::One(_) => {
+                self.refuse(class, bytes, Refusal::SAME_PORT);
+                return Offered::Refused(frame, Reason::SamePort);
+            }
+            Destination::Many(audience) => return switch.flood(now, from, audience, frame, label),
+        };
         let node = switch.cells.insert(frame, label);
-        if usize::from(to) >= MAX_PORTS || to == from.0 {
-            side.accept(1, bytes.into());
-            let released = switch.forward_special(now, from, node, heading, to);
-            return Ok(released.map(|released| released.frame));
-        }
-        let to = PortId(to);
-        let way = switch.way(to, class, label.load());
-        if let Way::Refused(refusal) = way {
+        let step = switch.step(to, class, label.load());
+        if let Step::Refused(refusal) = step {
             switch.port_mut(from).ingress.classes[class].accept(1, bytes.into());
             switch.port_mut(to).egress.classes[class].account.accept(1);
-            let released = switch.refuse(now, to, node, refusal);
-            return Ok(released.map(|released| released.frame));
+            return match switch.refuse(now, to, node, refusal) {
+                Some(released) => Offered::Refused(released.frame, refusal.reason()),
+                None => unreachable!("no other egress wants the frame"),
+            };
         }
         let Port { config, egress, .. } = switch.port(to);
-        let waits = matches!(way, Way::Waits);
+        let waits = matches!(step, Step::Waits);
         let permits = if waits { Load::ANY } else { config.egress.left(egress.classes[class].load) };
-        let permitted = permits.frames.checked_div(frames.into()).unwrap_or(most);
+        let permitted = permits.frames.checked_div(stamp.frames().into()).unwrap_or(most);
         self.run = Run {
-            heading,
-            each: frames,
-            stamp: label.stamp,
+            stamp,
             to,
             waits,
             cells: Queue::of(node),
@@ -453,7 +384,7 @@ impl<F: Copy> Arrivals<'_, F> {
             most_frames: most.min(permitted),
             most_bytes: permits.bytes,
         };
-        Ok(None)
+        Offered::Held
     }
 
     /// Books the run, and puts its frames where they go.
@@ -480,89 +411,21 @@ impl<F: Copy> Drop for Arrivals<'_, F> {
     }
 }
 
-impl Port {
-    /// Has what the table says of this heading in the sender's memory.
-    #[inline]
-    fn heed(
-        &mut self,
-        table: &mut MacTable,
-        priorities: &ClassMap<Class>,
-        now: Instant,
-        id: PortId,
-        heading: Heading,
-    ) {
-        if !self.ingress.memory.holds(now, table.generation(), heading) {
-            self.consult(table, priorities, now, id, heading);
-        }
-    }
-
-    /// Asks the table where a frame goes, tells it where the frame came from if that is news, and remembers the
-    /// answer.
-    #[inline(never)]
-    fn consult(
-        &mut self,
-        table: &mut MacTable,
-        priorities: &ClassMap<Class>,
-        now: Instant,
-        id: PortId,
-        heading: Heading,
-    ) {
-        let (class, vlan) = self.class_and_vlan(priorities, heading.tag());
-        let Answer { egress, refresh_at } = table.ask(now, heading, vlan, id.0);
-        // Asked afterwards: the table may have learned.
-        let generation = table.generation();
-        self.ingress.memory = Memory { heading, generation, refresh_at, class, egress };
-    }
-
-    /// The class and VLAN of a frame from this sender with this tag.
-    #[inline]
-    pub(crate) fn class_and_vlan(&self, priorities: &ClassMap<Class>, tag: Option<Tag>) -> (Class, u16) {
-        match tag {
-            None => (self.config.class, 0),
-            Some(tag) => (priorities[tag.class], tag.vlan),
-        }
-    }
-
-    /// Takes the sender's first frame that waits for (`to`, `class`). Whether it was the last: then its turn ends.
-    #[inline]
-    fn take_waiting<F: Copy>(
-        &mut self,
-        cells: &mut Cells<F>,
-        now: Instant,
-        to: PortId,
-        class: Class,
-    ) -> (Node, bool) {
-        let voq = &mut self.ingress.voqs[to.index()][class];
-        let node = voq.first();
-        voq.deficit = voq.deficit.saturating_sub(cells.label(node).bytes);
-        cells.pop(&mut voq.queue);
-        let was_at_quota = voq.frames == self.config.quota.get();
-        voq.frames -= 1;
-        let last = voq.queue.is_empty();
-        if last {
-            voq.deficit = 0;
-        }
-        if was_at_quota {
-            self.ingress.at_quota -= 1;
-            self.ingress.resume(now, &self.config);
-        }
-        (node, last)
-    }
-}
-
-impl Memory {
-    /// Whether it is of frames like this one, and still true.
-    #[inline]
-    fn holds(&self, now: Instant, generation: u64, heading: Heading) -> bool {
-        self.heading == heading && self.generation == generation && now < self.refresh_at
-    }
-}
-
 impl Voq {
     /// The first frame of one that waits.
     #[inline]
-    fn first(&self) -> Node {
+    pub(crate) fn first(&self) -> Node {
         self.queue.head().expect("who waits has a frame")
+    }
+
+    /// Takes out the first frame.
+    #[inline]
+    fn take<F: Copy>(&mut self, cells: &Cells<F>) -> Node {
+        let node = self.first();
+        self.deficit = self.deficit.saturating_sub(cells.label(node).bytes);
+        cells.pop(&mut self.queue);
+        self.frames -= 1;
+        node
     }
 }
 
@@ -582,17 +445,29 @@ impl EgressClass {
         load.frames <= frames && load.bytes <= bytes || self.load.frames == 0
     }
 
-    /// Who was first in the round has left it, and `next` is first now.
-    fn shift(&mut self, next: u16) {
-        self.waiting = next;
-        if next == NOBODY {
-            self.last_waiting = NOBODY;
+    /// Puts a VOQ at the end of the round of those that wait for room here.
+    #[inline]
+    fn join_round(&mut self, voqs: &mut Voqs, id: VoqId) {
+        voqs[id].next = VoqId::NONE;
+        let last = core::mem::replace(&mut self.last_waiting, id);
+        if last == VoqId::NONE {
+            self.waiting = id;
+        } else {
+            voqs[last].next = id;
         }
     }
-}
 
-/// Whether a bridge keeps frames for this address to itself: 01-80-C2-00-00-00 to -0F (802.1Q table 8-1).
-#[inline]
-fn is_link_local(mac: Mac) -> bool {
-    mac.as_u64() >> 4 == 0x0180_c200_0000 >> 4
+    /// Takes the first of the round out of it.
+    #[inline]
+    fn leave_round(&mut self, voqs: &Voqs) -> Option<VoqId> {
+        let first = self.waiting;
+        if first == VoqId::NONE {
+            return None;
+        }
+        self.waiting = voqs[first].next;
+        if self.waiting == VoqId::NONE {
+            self.last_waiting = VoqId::NONE;
+        }
+        Some(first)
+    }
 }

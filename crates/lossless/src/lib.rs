@@ -1,10 +1,10 @@
 //! The lossless switch.
 //!
-//! A [`Switch`] owns no memory, no device and no clock. It is offered frames, which it knows only by a handle `F`,
-//! their header and their size; it decides where each goes and when; and it hands them out, one head at a time, to
-//! receivers that have room. Both happen in visits to a port ([`Switch::arrivals`], [`Switch::departures`]), which do
-//! once what is the same for many frames. A frame's bytes stay in its sender's memory until the last receiver has taken it, so
-//! whatever holds a frame back walks all the way to the socket that sent it.
+//! A [`Switch`] owns no memory, no device and no clock, and it decides nothing about where frames go. It is offered frames,
+//! which it knows only by a handle `F`, their class, their size and their [`Destination`]; it decides when each may go on; and it
+//! hands them out, one head at a time, to receivers that have room. Both happen in visits to a port ([`Switch::arrivals`],
+//! [`Switch::departures`]), which do once what is the same for many frames. A frame's bytes stay in its sender's memory until the
+//! last receiver has taken it, so whatever holds a frame back walks all the way to the socket that sent it.
 //!
 //! ```text
 //!           offer                forwarder: permits            head ─▶ delivered
@@ -18,9 +18,6 @@
 //! a pass over an ingress is kept rather than found again: a frame that finds its egress full goes into the virtual
 //! output queue of its (ingress, egress, class), so frames for other egresses and classes never stand behind it, and
 //! order within the three holds.
-//!
-//! One switch carries several virtual networks ([`Network`]), and no frame leaves its own: ports are its members, addresses are
-//! known within it. Trunks lead to other switches.
 //!
 //! **The law.** accepted = delivered + refused + held, per port, direction and class, after every visit
 //! ([`Switch::audit`]). In a lossless class a refusal for want of room cannot be constructed ([`Refusal`]).
@@ -36,8 +33,6 @@ mod config;
 mod depart;
 mod far;
 mod forward;
-mod heading;
-mod network;
 mod outlook;
 mod parked;
 mod port;
@@ -46,16 +41,14 @@ mod refused;
 mod set;
 mod shaper;
 mod switch;
-mod table;
+mod voqs;
 
 pub use account::{Account, Load, Reason, Refusal};
 pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
 pub use depart::{Departures, Flow, Head};
-pub use forward::{Arrival, Arrivals, Full, Passed};
-pub use network::Network;
-pub use outlook::{EgressOutlook, Fate, Outlook, Way};
+pub use forward::{Arrivals, Destination, Offered, Size};
+pub use outlook::{EgressOutlook, Fate};
 pub use port::{MAX_PORTS, PortId};
 pub use refused::Refused;
 pub use set::PortSet;
 pub use switch::{Defect, Released, Switch, TooManyPorts};
-pub use table::MacEntry;

@@ -1,37 +1,9 @@
-//! What would become of a frame, by the same rules as if it came, and without changing anything.
-
-use alloc::vec::Vec;
+//! What would become of a frame at an egress, by the same rules as if it came, and without changing anything.
 
 use units::{Class, Instant};
-use wire::ethernet::Peek;
 
-use crate::forward::{self, Destination};
-use crate::heading::Heading;
-use crate::{Flow, Limits, Load, Network, PortId, Reason, Switch};
-
-/// What would become of a frame that came now.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Outlook {
-    /// The class that it would be of.
-    pub class: Class,
-    /// How many frames its sender may still have held. With none it is not taken over before there is room.
-    pub room: u32,
-    /// As many of its sender's frames as may be wait for one receiver.
-    pub at_quota: bool,
-    /// Where it would go once it is taken over.
-    pub way: Way,
-}
-
-/// Where a frame would go.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Way {
-    /// Nowhere.
-    Refused(Reason),
-    /// To this port alone.
-    One(EgressOutlook),
-    /// To each of these: it is flooded.
-    Many(Vec<EgressOutlook>),
-}
+use crate::forward::Step;
+use crate::{Flow, Limits, Load, PortId, Reason, Size, Switch};
 
 /// What would become of a frame at one egress, and what is there before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -70,32 +42,14 @@ pub enum Fate {
 }
 
 impl<F: Copy> Switch<F> {
-    /// What would become of a frame of `network` with this header, of so many bytes and frames on a wire, if it came by `from` now.
-    ///
-    /// Its sender's address is not learned before it is asked where the frame goes: give one that is known.
-    pub fn outlook(&self, from: PortId, header: &Peek, network: Network, bytes: u32, frames: u16) -> Outlook {
-        let heading = Heading::of(header, network);
-        let port = self.port(from);
-        let (class, vlan) = port.class_and_vlan(&self.settings.priorities, heading.tag());
-        let load = Load { frames: frames.into(), bytes: bytes.into() };
-        let egress = self.table.egress(heading, vlan, from.0);
-        let way = match self.destination(from, heading, egress) {
-            Destination::Nobody(refusal) => Way::Refused(refusal.reason()),
-            Destination::One(to) => Way::One(self.egress_outlook(to, class, load)),
-            Destination::Many(audience) => {
-                Way::Many(audience.iter().map(|to| self.egress_outlook(to, class, load)).collect())
-            }
-        };
-        let room = port.ingress.room(&port.config);
-        Outlook { class, room, at_quota: port.ingress.at_quota > 0, way }
-    }
-
-    fn egress_outlook(&self, to: PortId, class: Class, load: Load) -> EgressOutlook {
+    /// What would become of a frame of this class and size that is for one port, if it came now.
+    pub fn outlook(&self, to: PortId, class: Class, size: Size) -> EgressOutlook {
+        let load = Load { frames: size.frames.into(), bytes: size.bytes.into() };
         let port = self.port(to);
-        let fate = match self.way(to, class, load) {
-            forward::Way::Switched => Fate::Switched,
-            forward::Way::Waits => Fate::Waits,
-            forward::Way::Refused(refusal) => Fate::Refused(refusal.reason()),
+        let fate = match self.step(to, class, load) {
+            Step::Switched => Fate::Switched,
+            Step::Waits => Fate::Waits,
+            Step::Refused(refusal) => Fate::Refused(refusal.reason()),
         };
         let egress = &port.egress;
         EgressOutlook {

@@ -2,14 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use units::{Class, ClassMap, Instant, Span};
 
 use crate::cells::Queue;
-use crate::heading::Heading;
 use crate::parked::Parked;
 use crate::shaper::Shaper;
+use crate::voqs::VoqId;
 use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
 
 /// A port of one switch.
@@ -17,6 +16,14 @@ use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
 pub struct PortId(pub(crate) u16);
 
 impl PortId {
+    /// No port's.
+    pub(crate) const NONE: Self = Self(u16::MAX);
+
+    /// The port with this number; `None` if no switch has so many.
+    pub const fn new(number: u16) -> Option<Self> {
+        if (number as usize) < MAX_PORTS { Some(Self(number)) } else { None }
+    }
+
     /// The port's number, from 0; a detached port's number is given out again.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -25,9 +32,6 @@ impl PortId {
 
 /// The most ports of one switch.
 pub const MAX_PORTS: usize = 1024;
-
-/// No port.
-pub(crate) const NOBODY: u16 = u16::MAX;
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight through looks at, of its sender and of
 /// its receiver, is a line of the port and a line of the class.
@@ -42,13 +46,9 @@ pub(crate) struct Port {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Ingress {
-    /// What the table last said to this port.
-    pub memory: Memory,
     /// VOQs that have reached the quota.
     pub at_quota: u16,
     pub classes: ClassMap<IngressClass>,
-    /// What waits for each egress, by the egress's number.
-    pub voqs: Vec<ClassMap<Voq>>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,
     /// How long it was held back before.
@@ -61,17 +61,6 @@ pub(crate) struct Ingress {
 pub(crate) struct IngressClass {
     pub held: Load,
     pub account: Account,
-}
-
-/// Frames of one ingress and one class that wait for room in one egress.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Voq {
-    pub queue: Queue,
-    pub frames: u32,
-    /// Bytes that this ingress may still send before the next one's turn.
-    pub deficit: u32,
-    /// Who waits behind this ingress for the same egress and class.
-    pub next: u16,
 }
 
 impl IngressClass {
@@ -105,34 +94,6 @@ impl IngressClass {
     }
 }
 
-impl Voq {
-    pub(crate) const EMPTY: Self = Self { queue: Queue::EMPTY, frames: 0, deficit: 0, next: NOBODY };
-}
-
-/// What the last frame was like and where it had to go, so that a sender that keeps talking to one receiver does not
-/// ask the table for each frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory {
-    pub heading: Heading,
-    /// The table's generation that this was true of.
-    pub generation: u64,
-    /// When the table wants to hear of the source again.
-    pub refresh_at: Instant,
-    pub class: Class,
-    /// What the table [said](crate::table::Answer::egress).
-    pub egress: u16,
-}
-
-impl Memory {
-    pub(crate) const NOTHING: Self = Self {
-        heading: Heading::NONE,
-        generation: 0,
-        refresh_at: Instant::ZERO,
-        class: Class::from_low_bits(0),
-        egress: NOBODY,
-    };
-}
-
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Egress {
@@ -164,8 +125,8 @@ pub(crate) struct Egress {
 pub(crate) struct EgressClass {
     pub queue: Queue,
     /// The first and the last ingress that waits for room here: the active list of deficit round robin.
-    pub waiting: u16,
-    pub last_waiting: u16,
+    pub waiting: VoqId,
+    pub last_waiting: VoqId,
     pub load: Load,
     pub account: Account,
 }
@@ -173,21 +134,25 @@ pub(crate) struct EgressClass {
 impl EgressClass {
     /// Nothing waits, and the books are as they were.
     pub(crate) const fn empty(account: Account) -> Self {
-        Self { account, queue: Queue::EMPTY, load: Load::NONE, waiting: NOBODY, last_waiting: NOBODY }
+        Self {
+            account,
+            queue: Queue::EMPTY,
+            load: Load::NONE,
+            waiting: VoqId::NONE,
+            last_waiting: VoqId::NONE,
+        }
     }
 }
 
 impl Port {
-    pub(crate) fn new(config: PortConfig, now: Instant, ports: usize) -> Self {
+    pub(crate) fn new(config: PortConfig, now: Instant) -> Self {
         Self {
             config,
             ingress: Ingress {
                 classes: ClassMap::default(),
-                voqs: alloc::vec![ClassMap([Voq::EMPTY; Class::COUNT]); ports],
                 at_quota: 0,
                 paused_since: None,
                 paused: Span::ZERO,
-                memory: Memory::NOTHING,
             },
             egress: Egress::new(&config, now, ClassMap::default()),
         }

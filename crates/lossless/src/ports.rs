@@ -4,9 +4,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-use units::{Class, ClassMap, Instant};
+use units::Instant;
 
-use crate::port::{MAX_PORTS, Port, Voq};
+use crate::port::{MAX_PORTS, Port};
 use crate::{PortConfig, PortId, PortSet};
 
 /// The ports that are attached, each at its number. It is looked at for each frame, and fills half a cache line.
@@ -37,22 +37,19 @@ impl Ports {
             if vacant.is_empty() {
                 self.vacant = None;
             }
-            self.places[id.index()] = Port::new(config, now, count);
+            self.places[id.index()] = Port::new(config, now);
             return Some(id);
         }
         if count == MAX_PORTS {
             return None;
         }
-        for port in &mut self.places {
-            port.ingress.voqs.push(ClassMap([Voq::EMPTY; Class::COUNT]));
-        }
-        self.places.push(Port::new(config, now, count + 1));
+        self.places.push(Port::new(config, now));
         Some(PortId(count as u16))
     }
 
     /// Takes a port away.
     pub(crate) fn detach(&mut self, id: PortId) -> Port {
-        let nothing = Port::new(PortConfig::default(), Instant::ZERO, 0);
+        let nothing = Port::new(PortConfig::default(), Instant::ZERO);
         let gone = core::mem::replace(&mut self[id], nothing);
         self.vacant.get_or_insert_default().insert(id);
         gone
@@ -122,7 +119,6 @@ mod tests {
         assert_eq!(attach(&mut ports), Some(3));
         assert_eq!([700, 3].map(|number| ports.get(PortId(number)).is_some()), [false, true]);
         assert_eq!([(); 3].map(|()| attach(&mut ports)), [Some(700), Some(1023), None]);
-        assert!(ports.iter().all(|(_, port)| port.ingress.voqs.len() == MAX_PORTS));
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub struct Refused<F> {
     pub frame: F,
     /// The port that it came by.
     pub ingress: PortId,
-    /// The port that was to have it; `None` if it was for no one port.
-    pub egress: Option<PortId>,
+    /// The port that was to have it.
+    pub egress: PortId,
     /// Why.
     pub reason: Reason,
 }
@@ -32,7 +32,8 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Takes the list of what was refused since it was taken last, in order: each copy of a flooded frame that was refused. What
-    /// the switch's owner [refused](crate::Head::refuse), or found [malformed](crate::Arrivals::malformed), is not in it.
+    /// the switch's owner refused ([`Head::refuse`](crate::Head::refuse), [`Arrivals::refuse`](crate::Arrivals::refuse)) is not in
+    /// it, nor what no egress was to have ([`Offered::Refused`](crate::Offered::Refused) tells of it).
     pub fn take_refused(&mut self) -> Vec<Refused<F>> {
         self.refused.as_mut().map(mem::take).unwrap_or_default()
     }
@@ -45,12 +46,12 @@ impl<F: Copy> Switch<F> {
         node: Node,
         refusal: Refusal,
     ) -> Option<Released<F>> {
-        self.note_refusal(node, Some(egress), refusal);
+        self.note_refusal(node, egress, refusal);
         self.finish(now, egress, node, End::Refused(refusal))
     }
 
     #[inline]
-    pub(crate) fn note_refusal(&mut self, node: Node, egress: Option<PortId>, refusal: Refusal) {
+    fn note_refusal(&mut self, node: Node, egress: PortId, refusal: Refusal) {
         let Self { refused, cells, .. } = self;
         if let Some(refused) = refused {
             let seen = cells.look(node);

@@ -34,14 +34,10 @@ impl PortSet {
         }
     }
 
-    /// Takes out all that are in another.
-    pub(crate) fn subtract(&mut self, others: &Self) {
-        for (index, (word, other)) in self.words.iter_mut().zip(others.words).enumerate() {
-            *word &= !other;
-            if *word == 0 {
-                self.used &= !(1 << index);
-            }
-        }
+    /// Puts in all that are in another.
+    pub fn extend(&mut self, others: &Self) {
+        self.words.iter_mut().zip(others.words).for_each(|(word, other)| *word |= other);
+        self.used |= others.used;
     }
 
     /// Whether a port is in it.
@@ -92,10 +88,9 @@ mod tests {
         assert!(!set.is_empty() && set.contains(PortId(64)) && !set.contains(PortId(0)));
         let mut others = PortSet::default();
         [64, 700].into_iter().for_each(|port| others.insert(PortId(port)));
-        set.insert(PortId(65));
-        set.subtract(&others);
-        assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(65), PortId(1023)]);
-        set.subtract(&set.clone());
+        set.extend(&others);
+        assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(64), PortId(700), PortId(1023)]);
+        [64, 700, 1023].into_iter().for_each(|port| set.remove(PortId(port)));
         assert_eq!(set, PortSet::default());
     }
 }

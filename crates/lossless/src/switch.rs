@@ -1,29 +1,29 @@
-//! The switch as a whole: its ports, its table, its books.
+//! The switch as a whole: its ports, its queues, its books.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::mem::offset_of;
 
-use units::{Class, ClassMap, Instant, Mac, Span};
+use units::{Class, ClassMap, Instant, Span};
 
 use crate::cells::{Cells, Finished, Label, Node, Queue};
 use crate::parked::Parked;
-use crate::port::{Egress, MAX_PORTS, Memory, Port, Voq};
+use crate::port::{Egress, MAX_PORTS, Port};
 use crate::ports::Ports;
 use crate::refused::Refused;
 use crate::shaper::Shaper;
-use crate::table::{Key, MacTable};
-use crate::{Account, Load, MacEntry, Network, PortConfig, PortId, PortSet, Refusal, Settings};
+use crate::voqs::{Voq, VoqId, Voqs};
+use crate::{Account, Load, PortConfig, PortId, PortSet, Refusal, Settings};
 
-/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 40 bytes, the ports and the
-/// table's generation, and one that passes straight through at no others, as a rule.
+/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 32 bytes, the ports, and one that passes
+/// straight through at no others, as a rule.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Switch<F> {
     pub(crate) ports: Ports,
-    pub(crate) table: MacTable,
     pub(crate) cells: Cells<F>,
+    pub(crate) voqs: Voqs,
     /// Those whose egress holds something, in its queue or set aside; now and then one more.
     pub(crate) pending: PortSet,
     pub(crate) settings: Settings,
@@ -34,7 +34,7 @@ pub struct Switch<F> {
 }
 
 #[cfg(target_pointer_width = "64")]
-const _: () = assert!(offset_of!(Switch<u32>, ports) == 0 && offset_of!(Switch<u32>, table) == 32);
+const _: () = assert!(offset_of!(Switch<u32>, ports) == 0 && offset_of!(Switch<u32>, cells) == 32);
 
 /// A frame that the switch is done with: its sender may have its handle, and its memory, back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -98,7 +98,7 @@ impl<F: Copy> Switch<F> {
             ports: Ports::default(),
             pending: PortSet::default(),
             cells: Cells::new(),
-            table: MacTable::new(settings.mac_limit, settings.mac_age),
+            voqs: Voqs::new(),
             retired: Account::default(),
             refused: None,
         }
@@ -116,43 +116,36 @@ impl<F: Copy> Switch<F> {
     /// [`TooManyPorts`] at the 1,025th.
     pub fn attach(&mut self, now: Instant, config: PortConfig) -> Result<PortId, TooManyPorts> {
         let id = self.ports.attach(now, config).ok_or(TooManyPorts)?;
-        self.table.attach(id, &config);
         let frames = |(_, port): (PortId, &Port)| port.config.ingress.frames.min(4096) as usize;
         self.cells.reserve(self.ports.iter().map(frames).sum());
         Ok(id)
     }
 
     /// Changes a port while frames flow. What it holds stays, even where new limits are lower; where they are higher,
-    /// who waited goes on. Its network, and whether it is a trunk, are for good: what it holds belongs there.
+    /// who waited goes on.
     pub fn configure(&mut self, now: Instant, id: PortId, config: PortConfig) {
         let port = self.port_mut(id);
-        let place = |config: &PortConfig| (config.network, config.trunk);
-        assert_eq!(
-            place(&config),
-            place(&port.config),
-            "a port that moves to another network is attached anew"
-        );
         if port.config.shaping != config.shaping {
             port.egress.shaper = config.shaping.map(Shaper::boxed);
         }
         port.config = config;
-        // The class of untagged frames may be another now.
-        port.ingress.memory = Memory::NOTHING;
-        port.ingress.at_quota = 0;
-        for voq in port.ingress.voqs.iter().flat_map(|classes| &classes.0) {
-            port.ingress.at_quota += u16::from(voq.frames >= port.config.quota.get());
-        }
+        let at_quota = self
+            .voqs
+            .iter()
+            .filter(|(_, voq)| voq.ingress() == id && voq.frames >= config.quota.get())
+            .count();
+        let port = self.port_mut(id);
+        port.ingress.at_quota = at_quota as u16;
         port.ingress.resume(now, &port.config);
         for class in Class::all() {
             self.pull(now, id, class);
         }
     }
 
-    /// Before a port is taken away: it hears of nothing new, as if it had gone already, and what is held from it and for
-    /// it goes on. Its own sender is the caller's to silence.
+    /// Before a port is taken away: it gets no copy of what is for many, and what is held from it and for it goes on. What is for
+    /// it alone is the caller's to redirect, and its own sender the caller's to silence.
     pub fn close(&mut self, port: PortId) {
         self.port_mut(port).egress.closed = true;
-        self.table.forget_port(port);
     }
 
     /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Close it
@@ -166,7 +159,6 @@ impl<F: Copy> Switch<F> {
         for account in gone.ingress.accounts() {
             self.retired.merge(account);
         }
-        self.table.detach(port);
         self.pending.remove(port);
     }
 
@@ -191,6 +183,17 @@ impl<F: Copy> Switch<F> {
             port.ingress.pause(now);
         }
         room
+    }
+
+    /// The same; looking does not begin a pause.
+    pub fn peek_room(&self, port: PortId) -> u32 {
+        let port = self.port(port);
+        port.ingress.room(&port.config)
+    }
+
+    /// Whether a port gets no more copies of what is for many, as it is [about to go](Self::close).
+    pub fn is_closed(&self, port: PortId) -> bool {
+        self.port(port).egress.closed
     }
 
     /// How many frames of one class may be offered by this port now: for a sender whose classes wait apart. As
@@ -260,37 +263,14 @@ impl<F: Copy> Switch<F> {
         total
     }
 
-    /// Makes a trunk a member of a network.
-    pub fn join(&mut self, trunk: PortId, network: Network) {
-        assert!(self.config(trunk).trunk, "a local port is a member of its own network alone");
-        self.table.join(trunk, network);
-    }
-
-    /// Ends a trunk's membership. The addresses that it has in that network are forgotten, pinned ones too; what is held goes on.
-    pub fn leave(&mut self, trunk: PortId, network: Network) {
-        assert!(self.config(trunk).trunk, "a local port never leaves its network");
-        self.table.leave(trunk, network);
-    }
-
-    /// Sets an address for good: it neither ages nor moves. Frames to it are refused while its port is no member of the network.
-    pub fn pin(&mut self, network: Network, mac: Mac, vlan: u16, port: PortId) {
-        self.table.pin(Key::new(network, mac, vlan), port.0);
-    }
-
-    /// The table of addresses, sorted by network, address and VLAN.
-    pub fn addresses(&self) -> Vec<MacEntry> {
-        self.table.entries()
-    }
-
     /// The ports whose receivers may have something to take; the others have nothing, and need no visit.
     #[inline]
     pub fn pending(&self) -> PortSet {
         self.pending
     }
 
-    /// Does what time asks for: declares receivers stalled and refuses what waits for them, ages addresses.
+    /// Does what time asks for: declares receivers stalled and refuses what waits for them.
     pub fn tick(&mut self, now: Instant, mut released: impl FnMut(Released<F>)) {
-        self.table.sweep(now);
         for port in self.pending.iter() {
             self.watch(now, port, &mut released);
         }
@@ -313,9 +293,7 @@ impl<F: Copy> Switch<F> {
             let flows = egress.parked.values().map(|flow| egress.idle_since(flow.progress) + verdict).min();
             [shaped, stall, flows].into_iter().flatten().min()
         };
-        let sweep = self.table.sweep_at();
-        let ports = self.pending.iter().filter_map(|port| of_port(self.port(port))).min();
-        [ports, (sweep > now).then_some(sweep)].into_iter().flatten().min()
+        self.pending.iter().filter_map(|port| of_port(self.port(port))).min()
     }
 
     /// Proves the law: counts what lies in every queue and compares it with the books, and finds nobody waiting without
@@ -367,7 +345,7 @@ impl<F: Copy> Switch<F> {
 
     /// The VOQs in which frames wait for an egress, in the order of its round.
     pub(crate) fn waiting(&self, egress: PortId, class: Class) -> impl Iterator<Item = &Voq> {
-        let voq = move |from: u16| Some(&self.ports.get(PortId(from))?.ingress.voqs[egress.index()][class]);
+        let voq = |id: VoqId| (id != VoqId::NONE).then(|| &self.voqs[id]);
         core::iter::successors(voq(self.port(egress).egress.classes[class].waiting), move |last| {
             voq(last.next)
         })
@@ -451,9 +429,7 @@ impl<F: Copy> Switch<F> {
         released: &mut impl FnMut(Released<F>),
     ) {
         for class in Class::all() {
-            self.leave_waiting(ingress, egress, class);
-            let mut gone = self.port(ingress).ingress.voqs[egress.index()][class].queue;
-            self.port_mut(ingress).ingress.voqs[egress.index()][class] = Voq::EMPTY;
+            let mut gone = self.leave_waiting(ingress, egress, class);
             self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
 
             let mut queue = self.port(egress).egress.classes[class].queue;

@@ -15,11 +15,9 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Full, Limits, Network, Passed, PortConfig, PortId, Scheduling, Settings,
-    Shaping, Switch,
+    ClassKind, Classes, Limits, Offered, PortConfig, PortId, Scheduling, Settings, Shaping, Size, Switch,
 };
-use units::{Class, ClassMap, Mac, Rng};
-use wire::ethernet::{Peek, Tag};
+use units::{Class, ClassMap, Rng};
 
 use crate::clock::{Burst, Clock, Event, Maker};
 use crate::events::EventList;
@@ -79,7 +77,7 @@ struct Bridge {
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(
-        offset_of!(Host, bridge) + offset_of!(Bridge, switch) + 40 <= 64,
+        offset_of!(Host, bridge) + offset_of!(Bridge, switch) + 32 <= 64,
         "what frames look at of a switch"
     );
     assert!(
@@ -139,11 +137,6 @@ pub(crate) struct Surroundings<'a, L> {
     pub fabric: &'a mut Fabric,
     /// What machines are handed, in order.
     pub delivered: &'a mut Queue,
-}
-
-/// The address of a machine on its own switch, by its slot; the up-links' follow.
-fn address(place: usize) -> Mac {
-    Mac::local(place as u32 + 1)
 }
 
 impl Turns {
@@ -689,15 +682,14 @@ impl Host {
         let packet = &with.packets[handle];
         let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
         let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
-        let tag = Some(Tag { class: rules.lanes[lane].class, vlan: 0 });
-        let header = Peek::new(address(to), address(from), tag);
-        let arrival = Arrival { frame: handle, header, network: Network::default(), bytes, frames: 1 };
-        let takes = |port| rules.takes(with.fabric, nic, port, bytes);
-        match bridge.switch.pass(with.clock.instant(), rules.ports[from], arrival, takes) {
-            Ok(Passed::Through(port)) => rules.hand(with, nic, port, handle),
-            Ok(Passed::Held) => *holds = true,
-            Ok(Passed::Refused(refused)) => with.packets.lose(refused),
-            Err(Full(_)) => return false,
+        let (from, to, class) = (rules.ports[from], rules.ports[to], rules.lanes[lane].class);
+        let (now, size) = (with.clock.instant(), Size { bytes, frames: 1 });
+        let takes = || rules.takes(with.fabric, nic, to, bytes);
+        match bridge.switch.pass(now, from, to, class, handle, size, takes) {
+            Offered::Through(port) => rules.hand(with, nic, port, handle),
+            Offered::Held => *holds = true,
+            Offered::Refused(refused, _) => with.packets.lose(refused),
+            Offered::Full(_) => return false,
         }
         true
     }
@@ -714,13 +706,7 @@ impl Bridge {
         for class in scenario.classes.values() {
             weights[class.priority] = class.weight;
         }
-        let settings = Settings {
-            classes: Classes(kinds),
-            stall_after: network.stall_after,
-            // Every address is pinned.
-            mac_age: units::Span::from_secs(1 << 30),
-            ..Settings::default()
-        };
+        let settings = Settings { classes: Classes(kinds), stall_after: network.stall_after };
         let mut switch = Switch::new(settings);
         let limits = |bytes: u64| Limits { frames: u32::MAX, bytes };
         let config = PortConfig {
@@ -733,15 +719,12 @@ impl Bridge {
                 scenario::Scheduling::Strict => Scheduling::Strict,
                 scenario::Scheduling::Weighted => Scheduling::Weighted(weights),
             },
-            ..PortConfig::default()
         };
         let uplink = PortConfig { shaping: None, ..config };
         let machines = network.vms_per_server() as usize;
         for place in 0..machines + lanes.len() {
             let config = if place < machines { config } else { uplink };
-            let port =
-                switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
-            switch.pin(Network::default(), address(place), 0, port);
+            switch.attach(units::Instant::ZERO, config).expect("a checked scenario's machines fit");
         }
         Self { switch, tick_at: Time::NEVER }
     }

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lossless::{Classes, Network, PortConfig, Settings};
+use datapath::Network;
+use lossless::{Classes, PortConfig, Settings};
 use units::{Instant, Mac};
 use vhost::nic::{Nic, NicConfig};
 use vhost::port::{Link, Mode, VhostConfig, VhostPort};
@@ -32,7 +33,8 @@ impl Machines {
     ///
     /// If the machine that this runs on does not have what they need.
     pub fn new(kind: ClassKind, size: u32, directory: &Path) -> Self {
-        let mut plane = Plane::new(Settings { classes: Classes::all(kind), ..Settings::default() }, Open);
+        let switch = Settings { classes: Classes::all(kind), ..Settings::default() };
+        let mut plane = Plane::new(switch, datapath::Settings::default(), Open);
         let mut attach = |number: u32| {
             let socket = directory.join(format!("{number}.sock"));
             let config = VhostConfig {
@@ -63,8 +65,10 @@ impl Machines {
             // Its last request wants no answer.
             port.wake();
             assert_eq!(port.link(), Link::Up);
-            let id = plane.attach(Instant::ZERO, port, PortConfig::default()).expect("few ports");
-            plane.switch_mut().pin(Network::default(), Mac::local(number), 0, id);
+            let id = plane
+                .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
+                .expect("few ports");
+            plane.datapath_mut().pin(Network::default(), Mac::local(number), 0, id);
             nic
         };
         let [mut sender, receiver] = [0, 1].map(&mut attach);

@@ -13,9 +13,10 @@ pub mod machines;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datapath::Network;
 use kernel::cycles;
 pub use lossless::ClassKind;
-use lossless::{Classes, Network, PortConfig, Settings};
+use lossless::{Classes, PortConfig, Settings};
 use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, pair};
 use units::{Instant, Mac, Span};
 use wire::ethernet::{Header, ethertype};
@@ -164,13 +165,15 @@ impl World {
         if (size as usize) < Header::LEN || size > MAX_SIZE {
             return Err(MemoryRunError::Size(size));
         }
-        let mut plane = Plane::new(Settings { classes: Classes::all(kind), ..Settings::default() }, Open);
+        let switch = Settings { classes: Classes::all(kind), ..Settings::default() };
+        let mut plane = Plane::new(switch, datapath::Settings::default(), Open);
         let mut attach = |number: u32| {
             let config = MemoryConfig { slots: SLOTS, slot_size: size.max(SLOT_SIZE) };
             let (port, end) = pair(config).expect("the shape was checked");
-            let id =
-                plane.attach(Instant::ZERO, port, PortConfig::default()).expect("the number was checked");
-            plane.switch_mut().pin(Network::default(), Mac::local(number), 0, id);
+            let id = plane
+                .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
+                .expect("the number was checked");
+            plane.datapath_mut().pin(Network::default(), Mac::local(number), 0, id);
             end
         };
         let sinks = (0..receivers).map(&mut attach).collect();

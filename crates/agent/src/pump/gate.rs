@@ -14,7 +14,7 @@ use udp_gate::{GuestGate, UdpGate};
 use units::{Instant, Span};
 
 use super::answers::Answers;
-use super::plane::{Gate, Verdict};
+use super::plane::{Clearance, Gate};
 
 /// Holds UDP flows whose socket is full, where the kernel lets us see that or a guest says so; lets everything go where
 /// they do not.
@@ -181,7 +181,7 @@ impl HostGate {
 
 impl Gate for HostGate {
     #[inline]
-    fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Verdict {
+    fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Clearance {
         self.asked = Asked::Nobody;
         let verdict = match (self.namespace(port), &mut self.gate) {
             (Some(namespace), Ok(gate)) => {
@@ -193,13 +193,13 @@ impl Gate for HostGate {
                     self.asked = Asked::Guest(port.index());
                     guest.gate.verdict(frame)
                 }
-                _ => return Verdict::Free,
+                _ => return Clearance::Free,
             },
         };
         match verdict {
-            udp_gate::Verdict::Free => Verdict::Free,
-            udp_gate::Verdict::Go(flow) => Verdict::Go(Flow(flow.0)),
-            udp_gate::Verdict::Hold(flow) => Verdict::Hold(Flow(flow.0)),
+            udp_gate::Verdict::Free => Clearance::Free,
+            udp_gate::Verdict::Go(flow) => Clearance::Go(Flow(flow.0)),
+            udp_gate::Verdict::Hold(flow) => Clearance::Hold(Flow(flow.0)),
         }
     }
 

@@ -21,10 +21,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datapath::Directory;
+use datapath::{Directory, MacEntry, Network};
 use lossless::{
-    ClassKind, Classes, MAX_PORTS, MacEntry, Network, PortConfig, PortId, Scheduling, Settings, Shaping,
-    TooManyPorts,
+    ClassKind, Classes, MAX_PORTS, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
 };
 use model::{
     AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, InvalidConfig, Limits, NetworkName,
@@ -43,7 +42,7 @@ use crate::store::{self, Store};
 use device::Device;
 use gate::HostGate;
 use overlay::{Numbers, Overlay};
-pub use plane::{Gate, Open, Plane, Verdict};
+pub use plane::{Clearance, Gate, Open, Plane};
 use taps::MOST_TAPS;
 pub(crate) use taps::{Caught, Chunk, Reader, Way};
 pub(crate) use trace::TraceError;
@@ -231,15 +230,14 @@ impl Pump {
             model::ClassKind::Lossless => ClassKind::Lossless,
             model::ClassKind::Lossy => ClassKind::Lossy,
         });
-        let switch = Settings {
-            classes: Classes(ClassMap(kinds)),
+        let switch = Settings { classes: Classes(ClassMap(kinds)), stall_after: settings.stall_after };
+        let datapath = datapath::Settings {
             priorities: ClassMap(settings.priorities),
-            stall_after: settings.stall_after,
             mac_age: settings.mac_age,
-            ..Settings::default()
+            ..datapath::Settings::default()
         };
         Ok(Self {
-            plane: Plane::new(switch, gate),
+            plane: Plane::new(switch, datapath, gate),
             overlay: None,
             numbers: Numbers::default(),
             attached: Vec::new(),
@@ -364,7 +362,8 @@ impl Pump {
             }
         };
         let events = device.events();
-        let id = self.plane.attach(clock::now(), device, port_config(spec, network))?;
+        let forwarding = datapath::PortConfig { class: spec.class, network, trunk: false };
+        let id = self.plane.attach(clock::now(), device, port_config(spec), forwarding)?;
         pin(&mut self.plane, id, spec);
         if let Some(taps) = self.plane.taps_mut() {
             taps.name(id, Some(spec.name.clone()));
@@ -396,8 +395,7 @@ impl Pump {
     pub fn close(&mut self, name: &PortName) -> Result<(), DetachError> {
         let place = self.find(name).map_err(|_| DetachError::UnknownPort(name.clone()))?;
         let id = self.attached[place].id;
-        self.plane.mute(id);
-        self.plane.switch_mut().close(id);
+        self.plane.close(id);
         Ok(())
     }
 
@@ -430,8 +428,8 @@ impl Pump {
             return Err(ChangeError::Memory { port: name.clone(), slots: self.attached[place].slots });
         }
         let id = self.attached[place].id;
-        let network = self.plane.switch().config(id).network;
-        self.plane.switch_mut().configure(clock::now(), id, port_config(&spec, network));
+        self.plane.switch_mut().configure(clock::now(), id, port_config(&spec));
+        self.plane.datapath_mut().set_class(id, spec.class);
         self.attached[place].spec = spec;
         Ok(())
     }
@@ -490,10 +488,10 @@ impl Pump {
         let status = |MacEntry { mac, vlan, port, seen, .. }| AddressStatus {
             mac,
             vlan,
-            port: names[&usize::from(port)].clone(),
+            port: names[&port.index()].clone(),
             age: seen.map(|seen| now.since(seen)),
         };
-        self.plane.switch().addresses().into_iter().map(status).collect()
+        self.plane.datapath().addresses().into_iter().map(status).collect()
     }
 
     /// Begins to capture frames.
@@ -571,7 +569,11 @@ impl Pump {
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
-        [switch, self.gate_due, self.retry_at, self.look_at, self.trunk_due].into_iter().flatten().min()
+        let datapath = self.plane.datapath().deadline(self.turned_at);
+        [switch, datapath, self.gate_due, self.retry_at, self.look_at, self.trunk_due]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Readable when a port has something, or a held flow may go.
@@ -672,13 +674,13 @@ const SEGMENTS: u32 = 64;
 
 /// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to them are never flooded.
 fn pin(plane: &mut Plane<Device, HostGate>, id: PortId, spec: &PortSpec) {
-    let network = plane.switch().config(id).network;
+    let network = plane.datapath().config(id).network;
     for (mac, vlan) in spec.addresses() {
-        plane.switch_mut().pin(network, mac, vlan, id);
+        plane.datapath_mut().pin(network, mac, vlan, id);
     }
 }
 
-fn port_config(spec: &PortSpec, network: Network) -> PortConfig {
+fn port_config(spec: &PortSpec) -> PortConfig {
     let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
     let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
     PortConfig {
@@ -690,8 +692,5 @@ fn port_config(spec: &PortSpec, network: Network) -> PortConfig {
             model::Scheduling::Weighted(weights) => Scheduling::Weighted(ClassMap(weights)),
         },
         quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
-        class: spec.class,
-        network,
-        trunk: false,
     }
 }

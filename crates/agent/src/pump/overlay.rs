@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use datapath::{Directory, Place};
-use lossless::{Limits, Network, PortConfig, PortId, TooManyPorts};
+use datapath::{Directory, Network, Place, VirtualNetwork};
+use lossless::{Limits, PortConfig, PortId, TooManyPorts};
 use model::{LargeSegments, NetworkName, PathStatus, Uplink, UplinkStatus, VtepList};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -221,8 +221,9 @@ impl Overlay {
             obeys_pauses: self.uplink.pfc.is_some(),
         };
         let trunk = Trunk::new(now, config, ways);
-        let config = PortConfig { trunk: true, ingress: HELD, ..PortConfig::default() };
-        let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config)?;
+        let config = PortConfig { ingress: HELD, ..PortConfig::default() };
+        let forwarding = datapath::PortConfig { trunk: true, ..datapath::PortConfig::default() };
+        let id = plane.attach(now, Device::Trunk(Box::new(trunk)), config, forwarding)?;
         self.trunks.insert(host, id);
         Ok(id)
     }
@@ -267,20 +268,20 @@ impl Overlay {
     }
 
     /// Has every trunk know of these networks, and of the machines that it leads to.
-    fn point(&self, plane: &mut Plane<Device, HostGate>, here: &[(u32, &NetworkName, &datapath::Network)]) {
+    fn point(&self, plane: &mut Plane<Device, HostGate>, here: &[(u32, &NetworkName, &VirtualNetwork)]) {
         let mut labels: BTreeMap<IpAddr, HashMap<_, _>> = BTreeMap::new();
         for id in self.trunks.values() {
             let before: Vec<_> = plane.trunk_mut(*id).networks().collect();
             // With its memberships, it forgets which addresses were there.
-            before.into_iter().for_each(|network| plane.switch_mut().leave(*id, network));
+            before.into_iter().for_each(|network| plane.datapath_mut().leave(*id, network));
         }
         for (vni, _, members) in here {
             let network = self.networks.by_vni[vni];
             for (mac, place) in members.places() {
                 let Place::There { vtep, label } = place else { continue };
                 let Some(&id) = self.trunks.get(&vtep) else { continue };
-                plane.switch_mut().join(id, network);
-                plane.switch_mut().pin(network, mac, 0, id);
+                plane.datapath_mut().join(id, network);
+                plane.datapath_mut().pin(network, mac, 0, id);
                 labels.entry(vtep).or_default().insert((network, mac), label);
             }
         }

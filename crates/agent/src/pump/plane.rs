@@ -15,9 +15,10 @@ mod far;
 #[cfg(test)]
 mod tests;
 
+use datapath::{Datapath, Decision, Network, Verdict};
 use lossless::{
-    Arrival, Flow, Network, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings,
-    Switch, TooManyPorts,
+    Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings, Size, Switch,
+    TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
@@ -34,7 +35,7 @@ const KEPT: usize = 8;
 /// Says of a frame whether its last receiver, behind the device, has room for it.
 pub trait Gate {
     /// Whether `frame` may go to the receiver behind `port` now, and with which others it shares its fate.
-    fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Verdict;
+    fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Clearance;
 
     /// The frame that was asked about last has been handed over.
     fn passed(&mut self);
@@ -58,9 +59,12 @@ pub trait Gate {
     fn unheard(&mut self, those: impl FnMut(PortId));
 }
 
+/// What a visit to a sender relies on.
+const HAS_ROOM: &str = "no more was lifted than there was room for";
+
 /// A gate's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum Clearance {
     /// The gate has no say in this frame.
     Free,
     /// It belongs to a flow that may go.
@@ -75,8 +79,8 @@ pub struct Open;
 
 impl Gate for Open {
     #[inline]
-    fn ask(&mut self, _: PortId, _: &FrameView<'_>) -> Verdict {
-        Verdict::Free
+    fn ask(&mut self, _: PortId, _: &FrameView<'_>) -> Clearance {
+        Clearance::Free
     }
 
     #[inline]
@@ -113,6 +117,9 @@ struct Armed {
 
 /// Ports, and the switch between them.
 pub struct Plane<P, G> {
+    /// Where frames go.
+    datapath: Datapath,
+    /// Where they wait.
     switch: Switch<Slot>,
     /// By port number.
     lines: Vec<Option<Box<Line<P>>>>,
@@ -138,8 +145,9 @@ pub struct Plane<P, G> {
 
 impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// No ports yet.
-    pub fn new(settings: Settings, gate: G) -> Self {
+    pub fn new(settings: Settings, datapath: datapath::Settings, gate: G) -> Self {
         Self {
+            datapath: Datapath::new(datapath),
             switch: Switch::new(settings),
             lines: Vec::new(),
             wet: PortSet::default(),
@@ -160,14 +168,21 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// # Errors
     ///
     /// [`TooManyPorts`]; the device is dropped.
-    pub fn attach(&mut self, now: Instant, device: P, config: PortConfig) -> Result<PortId, TooManyPorts> {
+    pub fn attach(
+        &mut self,
+        now: Instant,
+        device: P,
+        config: PortConfig,
+        forwarding: datapath::PortConfig,
+    ) -> Result<PortId, TooManyPorts> {
         let id = self.switch.attach(now, config)?;
+        self.datapath.attach(id, forwarding);
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
         self.lines[id.index()] =
-            Some(Box::new(Line { id, device, network: config.network, muted: false, failed: None }));
-        if config.trunk {
+            Some(Box::new(Line { id, device, network: forwarding.network, muted: false, failed: None }));
+        if forwarding.trunk {
             self.trunks.insert(id);
         }
         self.wet.insert(id);
@@ -180,12 +195,30 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         self.forget(id);
         let mut gone = Vec::new();
         self.switch.detach(now, id, |released| gone.push(released));
+        self.datapath.detach(id);
         self.let_go(now, gone);
         let Self { wet, silent, dirty, busy, trunks, .. } = self;
         for set in [wet, silent, dirty, busy, trunks] {
             set.remove(id);
         }
         self.lines[id.index()].take().expect("a port is detached once").device
+    }
+
+    /// Before a port is taken away: nothing new goes there, as if it had gone already, nor comes from there. What is held goes on.
+    pub fn close(&mut self, id: PortId) {
+        self.mute(id);
+        self.switch.close(id);
+        self.datapath.close(id);
+    }
+
+    /// What decides where frames go, to be asked and configured.
+    pub fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    /// What decides where frames go, to be asked and configured.
+    pub fn datapath_mut(&mut self) -> &mut Datapath {
+        &mut self.datapath
     }
 
     /// The switch, to be asked and configured.
@@ -365,6 +398,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// Does what time asks for: see [`Switch::tick`]. Hosts of which nothing is heard are given up.
     pub fn tick(&mut self, now: Instant) {
         self.listen(now);
+        self.datapath.tick(now);
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
         self.let_go(now, gone);
@@ -417,7 +451,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
     #[inline(never)]
     fn receive<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, wet, silent, armed, dirty, gate, refused, taps, .. } = self;
+        let Self { datapath, switch, lines, wet, silent, armed, dirty, gate, refused, taps, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         silent.remove(id);
         if line.muted || line.failed.is_some() {
@@ -429,20 +463,21 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             return false;
         }
         let mut lifted = false;
+        let mut decisions = datapath.visit(now, id);
         let mut visit = switch.arrivals(now, id);
         let network = line.network;
         let arrived = |slot: Slot, view: &FrameView<'_>| {
             lifted = true;
-            let taps = if TAPPED { taps.as_deref_mut() } else { None };
+            let mut taps = if TAPPED { taps.as_deref_mut() } else { None };
             let Some(header) = wire::ethernet::peek(view.bytes) else {
-                visit.malformed();
+                visit.refuse(decisions.default_class(), view.len() as u32, Refusal::MALFORMED);
                 refused.push(slot);
                 if let Some(taps) = taps {
                     taps.refuse(now, id, None, Reason::Malformed, view);
                 }
                 return;
             };
-            if let Some(taps) = taps {
+            if let Some(taps) = &mut taps {
                 taps.pass(now, id, Way::In, view);
             }
             let may_be = wire::room::may_be(header.destination())
@@ -452,11 +487,22 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
                 return;
             }
             let (bytes, frames) = view.on_wire();
-            let (bytes, frames) = (bytes as u32, frames as u16);
-            match visit.offer(Arrival { frame: slot, header, network, bytes, frames }) {
-                Ok(None) => {}
-                Ok(Some(slot)) => refused.push(slot),
-                Err(_) => unreachable!("no more was lifted than there was room for"),
+            let size = Size { bytes: bytes as u32, frames: frames as u16 };
+            let reason = match decisions.decide(&header, network) {
+                Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
+                {
+                    Offered::Held => return,
+                    Offered::Refused(_, reason) => reason,
+                    Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+                },
+                Decision { class, verdict: Verdict::Refuse(refusal) } => {
+                    visit.refuse(class, size.bytes, refusal);
+                    refusal.reason()
+                }
+            };
+            refused.push(slot);
+            if let Some(taps) = taps {
+                taps.refuse(now, id, None, reason, view);
             }
         };
         let received = line.device.receive(most as usize, arrived);
@@ -557,10 +603,10 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
                 continue;
             }
             match gate.ask(id, frame) {
-                Verdict::Hold(_) if parked.is_some() => break,
-                Verdict::Hold(flow) => head.park(flow),
-                Verdict::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
-                Verdict::Go(_) | Verdict::Free => {
+                Clearance::Hold(_) if parked.is_some() => break,
+                Clearance::Hold(flow) => head.park(flow),
+                Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
+                Clearance::Go(_) | Clearance::Free => {
                     let released = match line.device.transmit(frame) {
                         Ok(Taken::Yes) => {
                             gate.passed();
@@ -658,7 +704,7 @@ fn show_refused<'f>(
     frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
 ) {
     for Refused { frame, ingress, egress, reason } in switch.take_refused() {
-        taps.refuse(now, ingress, egress, reason, &frame_of(ingress, frame));
+        taps.refuse(now, ingress, Some(egress), reason, &frame_of(ingress, frame));
     }
 }
 

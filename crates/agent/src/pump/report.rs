@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use lossless::{Account, Network, PortId};
+use datapath::Network;
+use lossless::{Account, PortId};
 use model::{
     AgentStatus, ClassKind, ClassStatus, LedgerStatus, Ledgers, NetworkName, PathStatus, PausedBy, PeerState,
     PeerStatus, PortState, PortStatus,

@@ -11,8 +11,8 @@ mod frame;
 
 use std::net::IpAddr;
 
-use datapath::{Answer, LONGEST_ANSWER};
-use lossless::{EgressOutlook, Fate, Network, PortId};
+use datapath::{Answer, Explained, LONGEST_ANSWER, Network};
+use lossless::{EgressOutlook, Fate, PortId, Reason, Size};
 use model::{
     PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession,
     TraceSpec, TraceTable,
@@ -86,7 +86,7 @@ impl Pump {
         if let Some(vlan) = spec.vlan.filter(|vlan| *vlan > 4094) {
             return Err(TraceError::Vlan(vlan));
         }
-        let network = self.plane.switch().config(from.id).network;
+        let network = self.plane.datapath().config(from.id).network;
         let target = self.target(from, network, spec.to.as_deref())?;
         let walk = Walk { pump: self, now: clock::now(), from, network, hops: Vec::new() };
         Ok(walk.to(spec, &target))
@@ -104,7 +104,7 @@ impl Pump {
             return Ok(owner.map_or(Target::Nobody(address), |mac| Target::Ip(address, mac)));
         }
         let has_it = |port: &&Attached| {
-            self.plane.switch().config(port.id).network == network
+            self.plane.datapath().config(port.id).network == network
                 && frame::addresses(&port.spec).any(|own| own == address)
         };
         let owner = self.attached.iter().find(has_it).and_then(|port| port.spec.mac());
@@ -125,9 +125,11 @@ impl Walk<'_> {
     fn to(mut self, spec: &TraceSpec, target: &Target) -> TraceReport {
         let frame = Frame::new(&self.from.spec, spec, target);
         let switch = self.pump.plane.switch();
-        let (bytes, header) = (frame.bytes.len() as u32, frame.header());
-        let outlook = switch.outlook(self.from.id, &header, self.network, bytes, 1);
-        let paused_by = (outlook.room == 0).then_some(match outlook.at_quota {
+        let (size, header) = (Size { bytes: frame.bytes.len() as u32, frames: 1 }, frame.header());
+        let Explained { class, vlan, fate } =
+            self.pump.plane.datapath().explain(self.from.id, &header, self.network);
+        let room = switch.peek_room(self.from.id);
+        let paused_by = (room == 0).then_some(match switch.at_quota(self.from.id) {
             true => PausedBy::Egress,
             false => PausedBy::Ingress,
         });
@@ -142,17 +144,23 @@ impl Walk<'_> {
             (None, Some(PausedBy::Ingress)) => Some("its sender has as many frames held as it may".into()),
             (None, None) => None,
         };
-        let (port, class, free_frames) = (spec.port.clone(), outlook.class, outlook.room);
-        self.hops.push(TraceHop::Ingress(TraceIngress { port, class, free_frames, paused_by, reason }));
+        let port = spec.port.clone();
+        self.hops.push(TraceHop::Ingress(TraceIngress { port, class, free_frames: room, paused_by, reason }));
         if let Some((outcome, verdict)) = self.question(target, &frame) {
             return self.end(outcome, verdict);
         }
-        let (egresses, flooded, refused) = match outlook.way {
-            lossless::Way::Refused(reason) => (Vec::new(), false, Some(reason.name().to_owned())),
-            lossless::Way::One(egress) => (vec![egress], false, None),
-            lossless::Way::Many(egresses) => (egresses, true, None),
+        let outlook = |port| switch.outlook(port, class, size);
+        let (egresses, flooded, refused) = match fate {
+            datapath::Fate::Refused(refusal) => (Vec::new(), false, Some(refusal.reason())),
+            datapath::Fate::To(port) => (vec![outlook(port)], false, None),
+            datapath::Fate::Flooded(ports) => {
+                let egresses: Vec<_> =
+                    ports.iter().filter(|port| !switch.is_closed(*port)).map(outlook).collect();
+                let refused = egresses.is_empty().then_some(Reason::NoEgress);
+                (egresses, refused.is_none(), refused)
+            }
         };
-        let vlan = header.tag.map_or(0, |tag| tag.vlan);
+        let refused = refused.map(|reason| reason.name().to_owned());
         self.hops.push(TraceHop::Table(TraceTable {
             network: self.from.spec.network.clone(),
             vlan,

@@ -2,3 +2,4 @@
 
 mod dissect;
 mod fuzz;
+mod networks;

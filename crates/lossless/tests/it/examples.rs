@@ -13,7 +13,8 @@ fn offer(
     pcp: u8,
 ) -> bool {
     let frame = Frame { number, from, flow: 0 };
-    switch.arrivals(NOW, ids[from]).offer(arrival(frame, to, Class::from_low_bits(pcp), 1514)).is_ok()
+    let offered = arrival(frame, to, Class::from_low_bits(pcp), 1514).offer(switch, NOW, ids);
+    !matches!(offered, Offered::Full(_))
 }
 
 fn take(switch: &mut Switch<Frame>, id: PortId) -> Option<u64> {
@@ -200,14 +201,14 @@ fn a_flood_reaches_all_and_a_slow_receiver_holds_back_nobody() {
 }
 
 #[test]
-fn a_closed_port_keeps_what_it_has_and_hears_of_nothing_new() {
+fn a_closed_port_keeps_what_it_has_and_gets_no_more_copies() {
     let (mut switch, ids) = switch(Settings::default(), &[small(16, 1); 3]);
     assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
     switch.close(ids[1]);
-    assert!(offer(&mut switch, &ids, 3, 0, Some(1), 0) && offer(&mut switch, &ids, 4, 0, None, 0));
+    assert!(offer(&mut switch, &ids, 3, 0, None, 0));
     assert_eq!([0, 1, 2].map(Some), [0, 1, 2].map(|_| take(&mut switch, ids[1])));
     assert!(!switch.holds(ids[1]));
-    assert_eq!([3, 4].map(Some), [3, 4].map(|_| take(&mut switch, ids[2])), "as if it had gone already");
+    assert_eq!(take(&mut switch, ids[2]), Some(3), "as if the other had gone already");
 }
 
 #[test]
@@ -423,8 +424,9 @@ fn turns_in_a_flow_that_was_set_aside_are_counted_in_bytes() {
         for (from, count, bytes, frames) in [(2, 2000, 100, 1), (0, frames, longest, each)] {
             for number in 0..count {
                 let frame = Frame { number, from, flow: 0 };
-                let frame = Arrival { frames, ..arrival(frame, Some(1), Class::default(), bytes) };
-                assert_eq!(switch.arrivals(NOW, ids[from]).offer(frame).unwrap(), None);
+                let size = Size { bytes, frames };
+                let frame = Arrival { size, ..arrival(frame, Some(1), Class::default(), bytes) };
+                assert_eq!(frame.offer(&mut switch, NOW, &ids), Offered::Held);
             }
         }
         park_all(&mut switch, ids[1]);
@@ -476,38 +478,25 @@ fn weights_share_an_egress_in_bytes() {
 }
 
 #[test]
-fn what_never_crosses_a_bridge_is_refused_by_name() {
+fn what_is_refused_before_it_is_offered_is_in_the_books() {
     let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
-    let pause = Mac([0x01, 0x80, 0xc2, 0, 0, 0x01]);
+    switch.arrivals(NOW, ids[0]).refuse(Class::default(), 60, Refusal::LINK_LOCAL);
     let frame = Frame { number: 0, from: 0, flow: 0 };
-    let mut control = arrival(frame, None, Class::default(), 60);
-    control.header = Peek::new(pause, mac(0), None);
-    assert_eq!(switch.arrivals(NOW, ids[0]).offer(control).ok(), Some(Some(frame)));
     let home = arrival(frame, Some(0), Class::default(), 60);
-    assert_eq!(switch.arrivals(NOW, ids[0]).offer(home).ok(), Some(Some(frame)));
+    assert_eq!(home.offer(&mut switch, NOW, &ids), Offered::Refused(frame, Reason::SamePort));
     let refusals: Vec<_> = switch.total().refusals().collect();
     assert_eq!(refusals, [(Reason::SamePort, 1), (Reason::LinkLocal, 1)]);
+    assert_eq!((switch.total().bytes, switch.audit()), (120, Ok(())));
 }
 
 #[test]
-fn addresses_are_learned_move_and_age() {
-    let mut switch = Switch::new(Settings::default());
-    let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(16, 4)).unwrap()).collect();
-    let ask = |switch: &mut Switch<Frame>, now, from, to: usize| {
-        let frame = Frame { number: 0, from, flow: 0 };
-        switch.arrivals(now, ids[from]).offer(arrival(frame, Some(to), Class::default(), 60)).unwrap();
-        let got: Vec<_> = (0..3)
-            .filter(|port| switch.departures(now, ids[*port]).head().map(|h| h.delivered()).is_some())
-            .collect();
-        got
-    };
-    assert_eq!(ask(&mut switch, NOW, 0, 1), [1, 2], "unknown: to everybody");
-    assert_eq!(ask(&mut switch, NOW, 1, 0), [0], "learned from the first frame");
-    assert_eq!(ask(&mut switch, NOW, 0, 1), [1]);
-    let later = NOW + Span::from_secs(400);
-    switch.tick(later, |_| ());
-    assert!(switch.addresses().is_empty());
-    assert_eq!(ask(&mut switch, later, 0, 1), [1, 2]);
+fn what_is_for_nobody_else_is_refused() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
+    switch.close(ids[1]);
+    let frame = Frame { number: 0, from: 0, flow: 0 };
+    let to_all = arrival(frame, None, Class::default(), 60);
+    assert_eq!(to_all.offer(&mut switch, NOW, &ids), Offered::Refused(frame, Reason::NoEgress));
+    assert_eq!(switch.audit(), Ok(()));
 }
 
 #[test]
@@ -521,33 +510,12 @@ fn a_class_that_the_receiver_pauses_stays_and_the_others_pass() {
         let taken: Vec<_> = std::iter::from_fn(|| take(&mut switch, ids[1])).collect();
         assert_eq!(taken, [1, 3]);
         let frame = Frame { number: 4, from: 0, flow: 0 };
-        let passed = switch.pass(NOW, ids[0], arrival(frame, Some(1), Class::from_low_bits(5), 60), |_| true);
-        assert_eq!(passed.unwrap(), Passed::Held);
+        let (class, size) = (Class::from_low_bits(5), Size { bytes: 60, frames: 1 });
+        assert_eq!(switch.pass(NOW, ids[0], ids[1], class, frame, size, || true), Offered::Held);
         switch.pause_classes(ids[1], 0);
         let taken: Vec<_> = std::iter::from_fn(|| take(&mut switch, ids[1])).collect();
         assert_eq!((taken, switch.audit()), (vec![0, 2, 4], Ok(())));
     }
-}
-
-#[test]
-fn who_fills_the_table_fills_it_for_nobody_else() {
-    let settings = Settings { mac_limit: 4, ..Settings::default() };
-    let mut switch = Switch::new(settings);
-    let ids: Vec<_> = (0..3).map(|_| switch.attach(NOW, small(64, 64)).unwrap()).collect();
-    let mut say = |from: usize, source: Mac| {
-        let frame = Frame { number: 0, from, flow: 0 };
-        let mut hello = arrival(frame, None, Class::default(), 60);
-        hello.header = Peek::new(Mac::BROADCAST, source, None);
-        switch.arrivals(NOW, ids[from]).offer(hello).unwrap();
-    };
-    for number in 100..120 {
-        say(0, Mac::local(number));
-    }
-    say(1, mac(1));
-    // Not even somebody else's address.
-    say(0, mac(1));
-    let of = |port| switch.addresses().iter().filter(|entry| entry.port == port).count();
-    assert_eq!((of(0), of(1)), (4, 1));
 }
 
 #[test]
@@ -569,8 +537,9 @@ fn a_large_segment_passes_a_small_queue_alone() {
     let (mut switch, ids) = switch(Settings::default(), &[small(16, 8); 2]);
     for number in 0..2 {
         let frame = Frame { number, from: 0, flow: 0 };
-        let large = Arrival { frames: 44, bytes: 66_616, ..arrival(frame, Some(1), Class::default(), 0) };
-        switch.arrivals(NOW, ids[0]).offer(large).unwrap();
+        let size = Size { frames: 44, bytes: 66_616 };
+        let large = Arrival { size, ..arrival(frame, Some(1), Class::default(), 0) };
+        assert_eq!(large.offer(&mut switch, NOW, &ids), Offered::Held);
     }
     assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 44);
     assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(0), Some(1)));

@@ -6,27 +6,17 @@
 //! are long; and ten million seeded visits keep the law.
 
 mod examples;
-mod networks;
 mod outlook;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Arrival, ClassKind, Classes, Departures, Flow, Full, Limits, Network, Passed, PortConfig, PortId, Reason,
-    Refusal, Scheduling, Settings, Shaping, Switch,
+    ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig, PortId, PortSet, Reason,
+    Refusal, Scheduling, Settings, Shaping, Size, Switch,
 };
 use proptest::prelude::*;
-use units::{Class, ClassMap, Instant, Mac, Rate, Rng, Span};
-use wire::ethernet::{Peek, Tag};
-
-fn mac(port: usize) -> Mac {
-    Mac::local(port as u32 + 1)
-}
-
-fn header(from: usize, to: Option<usize>, class: Class) -> Peek {
-    Peek::new(to.map_or(Mac::BROADCAST, mac), mac(from), Some(Tag { class, vlan: 0 }))
-}
+use units::{Class, ClassMap, Instant, Rate, Rng, Span};
 
 /// What a test's frame is: enough to check its whole way.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,17 +27,44 @@ struct Frame {
     flow: u64,
 }
 
-fn arrival(frame: Frame, to: Option<usize>, class: Class, bytes: u32) -> Arrival<Frame> {
-    Arrival { frame, header: header(frame.from, to, class), network: Network::default(), bytes, frames: 1 }
+/// A frame that is offered: to one port by its place, or to all.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    frame: Frame,
+    to: Option<usize>,
+    class: Class,
+    size: Size,
 }
 
-/// A switch of `ports` ports with every address pinned.
+fn arrival(frame: Frame, to: Option<usize>, class: Class, bytes: u32) -> Arrival {
+    Arrival { frame, to, class, size: Size { bytes, frames: 1 } }
+}
+
+impl Arrival {
+    /// Offers it to a switch that has these ports.
+    fn offer(self, switch: &mut Switch<Frame>, now: Instant, ids: &[PortId]) -> Offered<Frame> {
+        self.offer_in(&mut switch.arrivals(now, ids[self.frame.from]), ids)
+    }
+
+    /// The same in a visit to its sender.
+    fn offer_in(self, visit: &mut lossless::Arrivals<'_, Frame>, ids: &[PortId]) -> Offered<Frame> {
+        let Self { frame, to, class, size } = self;
+        let mut all = PortSet::default();
+        let to = match to {
+            Some(to) => Destination::One(ids[to]),
+            None => {
+                ids.iter().for_each(|id| all.insert(*id));
+                Destination::Many(&all)
+            }
+        };
+        visit.offer(to, class, frame, size)
+    }
+}
+
+/// A switch with such ports.
 fn switch(settings: Settings, configs: &[PortConfig]) -> (Switch<Frame>, Vec<PortId>) {
     let mut switch = Switch::new(settings);
-    let ids: Vec<_> = configs.iter().map(|c| switch.attach(Instant::ZERO, *c).unwrap()).collect();
-    for (port, id) in ids.iter().enumerate() {
-        switch.pin(Network::default(), mac(port), 0, *id);
-    }
+    let ids = configs.iter().map(|c| switch.attach(Instant::ZERO, *c).unwrap()).collect();
     (switch, ids)
 }
 
@@ -105,7 +122,8 @@ proptest! {
                 for (port, pcp) in frames {
                     let class = Class::from_low_bits(pcp);
                     let frame = Frame { number, from: 0, flow: 0 };
-                    prop_assert!(visit.offer(arrival(frame, Some(port), class, 100)).is_ok());
+                    let offered = arrival(frame, Some(port), class, 100).offer_in(&mut visit, &ids);
+                    prop_assert_eq!(offered, Offered::Held);
                     naive.ingress.push_back((number, port, class));
                     naive.forwarder();
                     number += 1;
@@ -181,7 +199,6 @@ fn port() -> impl Strategy<Value = PortConfig> {
             egress: Limits { frames: egress, bytes },
             scheduling,
             shaping: gbit.map(|gbit| Shaping { rate: Rate::from_gbit(gbit), burst: 3028 }),
-            ..PortConfig::default()
         },
     )
 }
@@ -208,10 +225,13 @@ proptest! {
                     let targets: Vec<_> = (0..ports).filter(|port| to.map_or(*port != from, |to| to == *port)).collect();
                     let frame = Frame { number, from, flow: u64::from(pcp % 2) };
                     let room = switch.room(now, ids[from]);
-                    match switch.arrivals(now, ids[from]).offer(arrival(frame, to, class, bytes)) {
-                        Ok(None) => referee.accepted(frame, &targets, class),
-                        Ok(Some(back)) => prop_assert_eq!((back, Some(from)), (frame, to), "refused: came home"),
-                        Err(_) => prop_assert_eq!(room, 0, "there was room"),
+                    match arrival(frame, to, class, bytes).offer(&mut switch, now, &ids) {
+                        Offered::Held => referee.accepted(frame, &targets, class),
+                        Offered::Refused(back, reason) => {
+                            prop_assert_eq!((back, Some(from), reason), (frame, to, Reason::SamePort));
+                        }
+                        Offered::Full(_) => prop_assert_eq!(room, 0, "there was room"),
+                        Offered::Through(_) => prop_assert!(false, "nobody was asked to take it"),
                     }
                 }
                 5 => {
@@ -318,34 +338,30 @@ proptest! {
             let held = Class::all().map(|class| two.egress_account(ids[to], class).held).sum::<u64>()
                 + two.ingress_account(ids[from], class).held;
             let was_empty = held == 0;
-            let passed = one.pass(now, ids[from], arrival(frame, Some(to), class, bytes), |port| {
-                assert_eq!(port, ids[to]);
-                takes
-            });
+            let it = arrival(frame, Some(to), class, bytes);
+            let passed = one.pass(now, ids[from], ids[to], class, frame, it.size, || takes);
             let limits = two.config(ids[from]).ingress;
             let (held_frames, held_bytes) = all_held.entry((from, pcp)).or_default();
             let has_room = *held_frames < limits.frames.max(1) && *held_bytes < limits.bytes;
-            let offered = if has_room && !two.at_quota(ids[from]) {
-                two.arrivals(now, ids[from]).offer(arrival(frame, Some(to), class, bytes))
-            } else {
-                Err(Full(frame))
+            let offered = match has_room && !two.at_quota(ids[from]) {
+                true => it.offer(&mut two, now, &ids),
+                false => Offered::Full(frame),
             };
             match (passed, offered) {
-                (Ok(Passed::Through(port)), Ok(None)) => {
+                (Offered::Through(port), Offered::Held) => {
                     prop_assert!(takes && was_empty && port == ids[to]);
                     let mut visit = two.departures(now, ids[to]);
                     let head = visit.head().expect("nothing was before it");
                     prop_assert_eq!(head.frame(), frame);
                     prop_assert_eq!(head.delivered(), Some(frame));
                 }
-                (Ok(Passed::Held), Ok(None)) => {
+                (Offered::Held, Offered::Held) => {
                     *held_frames += 1;
                     *held_bytes += u64::from(bytes);
                     let next = two.departures(now, ids[to]).head().map(|head| head.frame());
                     prop_assert!(!takes || !was_empty || next != Some(frame));
                 }
-                (Ok(Passed::Refused(back)), Ok(Some(other))) => prop_assert_eq!(back, other),
-                (Err(Full(back)), Err(Full(other))) => prop_assert_eq!(back, other),
+                (Offered::Refused(..) | Offered::Full(_), other) => prop_assert_eq!(passed, other),
                 other => prop_assert!(false, "{:?}", other),
             }
             one.audit().unwrap();
@@ -430,8 +446,8 @@ proptest! {
                         let frame = Frame { number, from, flow: 0 };
                         let to = (to < ids.len()).then_some(to);
                         let arrival = arrival(frame, to, Class::from_low_bits(pcp), bytes);
-                        let once = short.arrivals(now, ids[from]).offer(arrival);
-                        prop_assert_eq!(visit.offer(arrival).map_err(|_| ()), once.map_err(|_| ()));
+                        let once = arrival.offer(&mut short, now, &ids);
+                        prop_assert_eq!(arrival.offer_in(&mut visit, &ids), once);
                     }
                 }
                 Visit::Departures(port, fates) => {
@@ -467,8 +483,7 @@ fn ten_million_visits_keep_the_law() {
     let mut rng = Rng::new(0x7a6f_766e);
     let mut classes = Classes::default();
     classes.0.0[2] = ClassKind::Lossy;
-    let mut switch =
-        Switch::new(Settings { classes, stall_after: Span::from_micros(900), ..Settings::default() });
+    let mut switch = Switch::new(Settings { classes, stall_after: Span::from_micros(900) });
     let config = |rng: &mut Rng| PortConfig {
         ingress: Limits::frames(1 + rng.below(40) as u32),
         quota: quota(1 + rng.below(20) as u32),
@@ -494,10 +509,12 @@ fn ten_million_visits_keep_the_law() {
                         class = Class::from_low_bits(rng.below(4) as u8);
                     }
                     let frame = Frame { number, from, flow: 0 };
-                    match visit.offer(arrival(frame, to, class, 60 + rng.below(1455) as u32)) {
-                        Ok(None) => accepted += 1,
-                        Ok(Some(_)) => (accepted, released) = (accepted + 1, released + 1),
-                        Err(_) => {}
+                    let arrival = arrival(frame, to, class, 60 + rng.below(1455) as u32);
+                    match arrival.offer_in(&mut visit, &ids) {
+                        Offered::Held => accepted += 1,
+                        Offered::Refused(..) => (accepted, released) = (accepted + 1, released + 1),
+                        Offered::Full(_) => {}
+                        Offered::Through(_) => panic!("nobody was asked to take it"),
                     }
                 }
             }

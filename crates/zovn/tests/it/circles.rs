@@ -27,7 +27,7 @@ use syn::visit::{self, Visit};
 const KNOWN: &[(&str, usize)] = &[
     ("agent", 18),
     ("lab", 23),
-    ("lossless", 15),
+    ("lossless", 11),
     ("measure", 17),
     ("model", 6),
     ("sim", 17),

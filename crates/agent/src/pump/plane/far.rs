@@ -6,12 +6,13 @@
 //!         ◀──────── arrived ◀─completed─┘
 //! ```
 
-use lossless::{Arrival, Flow, Network, PortId, Reason, Refusal, Released};
+use datapath::{Decision, Network, Verdict};
+use lossless::{Flow, Offered, PortId, Reason, Refusal, Released, Size};
 use port::Port;
 use units::{Class, Instant};
 use wire::ethernet::Tag;
 
-use super::{BURST, Gate, Line, Plane, release, show_refused};
+use super::{BURST, Gate, HAS_ROOM, Line, Plane, release, show_refused};
 use crate::pump::trunk::{Leaving, Sent, Trunk};
 
 /// A device that may lead to another host.
@@ -30,7 +31,7 @@ impl MaybeTrunk for vhost::port::VhostPort {}
 impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
     /// Makes a port's trunk a member of a network.
     pub fn join(&mut self, id: PortId, network: Network) {
-        self.switch.join(id, network);
+        self.datapath.join(id, network);
     }
 
     /// Of these classes, a bit each, nothing is sent by a trunk until this is called again.
@@ -57,7 +58,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
 
     /// Takes over what has come from another host, as far as the switch has room.
     pub(super) fn lift(&mut self, now: Instant, id: PortId) -> bool {
-        let Self { switch, lines, wet, dirty, refused, taps, .. } = self;
+        let Self { datapath, switch, lines, wet, dirty, refused, taps, .. } = self;
         let line = lines[id.index()].as_mut().expect("the port is attached");
         if line.muted {
             // What is not lifted is not taken: the far host keeps it, and sends it to whoever comes after us.
@@ -66,7 +67,8 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
         }
         let trunk = line.device.trunk().expect("the port is a trunk");
         let most = switch.room(now, id).min(BURST);
-        let priorities = switch.settings().priorities;
+        let priorities = datapath.settings().priorities;
+        let mut decisions = datapath.visit(now, id);
         let mut visit = switch.arrivals(now, id);
         let mut lifted = 0;
         while lifted < most
@@ -75,7 +77,7 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             lifted += 1;
             let view = trunk.frame(slot);
             let Some(mut header) = wire::ethernet::peek(view.bytes) else {
-                visit.malformed();
+                visit.refuse(decisions.default_class(), view.len() as u32, Refusal::MALFORMED);
                 refused.push(slot);
                 if let Some(taps) = taps {
                     taps.refuse(now, id, None, Reason::Malformed, &view);
@@ -86,11 +88,22 @@ impl<P: MaybeTrunk, G: Gate> Plane<P, G> {
             let of = |class| Class::all().find(|priority| priorities[*priority] == class);
             header.tag = header.tag.or(come.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
             let (bytes, frames) = view.on_wire();
-            let (bytes, frames) = (bytes as u32, frames as u16);
-            match visit.offer(Arrival { frame: slot, header, network: come.network, bytes, frames }) {
-                Ok(None) => {}
-                Ok(Some(slot)) => refused.push(slot),
-                Err(_) => unreachable!("no more was lifted than there was room for"),
+            let size = Size { bytes: bytes as u32, frames: frames as u16 };
+            let reason = match decisions.decide(&header, come.network) {
+                Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
+                {
+                    Offered::Held => continue,
+                    Offered::Refused(_, reason) => reason,
+                    Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+                },
+                Decision { class, verdict: Verdict::Refuse(refusal) } => {
+                    visit.refuse(class, size.bytes, refusal);
+                    refusal.reason()
+                }
+            };
+            refused.push(slot);
+            if let Some(taps) = taps {
+                taps.refuse(now, id, None, reason, &view);
             }
         }
         drop(visit);
@@ -317,8 +330,9 @@ mod tests {
         let mut trunk = Trunk::new(now, config, vec![way]);
         let networks = Networks { by_vni: HashMap::from([(VNI, NETWORK)]), ..Networks::default() };
         trunk.know(Rc::new(networks), HashMap::new());
-        let mut plane = Plane::new(Settings::default(), Open);
-        let id = plane.attach(now, trunk, PortConfig { trunk: true, ..PortConfig::default() }).unwrap();
+        let mut plane = Plane::new(Settings::default(), datapath::Settings::default(), Open);
+        let is_trunk = datapath::PortConfig { trunk: true, ..Default::default() };
+        let id = plane.attach(now, trunk, PortConfig::default(), is_trunk).unwrap();
         plane.join(id, NETWORK);
         (plane, id)
     }

@@ -94,10 +94,12 @@ impl MaybeTrunk for Granting {}
 #[test]
 fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {
     let now = Instant::ZERO;
-    let mut plane = Plane::new(Settings::default(), Open);
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default(), Open);
     let sender = Granting { frames: BURST, ..Granting::default() };
-    let sender = plane.attach(now, sender, PortConfig::default()).unwrap();
-    let receiver = plane.attach(now, Granting::default(), PortConfig::default()).unwrap();
+    let sender = plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+    let receiver = plane
+        .attach(now, Granting::default(), PortConfig::default(), datapath::PortConfig::default())
+        .unwrap();
     assert!(plane.turn(now), "a burst moves");
     assert_eq!(plane.device_mut(receiver).taken, BURST);
     let before = plane.device_mut(sender).grants;
@@ -110,12 +112,12 @@ fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {
 fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
     let now = Instant::ZERO;
     let unseen_of_all = Rc::<Cell<u32>>::default();
-    let mut plane = Plane::new(Settings::default(), Open);
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default(), Open);
     // Flooded, and each of them both sends and receives.
     let ports = [(); 3].map(|()| {
         let device =
             Granting { frames: 2 * BURST, unseen_of_all: unseen_of_all.clone(), ..Granting::default() };
-        plane.attach(now, device, PortConfig::default()).unwrap()
+        plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
     });
     while plane.turn(now) {}
     assert_eq!(ports.map(|port| plane.device_mut(port).taken), [4 * BURST; 3]);
@@ -124,10 +126,10 @@ fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
 #[test]
 fn a_frame_that_no_event_was_made_of_is_found_once_more() {
     let now = Instant::ZERO;
-    let mut plane = Plane::new(Settings::default(), Open);
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default(), Open);
     let [receiver, sender] = [false, true].map(|tells| {
         let device = Granting { tells, ..Granting::default() };
-        plane.attach(now, device, PortConfig::default()).unwrap()
+        plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
     });
     assert!(!plane.turn(now) && !plane.arm() && plane.is_armed());
     // It is there now, and the sender believes that nobody waits for it.
@@ -144,11 +146,17 @@ fn a_frame_that_no_event_was_made_of_is_found_once_more() {
 #[test]
 fn a_frame_whose_memory_was_taken_away_is_refused_by_name() {
     let now = Instant::ZERO;
-    let mut plane = Plane::new(Settings::default(), Open);
-    let sender =
-        plane.attach(now, Granting { frames: 3, ..Granting::default() }, PortConfig::default()).unwrap();
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default(), Open);
+    let sender = plane
+        .attach(
+            now,
+            Granting { frames: 3, ..Granting::default() },
+            PortConfig::default(),
+            datapath::PortConfig::default(),
+        )
+        .unwrap();
     let slow = Granting { busy: true, ..Granting::default() };
-    let receiver = plane.attach(now, slow, PortConfig::default()).unwrap();
+    let receiver = plane.attach(now, slow, PortConfig::default(), datapath::PortConfig::default()).unwrap();
     plane.turn(now);
     assert_eq!(plane.switch().total().held, 3);
     plane.device_mut(sender).is_gone = true;
@@ -163,11 +171,11 @@ fn a_frame_whose_memory_was_taken_away_is_refused_by_name() {
 fn only_a_busy_device_that_tells_of_no_room_is_tried_again_soon() {
     let now = Instant::ZERO;
     for tells in [false, true] {
-        let mut plane = Plane::new(Settings::default(), Open);
+        let mut plane = Plane::new(Settings::default(), datapath::Settings::default(), Open);
         let sender = Granting { frames: 3, ..Granting::default() };
-        plane.attach(now, sender, PortConfig::default()).unwrap();
+        plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
         let receiver = Granting { busy: true, tells, ..Granting::default() };
-        plane.attach(now, receiver, PortConfig::default()).unwrap();
+        plane.attach(now, receiver, PortConfig::default(), datapath::PortConfig::default()).unwrap();
         plane.turn(now);
         assert!(plane.is_any_busy() && !plane.arm());
         assert_eq!(plane.is_any_busy(), !tells);

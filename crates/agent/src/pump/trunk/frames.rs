@@ -6,7 +6,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use lossless::Network;
+use datapath::Network;
 use port::{FrameView, Slot};
 use rings::Pool;
 use tunnel::places::{Claim, Places};

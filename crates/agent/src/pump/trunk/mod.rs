@@ -30,7 +30,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use lossless::{Flow, Network, PortId, Refusal};
+use datapath::Network;
+use lossless::{Flow, PortId, Refusal};
 use model::CONTROL;
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::outer::Encapsulation;

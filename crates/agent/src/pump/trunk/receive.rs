@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use lossless::Network;
+use datapath::Network;
 use port::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};

@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU16;
 
-use lossless::{Flow, Network, PortId, Refusal};
+use datapath::Network;
+use lossless::{Flow, PortId, Refusal};
 use port::{FrameView, Slot};
 use tunnel::{Admission, LONGEST, Session, Stream};
 use units::Instant;

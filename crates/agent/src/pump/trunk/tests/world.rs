@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
-use lossless::{Flow, Network, PortConfig, PortId, Refusal, Settings, Switch};
+use datapath::Network;
+use lossless::{Flow, PortConfig, PortId, Refusal, Settings, Switch};
 use port::{FrameView, Port, Slot};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};

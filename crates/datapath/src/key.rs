@@ -1,4 +1,4 @@
-//! All that decides where a frame goes, in two numbers that are quick to make and to compare.
+//! The flow key: all of a frame that decides its fate, in two numbers that are quick to make and to compare.
 //!
 //! The addresses are taken as they lie in the frame, in whole words.
 
@@ -10,12 +10,12 @@ use crate::Network;
 /// In the first number the destination and two octets of the source, first octet lowest; in the second the other four, the tag's
 /// control information, and the network's number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Heading(u64, u64);
+pub(crate) struct FlowKey(u64, u64);
 
 /// In place of a tag: the drop eligible bit, which is not kept of a tag.
 const UNTAGGED: u16 = 1 << 12;
 
-impl Heading {
+impl FlowKey {
     /// No frame's, as no frame is of its network.
     pub(crate) const NONE: Self = Self(0, (Network::NONE.number() as u64) << 48);
 
@@ -29,10 +29,10 @@ impl Heading {
 
     /// A number for frames that are alike and came in by this port.
     #[inline]
-    pub(crate) fn hash(self, port: u16) -> u64 {
+    pub(crate) fn hash(self, port: usize) -> u64 {
         // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); a product's uppermost have seen all.
         let mixed = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let first = mixed(self.0 ^ u64::from(port) << 48);
+        let first = mixed(self.0 ^ (port as u64) << 48);
         mixed(first.rotate_left(32) ^ self.1) >> 48
     }
 
@@ -48,7 +48,7 @@ impl Heading {
     }
 
     pub(crate) fn network(self) -> Network {
-        Network::from_number((self.1 >> 48) as u16)
+        Network::new((self.1 >> 48) as u16).unwrap_or(Network::NONE)
     }
 
     pub(crate) fn tag(self) -> Option<Tag> {

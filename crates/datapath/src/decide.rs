@@ -1,0 +1,519 @@
+//! Where each frame goes: the stages, and the caches before them.
+//!
+//! ```text
+//! frame ─▶ key ─▶ the port's last entry ─▶ cache ─▶ stages: class, membership, learning, L2 ─▶ action
+//!                        │ hit                │ hit                                              │
+//!                        └────────────────────┴───────────────▶ verdict ◀────────────────────────┘
+//! ```
+//!
+//! The stages decide by what they know alone, and change nothing; what a frame teaches (its source's address) is learned before.
+//! So [`Datapath::explain`] runs the very same.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use lossless::{Destination, PortId, PortSet, Refusal};
+use units::{Class, ClassMap, Instant, Mac, Span};
+use wire::ethernet::{Peek, Tag};
+
+use crate::Network;
+use crate::cache::{Action, Cache, Cached, Entry};
+use crate::key::FlowKey;
+use crate::l2::{Address, Learned, Place, Segment};
+
+/// What a datapath is told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// The class of each priority code point of a tagged frame (802.1Q §6.9.4).
+    pub priorities: ClassMap<Class>,
+    /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
+    pub mac_age: Span,
+    /// The most addresses that are learned of one port; frames to others are flooded. So no sender fills the table for others.
+    pub mac_limit: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { priorities: ClassMap::from_fn(|class| class), mac_age: Span::from_secs(300), mac_limit: 1024 }
+    }
+}
+
+/// What a datapath is told of a port.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PortConfig {
+    /// The class of frames that carry no 802.1Q tag.
+    pub class: Class,
+    /// The network that the port is a member of, unless it is a trunk.
+    pub network: Network,
+    /// It is a trunk: it leads to other hosts, and is a member of those networks that it [joined](Datapath::join).
+    pub trunk: bool,
+}
+
+/// What is to become of a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Decision<'a> {
+    /// Its class.
+    pub class: Class,
+    /// Where it goes.
+    pub verdict: Verdict<'a>,
+}
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug)]
+pub enum Verdict<'a> {
+    /// On to its receivers.
+    Forward(Destination<'a>),
+    /// Nowhere, for this reason.
+    Refuse(Refusal),
+}
+
+/// An address in a network's VLAN, and the port it is reached by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct MacEntry {
+    /// The address.
+    pub mac: Mac,
+    /// Its VLAN; 0 for untagged frames.
+    pub vlan: u16,
+    /// Its network.
+    pub network: Network,
+    /// The port.
+    pub port: PortId,
+    /// When a frame from it was last seen; `None` if it was pinned.
+    pub seen: Option<Instant>,
+}
+
+/// A port, as the stages know it.
+#[derive(Debug)]
+struct Member {
+    /// What was decided last: a sender that keeps talking to one receiver asks nobody else.
+    last: Entry,
+    config: PortConfig,
+    /// How many addresses were learned of it.
+    learned: u32,
+}
+
+/// All that decides where a host's frames go.
+#[derive(Debug)]
+pub struct Datapath {
+    /// By port number.
+    members: Vec<Option<Box<Member>>>,
+    /// By network number.
+    segments: Vec<Option<Box<Segment>>>,
+    cache: Cache,
+    settings: Settings,
+    /// That of the segment that changed last.
+    generation: u64,
+    /// How many addresses are known, of all networks.
+    addresses: usize,
+    /// How often the stages were asked.
+    decided: u64,
+    /// When something may be too old.
+    sweep_at: Instant,
+    /// Who is to have the frame that was flooded last.
+    audience: PortSet,
+}
+
+impl Datapath {
+    /// Without ports and networks.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            members: Vec::new(),
+            segments: Vec::new(),
+            cache: Cache::default(),
+            settings,
+            generation: 0,
+            addresses: 0,
+            decided: 0,
+            sweep_at: Instant::ZERO,
+            audience: PortSet::default(),
+        }
+    }
+
+    /// What it was told.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Frames come by this port from now on. A local port is a member of its network at once, a trunk of none yet.
+    pub fn attach(&mut self, port: PortId, config: PortConfig) {
+        if self.members.len() <= port.index() {
+            self.members.resize_with(port.index() + 1, || None);
+        }
+        self.members[port.index()] = Some(Box::new(Member { last: Entry::NONE, config, learned: 0 }));
+        if !config.trunk {
+            self.segment_mut(config.network).locals.insert(port);
+        }
+    }
+
+    /// Changes the class of a port's untagged frames.
+    pub fn set_class(&mut self, port: PortId, class: Class) {
+        let network = self.config(port).network;
+        self.member_mut(port).config.class = class;
+        // What was decided of its frames had the old class.
+        self.segment_mut(network);
+    }
+
+    /// How a port is configured.
+    pub fn config(&self, port: PortId) -> &PortConfig {
+        &self.member(port).config
+    }
+
+    /// Before a port is taken away: frames to its addresses go where they would go if it had gone already.
+    pub fn close(&mut self, port: PortId) {
+        self.forget(|_, place| place.port == port);
+    }
+
+    /// Takes a port away, with its memberships and its addresses.
+    pub fn detach(&mut self, port: PortId) {
+        self.close(port);
+        let Self { segments, generation, .. } = self;
+        for segment in segments.iter_mut().flatten().filter(|segment| segment.is_member(port)) {
+            segment.locals.remove(port);
+            segment.trunks.remove(port);
+            *generation += 1;
+            segment.generation = *generation;
+        }
+        self.members[port.index()] = None;
+        self.drop_empty();
+    }
+
+    /// Makes a trunk a member of a network.
+    pub fn join(&mut self, trunk: PortId, network: Network) {
+        assert!(self.config(trunk).trunk, "a local port is a member of its own network alone");
+        self.segment_mut(network).trunks.insert(trunk);
+    }
+
+    /// Ends a trunk's membership. The addresses that it has in that network are forgotten, pinned ones too; what is held goes on.
+    pub fn leave(&mut self, trunk: PortId, network: Network) {
+        assert!(self.config(trunk).trunk, "a local port never leaves its network");
+        self.forget(|it, place| it == network && place.port == trunk);
+        if self.segment(network).is_some() {
+            self.segment_mut(network).trunks.remove(trunk);
+        }
+        self.drop_empty();
+    }
+
+    /// Sets an address for good: it neither ages nor moves. Frames to it are refused while its port is no member of the network.
+    pub fn pin(&mut self, network: Network, mac: Mac, vlan: u16, port: PortId) {
+        let place = Place { port, seen: None };
+        let before = self.segment_mut(network).addresses.insert(Address::new(mac, vlan), place);
+        match before {
+            Some(Place { port, seen: Some(_) }) => self.member_mut(port).learned -= 1,
+            Some(_) => {}
+            None => self.addresses += 1,
+        }
+    }
+
+    /// All addresses, sorted by network, address and VLAN.
+    pub fn addresses(&self) -> Vec<MacEntry> {
+        let segments = (0..)
+            .zip(&self.segments)
+            .filter_map(|(number, segment)| Some((Network::new(number)?, segment.as_deref()?)));
+        let entry = |network, (address, place): (&Address, &Place)| MacEntry {
+            mac: address.mac(),
+            vlan: address.vlan(),
+            network,
+            port: place.port,
+            seen: place.seen,
+        };
+        segments
+            .flat_map(|(network, segment)| segment.addresses.iter().map(move |it| entry(network, it)))
+            .collect()
+    }
+
+    /// How often the stages were asked, as no cache had the answer.
+    pub fn decided(&self) -> u64 {
+        self.decided
+    }
+
+    /// When [`tick`](Self::tick) has something to do.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        (self.sweep_at > now).then_some(self.sweep_at)
+    }
+
+    /// Forgets addresses that have not been seen for the ageing time. Ports tell of an address they keep seeing once in an
+    /// eighth of it, so an address lives for at least seven eighths after its last frame.
+    pub fn tick(&mut self, now: Instant) {
+        if now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = now + self.refresh();
+        let Self { members, segments, generation, addresses, settings, .. } = self;
+        for segment in segments.iter_mut().flatten() {
+            let changed = segment.sweep(now, settings.mac_age, |port| {
+                *addresses -= 1;
+                *learned_of(members, port) -= 1;
+            });
+            if changed {
+                *generation += 1;
+                segment.generation = *generation;
+            }
+        }
+        self.drop_empty();
+    }
+
+    /// Begins a visit to the frames that came by a port.
+    #[inline]
+    pub fn visit(&mut self, now: Instant, from: PortId) -> Visit<'_> {
+        let Entry { key, action, .. } = Entry::NONE;
+        Visit { datapath: self, now, from, key, action }
+    }
+
+    /// What is to become of one frame of `network` that came by `from`. Its source's address is learned.
+    pub fn decide(&mut self, now: Instant, from: PortId, header: &Peek, network: Network) -> Decision<'_> {
+        let key = FlowKey::of(header, network);
+        let action = self.action(now, from, key);
+        self.decision(from, key, action)
+    }
+
+    /// What would become of a frame that came now, and the VLAN that it would be looked for in. Nothing is learned: give a source
+    /// address that is known.
+    pub fn explain(&self, from: PortId, header: &Peek, network: Network) -> Explained {
+        let key = FlowKey::of(header, network);
+        let Action { class, verdict } = self.stages(from, key);
+        let verdict = match verdict {
+            Cached::To(port) => Fate::To(port),
+            Cached::Flood => Fate::Flooded(self.audience(from, key)),
+            Cached::Refuse(refusal) => Fate::Refused(refusal),
+        };
+        Explained { class, vlan: self.class_and_vlan(from, key.tag()).1, fate: verdict }
+    }
+
+    /// What is done with frames of this key. The source's address is learned.
+    #[inline(never)]
+    fn action(&mut self, now: Instant, from: PortId, key: FlowKey) -> Action {
+        let generation = self.generation_of(key.network());
+        let last = &self.member(from).last;
+        if last.holds(now, generation, key) {
+            return last.action;
+        }
+        if let Some(entry) = self.cache.find(now, generation, key, from) {
+            let entry = *entry;
+            self.member_mut(from).last = entry;
+            return entry.action;
+        }
+        self.decided += 1;
+        self.learn(now, from, key);
+        let action = self.stages(from, key);
+        let entry = Entry {
+            key,
+            // Asked anew: it may have been learned.
+            generation: self.generation_of(key.network()),
+            refresh_at: now + self.refresh(),
+            from: from.index() as u16,
+            action,
+        };
+        self.cache.insert(entry, from, self.addresses);
+        self.member_mut(from).last = entry;
+        action
+    }
+
+    /// A frame's source is at the port that it came by, unless that is a trunk: what is behind those is declared.
+    fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) {
+        let (network, source) = (key.network(), key.source());
+        let (_, vlan) = self.class_and_vlan(from, key.tag());
+        let Self { members, segments, settings, generation, addresses, .. } = self;
+        let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else { return };
+        if source.is_multicast() || !segment.locals.contains(from) {
+            return;
+        }
+        let has_room = *learned_of(members, from) < settings.mac_limit;
+        match segment.learn(now, Address::new(source, vlan), from, has_room) {
+            Learned::Nothing => return,
+            Learned::New => *addresses += 1,
+            Learned::Moved(before) => *learned_of(members, before) -= 1,
+        }
+        *learned_of(members, from) += 1;
+        *generation += 1;
+        segment.generation = *generation;
+    }
+
+    /// The stages, one after the other.
+    fn stages(&self, from: PortId, key: FlowKey) -> Action {
+        let (class, vlan) = self.class_and_vlan(from, key.tag());
+        let verdict = match self.segment(key.network()).filter(|segment| segment.is_member(from)) {
+            Some(segment) => l2(segment, from, key.destination(), vlan),
+            None => Cached::Refuse(Refusal::NOT_MEMBER),
+        };
+        Action { class, verdict }
+    }
+
+    /// The class and VLAN of a frame with this tag that comes by this port.
+    #[inline]
+    fn class_and_vlan(&self, from: PortId, tag: Option<Tag>) -> (Class, u16) {
+        match tag {
+            None => (self.config(from).class, 0),
+            Some(tag) => (self.settings.priorities[tag.class], tag.vlan),
+        }
+    }
+
+    /// An action on frames of this key, spelled out.
+    #[inline]
+    fn decision(&mut self, from: PortId, key: FlowKey, action: Action) -> Decision<'_> {
+        let verdict = match action.verdict {
+            Cached::To(port) => Verdict::Forward(Destination::One(port)),
+            Cached::Flood => Verdict::Forward(Destination::Many(self.flood(from, key))),
+            Cached::Refuse(refusal) => Verdict::Refuse(refusal),
+        };
+        Decision { class: action.class, verdict }
+    }
+
+    #[cold]
+    fn flood(&mut self, from: PortId, key: FlowKey) -> &PortSet {
+        self.audience = self.audience(from, key);
+        &self.audience
+    }
+
+    fn audience(&self, from: PortId, key: FlowKey) -> PortSet {
+        let segment = self.segment(key.network());
+        segment.map(|segment| segment.audience(from, key.destination().is_multicast())).unwrap_or_default()
+    }
+
+    /// How long a port may keep quiet about an address that it keeps seeing.
+    #[inline]
+    fn refresh(&self) -> Span {
+        Span::from_nanos(self.settings.mac_age.as_nanos() / 8)
+    }
+
+    #[inline]
+    fn member(&self, port: PortId) -> &Member {
+        self.members[port.index()].as_deref().expect("the port is attached")
+    }
+
+    fn member_mut(&mut self, port: PortId) -> &mut Member {
+        self.members[port.index()].as_deref_mut().expect("the port is attached")
+    }
+
+    #[inline]
+    fn segment(&self, network: Network) -> Option<&Segment> {
+        self.segments.get(network.index())?.as_deref()
+    }
+
+    /// A network that is about to change, made if there is none.
+    fn segment_mut(&mut self, network: Network) -> &mut Segment {
+        if self.segments.len() <= network.index() {
+            self.segments.resize_with(network.index() + 1, || None);
+        }
+        self.generation += 1;
+        let segment = self.segments[network.index()].get_or_insert_default();
+        segment.generation = self.generation;
+        segment
+    }
+
+    /// 0 for a network that is not here, as no other has it.
+    #[inline]
+    fn generation_of(&self, network: Network) -> u64 {
+        self.segment(network).map_or(0, |segment| segment.generation)
+    }
+
+    /// Forgets those addresses.
+    fn forget(&mut self, mut goes: impl FnMut(Network, &Place) -> bool) {
+        let Self { members, segments, generation, addresses, .. } = self;
+        for (number, segment) in (0..).zip(segments) {
+            let (Some(network), Some(segment)) = (Network::new(number), segment) else { continue };
+            let before = segment.addresses.len();
+            segment.addresses.retain(|_, place| {
+                let goes = goes(network, place);
+                if goes && place.seen.is_some() {
+                    *learned_of(members, place.port) -= 1;
+                }
+                !goes
+            });
+            *addresses -= before - segment.addresses.len();
+            if segment.addresses.len() != before {
+                *generation += 1;
+                segment.generation = *generation;
+            }
+        }
+    }
+
+    /// A network of which nothing is known takes no memory.
+    fn drop_empty(&mut self) {
+        for segment in &mut self.segments {
+            if segment.as_ref().is_some_and(|segment| segment.is_empty()) {
+                *segment = None;
+            }
+        }
+    }
+}
+
+/// A visit to the frames that came by one port, one after the other. Those with one key ask once.
+#[derive(Debug)]
+pub struct Visit<'a> {
+    datapath: &'a mut Datapath,
+    now: Instant,
+    from: PortId,
+    /// The last frame's, and what was decided of it.
+    key: FlowKey,
+    action: Action,
+}
+
+impl Visit<'_> {
+    /// What is to become of a frame of `network` with this header. Its source's address is learned.
+    #[inline]
+    pub fn decide(&mut self, header: &Peek, network: Network) -> Decision<'_> {
+        let key = FlowKey::of(header, network);
+        if key != self.key {
+            self.action = self.datapath.action(self.now, self.from, key);
+            self.key = key;
+        }
+        self.datapath.decision(self.from, key, self.action)
+    }
+
+    /// The class of what is no Ethernet frame.
+    pub fn default_class(&self) -> Class {
+        self.datapath.config(self.from).class
+    }
+}
+
+/// What would become of a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Explained {
+    /// Its class.
+    pub class: Class,
+    /// The VLAN in which its destination is looked for.
+    pub vlan: u16,
+    /// Where it would go.
+    pub fate: Fate,
+}
+
+/// Where a frame would go.
+#[derive(Clone, Copy, Debug)]
+pub enum Fate {
+    /// To this port alone.
+    To(PortId),
+    /// A copy to each of these, but for its own port and those that are closed.
+    Flooded(PortSet),
+    /// Nowhere.
+    Refused(Refusal),
+}
+
+/// How many addresses were learned of a port, which is attached: its addresses go with it.
+fn learned_of(members: &mut [Option<Box<Member>>], port: PortId) -> &mut u32 {
+    &mut members[port.index()].as_mut().expect("the port is attached").learned
+}
+
+/// Where a frame goes by the network's own table: 802.1Q §8.6.
+fn l2(segment: &Segment, from: PortId, destination: Mac, vlan: u16) -> Cached {
+    if is_link_local(destination) {
+        return Cached::Refuse(Refusal::LINK_LOCAL);
+    }
+    let known = segment.addresses.get(&Address::new(destination, vlan));
+    let Some(place) = known.filter(|_| !destination.is_multicast()) else { return Cached::Flood };
+    let leaves_by_trunk = segment.trunks.contains(place.port);
+    if place.port == from {
+        Cached::Refuse(Refusal::SAME_PORT)
+    } else if !segment.is_member(place.port) {
+        Cached::Refuse(Refusal::NOT_MEMBER)
+    } else if leaves_by_trunk && segment.trunks.contains(from) {
+        Cached::Refuse(Refusal::SPLIT_HORIZON)
+    } else {
+        Cached::To(place.port)
+    }
+}
+
+/// Whether a bridge keeps frames for this address to itself: 01-80-C2-00-00-00 to -0F (802.1Q table 8-1).
+#[inline]
+pub fn is_link_local(mac: Mac) -> bool {
+    mac.as_u64() >> 4 == 0x0180_c200_0000 >> 4
+}

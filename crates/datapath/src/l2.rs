@@ -1,0 +1,119 @@
+//! The filtering database of one virtual network (802.1Q §8.8): its members, and where each address is, learned or pinned.
+//!
+//! A local port is a member of one network. A trunk leads to other hosts, and is a member of the networks that it joined.
+//! What is for no one port reaches members alone (802.1Q's member sets, §8.8.10):
+//!
+//! | | local ports | trunks |
+//! |---|---|---|
+//! | from a local port, to a group | the others | all |
+//! | from a local port, to an address that is not known | the others | none |
+//! | from a trunk | all | none |
+//!
+//! An address behind a trunk is declared, so nobody need look for it there. What came from a trunk has reached every trunk it is
+//! for: where each host reaches every other, this split horizon keeps frames from going in circles (RFC 4762 §4.4).
+
+use alloc::collections::BTreeMap;
+
+use lossless::{PortId, PortSet};
+use units::{Instant, Mac, Span};
+
+/// An address and its VLAN in one number: 48 and 12 bits.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Address(u64);
+
+impl Address {
+    #[inline]
+    pub(crate) fn new(mac: Mac, vlan: u16) -> Self {
+        Self(mac.as_u64() << 12 | u64::from(vlan & 0xfff))
+    }
+
+    pub(crate) fn mac(self) -> Mac {
+        let [_, _, a, b, c, d, e, f] = (self.0 >> 12).to_be_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    pub(crate) fn vlan(self) -> u16 {
+        (self.0 & 0xfff) as u16
+    }
+}
+
+/// Where an address is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub port: PortId,
+    /// When a frame from it was last seen; `None` for a pinned address, which never ages and never moves.
+    pub seen: Option<Instant>,
+}
+
+/// What [`Segment::learn`] found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Learned {
+    /// It was known there, or may not be learned.
+    Nothing,
+    /// It is new.
+    New,
+    /// It was at this port before.
+    Moved(PortId),
+}
+
+/// One network. Addresses are in a tree, which no choice of addresses makes slow.
+#[derive(Debug, Default)]
+pub(crate) struct Segment {
+    /// Of all segments that ever were, no two have had the same. It changes with any address's port and any member.
+    pub generation: u64,
+    pub locals: PortSet,
+    pub trunks: PortSet,
+    pub addresses: BTreeMap<Address, Place>,
+}
+
+impl Segment {
+    pub(crate) fn is_member(&self, port: PortId) -> bool {
+        self.locals.contains(port) || self.trunks.contains(port)
+    }
+
+    /// Whether nobody is a member, and no address is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.locals.is_empty() && self.trunks.is_empty() && self.addresses.is_empty()
+    }
+
+    /// A frame from an address came in by a port, which may have another one learned.
+    pub(crate) fn learn(&mut self, now: Instant, address: Address, port: PortId, has_room: bool) -> Learned {
+        let seen = Some(now);
+        match self.addresses.get_mut(&address) {
+            Some(Place { seen: None, .. }) => Learned::Nothing,
+            Some(place) if place.port == port => {
+                place.seen = seen;
+                Learned::Nothing
+            }
+            _ if !has_room => Learned::Nothing,
+            Some(place) => Learned::Moved(core::mem::replace(place, Place { port, seen }).port),
+            None => {
+                self.addresses.insert(address, Place { port, seen });
+                Learned::New
+            }
+        }
+    }
+
+    /// Who is to have a frame that came in by `from` and is for no one port.
+    pub(crate) fn audience(&self, from: PortId, is_group: bool) -> PortSet {
+        let mut audience = self.locals;
+        if is_group && !self.trunks.contains(from) {
+            audience.extend(&self.trunks);
+        }
+        audience.remove(from);
+        audience
+    }
+
+    /// Forgets what has not been seen for `age`. Tells whose address each was.
+    pub(crate) fn sweep(&mut self, now: Instant, age: Span, mut forgotten: impl FnMut(PortId)) -> bool {
+        let before = self.addresses.len();
+        self.addresses.retain(|_, place| {
+            let stays = place.seen.is_none_or(|seen| now.since(seen) < age);
+            if !stays {
+                forgotten(place.port);
+            }
+            stays
+        });
+        self.addresses.len() != before
+    }
+}

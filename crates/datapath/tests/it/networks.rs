@@ -1,0 +1,400 @@
+//! Where frames go, against a naive model of maps and sets, which decides for each frame who gets it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datapath::{Datapath, Fate, Network, PortConfig, Settings, Verdict};
+use lossless::{Destination, PortId, Reason};
+use proptest::prelude::*;
+use units::{Class, Instant, Mac, Span};
+use wire::ethernet::{Peek, Tag};
+
+const NOW: Instant = Instant::ZERO;
+
+fn mac(number: usize) -> Mac {
+    Mac::local(number as u32 + 1)
+}
+
+fn port(number: usize) -> PortId {
+    PortId::new(number as u16).unwrap()
+}
+
+fn network(number: u16) -> Network {
+    Network::new(number).unwrap()
+}
+
+fn local(number: u16) -> PortConfig {
+    PortConfig { network: network(number), ..PortConfig::default() }
+}
+
+fn trunk() -> PortConfig {
+    PortConfig { trunk: true, ..PortConfig::default() }
+}
+
+/// Who gets a frame, or why nobody does. A flood may name nobody.
+type Outcome = Result<BTreeSet<PortId>, Reason>;
+
+/// The ports, and where each address is, in maps and sets.
+#[derive(Default)]
+struct Model {
+    locals: BTreeMap<PortId, Network>,
+    /// Each one's networks.
+    trunks: BTreeMap<PortId, BTreeSet<Network>>,
+    /// By network, VLAN and address: the port, and whether it was pinned.
+    addresses: BTreeMap<(Network, u16, Mac), (PortId, bool)>,
+}
+
+impl Model {
+    fn attach(&mut self, port: PortId, config: &PortConfig) {
+        if config.trunk {
+            self.trunks.insert(port, BTreeSet::new());
+        } else {
+            self.locals.insert(port, config.network);
+        }
+    }
+
+    fn detach(&mut self, port: PortId) {
+        self.locals.remove(&port);
+        self.trunks.remove(&port);
+        self.forget(port);
+    }
+
+    fn forget(&mut self, gone: PortId) {
+        self.addresses.retain(|_, (port, _)| *port != gone);
+    }
+
+    fn is_member(&self, port: PortId, network: Network) -> bool {
+        self.locals.get(&port) == Some(&network)
+            || self.trunks.get(&port).is_some_and(|joined| joined.contains(&network))
+    }
+
+    /// Who gets a frame, or why nobody does.
+    fn decide(&mut self, from: PortId, network: Network, header: &Peek) -> Outcome {
+        if !self.is_member(from, network) {
+            return Err(Reason::NotMember);
+        }
+        let vlan = header.tag.map_or(0, |tag| tag.vlan);
+        let from_trunk = self.trunks.contains_key(&from);
+        if !from_trunk && !header.source().is_multicast() {
+            let place = self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
+            if !place.1 {
+                *place = (from, false);
+            }
+        }
+        let is_group = header.destination().is_multicast();
+        let known = self.addresses.get(&(network, vlan, header.destination())).filter(|_| !is_group);
+        if let Some((to, _)) = known {
+            return match self.trunks.contains_key(to) {
+                _ if *to == from => Err(Reason::SamePort),
+                _ if !self.is_member(*to, network) => Err(Reason::NotMember),
+                true if from_trunk => Err(Reason::SplitHorizon),
+                _ => Ok(BTreeSet::from([*to])),
+            };
+        }
+        if header.destination() == LINK_LOCAL {
+            return Err(Reason::LinkLocal);
+        }
+        let mut all: BTreeSet<PortId> = self.locals.keys().copied().collect();
+        if is_group && !from_trunk {
+            all.extend(self.trunks.keys());
+        }
+        all.retain(|port| *port != from && self.is_member(*port, network));
+        Ok(all)
+    }
+}
+
+/// Link-layer discovery's.
+const LINK_LOCAL: Mac = Mac([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
+
+/// One of a few addresses, of which two are groups'.
+fn address(number: usize) -> Mac {
+    match number {
+        6 => Mac::BROADCAST,
+        7 => LINK_LOCAL,
+        _ => mac(number),
+    }
+}
+
+/// A frame as drawn: its network, unless it is its local port's; from and to which address; its VLAN.
+type Drawn = (Option<u16>, usize, usize, u16);
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// One visit.
+    Visit(usize, Vec<Drawn>),
+    /// What came by the port last, once more.
+    Again(usize),
+    Pin(usize, u16, u16, usize),
+    Join(usize, u16),
+    Leave(usize, u16),
+    Close(usize),
+    /// Another port in one's place: a trunk, if of no network.
+    Replace(usize, Option<u16>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let port = || 0usize..7;
+    let number = || 0u16..3;
+    let drawn = || (prop::option::weighted(0.2, number()), 0usize..7, 0usize..8, 0u16..2);
+    let frames = prop::collection::vec(drawn(), 1..8);
+    prop_oneof![
+        6 => (port(), frames).prop_map(|(port, frames)| Step::Visit(port, frames)),
+        6 => port().prop_map(Step::Again),
+        3 => (port(), number(), 0u16..2, 0usize..6).prop_map(|(port, number, vlan, mac)| Step::Pin(port, number, vlan, mac)),
+        3 => (port(), number()).prop_map(|(port, number)| Step::Join(port, number)),
+        1 => (port(), number()).prop_map(|(port, number)| Step::Leave(port, number)),
+        1 => (port(), prop::option::of(number())).prop_map(|(port, number)| Step::Replace(port, number)),
+        1 => port().prop_map(Step::Close),
+    ]
+}
+
+fn outcome(verdict: Verdict<'_>) -> Outcome {
+    match verdict {
+        Verdict::Forward(Destination::One(port)) => Ok(BTreeSet::from([port])),
+        Verdict::Forward(Destination::Many(ports)) => Ok(ports.iter().collect()),
+        Verdict::Refuse(refusal) => Err(refusal.reason()),
+    }
+}
+
+/// The datapath beside the model.
+struct Pair {
+    datapath: Datapath,
+    model: Model,
+    /// What came by each port last.
+    last: BTreeMap<PortId, Vec<Drawn>>,
+}
+
+impl Pair {
+    fn attach(&mut self, id: PortId, number: Option<u16>) {
+        let config = number.map_or(trunk(), local);
+        self.datapath.attach(id, config);
+        self.model.attach(id, &config);
+    }
+
+    /// Each frame of a visit fares as the model decides it, and as was explained before; but for what its source teaches, if
+    /// that is its own destination.
+    fn visit(&mut self, from: PortId, frames: &[Drawn]) {
+        let own = self.model.locals.get(&from).copied().unwrap_or_default();
+        let frame = |(number, source, destination, vlan): &Drawn| {
+            let tag = Some(Tag { class: Class::default(), vlan: *vlan });
+            (Peek::new(address(*destination), address(*source), tag), number.map_or(own, network))
+        };
+        let frames: Vec<_> = frames.iter().map(frame).collect();
+        let explained = self.datapath.explain(from, &frames[0].0, frames[0].1).fate;
+        let mut outcomes = Vec::new();
+        let mut visit = self.datapath.visit(NOW, from);
+        for (header, network) in &frames {
+            outcomes.push(outcome(visit.decide(header, *network).verdict));
+        }
+        let teaches = frames[0].0.source() == frames[0].0.destination();
+        assert!(
+            teaches || outcomes[0] == outcome_of(explained),
+            "explained as {explained:?}, not {outcomes:?}"
+        );
+        for (outcome, (header, network)) in outcomes.into_iter().zip(frames) {
+            assert_eq!(outcome, self.model.decide(from, network, &header), "{header:?} in {network:?}");
+        }
+    }
+
+    fn step(&mut self, step: Step, ports: usize) {
+        let at = |number: usize| port(number % ports);
+        match step {
+            Step::Visit(port, frames) => {
+                self.visit(at(port), &frames);
+                self.last.insert(at(port), frames);
+            }
+            Step::Again(port) => {
+                if let Some(frames) = self.last.get(&at(port)).cloned() {
+                    self.visit(at(port), &frames);
+                }
+            }
+            Step::Pin(port, number, vlan, address) => {
+                self.datapath.pin(network(number), mac(address), vlan, at(port));
+                self.model.addresses.insert((network(number), vlan, mac(address)), (at(port), true));
+            }
+            Step::Join(port, number) => {
+                if let Some(joined) = self.model.trunks.get_mut(&at(port)) {
+                    joined.insert(network(number));
+                    self.datapath.join(at(port), network(number));
+                }
+            }
+            Step::Leave(port, number) => {
+                let id = at(port);
+                if let Some(joined) = self.model.trunks.get_mut(&id) {
+                    joined.remove(&network(number));
+                    self.model.addresses.retain(|key, (port, _)| (key.0, *port) != (network(number), id));
+                    self.datapath.leave(id, network(number));
+                }
+            }
+            Step::Close(port) => {
+                self.model.forget(at(port));
+                self.datapath.close(at(port));
+            }
+            Step::Replace(port, number) => {
+                self.datapath.detach(at(port));
+                self.model.detach(at(port));
+                self.attach(at(port), number);
+            }
+        }
+    }
+}
+
+fn outcome_of(fate: Fate) -> Outcome {
+    match fate {
+        Fate::To(port) => Ok(BTreeSet::from([port])),
+        Fate::Flooded(ports) => Ok(ports.iter().collect()),
+        Fate::Refused(refusal) => Err(refusal.reason()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn a_frame_reaches_those_of_its_network_whom_a_naive_model_names(
+        ports in prop::collection::vec(prop::option::weighted(0.6, 0u16..3), 2..7),
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let datapath = Datapath::new(Settings::default());
+        let mut pair = Pair { datapath, model: Model::default(), last: BTreeMap::new() };
+        ports.iter().enumerate().for_each(|(number, config)| pair.attach(port(number), *config));
+        for step in steps {
+            pair.step(step, ports.len());
+            let addresses: BTreeMap<_, _> =
+                pair.datapath.addresses().iter().map(|at| ((at.network, at.vlan, at.mac), (at.port, at.seen.is_none()))).collect();
+            prop_assert_eq!(&addresses, &pair.model.addresses);
+        }
+    }
+}
+
+#[test]
+fn a_number_that_stands_for_no_network_is_none() {
+    assert_eq!(Network::new(0), Some(Network::default()));
+    assert_eq!(Network::new(0xfffe).map(Network::number), Some(0xfffe));
+    assert_eq!(Network::new(0xffff), None);
+}
+
+/// Two local ports in network 1, two trunks, and a local port in network 2. The trunks are in both.
+fn two_networks() -> Datapath {
+    let mut datapath = Datapath::new(Settings::default());
+    let configs = [local(1), local(1), trunk(), trunk(), local(2)];
+    configs.iter().enumerate().for_each(|(number, config)| datapath.attach(port(number), *config));
+    for (trunk, number) in [(2, 1), (2, 2), (3, 1), (3, 2)] {
+        datapath.join(port(trunk), network(number));
+    }
+    datapath
+}
+
+/// Who gets a frame of a network that comes in by `from`, from its own address.
+fn heard(datapath: &mut Datapath, from: usize, number: u16, to: Option<usize>) -> Result<Vec<usize>, Reason> {
+    let header = Peek::new(to.map_or(Mac::BROADCAST, mac), mac(from), None);
+    let decision = datapath.decide(NOW, port(from), &header, network(number));
+    outcome(decision.verdict).map(|ports| ports.into_iter().map(PortId::index).collect())
+}
+
+#[test]
+fn a_group_is_reached_by_trunks_and_an_unknown_address_is_not_looked_for_there() {
+    let mut it = two_networks();
+    assert_eq!(heard(&mut it, 0, 1, None), Ok(vec![1, 2, 3]));
+    assert_eq!(heard(&mut it, 0, 1, Some(1)), Ok(vec![1]));
+    assert_eq!(heard(&mut it, 2, 1, None), Ok(vec![0, 1]));
+    assert_eq!(heard(&mut it, 2, 1, Some(1)), Ok(vec![0, 1]), "not known yet");
+    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2, 3]));
+    it.leave(port(3), network(2));
+    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2]));
+}
+
+#[test]
+fn an_address_in_two_networks_is_two_entries() {
+    let mut it = two_networks();
+    it.pin(network(1), mac(9), 0, port(1));
+    it.pin(network(2), mac(9), 0, port(3));
+    assert_eq!(heard(&mut it, 0, 1, Some(9)), Ok(vec![1]));
+    assert_eq!(heard(&mut it, 4, 2, Some(9)), Ok(vec![3]));
+    it.leave(port(3), network(2));
+    let left: Vec<_> =
+        it.addresses().iter().filter(|entry| entry.mac == mac(9)).map(|entry| entry.network).collect();
+    assert_eq!(left, [network(1)], "forgotten with the membership");
+}
+
+#[test]
+fn what_came_by_a_trunk_leaves_by_none_and_teaches_nothing() {
+    let mut it = two_networks();
+    it.pin(network(1), mac(9), 0, port(3));
+    assert_eq!(heard(&mut it, 2, 1, Some(9)), Err(Reason::SplitHorizon));
+    assert_eq!(heard(&mut it, 3, 1, Some(9)), Err(Reason::SamePort));
+    assert_eq!(it.addresses().len(), 1);
+}
+
+#[test]
+fn a_network_is_closed_to_ports_that_are_no_members() {
+    let mut it = two_networks();
+    it.pin(network(1), mac(9), 0, port(4));
+    for (from, number, to) in [(4, 1, None), (0, 1, Some(9)), (2, 3, None)] {
+        assert_eq!(heard(&mut it, from, number, to), Err(Reason::NotMember));
+    }
+}
+
+#[test]
+fn what_never_crosses_a_bridge_is_refused_by_name() {
+    let mut it = two_networks();
+    let pause = Peek::new(Mac([0x01, 0x80, 0xc2, 0, 0, 0x01]), mac(0), None);
+    assert_eq!(outcome(it.decide(NOW, port(0), &pause, network(1)).verdict), Err(Reason::LinkLocal));
+    assert_eq!(heard(&mut it, 0, 1, Some(0)), Err(Reason::SamePort));
+}
+
+#[test]
+fn addresses_are_learned_move_and_age() {
+    let mut it = Datapath::new(Settings::default());
+    (0..3).for_each(|number| it.attach(port(number), local(0)));
+    assert_eq!(heard(&mut it, 0, 0, Some(1)), Ok(vec![1, 2]), "unknown: to everybody");
+    assert_eq!(heard(&mut it, 1, 0, Some(0)), Ok(vec![0]), "learned from the first frame");
+    assert_eq!(heard(&mut it, 0, 0, Some(1)), Ok(vec![1]));
+    it.tick(NOW + Span::from_secs(400));
+    assert!(it.addresses().is_empty());
+    assert_eq!(heard(&mut it, 0, 0, Some(1)), Ok(vec![1, 2]));
+}
+
+#[test]
+fn who_fills_the_table_fills_it_for_nobody_else() {
+    let mut it = Datapath::new(Settings { mac_limit: 4, ..Settings::default() });
+    (0..3).for_each(|number| it.attach(port(number), local(0)));
+    let mut say = |from: usize, source: Mac| {
+        it.decide(NOW, port(from), &Peek::new(Mac::BROADCAST, source, None), network(0));
+    };
+    for number in 100..120 {
+        say(0, Mac::local(number));
+    }
+    say(1, mac(1));
+    // Not even somebody else's address.
+    say(0, mac(1));
+    let of = |number| it.addresses().iter().filter(|entry| entry.port == port(number)).count();
+    assert_eq!((of(0), of(1)), (4, 1));
+}
+
+#[test]
+fn an_address_that_is_pinned_leaves_its_place_to_one_that_is_learned() {
+    let mut it = Datapath::new(Settings { mac_limit: 1, ..Settings::default() });
+    it.attach(port(0), local(0));
+    for (source, known) in [(1, 1), (2, 1)] {
+        it.decide(NOW, port(0), &Peek::new(Mac::BROADCAST, mac(source), None), network(0));
+        assert_eq!(it.addresses().len(), known);
+    }
+    it.pin(network(0), mac(1), 0, port(0));
+    it.decide(NOW, port(0), &Peek::new(Mac::BROADCAST, mac(2), None), network(0));
+    assert_eq!(it.addresses().len(), 2);
+}
+
+#[test]
+fn a_change_in_one_network_leaves_what_is_cached_of_another() {
+    // Two ports of network 1 claim one address in turn; network 2 has its own generation.
+    let mut it = two_networks();
+    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2, 3]));
+    let before = it.decided();
+    for turn in 0..100 {
+        let header = Peek::new(Mac::BROADCAST, mac(9), None);
+        it.decide(NOW, port(turn % 2), &header, network(1));
+    }
+    let claims = it.decided();
+    assert_eq!(claims - before, 100);
+    assert_eq!(heard(&mut it, 4, 2, None), Ok(vec![2, 3]));
+    assert_eq!(it.decided(), claims, "it was at hand");
+}
