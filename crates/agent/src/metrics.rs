@@ -207,3 +207,68 @@ impl Page<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const RULES: &str = include_str!("../../../packaging/zovn-alerts.yml");
+
+    /// A page with every family: of an agent with a port and peers.
+    fn page() -> String {
+        let port = PortStatus {
+            name: model::PortName("web".into()),
+            attach: serde_json::from_str(r#"{"kind": "container", "netns": "a", "interface": "b"}"#).unwrap(),
+            network: None,
+            label: None,
+            state: PortState::Up,
+            rate: Some("1gbit".parse().unwrap()),
+            egress_limits: model::Limits::egress(),
+            ingress_limits: model::Limits::ingress(),
+            class: units::Class::default(),
+            quota: None,
+            scheduling: model::Scheduling::default(),
+            ingress: Ledgers::default(),
+            egress: Ledgers::default(),
+            ingress_bytes: 0,
+            egress_bytes: 0,
+            paused: units::Span::ZERO,
+            paused_by: None,
+            held_flows: 0,
+            notes: Vec::new(),
+        };
+        render(AgentStatus { ports: vec![port], ..peers::tests::agent() })
+    }
+
+    #[test]
+    fn every_metric_of_the_alert_rules_is_exported() {
+        let page = page();
+        let exported: BTreeSet<_> = page.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+        let named: BTreeSet<_> = RULES
+            .match_indices("zovn_")
+            .map(|(at, _)| RULES[at..].split(|c| !is_part(c)).next().unwrap())
+            .collect();
+        assert!(!named.is_empty());
+        for metric in named {
+            assert!(exported.contains(metric), "{metric} is not in {page}");
+        }
+    }
+
+    #[test]
+    fn every_label_that_the_alert_rules_choose_by_is_exported() {
+        let page = page();
+        for label in ["reason", "state", "direction"] {
+            for operator in ["=~", "!=", "="] {
+                for chosen in RULES.split(&format!("{label}{operator}\"")).skip(1) {
+                    for value in chosen.split('"').next().unwrap().split('|') {
+                        let sample = format!("{label}=\"{value}\"");
+                        assert!(page.contains(&sample), "{sample} is not in {page}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -150,7 +150,7 @@ fn with(peer: &PeerStatus, label: &'static str, value: &str) -> Labels {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use std::net::IpAddr;
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    fn agent() -> AgentStatus {
+    pub(in crate::metrics) fn agent() -> AgentStatus {
         AgentStatus {
             version: String::new(),
             uptime_ns: 0,
