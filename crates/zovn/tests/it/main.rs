@@ -1,6 +1,7 @@
 //! The house and the commands that take neither root nor a network.
 
 mod circles;
+mod documents;
 mod floors;
 mod readme;
 mod sim;
