@@ -34,18 +34,16 @@ check: ## formatting and the tests that need no root
 test: packages ## every test there is; needs root
 	CARGO=$(CARGO) tools/test
 
-loom: ## the rings under every interleaving
-	RUSTFLAGS="--cfg loom" $(CARGO) test --package rings --release --test loom --target-dir target/loom
-
 # The pinned compiler has the sanitizer, but takes its flag as a nightly one only.
-sanitize: ## the rings under AddressSanitizer
-	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" $(CARGO) test --package rings --lib --tests \
-		--target $(HOST) --target-dir target/sanitize
+sanitize: ## what touches guests' memory, virtio's rings among it, under AddressSanitizer
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" $(CARGO) test --package port --package vhost --lib --tests \
+		--target $(HOST) --target-dir target/sanitize -- --skip qemu
 
-# The one that may be skipped: a nightly compiler is not everywhere to be had. `make test` counts the line.
-miri: ## the rings under Miri, by a nightly compiler that is fetched
+# What makes no system call of its own: slots, and virtio's rings in memory of the test's. The one that may be skipped: a nightly
+# compiler is not everywhere to be had. `make test` counts the line.
+miri: ## virtio's rings under Miri, by a nightly compiler that is fetched
 	@if nightly=$$(tools/nightly 2>&1); then set -x; \
-	$(CARGO) +$$nightly miri test --package rings --lib --tests --target-dir target/miri; \
+	$(CARGO) +$$nightly miri test --package port --package vhost --lib --target-dir target/miri -- pool:: cut:: virtio::; \
 	else echo "skipped: miri: $$nightly"; fi
 
 fuzz: ## each fuzz target for SECONDS seconds; needs a nightly compiler
@@ -80,4 +78,4 @@ clean: ## removes what was built
 	$(CARGO) clean
 	rm -rf fuzz/target fuzz/corpus fuzz/artifacts report.html
 
-.PHONY: help packages build profiled guest run check test loom sanitize miri fuzz style lint doc bench count install clean
+.PHONY: help packages build profiled guest run check test sanitize miri fuzz style lint doc bench count install clean

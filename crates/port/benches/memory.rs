@@ -28,8 +28,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (ingress, generator) = pair(CONFIG).expect("a fair shape");
-        let (egress, sink) = pair(CONFIG).expect("a fair shape");
+        let (ingress, generator) = pair(CONFIG);
+        let (egress, sink) = pair(CONFIG);
         Self { generator, ingress, egress, sink, arrived: Vec::with_capacity(BATCH) }
     }
 

@@ -14,15 +14,17 @@
 //! is all the flow control there is, and it is why nothing is lost.
 //!
 //! [`Port`] is what a switch asks, [`FrameView`] how it looks at a frame, [`Span`] a guest's memory in it. [`cut`] writes a large
-//! frame as a wire would carry it; [`memory`] has ports whose other end is a program, for benchmarks and tests. Devices are
+//! frame as a wire would carry it; a [`Pool`] has slots for one owner; [`memory`] has ports whose other end is a program, for benchmarks and tests. Devices are
 //! other crates' subject; whose a frame is and where it goes, the switch's.
 
 pub mod cut;
 pub mod memory;
+mod pool;
 mod port;
 mod span;
 mod view;
 
+pub use pool::Pool;
 pub use port::{BURST, Left, Port, PortError, Slot, Taken};
 pub use span::Span;
 pub use view::{FrameView, MAX_SPANS};

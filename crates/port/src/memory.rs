@@ -1,24 +1,22 @@
-//! A port whose other end is a program: two threads that share rings and slots.
+//! A port whose other end is a program in this process: for benchmarks and tests.
 //!
 //! ```text
-//!                application: MemoryEnd            switch: MemoryPort
+//!     application: MemoryEnd                     switch: MemoryPort
 //!
-//!   send ──fill──▶ slot ───── tx ring ─────▶ receive ─▶ held in its slot ─▶ copied by another port's transmit
-//!                   ▲ └────── completion ring ◀────────── release
+//!   send ──fill──▶ buffer ───────────▶ receive ─▶ held by its slot ─▶ copied by another port's transmit
+//!                    ▲ └◀──────────────────────── release
 //!
-//!   receive ◀──── slot ◀───── rx ring ────────── transmit: the one copy
-//!                   └──────── fill ring ────▶
+//!   receive ◀──── buffer ◀──────────── transmit: the one copy
+//!                    └────────────────▶ posted again
 //! ```
 //!
-//! Each direction is a loan of the application's slots ([`rings::loan`]): frames lent, or empty slots lent and
-//! given back as frames. A sender that has no free slot is told so and keeps its frame; a receiver that posts no
-//! slots makes `transmit` [`Busy`](Taken::Busy). So nothing is lost, and whoever is slower sets the pace.
-//!
-//! The switch does not believe what the application's descriptors say: see [`MemoryPort::refused`].
+//! Buffers are moved from one side to the other and back, so each has one owner at any time. A sender that has no buffer is
+//! told so and keeps its frame; while no buffer is posted, `transmit` is [`Busy`](Taken::Busy). So nothing is lost, and whoever
+//! is slower sets the pace. The two sides may be in two threads: they meet once a batch, at a lock.
 
-use std::io;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rings::loan::{self, Borrower, Lender, LoanError, Note, Shape};
 use wire::Offload;
 
 use crate::port::{Left, Port, PortError, Slot, Taken};
@@ -27,54 +25,140 @@ use crate::view::FrameView;
 /// How much memory a port has, in each direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MemoryConfig {
-    /// Slots, and so the most frames on their way in one direction.
+    /// Buffers, and so the most frames on their way in one direction.
     pub slots: u32,
     /// Bytes of the longest frame.
     pub slot_size: u32,
 }
 
 /// A port and the end that the application holds.
-///
-/// # Errors
-///
-/// [`LoanError::Shape`]: no slots, no bytes in them, or too many.
-pub fn pair(config: MemoryConfig) -> Result<(MemoryPort, MemoryEnd), LoanError> {
-    let shape = Shape { slots: config.slots, slot_size: config.slot_size };
-    let (tx, ingress) = loan::loan(shape)?;
-    let (rx, egress) = loan::loan(shape)?;
-    let offloads = vec![Offload::NONE; config.slots as usize].into_boxed_slice();
-    let mut end = MemoryEnd { tx, rx };
-    end.post();
-    Ok((MemoryPort { ingress, egress, offloads }, end))
+pub fn pair(config: MemoryConfig) -> (MemoryPort, MemoryEnd) {
+    let slot_size = config.slot_size as usize;
+    let buffers = || -> VecDeque<_> {
+        let buffer = |slot| Buffer { slot, len: 0, offload: None, bytes: vec![0; slot_size].into() };
+        (0..config.slots).map(|slot| Box::new(buffer(slot))).collect()
+    };
+    let [mut tx, ingress] = Side::pair();
+    let [mut egress, rx] = Side::pair();
+    (tx.here, egress.here) = (buffers(), buffers());
+    let held = (0..config.slots).map(|_| None).collect();
+    (MemoryPort { ingress, egress, held, slot_size }, MemoryEnd { tx, rx, slot_size })
+}
+
+/// A frame, or room for one.
+struct Buffer {
+    /// Its number: no other buffer of its direction has the same.
+    slot: u32,
+    len: usize,
+    offload: Option<Offload>,
+    bytes: Box<[u8]>,
+}
+
+impl Buffer {
+    #[inline]
+    fn view(&self) -> FrameView<'_> {
+        FrameView { bytes: &self.bytes[..self.len], rest: &[], note: self.offload.as_ref() }
+    }
+
+    /// Takes a frame that it has room for.
+    #[inline(always)]
+    fn fill(&mut self, frame: &FrameView<'_>) {
+        self.len = frame.bytes.len();
+        self.offload = frame.note.copied();
+        copy(&mut self.bytes[..self.len], frame.bytes);
+    }
+}
+
+/// Where buffers wait between two sides. Boxed, so that moving one moves a pointer.
+type Queue = VecDeque<Box<Buffer>>;
+
+/// What one of two sides has of the buffers of one direction.
+struct Side {
+    /// Those that it may use.
+    here: Queue,
+    /// Those that go to the other side with the next flush.
+    leaving: Queue,
+    /// Those that the other side has sent.
+    inbox: Arc<Mutex<Queue>>,
+    /// Those that the other side has not looked at yet.
+    outbox: Arc<Mutex<Queue>>,
+}
+
+impl Side {
+    /// Two sides without buffers.
+    fn pair() -> [Self; 2] {
+        let [one, other] = [(); 2].map(|()| Arc::new(Mutex::new(Queue::new())));
+        [(&one, &other), (&other, &one)].map(|(inbox, outbox)| Self {
+            here: Queue::new(),
+            leaving: Queue::new(),
+            inbox: Arc::clone(inbox),
+            outbox: Arc::clone(outbox),
+        })
+    }
+
+    /// Whether there is a buffer to use. Looks for new ones when those that were known are used up.
+    #[inline]
+    fn has(&mut self) -> bool {
+        if self.here.is_empty() {
+            std::mem::swap(&mut self.here, &mut lock(&self.inbox));
+        }
+        !self.here.is_empty()
+    }
+
+    /// The buffer that came first.
+    #[inline]
+    fn oldest(&mut self) -> Option<Box<Buffer>> {
+        if self.has() { self.here.pop_front() } else { None }
+    }
+
+    /// The buffer that came last: its lines are still in the cache.
+    #[inline]
+    fn latest(&mut self) -> Option<Box<Buffer>> {
+        if self.has() { self.here.pop_back() } else { None }
+    }
+
+    #[inline]
+    fn flush(&mut self) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        let mut outbox = lock(&self.outbox);
+        if outbox.is_empty() {
+            std::mem::swap(&mut *outbox, &mut self.leaving);
+        } else {
+            outbox.append(&mut self.leaving);
+        }
+    }
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    // Whoever panics while it has the lock leaves a queue as good as any.
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The switch's side.
 pub struct MemoryPort {
-    ingress: Borrower,
-    egress: Borrower,
-    /// Of the slots that are held and whose descriptors said that there is one.
-    offloads: Box<[Offload]>,
+    ingress: Side,
+    egress: Side,
+    /// The buffers of frames that were received and not released, by their slots.
+    held: Box<[Option<Box<Buffer>>]>,
+    slot_size: usize,
 }
 
 impl MemoryPort {
-    /// How many descriptors the application sent that could not be: of no slot, longer than a slot, or of a slot that
-    /// was sent and not completed.
-    pub fn refused(&self) -> u64 {
-        self.ingress.refused() + self.egress.refused()
-    }
-
     /// Hands over a frame that lies in pieces.
-    // Apart from the others, whose slice and slot the compiler knows to be of one length.
+    // Apart from the others, whose slice and buffer the compiler knows to be of one length.
     #[cold]
     fn gather(&mut self, frame: &FrameView<'_>) -> Taken {
-        if frame.len() > self.egress.slot_size() {
+        let len = frame.len();
+        if len > self.slot_size {
             return Taken::Unfit;
         }
-        let taken = self.egress.fill(frame.len(), |bytes, note| {
-            frame.read(bytes);
-            write_note(frame.note, note)
-        });
-        if taken { Taken::Yes } else { Taken::Busy }
+        let Some(mut buffer) = self.egress.latest() else { return Taken::Busy };
+        frame.read(&mut buffer.bytes[..len]);
+        (buffer.len, buffer.offload) = (len, frame.note.copied());
+        self.egress.leaving.push_back(buffer);
+        Taken::Yes
     }
 }
 
@@ -85,33 +169,32 @@ impl Port for MemoryPort {
         most: usize,
         mut arrived: impl FnMut(Slot, &FrameView<'_>),
     ) -> Result<Left, PortError> {
-        let offloads = &mut self.offloads;
-        let more = self.ingress.accept(most, |slot, bytes, note| {
-            let mut frame = FrameView::plain(bytes);
-            if let Some(note) = note {
-                match read_note(note, bytes) {
-                    Some(offload) => {
-                        offloads[slot as usize] = offload;
-                        frame.note = Some(&offloads[slot as usize]);
-                    }
-                    None => frame.bytes = &[],
-                }
+        for _ in 0..most {
+            let Some(mut buffer) = self.ingress.oldest() else { return Ok(Left::Nothing) };
+            if buffer.offload.is_some_and(|offload| !can_be(offload, &buffer.bytes[..buffer.len])) {
+                (buffer.len, buffer.offload) = (0, None);
             }
-            arrived(Slot(slot), &frame);
-            true
-        });
-        Ok(if more { Left::More } else { Left::Nothing })
+            let slot = buffer.slot;
+            let buffer = self.held[slot as usize].insert(buffer);
+            arrived(Slot(slot), &buffer.view());
+        }
+        Ok(Left::More)
     }
 
     #[inline]
     fn frame(&self, slot: Slot) -> FrameView<'_> {
-        let (bytes, note) = self.ingress.get(slot.0);
-        FrameView { bytes, rest: &[], note: note.map(|_| &self.offloads[slot.0 as usize]) }
+        match self.held.get(slot.0 as usize) {
+            Some(Some(buffer)) => buffer.view(),
+            _ => panic!("{slot} is not held"),
+        }
     }
 
     #[inline]
     fn release(&mut self, slot: Slot) {
-        self.ingress.give_back(slot.0);
+        match self.held.get_mut(slot.0 as usize).and_then(Option::take) {
+            Some(buffer) => self.ingress.leaving.push_back(buffer),
+            None => panic!("{slot} is not held"),
+        }
     }
 
     #[inline(always)]
@@ -119,11 +202,13 @@ impl Port for MemoryPort {
         if !frame.rest.is_empty() {
             return Ok(self.gather(frame));
         }
-        if frame.bytes.len() > self.egress.slot_size() {
+        if frame.bytes.len() > self.slot_size {
             return Ok(Taken::Unfit);
         }
-        let taken = self.egress.fill(frame.bytes.len(), |bytes, note| write_frame(frame, bytes, note));
-        Ok(if taken { Taken::Yes } else { Taken::Busy })
+        let Some(mut buffer) = self.egress.latest() else { return Ok(Taken::Busy) };
+        buffer.fill(frame);
+        self.egress.leaving.push_back(buffer);
+        Ok(Taken::Yes)
     }
 
     #[inline]
@@ -136,21 +221,21 @@ impl Port for MemoryPort {
     fn flush(&mut self) -> Result<bool, PortError> {
         self.ingress.flush();
         self.egress.flush();
-        match self.ingress.corrupt().or(self.egress.corrupt()) {
-            None => Ok(true),
-            Some(corrupt) => Err(PortError {
-                device: "memory port".to_owned(),
-                operation: "go on exchanging slots",
-                source: io::Error::new(io::ErrorKind::InvalidData, corrupt),
-            }),
-        }
+        Ok(true)
     }
+}
+
+/// Whether an offload header can be true of a frame.
+#[cold]
+fn can_be(offload: Offload, bytes: &[u8]) -> bool {
+    Offload::parse(&offload.emit(), bytes).is_ok()
 }
 
 /// The application's side. It may live in another thread than its port.
 pub struct MemoryEnd {
-    tx: Lender,
-    rx: Lender,
+    tx: Side,
+    rx: Side,
+    slot_size: usize,
 }
 
 /// Why a frame could not be sent now, or ever.
@@ -185,66 +270,48 @@ impl MemoryEnd {
     ///
     /// [`SendError`]: the frame was not sent.
     pub fn send_frame(&mut self, frame: FrameView<'_>) -> Result<(), SendError> {
-        let (len, slot_size) = (frame.bytes.len(), self.tx.slot_size());
+        let (len, slot_size) = (frame.bytes.len(), self.slot_size);
         if len > slot_size {
             return Err(SendError::TooLong { len, slot_size });
         }
-        self.tx.collect(usize::MAX, |_, _| ());
-        let lent = self.tx.lend(1, |bytes, note| (len, write_frame(&frame, &mut bytes[..len], note)));
+        let mut buffer = self.tx.latest().ok_or(SendError::Full)?;
+        buffer.fill(&frame);
+        self.tx.leaving.push_back(buffer);
         self.tx.flush();
-        if lent == 0 { Err(SendError::Full) } else { Ok(()) }
+        Ok(())
     }
 
-    /// Sends at most `most` frames, as one batch, and returns how many there were slots for.
+    /// Sends at most `most` frames, as one batch, and returns how many there were buffers for.
     ///
     /// `fill` writes each frame where it will lie, and returns its length.
     #[inline]
     pub fn send_batch(&mut self, most: usize, mut fill: impl FnMut(&mut [u8]) -> usize) -> usize {
-        // Slots that came back last are filled first: their lines are still in the cache.
-        self.tx.collect(usize::MAX, |_, _| ());
-        let lent = self.tx.lend(most, |bytes, _| (fill(bytes), false));
+        let mut sent = 0;
+        while sent < most
+            && let Some(mut buffer) = self.tx.latest()
+        {
+            (buffer.len, buffer.offload) = (fill(&mut buffer.bytes), None);
+            self.tx.leaving.push_back(buffer);
+            sent += 1;
+        }
         self.tx.flush();
-        lent
+        sent
     }
 
-    /// Shows at most `most` frames that arrived, in order, and returns how many. Their slots are posted again.
+    /// Shows at most `most` frames that arrived, in order, and returns how many. Their buffers are posted again.
     #[inline]
     pub fn receive(&mut self, most: usize, mut show: impl FnMut(FrameView<'_>)) -> usize {
-        let came = self.rx.collect(most, |bytes, note| {
-            // What the switch passes on was checked against the frame when it came in.
-            let offload = note.and_then(|note| read_note(note, bytes));
-            show(FrameView { bytes, rest: &[], note: offload.as_ref() });
-        });
-        self.post();
+        let mut came = 0;
+        while came < most
+            && let Some(buffer) = self.rx.oldest()
+        {
+            show(buffer.view());
+            self.rx.leaving.push_back(buffer);
+            came += 1;
+        }
+        self.rx.flush();
         came
     }
-
-    /// Lends every free slot to the switch, to put frames in.
-    #[inline]
-    fn post(&mut self) {
-        self.rx.lend(usize::MAX, |_, _| (0, false));
-        self.rx.flush();
-    }
-}
-
-/// Puts a frame into bytes of its length, and returns whether the note says anything.
-#[inline(always)]
-fn write_frame(frame: &FrameView<'_>, bytes: &mut [u8], note: &mut Note) -> bool {
-    copy(bytes, frame.bytes);
-    write_note(frame.note, note)
-}
-
-#[inline(always)]
-fn write_note(offload: Option<&Offload>, note: &mut Note) -> bool {
-    if let Some(offload) = offload {
-        note[..Offload::LEN].copy_from_slice(&offload.emit());
-    }
-    offload.is_some()
-}
-
-/// What a note says of a frame, if it can be true.
-fn read_note(note: &Note, bytes: &[u8]) -> Option<Offload> {
-    Offload::parse(note.first_chunk()?, bytes).ok()
 }
 
 /// Copies between slices of one length.

@@ -6,7 +6,6 @@ use std::thread;
 use port::memory::{MemoryConfig, MemoryEnd, MemoryPort, SendError, pair};
 use port::{FrameView, Left, Port, Slot, Taken};
 use proptest::prelude::*;
-use rings::loan::LoanError;
 use wire::{Offload, PartialChecksum};
 
 const CONFIG: MemoryConfig = MemoryConfig { slots: 8, slot_size: 1600 };
@@ -36,11 +35,11 @@ fn frame(number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn ten_million_frames_cross_three_threads() {
-    const FRAMES: u64 = 10_000_000;
+fn a_million_frames_cross_three_threads() {
+    const FRAMES: u64 = 1_000_000;
     const CONFIG: MemoryConfig = MemoryConfig { slots: 512, slot_size: 64 };
-    let (mut ingress, mut sender) = pair(CONFIG).unwrap();
-    let (mut egress, mut receiver) = pair(CONFIG).unwrap();
+    let (mut ingress, mut sender) = pair(CONFIG);
+    let (mut egress, mut receiver) = pair(CONFIG);
     thread::scope(|scope| {
         scope.spawn(move || {
             let mut next = 0u64;
@@ -74,7 +73,6 @@ fn ten_million_frames_cross_three_threads() {
                     thread::yield_now();
                 }
             }
-            assert_eq!((ingress.refused(), egress.refused()), (0, 0));
         });
         let mut next = 0u64;
         while next < FRAMES {
@@ -98,8 +96,8 @@ proptest! {
     fn nothing_is_lost_whoever_stalls(
         steps in prop::collection::vec((0usize..12, 0usize..12, 0usize..12), 1..200),
     ) {
-        let (mut ingress, mut sender) = pair(CONFIG).unwrap();
-        let (mut egress, mut receiver) = pair(CONFIG).unwrap();
+        let (mut ingress, mut sender) = pair(CONFIG);
+        let (mut egress, mut receiver) = pair(CONFIG);
         let mut held = VecDeque::new();
         let (mut sent, mut received) = (0, 0);
         let mut take = |receiver: &mut MemoryEnd, most| receiver.receive(most, |view| {
@@ -118,12 +116,11 @@ proptest! {
         }
         while forward(&mut ingress, &mut egress, &mut held, 100) || take(&mut receiver, 100) > 0 {}
         prop_assert_eq!(received, sent);
-        prop_assert_eq!(ingress.refused() + egress.refused(), 0);
     }
 
     #[test]
     fn every_length_is_copied_whole(len in 0usize..=1600) {
-        let (mut port, mut end) = pair(CONFIG).unwrap();
+        let (mut port, mut end) = pair(CONFIG);
         let bytes: Vec<u8> = (0..len).map(|at| (at * 7) as u8).collect();
         prop_assert_eq!(port.transmit(&FrameView::plain(&bytes)).unwrap(), Taken::Yes);
         port.flush().unwrap();
@@ -133,7 +130,7 @@ proptest! {
 
 #[test]
 fn a_full_sender_keeps_its_frame_until_a_slot_is_released() {
-    let (mut port, mut end) = pair(CONFIG).unwrap();
+    let (mut port, mut end) = pair(CONFIG);
     for _ in 0..CONFIG.slots {
         end.send(b"a frame").unwrap();
     }
@@ -150,7 +147,7 @@ fn a_full_sender_keeps_its_frame_until_a_slot_is_released() {
 
 #[test]
 fn a_receiver_that_takes_nothing_makes_its_port_busy() {
-    let (mut port, mut end) = pair(CONFIG).unwrap();
+    let (mut port, mut end) = pair(CONFIG);
     let view = FrameView::plain(b"a frame");
     for _ in 0..CONFIG.slots {
         assert_eq!(port.transmit(&view).unwrap(), Taken::Yes);
@@ -163,7 +160,7 @@ fn a_receiver_that_takes_nothing_makes_its_port_busy() {
 
 #[test]
 fn a_frame_longer_than_a_slot_is_never_taken() {
-    let (mut port, mut end) = pair(CONFIG).unwrap();
+    let (mut port, mut end) = pair(CONFIG);
     let bytes = [0; 1601];
     assert_eq!(end.send(&bytes), Err(SendError::TooLong { len: 1601, slot_size: 1600 }));
     assert_eq!(port.transmit(&FrameView::plain(&bytes)).unwrap(), Taken::Unfit);
@@ -172,8 +169,8 @@ fn a_frame_longer_than_a_slot_is_never_taken() {
 #[test]
 fn what_is_left_to_do_travels_with_the_frame() {
     let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), ..Offload::NONE };
-    let (mut ingress, mut sender) = pair(CONFIG).unwrap();
-    let (mut egress, mut receiver) = pair(CONFIG).unwrap();
+    let (mut ingress, mut sender) = pair(CONFIG);
+    let (mut egress, mut receiver) = pair(CONFIG);
     sender.send_frame(FrameView::noted(&[1; 60], &offload)).unwrap();
     sender.send(&[2; 60]).unwrap();
     forward(&mut ingress, &mut egress, &mut VecDeque::new(), 9);
@@ -185,7 +182,7 @@ fn what_is_left_to_do_travels_with_the_frame() {
 #[test]
 fn a_frame_that_belies_its_offload_is_told_of_as_none_and_its_slot_comes_back() {
     let beyond = Offload { checksum: Some(PartialChecksum { start: 34, offset: 60 }), ..Offload::NONE };
-    let (mut port, mut end) = pair(MemoryConfig { slots: 1, ..CONFIG }).unwrap();
+    let (mut port, mut end) = pair(MemoryConfig { slots: 1, ..CONFIG });
     end.send_frame(FrameView::noted(&[1; 60], &beyond)).unwrap();
     let mut told = None;
     port.receive(9, |slot, view| told = Some((slot, view.bytes.len()))).unwrap();
@@ -198,14 +195,9 @@ fn a_frame_that_belies_its_offload_is_told_of_as_none_and_its_slot_comes_back() 
 #[test]
 #[should_panic = "slot 3 is not held"]
 fn a_slot_cannot_be_released_twice() {
-    let (mut port, mut end) = pair(CONFIG).unwrap();
+    let (mut port, mut end) = pair(CONFIG);
     end.send_batch(8, |_| 60);
     port.receive(9, |_, _| ()).unwrap();
     port.release(Slot(3));
     port.release(Slot(3));
-}
-
-#[test]
-fn an_impossible_shape_is_named() {
-    assert!(matches!(pair(MemoryConfig { slots: 0, slot_size: 64 }), Err(LoanError::Shape(_))));
 }

@@ -14,10 +14,9 @@
 use std::io::{self, IoSliceMut};
 use std::os::fd::BorrowedFd;
 
-use rings::Pool;
 use wire::Offload;
 
-use port::{FrameView, Slot};
+use port::{FrameView, Pool, Slot};
 
 /// Header and frame of an MTU of 1500, with room to spare.
 const SMALL: usize = 2 << 10;

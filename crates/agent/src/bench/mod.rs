@@ -169,7 +169,7 @@ impl World {
         let mut plane = Plane::new(switch, datapath::Settings::default(), Open);
         let mut attach = |number: u32| {
             let config = MemoryConfig { slots: SLOTS, slot_size: size.max(SLOT_SIZE) };
-            let (port, end) = pair(config).expect("the shape was checked");
+            let (port, end) = pair(config);
             let id = plane
                 .attach(Instant::ZERO, port, PortConfig::default(), datapath::PortConfig::default())
                 .expect("the number was checked");

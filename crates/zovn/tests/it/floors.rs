@@ -16,7 +16,6 @@ const FLOORS: &[(&str, u8)] = &[
     ("units", 0),
     ("wire", 1),
     ("model", 1),
-    ("rings", 1),
     ("lossless", 2),
     ("tcp", 3),
     ("tunnel", 3),
@@ -43,7 +42,7 @@ const FLOORS: &[(&str, u8)] = &[
 const PURE: u8 = 4;
 
 /// The pure crates that may be unsafe.
-const UNSAFE: [&str; 2] = ["prefetch", "rings"];
+const UNSAFE: [&str; 1] = ["prefetch"];
 
 /// The crates that only tests and benchmarks may depend on, wherever they are. They need not be pure.
 const TESTS: [&str; 1] = ["needs"];
@@ -157,8 +156,8 @@ fn a_fault_is_found() {
         "[dependencies]\nmodel.workspace = true",
         "[dev-dependencies]\nlossless = { path = '../lossless' }",
         "[build-dependencies]\nzovn.workspace = true",
-        "[target.'cfg(loom)'.dependencies]\nport.workspace = true",
-        "[dependencies]\nsomething = { package = 'rings', path = '../rings' }",
+        "[target.'cfg(unix)'.dependencies]\nport.workspace = true",
+        "[dependencies]\nsomething = { package = 'model', path = '../model' }",
     ] {
         assert_eq!(faults("wire", &make(manifest, pure, link)).len(), 1, "{manifest}");
     }
@@ -170,7 +169,7 @@ fn a_fault_is_found() {
     // Purity in all its parts; words in a comment are not attributes.
     let impure = make("", "// #![no_std]\n//! forbid(unsafe_code)", Some("clippy.toml"));
     assert_eq!(faults("traffic", &impure).len(), 3);
-    assert_eq!(faults("rings", &impure).len(), 2);
+    assert_eq!(faults("prefetch", &impure).len(), 2);
     assert_eq!(faults("port", &impure), [""; 0]);
     assert_eq!(faults("stranger", &good).len(), 1);
 }

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use datapath::Network;
-use port::{FrameView, Slot};
-use rings::Pool;
+use port::{FrameView, Pool, Slot};
 use tunnel::places::{Claim, Places};
 use tunnel::{Data, Era, LONGEST, Part, Stream};
 use units::{Class, ClassMap, ClassSet};

@@ -1,9 +1,5 @@
 //! Frame slots of one owner.
 
-use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
-
 use zerocopy::{FromZeros, IntoBytes};
 
 /// Slots of equal size for frames, in memory that one thread has to itself.
@@ -24,13 +20,13 @@ pub struct Pool {
 /// What memory is asked for in. Of what is to be aligned better, the standard library writes every page once.
 type Unit = u128;
 
-pub(crate) const CACHE_LINE: usize = 64;
+const CACHE_LINE: usize = 64;
 
 /// How far apart slots lie, in cache lines: an odd number.
 ///
 /// A cache keeps a line in a set that its address modulo a power of two selects. Were slots 2 KiB apart, the first
 /// lines of all frames would share two of the 64 sets of a 32 KiB cache; with an odd distance they share none.
-pub(crate) const fn stride_lines(slot_size: usize) -> usize {
+const fn stride_lines(slot_size: usize) -> usize {
     slot_size.div_ceil(CACHE_LINE) | 1
 }
 
@@ -137,8 +133,6 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
-    extern crate std;
-
     use super::*;
 
     #[test]
@@ -153,7 +147,7 @@ mod tests {
     #[test]
     fn slots_do_not_overlap() {
         let mut pool = Pool::new(5, 130);
-        let slots: Vec<u32> = core::iter::from_fn(|| pool.take()).collect();
+        let slots: Vec<u32> = std::iter::from_fn(|| pool.take()).collect();
         for &slot in &slots {
             pool.bytes_mut(slot).fill(slot as u8);
         }
