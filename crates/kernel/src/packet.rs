@@ -11,7 +11,7 @@ use crate::sockopt;
 /// # Errors
 ///
 /// What the kernel says.
-#[expect(unsafe_code, reason = "no library of ours knows packet sockets' addresses")]
+#[expect(unsafe_code, reason = "rustix does not know packet sockets' addresses")]
 pub fn socket(link: u32, protocol: u16) -> io::Result<OwnedFd> {
     // SAFETY: a plain system call; its descriptor, if it gives one, is nobody else's.
     let socket = unsafe {

@@ -24,7 +24,7 @@ pub fn resent(stream: &impl AsFd) -> io::Result<Resent> {
     let mut len = size_of_val(&info) as libc::socklen_t;
     let socket = stream.as_fd().as_raw_fd();
     // SAFETY: the kernel writes at most `len` bytes, which are the struct's, and how many they were.
-    #[expect(unsafe_code, reason = "no library of ours knows TCP_INFO")]
+    #[expect(unsafe_code, reason = "rustix does not know TCP_INFO")]
     let answer = unsafe {
         let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);
         libc::getsockopt(socket, level, name, (&raw mut info).cast(), &raw mut len)

@@ -32,10 +32,11 @@
 //! frame leaves by itself.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 use rustix::net::SendFlags;
+use rustix::net::sockopt::set_socket_send_buffer_size_force;
 use units::Rate;
 
 use kernel::netlink::{
@@ -181,7 +182,7 @@ impl Kick {
 
     /// Kicks wait in the bucket behind the container's packets. Between two of them half a credit was read, so in a
     /// full bucket there are at most 2 × [`LIMIT`] / [`BURST`], each a socket buffer of less than 1 KiB.
-    const SEND_BUFFER: i32 = (2 * (LIMIT / BURST) * 1024) as i32;
+    const SEND_BUFFER: usize = (2 * (LIMIT / BURST) * 1024) as usize;
 
     /// For a device of the calling thread's namespace.
     pub fn new(link: u32) -> io::Result<Self> {
@@ -209,17 +210,9 @@ impl Kick {
 }
 
 /// Gives a socket `bytes` of send buffer, whatever the administrator's bound.
-fn set_send_buffer(socket: &OwnedFd, bytes: i32) -> io::Result<()> {
+fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> io::Result<()> {
     // The kernel doubles what it is told (socket(7)).
-    let half = bytes / 2;
-    let len = size_of_val(&half) as libc::socklen_t;
-    // SAFETY: SO_SNDBUFFORCE reads one int, which lives on this frame.
-    #[expect(unsafe_code, reason = "no library of ours knows SO_SNDBUFFORCE")]
-    let answer = unsafe {
-        let (level, name) = (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE);
-        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const half).cast(), len)
-    };
-    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(set_socket_send_buffer_size_force(socket, bytes / 2)?)
 }
 
 /// The bucket, full.

@@ -16,6 +16,7 @@
 //! as [`stt`] says. [`pauses`] has the pause frames of the interface, [`single_hop`] the sockets that BFD speaks with neighbours by.
 //! None of them knows what a datagram means, nor which host is whose.
 
+mod address;
 mod around;
 mod batch;
 mod large;

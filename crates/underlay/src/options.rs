@@ -2,14 +2,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::UdpGroSegment;
 use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ip_recvtos, set_ip_ttl,
-    set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops, set_socket_recv_buffer_size_force,
-    set_socket_send_buffer_size_force,
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover, set_ip_recvtos,
+    set_ip_ttl, set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops,
+    set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force,
 };
 use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with};
 use wire::ip::protocol;
@@ -87,18 +87,6 @@ pub fn mtu(own: IpAddr, far: IpAddr) -> io::Result<u16> {
     let socket = UdpSocket::bind(SocketAddr::new(own, 0))?;
     // Nothing is sent: it only chooses a way. The port means nothing.
     socket.connect(SocketAddr::new(far, 1))?;
-    let (level, name) = match far {
-        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
-        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
-    };
-    let mut mtu: libc::c_int = 0;
-    let mut len = size_of_val(&mtu) as libc::socklen_t;
-    // SAFETY: the option is an int (ip(7), ipv6(7)), and the kernel is told how long that is.
-    #[expect(unsafe_code, reason = "no library has this option for IPv6")]
-    let failed =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut mtu).cast(), &raw mut len) };
-    match failed {
-        0 => Ok(u16::try_from(mtu).unwrap_or(u16::MAX)),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let mtu = if far.is_ipv4() { ip_mtu(&socket)? } else { ipv6_mtu(&socket)? };
+    Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
 }

@@ -1,20 +1,18 @@
 //! What neighbours say.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr;
 
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt,
+};
 use rustix::net::{SocketType, ipproto};
 
-use super::{BATCH, LONGEST, open};
-use kernel::sockopt;
-
-/// Room for what the kernel tells of a datagram: of IPv6 a hop limit and an address, each behind its header (cmsg(3)).
-const CONTROL: usize = 96;
-
-/// Where a control message's content begins, and a multiple of which they are long (CMSG_ALIGN).
-const WORD: usize = size_of::<usize>();
+use super::open::{BATCH, LONGEST, open};
+use crate::address::socket_address;
 
 /// A datagram that has come.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,22 +31,8 @@ pub struct Received<'a> {
 #[derive(Debug)]
 pub struct Receiver {
     socket: OwnedFd,
-    places: Box<[Place; BATCH]>,
+    payloads: Box<[[u8; LONGEST]; BATCH]>,
 }
-
-/// Where the kernel puts a datagram and what it tells of it.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Place {
-    control: Aligned,
-    /// Of IPv4 or of IPv6: the larger one.
-    source: libc::sockaddr_in6,
-    payload: [u8; LONGEST],
-}
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(8))]
-struct Aligned([u8; CONTROL]);
 
 impl Receiver {
     /// A receiver at `address`; if that is unspecified, at all of its family.
@@ -57,24 +41,21 @@ impl Receiver {
     ///
     /// What the kernel says: the address is none of ours, or somebody else has the port there.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let options = match address {
-            SocketAddr::V4(_) => {
-                [(libc::IPPROTO_IP, libc::IP_RECVTTL), (libc::IPPROTO_IP, libc::IP_PKTINFO)].as_slice()
-            }
-            SocketAddr::V6(_) => &[
-                (libc::IPPROTO_IPV6, libc::IPV6_V6ONLY),
-                (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
-                (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
-            ],
-        };
         let socket = open(address, SocketType::DGRAM, ipproto::UDP, |socket| {
-            options.iter().try_for_each(|&(level, name)| sockopt::set(socket, level, name, 1))
+            match address {
+                SocketAddr::V4(_) => {
+                    setsockopt(socket, sockopt::Ipv4RecvTtl, &true)?;
+                    setsockopt(socket, sockopt::Ipv4PacketInfo, &true)?;
+                }
+                SocketAddr::V6(_) => {
+                    setsockopt(socket, sockopt::Ipv6V6Only, &true)?;
+                    setsockopt(socket, sockopt::Ipv6RecvHopLimit, &true)?;
+                    setsockopt(socket, sockopt::Ipv6RecvPacketInfo, &true)?;
+                }
+            }
+            Ok(())
         })?;
-        // SAFETY: all zeros are a valid sockaddr_in6, a struct of integers.
-        #[expect(unsafe_code, reason = "the kernel fills it in")]
-        let source = unsafe { std::mem::zeroed() };
-        let place = Place { control: Aligned([0; CONTROL]), source, payload: [0; LONGEST] };
-        Ok(Self { socket, places: Box::new([place; BATCH]) })
+        Ok(Self { socket, payloads: Box::new([[0; LONGEST]; BATCH]) })
     }
 
     /// Takes a batch of datagrams, in the order in which they came, if any have. Whether there may be more.
@@ -83,39 +64,25 @@ impl Receiver {
     ///
     /// What the kernel says.
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
-        // SAFETY: all zeros are valid mmsghdrs and iovecs, structs of integers and null pointers.
-        #[expect(unsafe_code, reason = "the C library may have fields of its own in them")]
-        let (mut messages, mut parts): ([libc::mmsghdr; BATCH], [libc::iovec; BATCH]) =
-            unsafe { std::mem::zeroed() };
-        for ((message, place), part) in messages.iter_mut().zip(self.places.iter_mut()).zip(&mut parts) {
-            part.iov_base = place.payload.as_mut_ptr().cast();
-            part.iov_len = LONGEST;
-            let header = &mut message.msg_hdr;
-            header.msg_name = (&raw mut place.source).cast();
-            header.msg_namelen = size_of_val(&place.source) as libc::socklen_t;
-            header.msg_iov = part;
-            header.msg_iovlen = 1;
-            header.msg_control = (&raw mut place.control).cast();
-            header.msg_controllen = CONTROL;
-        }
-        #[expect(unsafe_code, reason = "no library of ours knows recvmmsg")]
-        // SAFETY: each message names parts of a place of its own, with their lengths; all of them live until the kernel is
-        // done, and nobody else looks at them meanwhile.
-        let count = unsafe {
-            let (messages, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT);
-            libc::recvmmsg(self.socket.as_raw_fd(), messages, BATCH as libc::c_uint, flags, ptr::null_mut())
+        // Anew each time: the kernel leaves in them how much it has used, and no more than that is used the next time.
+        let control = cmsg_space!(libc::c_int, libc::in6_pktinfo);
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
+        let mut slices = self.payloads.each_mut().map(|payload| [IoSliceMut::new(payload)]);
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let messages = match recvmmsg(self.socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
+            Ok(messages) => messages,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
         };
-        let Ok(count) = usize::try_from(count) else {
-            let error = io::Error::last_os_error();
-            let nothing = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
-            return if nothing { Ok(false) } else { Err(error) };
-        };
-        for (place, message) in self.places.iter().zip(&messages[..count]) {
-            let told = &place.control.0[..message.msg_hdr.msg_controllen.min(CONTROL)];
+        let mut count = 0;
+        for message in messages {
+            count += 1;
             // The kernel was asked to tell, and there was room for it.
-            let Some((destination, hops)) = tell(told) else { continue };
-            let payload = &place.payload[..LONGEST.min(message.msg_len as usize)];
-            arrived(Received { source: place.source(), destination, hops, payload });
+            let told = message.cmsgs().ok().and_then(tell);
+            let source = message.address.as_ref().and_then(socket_address);
+            let (Some((destination, hops)), Some(source)) = (told, source) else { continue };
+            let payload = message.iovs().next().unwrap_or(&[]);
+            arrived(Received { source: source.ip(), destination, hops, payload });
         }
         Ok(count == BATCH)
     }
@@ -127,48 +94,23 @@ impl AsFd for Receiver {
     }
 }
 
-impl Place {
-    fn source(&self) -> IpAddr {
-        if i32::from(self.source.sin6_family) == libc::AF_INET6 {
-            return IpAddr::from(self.source.sin6_addr.s6_addr);
-        }
-        // A sockaddr_in has its address where a sockaddr_in6 has its flow's label, as bytes of the network.
-        IpAddr::from(self.source.sin6_flowinfo.to_ne_bytes())
-    }
-}
-
 /// What control messages tell: to whom a datagram was, and how many hops it had left.
-fn tell(control: &[u8]) -> Option<(IpAddr, u8)> {
+fn tell(messages: impl Iterator<Item = ControlMessageOwned>) -> Option<(IpAddr, u8)> {
     let (mut destination, mut hops) = (None, None);
-    for (level, kind, content) in messages(control) {
-        match (level, kind) {
-            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                hops = u8::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok();
+    for message in messages {
+        match message {
+            ControlMessageOwned::Ipv4Ttl(left) | ControlMessageOwned::Ipv6HopLimit(left) => {
+                hops = u8::try_from(left).ok();
             }
-            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                // struct in_pktinfo: the interface, our address there, and the one that the packet names.
-                let named: [u8; 4] = *content.get(8..)?.first_chunk()?;
-                destination = Some(Ipv4Addr::from(named).into());
+            ControlMessageOwned::Ipv4PacketInfo(info) => {
+                // The address that the packet names, as bytes of the network.
+                destination = Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
             }
-            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                let named: [u8; 16] = *content.first_chunk()?;
-                destination = Some(Ipv6Addr::from(named).into());
+            ControlMessageOwned::Ipv6PacketInfo(info) => {
+                destination = Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into());
             }
             _ => {}
         }
     }
     Some((destination?, hops?))
-}
-
-/// The control messages in `bytes`: level, type and content of each (cmsg(3)).
-fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
-    std::iter::from_fn(move || {
-        let (len, rest) = bytes.split_first_chunk::<WORD>()?;
-        let (level, rest) = rest.split_first_chunk()?;
-        let (kind, _) = rest.split_first_chunk()?;
-        let len = usize::from_ne_bytes(*len);
-        let content = bytes.get(WORD + 8..len)?;
-        bytes = bytes.get(len.next_multiple_of(WORD)..).unwrap_or(&[]);
-        Some((i32::from_ne_bytes(*level), i32::from_ne_bytes(*kind), content))
-    })
 }

@@ -13,7 +13,7 @@ use wire::{ipv4, ipv6, udp};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::U16;
 
-use super::{ALL, BATCH, LONGEST, open};
+use super::open::{ALL, BATCH, LONGEST, open};
 use kernel::packet::hurry;
 
 /// The longest packet: IPv6, UDP and payload.

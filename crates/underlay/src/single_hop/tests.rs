@@ -1,7 +1,9 @@
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use units::Dscp;
 
+use super::open::BATCH;
 use super::*;
 use kernel::netns::Namespace;
 
