@@ -34,11 +34,11 @@ use std::time::{Duration, Instant};
 use units::Mac;
 use wire::room::{Common, Draft, Group, Kind, Message, Unreadable, Want};
 
-use super::Verdict;
 use super::fragments::Fragments;
 use super::programs::Name;
 use super::question::{Passing, Question};
 use super::sockets::{Datagram, Fit, Mixer, Tightest, fit, tightest};
+use super::verdict::Verdict;
 use port::FrameView;
 
 /// After so long without a word from the guest's program, or a sign that it hears us, it is taken for dead, and nothing is held any

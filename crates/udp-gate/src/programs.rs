@@ -17,7 +17,8 @@ use aya::programs::{BtfTracePoint, CgroupAttachMode, CgroupSock, Iter, Program, 
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{GateUnavailable, ServeError, Share};
+use super::error::{GateUnavailable, ServeError};
+use super::state::Share;
 use kernel::netns::Namespace;
 
 /// As in the C source.
@@ -305,3 +306,9 @@ impl<T> Drop for Shared<T> {
 // SAFETY: a mapping belongs to the process, not to a thread, and is only accessed through atomics.
 #[expect(unsafe_code, reason = "the pointer inside is not Send by itself")]
 unsafe impl<T: Sync> Send for Shared<T> {}
+
+/// Namespaces have inode numbers of 32 bits (`ns_common.inum`).
+#[inline]
+pub fn short(namespace: u64) -> u32 {
+    namespace as u32
+}

@@ -5,7 +5,7 @@ use wire::udp::Packet;
 
 use super::fragments::{Fragments, Whole};
 use super::sockets::{Datagram, Mixer, is_v4};
-use super::{FlowKey, Verdict};
+use super::verdict::{FlowKey, Verdict};
 use port::FrameView;
 
 /// A datagram, or its first fragment, that would go.

@@ -12,9 +12,9 @@ use std::sync::atomic::{Ordering, fence};
 use wire::room::{self, Want};
 
 use super::diag::Diag;
-use super::programs::{Kernel, Name};
+use super::error::GateUnavailable;
+use super::programs::{Kernel, Name, short};
 use super::teller::{Watched, lacks};
-use super::{GateUnavailable, short};
 use kernel::netns::{Namespace, NamespaceError};
 
 /// A look at the UDP sockets of the namespace that it was opened in.

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use super::Marking;
 use super::large::Cut;
+use super::marking::Marking;
 
 /// The longest payload of a datagram, in bytes: 65,535 less the headers of UDP and IPv4 (RFC 768, RFC 791).
 pub const LONGEST: usize = 65_507;

@@ -23,7 +23,8 @@ use wire::{Offload, PartialChecksum, Segment, ipv6, udp};
 use zerocopy::IntoBytes;
 
 use super::around::{Ip, addresses};
-use super::{Marking, options};
+use super::marking::Marking;
+use super::options;
 use kernel::ethtool::Cutting;
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::tun::Device;

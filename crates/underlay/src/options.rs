@@ -13,9 +13,13 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with};
 use wire::ip::protocol;
+use wire::stt;
 
-use super::{Transport, stt};
+use super::transport::Transport;
 use kernel::sockopt;
+
+/// What a sender's socket may have underway to the network card, in bytes of the kernel's counting.
+pub const SEND_BUFFER: usize = 4 << 20;
 
 /// A socket of this kind at an address.
 pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
@@ -28,10 +32,29 @@ pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
     let protocol = RawProtocol::new(protocol.into()).map(Protocol::from_raw);
     let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
     if let Transport::Stt { .. } = transport {
-        stt::hear_port(&socket, address.is_ipv6())?;
+        hear_port(&socket, address.is_ipv6())?;
     }
     rustix::net::bind(&socket, &address)?;
     Ok(socket)
+}
+
+/// Has a raw socket receive segments to our port alone.
+fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
+    use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
+
+    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let ours = [
+        step(BPF_JMP | BPF_JEQ | BPF_K, 1, stt::PORT.into()),
+        step(BPF_RET | BPF_K, 0, u32::MAX),
+        step(BPF_RET | BPF_K, 0, 0),
+    ];
+    // Of IPv4's packets the filter sees the header, of IPv6's it does not. The port is behind the source's.
+    let port = if is_v6 {
+        vec![step(BPF_LD | BPF_H | BPF_ABS, 0, 2)]
+    } else {
+        vec![step(BPF_LDX | BPF_B | BPF_MSH, 0, 0), step(BPF_LD | BPF_H | BPF_IND, 0, 2)]
+    };
+    sockopt::filter(socket, &[port, ours.to_vec()].concat())
 }
 
 /// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an error.

@@ -27,13 +27,14 @@ use wire::{Offload, PartialChecksum, Segment, SegmentKind, flow, ipv4, ipv6, tcp
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::around::{Ip, addresses};
-use super::batch::Batch;
-use super::{Marker, SEND_BUFFER, options};
+use super::batch::{self, Batch};
+use super::marking::Marker;
+use super::options::{self, SEND_BUFFER};
 use kernel::netlink::Netlink;
 use kernel::{packet, sockopt};
 
 /// The longest datagram in bytes, a frame behind STT's header.
-pub const LONGEST: usize = super::LONGEST - tcp::Header::LEN;
+pub const LONGEST: usize = batch::LONGEST - tcp::Header::LEN;
 
 /// For how long a way is believed in: as long as the kernel takes to ask a neighbour again (RFC 4861 §10, RETRANS_TIMER).
 const TRUSTED: Duration = Duration::from_secs(1);
@@ -234,25 +235,6 @@ pub fn ports(segment: &[u8]) -> [u16; 2] {
     ports.map_or([0; 2], |(header, _)| [header.source.get(), header.destination.get()])
 }
 
-/// Has a raw socket receive segments to our port alone.
-pub fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
-    use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
-
-    let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let ours = [
-        step(BPF_JMP | BPF_JEQ | BPF_K, 1, PORT.into()),
-        step(BPF_RET | BPF_K, 0, u32::MAX),
-        step(BPF_RET | BPF_K, 0, 0),
-    ];
-    // Of IPv4's packets the filter sees the header, of IPv6's it does not. The port is behind the source's.
-    let port = if is_v6 {
-        vec![step(BPF_LD | BPF_H | BPF_ABS, 0, 2)]
-    } else {
-        vec![step(BPF_LDX | BPF_B | BPF_MSH, 0, 0), step(BPF_LD | BPF_H | BPF_IND, 0, 2)]
-    };
-    sockopt::filter(socket, &[port, ours.to_vec()].concat())
-}
-
 /// A socket that listens there, and which no segment reaches: so the kernel answers none (RFC 9293 §3.5.2 has it answer where
 /// nobody listens).
 fn guard(at: SocketAddr) -> io::Result<OwnedFd> {
@@ -279,8 +261,8 @@ mod tests {
     use wire::checksum::Sum;
     use wire::stt::{self, Reassembly};
 
-    use super::super::Len;
     use super::*;
+    use crate::Len;
     use crate::{Counters, Marking, Transport, Underlay};
     use kernel::joined::{self, INTERFACE};
     use kernel::netlink::LinkChange;

@@ -33,8 +33,6 @@ const KNOWN: &[(&str, usize)] = &[
     ("sim", 17),
     ("tcp", 10),
     ("tunnel", 5),
-    ("udp-gate", 5),
-    ("underlay", 5),
     ("units", 6),
     ("wire", 5),
     ("zovn", 21),

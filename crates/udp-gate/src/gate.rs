@@ -1,0 +1,291 @@
+//! The gate before containers' sockets.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use kernel::netns::Namespace;
+use port::FrameView;
+
+use super::error::{GateUnavailable, ServeError};
+use super::fragments::Fragments;
+use super::programs::{Kernel, SLOTS, Slot, short};
+use super::question::{Passing, Question};
+use super::sockets::{Sockets, tightest};
+use super::state::{Share, SocketState};
+use super::verdict::{FlowKey, Verdict};
+
+/// Says of each datagram whether its socket has room.
+///
+/// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it detaches all
+/// programs.
+pub struct UdpGate {
+    kernel: Kernel,
+    sockets: Sockets,
+    fragments: Fragments,
+    /// Full sockets that were met, and the bytes that they shall have free.
+    full: Vec<(u32, u32)>,
+    /// In which round a slot that is in `full` was last asked about; 0: it is not.
+    asked: Vec<u32>,
+    round: u32,
+    /// What the verdict on the last frame rests on, for `passed`.
+    last: Option<Passing>,
+    /// When the next round is.
+    round_at: Instant,
+    served: HashMap<u32, Arc<Namespace>>,
+    /// Looks at full sockets.
+    surveyor: Option<JoinHandle<()>>,
+}
+
+/// How many places there are for fragments to sockets without a slot. Those that share one wait for each other.
+const NOBODYS: usize = 4096;
+
+/// How often the gate looks at what time has changed.
+const ROUND: Duration = Duration::from_secs(1);
+
+impl UdpGate {
+    /// Loads and attaches the programs. Nothing is watched until a namespace is [served](Self::serve).
+    ///
+    /// # Errors
+    ///
+    /// [`GateUnavailable`]: go on without; UDP sockets that are full lose what they are sent.
+    pub fn load() -> Result<Self, GateUnavailable> {
+        Ok(Self {
+            kernel: Kernel::load()?,
+            sockets: Sockets::new(),
+            fragments: Fragments::new(SLOTS + NOBODYS),
+            full: Vec::new(),
+            asked: vec![0; SLOTS],
+            round: 1,
+            last: None,
+            round_at: Instant::now(),
+            served: HashMap::new(),
+            surveyor: None,
+        })
+    }
+
+    /// Watches the sockets of a namespace, those that exist and those to come, and returns the namespace's inode
+    /// number.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`]; the namespace is not watched then.
+    pub fn serve(&mut self, namespace: Namespace) -> Result<u64, ServeError> {
+        let why = |source| ServeError::Survey { namespace: namespace.path().to_owned(), source };
+        let inode = namespace.inode().map_err(|error| why(error.into()))?;
+        self.kernel.serve(short(inode), true)?;
+        let survey = self.kernel.survey().map_err(Into::into);
+        if let Err(error) = survey.and_then(|survey| survey.take(&namespace)) {
+            self.unserve(inode);
+            return Err(why(error));
+        }
+        self.served.insert(short(inode), Arc::new(namespace));
+        Ok(inode)
+    }
+
+    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they are
+    /// closed.
+    pub fn unserve(&mut self, namespace: u64) {
+        self.served.remove(&short(namespace));
+        // An error says that it was not served.
+        let _ = self.kernel.serve(short(namespace), false);
+    }
+
+    /// Whether a frame may go to the namespace with this inode number now.
+    #[inline]
+    pub fn verdict(&mut self, namespace: u64, frame: &FrameView<'_>) -> Verdict {
+        let namespace = short(namespace);
+        let question = match Question::read(namespace, frame, &self.fragments, charge) {
+            Ok(question) => question,
+            Err((verdict, passing)) => {
+                self.last = passing;
+                return verdict;
+            }
+        };
+        self.sockets.follow(&self.kernel);
+        let (kernel, fragments) = (&self.kernel, &self.fragments);
+        let has_room = |slot| has_room(kernel.slot(slot), fragments.set_aside(slot), question.need);
+        let candidates = self.sockets.candidates(&question.datagram);
+        let tightest = tightest(question.datagram.to_all, candidates, has_room);
+        let flow = question.flow(tightest.is_some_and(|tightest| tightest.connected));
+        let slot = tightest.map_or_else(|| nobodys(flow), |tightest| tightest.socket);
+        self.last = question.passing(&mut self.fragments, slot);
+        match tightest {
+            Some(tightest) if !tightest.has_room => {
+                if std::mem::replace(&mut self.asked[slot as usize], self.round) == 0 {
+                    self.full.push((slot, question.need));
+                }
+                Verdict::Hold(flow)
+            }
+            // A socket that is not known is empty, but several fragmented datagrams may be too many for it.
+            None if question.begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
+            _ => Verdict::Go(flow),
+        }
+    }
+
+    /// The frame that the last verdict was about has been transmitted.
+    #[inline]
+    pub fn passed(&mut self) {
+        match self.last.take() {
+            None | Some(Passing::Whole { .. } | Passing::Later { last: false, .. }) => {}
+            Some(Passing::First { whole, slot, bytes }) => {
+                self.fragments.begin(Instant::now(), whole, slot, bytes);
+            }
+            Some(Passing::Later { whole, last: true }) => drop(self.fragments.end(whole)),
+        }
+    }
+
+    /// Does what time asks for; to be called often, also while there is work. Whether it did something: then held flows
+    /// are to be asked about again.
+    pub fn tick(&mut self) -> bool {
+        let now = Instant::now();
+        let due = now >= self.round_at;
+        if due {
+            self.round_at = now + ROUND;
+            self.fragments.expire(now);
+            self.look_again();
+        }
+        due
+    }
+
+    /// Has the sockets that hold somebody up looked at anew: a reader can free room in ways that nobody tells of (a
+    /// larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell rings.
+    fn look_again(&mut self) {
+        let Self { kernel, fragments, full, asked, round, served, surveyor, .. } = self;
+        full.retain(|(index, need)| {
+            let asked = &mut asked[*index as usize];
+            // In this round or the last: otherwise nobody waits any more.
+            let waits =
+                *asked + 1 >= *round && !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
+            if !waits {
+                *asked = 0;
+            }
+            waits
+        });
+        *round += 1;
+        if surveyor.as_ref().is_some_and(|surveyor| !surveyor.is_finished()) {
+            return;
+        }
+        let mut namespaces: Vec<_> =
+            full.iter().filter_map(|(index, _)| Some(kernel.slot(*index).name()?.namespace)).collect();
+        namespaces.sort_unstable();
+        namespaces.dedup();
+        let surveys: Vec<_> = namespaces
+            .iter()
+            .filter_map(|namespace| served.get(namespace))
+            .filter_map(|namespace| Some((kernel.survey().ok()?, Arc::clone(namespace))))
+            .collect();
+        if surveys.is_empty() {
+            return;
+        }
+        // A walk over a namespace's sockets takes long, so it has a thread of its own. What fails is done again in the
+        // next round.
+        let look = || surveys.into_iter().for_each(|(survey, namespace)| drop(survey.take(&namespace)));
+        *surveyor = thread::Builder::new().name("udp-survey".into()).spawn(look).ok();
+    }
+
+    /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
+    ///
+    /// Returns how long to sleep at most before the next [tick](Self::tick): zero if some flow may go already, `None` if
+    /// nothing is held. The bell (the gate's file descriptor, readable) rings when a held flow may go. After waking,
+    /// [drain](Self::drain) it.
+    pub fn arm(&mut self) -> Option<Duration> {
+        if self.full.is_empty() && self.fragments.is_empty() {
+            return None;
+        }
+        if self.tick() {
+            return Some(Duration::ZERO);
+        }
+        let (kernel, fragments, asked) = (&self.kernel, &self.fragments, &mut self.asked);
+        for (index, need) in &self.full {
+            kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
+        }
+        // Either the reader sees that we wait, or we see what it read: the programs store, fence and load
+        // likewise.
+        fence(Ordering::SeqCst);
+        let before = self.full.len();
+        self.full.retain(|(index, need)| {
+            let full = !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
+            if !full {
+                asked[*index as usize] = 0;
+            }
+            full
+        });
+        let may_go = self.full.len() < before;
+        Some(if may_go { Duration::ZERO } else { self.round_at.saturating_duration_since(Instant::now()) })
+    }
+
+    /// Silences the bell.
+    pub fn drain(&mut self) {
+        self.kernel.drain();
+    }
+
+    /// The sockets under watch, in no order.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketState> {
+        (1..=self.kernel.taken()).filter_map(|index| {
+            let slot = self.kernel.slot(index as u32);
+            let name = slot.name()?;
+            let socket = |address, port| SocketAddr::new(Ipv6Addr::from_bits(address).to_canonical(), port);
+            Some(SocketState {
+                namespace: u64::from(name.namespace),
+                local: socket(name.local, name.local_port),
+                remote: (name.remote_port != 0).then(|| socket(name.remote, name.remote_port)),
+                occupied_bytes: slot.occupied.load(Ordering::Relaxed),
+                limit_bytes: slot.limit.load(Ordering::Relaxed),
+                queued: slot.queued.load(Ordering::Relaxed),
+                lost: slot.lost.load(Ordering::Relaxed),
+            })
+        })
+    }
+
+    /// How the namespace with this inode number fares; `None` if it is not served.
+    pub fn share(&self, namespace: u64) -> Option<Share> {
+        self.kernel.share(short(namespace))
+    }
+}
+
+/// The bell: readable when a socket that was full at [`UdpGate::arm`] has room.
+impl AsFd for UdpGate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.kernel.as_fd()
+    }
+}
+
+impl fmt::Debug for UdpGate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let watched = self.kernel.taken();
+        f.debug_struct("UdpGate")
+            .field("slots_taken", &watched)
+            .field("full", &self.full)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the kernel charges for a frame of `len` bytes, at most.
+///
+/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on x86-64)
+/// at worst the next power of two, less than twice as much; and 256 for the `sk_buff`. That is 2 × len +
+/// 1026, and we allow for architectures that pad more.
+#[inline]
+const fn charge(len: usize) -> usize {
+    2 * len + 1280
+}
+
+/// The kernel's own rule (`__udp_enqueue_schedule_skb`): an empty buffer takes anything.
+#[inline]
+fn has_room(slot: &Slot, set_aside: u32, need: u32) -> bool {
+    let occupied = slot.occupied.load(Ordering::Acquire);
+    let limit = slot.limit.load(Ordering::Relaxed);
+    let taken = u64::from(occupied) + u64::from(set_aside);
+    taken == 0 || taken + u64::from(need) <= u64::from(limit)
+}
+
+/// In place of a slot's number for a flow whose socket has none.
+fn nobodys(flow: FlowKey) -> u32 {
+    (SLOTS + flow.0 as usize % NOBODYS) as u32
+}

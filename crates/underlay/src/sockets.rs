@@ -1,0 +1,563 @@
+//! All sockets of one host's tunnels, and what waits to be sent by them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::cmsg_space;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmsg,
+};
+
+use super::address::socket_address;
+use super::batch::{Batch, LONGEST, Len, Queue};
+use super::large::{Cut, Fate, Larges};
+use super::marking::{Marker, Marking};
+use super::options::{self, SEND_BUFFER};
+use super::stt::{self, Stt};
+use super::transport::Transport;
+
+/// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
+const SENDERS: usize = 8;
+
+/// A frame that is no longer leaves by one system call, whatever headers are before each part of it that fills a datagram.
+pub const AT_ONCE: u32 = 63_000;
+
+/// How many joined packets are received by one system call.
+const RECEIVED_AT_ONCE: usize = 16;
+
+/// TCP's header in bytes.
+const TCP: usize = wire::tcp::Header::LEN;
+
+/// Room for the longest packet that the kernel joins.
+const JOINED: usize = 64 << 10;
+
+/// What may wait in the kernel until it is received, in bytes of its own counting.
+const RECEIVE_BUFFER: usize = 64 << 20;
+
+/// What may go before the next flush, in bytes: the kernel does all the work for it at once, and nothing is received meanwhile.
+const MOST_AHEAD: usize = 256 << 10;
+
+/// Why a host's place in the underlay cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation} {address}, this host's tunnel address: {source}{hint}")]
+pub struct OpenError {
+    operation: &'static str,
+    address: SocketAddr,
+    source: io::Error,
+    hint: &'static str,
+}
+
+/// Sockets for the tunnels of one host.
+pub struct Underlay {
+    listener: OwnedFd,
+    address: IpAddr,
+    senders: Vec<Sender>,
+    transport: Transport,
+    pub(super) exits: Exits,
+    /// The last flush told of what went, and so will the next: nothing goes before it.
+    tells: bool,
+    /// Where packets are received.
+    staging: Box<[u8]>,
+}
+
+/// How datagrams leave, besides by a socket as they are, and what became of them.
+pub(super) struct Exits {
+    port: u16,
+    pub(super) stt: Option<Stt>,
+    /// None if there is none by this transport.
+    pub(super) larges: Option<Larges>,
+    counters: Counters,
+}
+
+struct Sender {
+    socket: OwnedFd,
+    /// Its port, if there are ports.
+    from: u16,
+    marker: Marker,
+    queue: Queue,
+    /// How many bytes went since the last flush, without waiting for the next.
+    ahead: usize,
+}
+
+/// What went wrong below.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counters {
+    /// Datagrams that the kernel refused, and why it refused the last.
+    pub unsent: u64,
+    /// What it said of the last of them.
+    pub last_error: Option<String>,
+}
+
+/// A datagram that has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// Who sent it.
+    pub from: IpAddr,
+    /// The ports that it came from and to, if there are ports.
+    pub ports: [u16; 2],
+    /// Its packet's traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+/// A datagram that the kernel has taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// To whom.
+    pub to: IpAddr,
+    /// The ports that it goes from and to, if there are ports.
+    pub ports: [u16; 2],
+    /// Its packet's traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+    /// What it carries.
+    pub payload: &'a [u8],
+}
+
+/// What is known of a packet in the staging area.
+struct Joined {
+    from: Option<SocketAddr>,
+    traffic_class: u8,
+    len: usize,
+    /// The length of each datagram that it was joined from, but the last.
+    stride: usize,
+}
+
+impl Underlay {
+    /// Takes the tunnels' port or protocol at an address of this host. What is sent may pass so many hops.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError`], as a rule because the address is none of this host's, or another process has the port.
+    pub fn open(address: IpAddr, transport: Transport, ttl: u8) -> Result<Self, OpenError> {
+        let because = |operation, address: SocketAddr| {
+            move |source: io::Error| OpenError { operation, address, hint: hint_for(&source), source }
+        };
+        let bind = |port| {
+            let at = SocketAddr::new(address, port);
+            let socket = options::bind(at, transport).map_err(because("bind to", at))?;
+            options::set(&socket, address.is_ipv6(), ttl).map_err(because("set up a socket at", at))?;
+            Ok(socket)
+        };
+        let (port, senders) = match transport {
+            Transport::Udp(port) => (port, SENDERS),
+            // It has no ports by which flows could be told apart, or each packet its own.
+            Transport::Ip(_) | Transport::Stt { .. } => (0, 1),
+        };
+        let at = SocketAddr::new(address, port);
+        let stt = match transport {
+            Transport::Stt { mtu } => {
+                let at = SocketAddr::new(address, transport.port());
+                Some(Stt::open(address, ttl, mtu).map_err(because("listen at", at))?)
+            }
+            _ => None,
+        };
+        let larges = matches!(transport, Transport::Udp(_)).then(|| Larges::new(address, ttl));
+        let listener = bind(port)?;
+        options::set_receiving(&listener, address.is_ipv6(), transport, RECEIVE_BUFFER)
+            .map_err(because("receive at", at))?;
+        let senders = (0..senders).map(|_| {
+            let socket = match transport {
+                Transport::Udp(_) => bind(0)?,
+                // Another one would have a copy of every packet that comes.
+                _ => listener.try_clone().map_err(because("send from", at))?,
+            };
+            options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
+            let from = options::port(&socket);
+            let queue = Queue::new(matches!(transport, Transport::Udp(_)));
+            Ok(Sender { socket, from, marker: Marker::default(), queue, ahead: 0 })
+        });
+        let senders = senders.collect::<Result<_, _>>()?;
+        let exits = Exits { port: transport.port(), stt, larges, counters: Counters::default() };
+        let staging = vec![0; RECEIVED_AT_ONCE * JOINED].into_boxed_slice();
+        Ok(Self { listener, address, senders, transport, exits, tells: false, staging })
+    }
+
+    /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
+    /// None if no way leads there now.
+    pub fn mtu_to(&self, far: IpAddr) -> Option<u16> {
+        options::mtu(self.address, far).ok()
+    }
+
+    /// What went wrong below.
+    pub fn counters(&self) -> &Counters {
+        &self.exits.counters
+    }
+
+    /// The sockets that something waits to be sent by: each is writable when the kernel has room for it.
+    pub fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let waiting = self.senders.iter().filter(|sender| !sender.queue.is_empty());
+        waiting.map(|sender| sender.socket.as_fd())
+    }
+
+    /// How many datagrams were taken and not handed over.
+    pub fn queued(&self) -> usize {
+        self.senders.iter().map(|sender| sender.queue.datagrams()).sum()
+    }
+
+    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it, and little enough went since the last
+    /// [`flush`](Self::flush).
+    pub fn has_room(&self, flow: u32) -> bool {
+        let Sender { queue, ahead, .. } = &self.senders[wire::flow::place(flow, self.senders.len())];
+        queue.has_room() && *ahead < MOST_AHEAD
+    }
+
+    /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next [`flush`](Self::flush), after those of its
+    /// flow that were taken before.
+    ///
+    /// # Panics
+    ///
+    /// If it has more than [`LONGEST`] bytes.
+    pub fn send(&mut self, to: IpAddr, flow: u32, marking: Marking, len: Len, write: impl FnOnce(&mut [u8])) {
+        let place = wire::flow::place(flow, self.senders.len());
+        let queue = &mut self.senders[place].queue;
+        match &mut self.exits.stt {
+            None => queue.push(to, marking, len, write),
+            Some(stt) => {
+                let (Len::Exactly(len) | Len::AtLeast(len)) = len;
+                let len = Len::Exactly(TCP + len);
+                queue.push(to, marking, len, |bytes| stt.write(to, flow, bytes, write));
+            }
+        }
+    }
+
+    /// Whether [large](Self::send_large) datagrams come to a host, cut by a card or whole.
+    pub fn carries_large(&mut self, to: IpAddr) -> bool {
+        self.exits.larges.as_mut().is_some_and(|larges| !matches!(larges.fate(to), Fate::Lost(_)))
+    }
+
+    /// What becomes of [large](Self::send_large) datagrams to a host, as it was found when that was [asked](Self::carries_large) last.
+    pub fn large_fate(&self, to: IpAddr) -> Option<Fate> {
+        self.exits.larges.as_ref()?.known(to).cloned()
+    }
+
+    /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card cuts. It is lost where that is not
+    /// [so](Self::carries_large). Where nobody is told it goes at once, without a copy, and before it what waits for the next flush.
+    ///
+    /// # Panics
+    ///
+    /// If it has more than [`LONGEST`] bytes.
+    pub fn send_large(&mut self, to: IpAddr, flow: u32, marking: Marking, cut: Cut, parts: [&[u8]; 3]) {
+        let Self { senders, exits, tells, .. } = self;
+        let place = wire::flow::place(flow, senders.len());
+        let sender = &mut senders[place];
+        let len = parts.iter().map(|part| part.len()).sum();
+        assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
+        let is_cut = exits.larges.as_ref().is_some_and(|larges| larges.known(to) != Some(&Fate::Whole));
+        if is_cut
+            && !*tells
+            && sender.flush(exits, |_, _| {})
+            && let Some(larges) = &mut exits.larges
+        {
+            let outcome = larges.send([sender.from, exits.port], to, marking, parts, cut);
+            if exits.counters.are_done(1, outcome) {
+                sender.ahead += len;
+                return;
+            }
+        }
+        sender.queue.push_large(to, marking, len, is_cut.then_some(cut), |mut into| {
+            for part in parts {
+                into.split_off_mut(..part.len()).expect("there is room").copy_from_slice(part);
+            }
+        });
+    }
+
+    /// Hands over what was taken, as far as the kernel has room. Whether that was all. Nobody is [told](Self::flush_telling) any more.
+    pub fn flush(&mut self) -> bool {
+        self.tells = false;
+        self.flush_with(|_, _| {})
+    }
+
+    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken; until [`flush`](Self::flush), none goes before that.
+    pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
+        self.tells = true;
+        let transport = self.transport;
+        self.flush_with(|from, batch| {
+            let (to, traffic_class) = (batch.to, batch.marking.traffic_class);
+            for payload in batch.bytes().chunks(batch.segment().into()) {
+                let ports = ports(transport, from, payload);
+                sent(Sent { to, ports, traffic_class, payload });
+            }
+        })
+    }
+
+    #[inline]
+    fn flush_with(&mut self, mut sent: impl FnMut(u16, &Batch)) -> bool {
+        let Self { senders, exits, .. } = self;
+        senders.iter_mut().fold(true, |all, sender| {
+            sender.ahead = 0;
+            sender.flush(exits, &mut sent) & all
+        })
+    }
+
+    /// Receives what has come, at most some hundreds of datagrams. Whether there may be more: also if the kernel could not hand over what
+    /// there is, which is noted ([`Counters::last_error`]).
+    pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> bool {
+        let Self { listener, staging, transport, address, exits, .. } = self;
+        // Of IPv4's own packets the kernel hands over the header as well (raw(7)).
+        let has_header = !matches!(transport, Transport::Udp(_)) && address.is_ipv4();
+        let joined = match receive(listener, staging) {
+            Ok(joined) => joined,
+            Err(error) => {
+                exits.counters.last_error = Some(format!("cannot receive: {error}"));
+                return true;
+            }
+        };
+        for (Joined { from, traffic_class, len, stride }, bytes) in joined.iter().zip(staging.chunks(JOINED))
+        {
+            let Some(from) = *from else { continue };
+            for payload in bytes[..*len].chunks(*stride) {
+                let header_len = if has_header {
+                    payload.first().map_or(0, |first| 4 * usize::from(first & 0xf))
+                } else {
+                    0
+                };
+                let Some(payload) = payload.get(header_len..) else { continue };
+                let (from, ports) = (from.ip(), ports(*transport, from.port(), payload));
+                arrived(Received { from, ports, traffic_class: *traffic_class, payload });
+            }
+        }
+        joined.len() == RECEIVED_AT_ONCE
+    }
+}
+
+impl Sender {
+    /// Hands over what waits, as far as the kernel has room, and tells `sent` of each batch that it has taken. Whether that was all.
+    #[inline]
+    fn flush(&mut self, exits: &mut Exits, mut sent: impl FnMut(u16, &Batch)) -> bool {
+        let Self { socket, from, marker, queue, .. } = self;
+        let Exits { port, stt, larges, counters } = exits;
+        queue.drain(|batch| {
+            let outcome = match (batch.cut, &mut *stt, &mut *larges) {
+                (Some(cut), _, Some(larges)) => {
+                    let parts = [batch.bytes(), &[], &[]];
+                    larges.send([*from, *port], batch.to, batch.marking, parts, cut)
+                }
+                (_, Some(stt), _) => stt.send(socket, marker, batch),
+                _ => send(socket, marker, *port, batch),
+            };
+            if outcome.is_ok() {
+                sent(*from, batch);
+            }
+            counters.are_done(batch.datagrams(), outcome)
+        })
+    }
+}
+
+impl Counters {
+    /// Whether so many datagrams are done with, as the kernel has taken or refused them: not if it has no room.
+    fn are_done(&mut self, datagrams: usize, outcome: io::Result<()>) -> bool {
+        match outcome {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(error) => {
+                self.unsent += datagrams as u64;
+                self.last_error = Some(error.to_string());
+                true
+            }
+        }
+    }
+}
+
+/// Readable when datagrams have come.
+impl AsFd for Underlay {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+fn send(socket: &OwnedFd, marker: &mut Marker, port: u16, batch: &Batch) -> io::Result<()> {
+    marker.mark(socket, batch.to.is_ipv6(), batch.marking)?;
+    let segment = batch.segment();
+    let messages = [ControlMessage::UdpGsoSegments(&segment)];
+    let messages = if batch.datagrams() > 1 { &messages[..] } else { &[] };
+    let to = SockaddrStorage::from(SocketAddr::new(batch.to, port));
+    let bytes = [IoSlice::new(batch.bytes())];
+    sendmsg(socket.as_raw_fd(), &bytes, messages, MsgFlags::MSG_DONTWAIT, Some(&to))?;
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
+    // Anew each time: the kernel leaves in them how much it has used, and no more than that is used the next time.
+    let mut headers =
+        MultiHeaders::<SockaddrStorage>::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32)));
+    let mut slices: Vec<_> = staging.chunks_mut(JOINED).map(|bytes| [IoSliceMut::new(bytes)]).collect();
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let messages = match recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
+        Ok(messages) => messages,
+        Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let joined = messages.map(|message| {
+        let (mut traffic_class, mut stride) = (0, 0);
+        for said in message.cmsgs().into_iter().flatten() {
+            match said {
+                ControlMessageOwned::Ipv4Tos(tos) => traffic_class = tos,
+                ControlMessageOwned::Ipv6TClass(class) => traffic_class = class as u8,
+                ControlMessageOwned::UdpGroSegments(size) => stride = size as usize,
+                _ => {}
+            }
+        }
+        let from = message.address.as_ref().and_then(socket_address);
+        let stride = if stride == 0 { message.bytes.max(1) } else { stride };
+        Joined { from, traffic_class, len: message.bytes, stride }
+    });
+    Ok(joined.collect())
+}
+
+/// The ports of a packet that carries this, from the port that its socket tells.
+fn ports(transport: Transport, from: u16, payload: &[u8]) -> [u16; 2] {
+    match transport {
+        Transport::Stt { .. } => stt::ports(payload),
+        _ => [from, transport.port()],
+    }
+}
+
+fn hint_for(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrNotAvailable => "; give the address to an interface of this host first",
+        io::ErrorKind::AddrInUse => "; another tunnel has its port: end it, or use another address",
+        io::ErrorKind::PermissionDenied => "; run as root",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use nix::sys::socket::{getsockopt, sockopt};
+    use units::Class;
+
+    use super::*;
+
+    /// Of class 0.
+    fn best_effort(traffic_class: u8) -> Marking {
+        Marking { traffic_class, class: Class::default() }
+    }
+
+    #[test]
+    fn datagrams_of_a_flow_come_in_order_with_their_traffic_class() {
+        if !needs::root() {
+            return;
+        }
+        let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+        // Loopback has one address of IPv6: there, each talks to itself.
+        for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
+            let port = 20_000 + std::process::id() as u16 % 10_000;
+            let mut far = Underlay::open(to, Transport::Udp(port), 64).unwrap();
+            let mut own = (from != to).then(|| Underlay::open(from, Transport::Udp(port), 64).unwrap());
+            let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
+            // What one system call leaves is no matter to the next.
+            let sender = own.as_mut().unwrap_or(&mut far);
+            sender.send(to, 7, best_effort(0), Len::Exactly(10), |_| {});
+            assert!(sender.flush());
+            let mut is_there = false;
+            while !is_there {
+                far.receive(|_| is_there = true);
+            }
+            for (number, len) in (0..).zip(lens) {
+                let sender = own.as_mut().unwrap_or(&mut far);
+                assert!(sender.has_room(7));
+                let class = if number < 4 { 0 } else { 0b1010_0010 };
+                sender.send(to, 7, best_effort(class), Len::Exactly(len), |bytes| bytes.fill(number));
+            }
+            let sender = own.as_mut().unwrap_or(&mut far);
+            assert_eq!(sender.waiting().count(), 1, "one flow goes by one socket");
+            assert_eq!(sender.queued(), lens.len());
+            assert!(sender.flush());
+            assert_eq!((sender.waiting().count(), sender.queued()), (0, 0));
+            let mut came = Vec::new();
+            while came.len() < lens.len() {
+                far.receive(|received| {
+                    assert_eq!(received.from, from);
+                    let is_first = received.payload[0] < 4;
+                    assert_eq!(received.traffic_class, if is_first { 0 } else { 0b1010_0010 });
+                    came.push((received.payload[0], received.payload.len()));
+                });
+            }
+            assert!(came.into_iter().eq((0..).zip(lens)));
+            assert_eq!(far.counters(), &Counters::default());
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_told_the_class_whatever_the_code_point_stands_for_to_it() {
+        if !needs::root() {
+            return;
+        }
+        for local in [Ipv4Addr::new(127, 0, 0, 7).into(), IpAddr::from(Ipv6Addr::LOCALHOST)] {
+            let port = 40_000 + std::process::id() as u16 % 10_000;
+            let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
+            let place = wire::flow::place(7, SENDERS);
+            // Linux has a priority of its own for some.
+            for (traffic_class, class) in [(0, 0), (0xb8, 0), (0xb8, 5), (0x0a, 5), (0x0a, 7), (0, 7), (0, 0)]
+            {
+                let marking = Marking { traffic_class, class: Class::from_low_bits(class) };
+                underlay.send(local, 7, marking, Len::Exactly(100), |bytes| bytes.fill(1));
+                assert!(underlay.flush());
+                let priority = getsockopt(&underlay.senders[place].socket, sockopt::Priority).unwrap();
+                assert_eq!(priority, i32::from(class));
+                let mut came = None;
+                while came.is_none() {
+                    underlay.receive(|received| came = Some(received.traffic_class));
+                }
+                assert_eq!(came, Some(traffic_class));
+            }
+            assert_eq!(underlay.counters(), &Counters::default());
+        }
+    }
+
+    #[test]
+    fn a_protocol_of_its_own_comes_without_the_header_around_it() {
+        if !needs::root() {
+            return;
+        }
+        let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
+        for [from, to] in [[v4(4), v4(5)], [Ipv6Addr::LOCALHOST.into(); 2]] {
+            // For experiments (RFC 3692).
+            let open = |address| Underlay::open(address, Transport::Ip(253), 64).unwrap();
+            let mut far = open(to);
+            let mut own = (from != to).then(|| open(from));
+            let sender = own.as_mut().unwrap_or(&mut far);
+            for number in 0..3 {
+                let marking = best_effort(0b1010_0010);
+                sender.send(to, 7, marking, Len::Exactly(100), |bytes| bytes.fill(number));
+            }
+            assert!(sender.flush());
+            let mut came = Vec::new();
+            while came.len() < 3 {
+                far.receive(|received| {
+                    assert_eq!((received.from, received.traffic_class), (from, 0b1010_0010));
+                    assert_eq!(received.payload.len(), 100);
+                    came.push(received.payload[99]);
+                });
+            }
+            assert_eq!(came, [0, 1, 2]);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_holds_up_nothing() {
+        if !needs::root() {
+            return;
+        }
+        let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
+        let port = 30_000 + std::process::id() as u16 % 10_000;
+        let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
+        // No route leads there.
+        let (nowhere, marking) = (IpAddr::V4(Ipv4Addr::BROADCAST), best_effort(0));
+        underlay.send(nowhere, 0, marking, Len::Exactly(100), |bytes| bytes.fill(1));
+        underlay.send(local, 0, marking, Len::Exactly(100), |bytes| bytes.fill(2));
+        assert!(underlay.flush());
+        assert_eq!(underlay.counters().unsent, 1);
+        let mut came = 0;
+        while came == 0 {
+            underlay.receive(|received| came += usize::from(received.payload == [2; 100]));
+        }
+        let error = Underlay::open(local, Transport::Udp(port), 64).err().unwrap().to_string();
+        assert!(error.contains("end it, or use another address"), "{error}");
+        assert_eq!(underlay.mtu_to(local), Some(u16::MAX), "loopback's is 65,536");
+    }
+}
