@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use tunnel::Life;
+use tunnel::Incarnation;
 use units::{Instant, Span};
 
 /// The time since boot: what every [`Instant`] that the agent tells counts from.
@@ -30,8 +30,8 @@ fn nanos(time: Timespec) -> u64 {
 
 /// A life of this host's end of sessions, after all those before: by the wall clock, in units of 2^26 ns, about 67 ms, in less than
 /// which no agent ends and begins. Numbers come again after nine years.
-pub(crate) fn life() -> Life {
+pub(crate) fn life() -> Incarnation {
     let time = clock_gettime(ClockId::Realtime);
     let units = nanos(time) >> 26;
-    Life(NonZeroU32::new(units as u32).unwrap_or(NonZeroU32::MIN))
+    Incarnation(NonZeroU32::new(units as u32).unwrap_or(NonZeroU32::MIN))
 }

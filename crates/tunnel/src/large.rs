@@ -14,7 +14,7 @@ const MOST_DOUBLED: u32 = 16;
 
 /// What became of the last ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Large {
+pub struct LargeBackoff {
     /// How many were lost since one came.
     lost: u32,
     /// When the last pause began, and when it ends.
@@ -23,7 +23,7 @@ pub struct Large {
     is_silence: bool,
 }
 
-impl Large {
+impl LargeBackoff {
     /// Whether one may be sent.
     pub fn may_go(&self, now: Instant) -> bool {
         self.pause.is_none_or(|(_, end)| end <= now)
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn the_more_are_lost_the_longer_none_is_sent() {
-        let (mut large, mut now) = (Large::default(), Instant::ZERO);
-        let mut pause = |large: &mut Large| {
+        let (mut large, mut now) = (LargeBackoff::default(), Instant::ZERO);
+        let mut pause = |large: &mut LargeBackoff| {
             assert!(large.may_go(now));
             let begin = now;
             now += PAUSE;
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn who_was_late_ends_a_pause_for_silence_and_no_other() {
-        let (mut large, now) = (Large::default(), Instant::ZERO + PAUSE);
+        let (mut large, now) = (LargeBackoff::default(), Instant::ZERO + PAUSE);
         large.unheard(now, Instant::ZERO);
         large.unheard(now, Instant::ZERO);
         assert!(!large.may_go(now));

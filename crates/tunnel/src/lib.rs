@@ -20,7 +20,7 @@
 //!
 //! | subject | source | where |
 //! |---|---|---|
-//! | who is there, in which life | docs/protocol.md | `session`, `greeting` |
+//! | who is there, in which incarnation | docs/protocol.md | `session`, `greeting` |
 //! | packet numbers, acknowledged ranges | RFC 9000 §12.3, §13.2, §19.3, A.3 | `ranges`, `number` |
 //! | streams as they go out, and credit as cumulative limits | RFC 9000 §4.1 | `outgoing`, `outbound`, `asking` |
 //! | streams as they come in | RFC 9000 §2.2, §4.1 | `incoming`, `inbound`, `handed` |
@@ -34,33 +34,33 @@
 //! Whatever the fabric does, delaying, losing, repeating or reordering, every frame that was sent is delivered once and in
 //! its stream's order, or still held by its sender; of classes whose lost packets are not sent again, every frame that the fabric
 //! brings in time is. If one end begins anew with nothing remembered, what had been delivered and not been told of is
-//! delivered again. A life of the far end is believed once it has named ours, so that nothing stray ends a session.
+//! delivered again. A incarnation of the far end is believed once it has named ours, so that nothing stray ends a session.
 
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-mod asking;
 pub mod bfd;
-mod greeting;
-mod handed;
-mod inbound;
-mod incoming;
+mod congestion;
+mod delivered;
+mod handshake;
 mod large;
 pub mod message;
 mod number;
-mod outbound;
 pub mod outer;
-mod outgoing;
-pub mod places;
+pub mod quota;
 mod ranges;
+mod receive_stream;
+mod receiver;
 mod recovery;
+mod send_stream;
+mod sender;
 mod session;
-mod window;
+mod window_probe;
 
-pub use message::{Data, Hello, Life, Part, Report, Stream, Unsolicited};
+pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Unsolicited};
 /// The longest frame that is carried, in bytes, whole or in parts: a packet of 64 KiB behind an Ethernet header, with room to spare.
-pub const LONGEST: u32 = 66 << 10;
+pub const MAX_FRAME_LEN: u32 = 66 << 10;
 
-pub use session::{Admission, Arrival, Brought, Config, Counters, Era, Path, Session};
+pub use session::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload, Session, SessionConfig};

@@ -23,18 +23,18 @@ pub const PART: u16 = ethertype::EXPERIMENTAL;
 pub const VERSION: u8 = 6;
 
 /// The most ranges that an acknowledgement tells of.
-pub const MOST_RANGES: usize = 16;
+pub const MAX_RANGES: usize = 16;
 /// The most streams of which a report tells how far they may go.
-pub const MOST_ROOMS: usize = 5;
+pub const MAX_GRANTS: usize = 5;
 /// The most streams after which a report asks.
-pub const MOST_ASKS: usize = 6;
+pub const MAX_WINDOW_PROBES: usize = 6;
 
-/// One life of one end of a session, which began with nothing remembered. Each has a higher number than those before it, as
+/// One incarnation of one end of a session, which began with nothing remembered. Each has a higher number than those before it, as
 /// RFC 1982 compares them; none is 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Life(pub NonZeroU32);
+pub struct Incarnation(pub NonZeroU32);
 
-impl Life {
+impl Incarnation {
     /// Whether it began after the other one of the same end.
     pub fn is_after(self, other: Self) -> bool {
         self.0.get().wrapping_sub(other.0.get()).cast_signed() > 0
@@ -60,9 +60,9 @@ pub struct Stream {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ends {
     /// Whoever says it.
-    pub from: Life,
-    /// The life of the far end that is meant.
-    pub to: Life,
+    pub from: Incarnation,
+    /// The incarnation of the far end that is meant.
+    pub to: Incarnation,
 }
 
 /// Anything that is said.
@@ -80,13 +80,13 @@ pub enum Message {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
     /// Whoever says it.
-    pub from: Life,
-    /// The life of the far end that it has heard of.
-    pub to: Option<Life>,
+    pub from: Incarnation,
+    /// The incarnation of the far end that it has heard of.
+    pub to: Option<Incarnation>,
     /// The oldest and the newest version that it speaks.
     pub versions: [u8; 2],
     /// The classes of what it sends again if that is lost.
-    pub repairs: ClassSet,
+    pub reliable: ClassSet,
     /// How much of each stream it takes without having granted it.
     pub unsolicited: Unsolicited,
 }
@@ -97,7 +97,7 @@ pub struct Unsolicited {
     /// Bytes of streams of other classes.
     pub bytes: u32,
     /// The classes of which as much is taken as there can be.
-    pub boundless: ClassSet,
+    pub unlimited: ClassSet,
 }
 
 impl Unsolicited {
@@ -106,7 +106,7 @@ impl Unsolicited {
 
     /// Bytes of each stream of this class.
     pub const fn of(self, class: Class) -> u32 {
-        if self.boundless.contains(class) { Self::MOST } else { self.bytes }
+        if self.unlimited.contains(class) { Self::MOST } else { self.bytes }
     }
 }
 
@@ -186,27 +186,27 @@ pub struct Report {
     /// The packets that have come: first and last of each range, of at most 65,536 numbers, the highest first.
     pub came: Vec<[u32; 2]>,
     /// How far streams are taken and may go.
-    pub rooms: Vec<Room>,
+    pub grants: Vec<CreditGrant>,
     /// What is to be sent again of some of them.
-    pub again: Vec<Again>,
+    pub nacks: Vec<Nack>,
     /// Whoever says it wants to know of these.
-    pub asks: Vec<Ask>,
+    pub window_probes: Vec<WindowProbe>,
 }
 
 /// How far a stream may go.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Room {
+pub struct CreditGrant {
     /// The stream.
     pub stream: Stream,
     /// The receiver has taken all before this.
-    pub taken: u32,
+    pub consumed: u32,
     /// It may be sent up to here.
     pub limit: u32,
 }
 
 /// What of a stream was turned away, as there was no memory for it: it is to be sent again, once it may be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Again {
+pub struct Nack {
     /// The stream.
     pub stream: Stream,
     /// All that came in packets up to this number.
@@ -217,7 +217,7 @@ pub struct Again {
 
 /// A question after a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Ask {
+pub struct WindowProbe {
     /// The stream.
     pub stream: Stream,
     /// It was sent up to here.
@@ -227,8 +227,8 @@ pub struct Ask {
 const HELLO: u8 = TunnelOption::CRITICAL | 1;
 const DATA: u8 = TunnelOption::CRITICAL | 2;
 const REPORT: u8 = TunnelOption::CRITICAL | 3;
-const ROOMS: u8 = TunnelOption::CRITICAL | 4;
-const ASKS: u8 = TunnelOption::CRITICAL | 5;
+const GRANTS: u8 = TunnelOption::CRITICAL | 4;
+const WINDOW_PROBES: u8 = TunnelOption::CRITICAL | 5;
 const OFFLOAD: u8 = TunnelOption::CRITICAL | 6;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -243,13 +243,13 @@ struct EndsRecord {
 struct StreamRecord {
     label: U32,
     class: u8,
-    /// Of a room, [`AGAIN`]; else unused.
+    /// Of a room, [`NACK`]; else unused.
     flags: u8,
     unused: [u8; 2],
 }
 
 /// It is what is to be sent again, up to the packet of the number in the place of `taken`, and from `limit` on.
-const AGAIN: u8 = 1;
+const NACK: u8 = 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -257,9 +257,9 @@ struct HelloRecord {
     ends: EndsRecord,
     versions: [u8; 2],
     /// A bit for each class.
-    repairs: u8,
+    reliable: u8,
     /// A bit for each class.
-    boundless: u8,
+    unlimited: u8,
     unsolicited: U32,
 }
 
@@ -316,15 +316,15 @@ struct RangeRecord {
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct RoomRecord {
+struct GrantRecord {
     stream: StreamRecord,
-    taken: U32,
+    consumed: U32,
     limit: U32,
 }
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
-struct AskRecord {
+struct WindowProbeRecord {
     stream: StreamRecord,
     sent: U32,
 }
@@ -389,13 +389,13 @@ fn add(draft: &mut Draft, kind: u8, data: &[u8]) -> bool {
 impl Hello {
     fn parse(data: &[u8]) -> Option<Self> {
         let record = HelloRecord::ref_from_bytes(data).ok()?;
-        let boundless = ClassSet::from_bits(record.boundless);
+        let unlimited = ClassSet::from_bits(record.unlimited);
         Some(Self {
-            from: life(record.ends.from)?,
-            to: life(record.ends.to),
+            from: incarnation(record.ends.from)?,
+            to: incarnation(record.ends.to),
             versions: record.versions,
-            repairs: ClassSet::from_bits(record.repairs),
-            unsolicited: Unsolicited { bytes: record.unsolicited.get(), boundless },
+            reliable: ClassSet::from_bits(record.reliable),
+            unsolicited: Unsolicited { bytes: record.unsolicited.get(), unlimited },
         })
     }
 
@@ -406,8 +406,8 @@ impl Hello {
                 to: U32::new(self.to.map_or(0, |to| to.0.get())),
             },
             versions: self.versions,
-            repairs: self.repairs.bits(),
-            boundless: self.unsolicited.boundless.bits(),
+            reliable: self.reliable.bits(),
+            unlimited: self.unsolicited.unlimited.bits(),
             unsolicited: U32::new(self.unsolicited.bytes),
         };
         add(draft, HELLO, record.as_bytes())
@@ -467,9 +467,8 @@ impl Data {
 
 impl Report {
     /// The most bytes of options that one has that asks nothing.
-    pub const MOST_LEN: usize =
-        option_len(size_of::<ReportRecord>() + MOST_RANGES * size_of::<RangeRecord>())
-            + option_len(MOST_ROOMS * size_of::<RoomRecord>());
+    pub const MOST_LEN: usize = option_len(size_of::<ReportRecord>() + MAX_RANGES * size_of::<RangeRecord>())
+        + option_len(MAX_GRANTS * size_of::<GrantRecord>());
 
     fn parse<'a>(data: &'a [u8], rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
         let (record, ranges) = ReportRecord::ref_from_prefix(data).ok()?;
@@ -484,40 +483,42 @@ impl Report {
             ends: record.ends.read()?,
             marked: record.marked.get(),
             came,
-            rooms: Vec::new(),
-            again: Vec::new(),
-            asks: Vec::new(),
+            grants: Vec::new(),
+            nacks: Vec::new(),
+            window_probes: Vec::new(),
         };
         for option in rest {
             match option.kind {
-                ROOMS => {
-                    for RoomRecord { stream, taken, limit } in
-                        <[RoomRecord]>::ref_from_bytes(option.data).ok()?
+                GRANTS => {
+                    for GrantRecord { stream, consumed, limit } in
+                        <[GrantRecord]>::ref_from_bytes(option.data).ok()?
                     {
-                        let is_again = stream.flags & AGAIN != 0;
-                        let (stream, first, second) = (stream.read()?, taken.get(), limit.get());
+                        let is_again = stream.flags & NACK != 0;
+                        let (stream, first, second) = (stream.read()?, consumed.get(), limit.get());
                         if is_again {
-                            report.again.push(Again { stream, number: first, from: second });
+                            report.nacks.push(Nack { stream, number: first, from: second });
                         } else {
-                            report.rooms.push(Room { stream, taken: first, limit: second });
+                            report.grants.push(CreditGrant { stream, consumed: first, limit: second });
                         }
                     }
                 }
-                ASKS => {
-                    for AskRecord { stream, sent } in <[AskRecord]>::ref_from_bytes(option.data).ok()? {
-                        report.asks.push(Ask { stream: stream.read()?, sent: sent.get() });
+                WINDOW_PROBES => {
+                    for WindowProbeRecord { stream, sent } in
+                        <[WindowProbeRecord]>::ref_from_bytes(option.data).ok()?
+                    {
+                        report.window_probes.push(WindowProbe { stream: stream.read()?, sent: sent.get() });
                     }
                 }
                 _ => return None,
             }
         }
-        let rooms = report.rooms.len() + report.again.len();
-        (rooms <= MOST_ROOMS && report.asks.len() <= MOST_ASKS).then_some(report)
+        let grants = report.grants.len() + report.nacks.len();
+        (grants <= MAX_GRANTS && report.window_probes.len() <= MAX_WINDOW_PROBES).then_some(report)
     }
 
     /// Adds it to a packet. `false` if there is no room for it, which there is behind a data option if it asks nothing.
     pub fn write(&self, draft: &mut Draft) -> bool {
-        let mut data = Vec::with_capacity(size_of::<ReportRecord>() + 4 * MOST_RANGES);
+        let mut data = Vec::with_capacity(size_of::<ReportRecord>() + 4 * MAX_RANGES);
         let largest = self.came.first().map_or(0, |[_, last]| *last);
         let head = ReportRecord {
             ends: EndsRecord::of(self.ends),
@@ -526,7 +527,7 @@ impl Report {
         };
         data.extend_from_slice(head.as_bytes());
         let mut above = None;
-        for [first, last] in self.came.iter().take(MOST_RANGES) {
+        for [first, last] in self.came.iter().take(MAX_RANGES) {
             let missing = above.map_or(0, |above: u32| above.wrapping_sub(*last).wrapping_sub(2));
             let len = last.wrapping_sub(*first);
             // What lies so far apart, or is so long, was told of before.
@@ -534,22 +535,25 @@ impl Report {
             data.extend_from_slice(RangeRecord { missing: U16::new(missing), len: U16::new(len) }.as_bytes());
             above = Some(*first);
         }
-        let room = |room: &Room| RoomRecord {
-            stream: StreamRecord::of(room.stream),
-            taken: U32::new(room.taken),
-            limit: U32::new(room.limit),
+        let grant = |grant: &CreditGrant| GrantRecord {
+            stream: StreamRecord::of(grant.stream),
+            consumed: U32::new(grant.consumed),
+            limit: U32::new(grant.limit),
         };
-        let ask = |ask: &Ask| AskRecord { stream: StreamRecord::of(ask.stream), sent: U32::new(ask.sent) };
-        let again = |again: &Again| RoomRecord {
-            stream: StreamRecord { flags: AGAIN, ..StreamRecord::of(again.stream) },
-            taken: U32::new(again.number),
-            limit: U32::new(again.from),
+        let window_probe = |window_probe: &WindowProbe| WindowProbeRecord {
+            stream: StreamRecord::of(window_probe.stream),
+            sent: U32::new(window_probe.sent),
         };
-        let rooms: Vec<_> = self.again.iter().map(again).chain(self.rooms.iter().map(room)).collect();
-        let asks: Vec<_> = self.asks.iter().map(ask).collect();
+        let nack = |nack: &Nack| GrantRecord {
+            stream: StreamRecord { flags: NACK, ..StreamRecord::of(nack.stream) },
+            consumed: U32::new(nack.number),
+            limit: U32::new(nack.from),
+        };
+        let grants: Vec<_> = self.nacks.iter().map(nack).chain(self.grants.iter().map(grant)).collect();
+        let window_probes: Vec<_> = self.window_probes.iter().map(window_probe).collect();
         add(draft, REPORT, &data)
-            && (rooms.is_empty() || add(draft, ROOMS, rooms.as_bytes()))
-            && (asks.is_empty() || add(draft, ASKS, asks.as_bytes()))
+            && (grants.is_empty() || add(draft, GRANTS, grants.as_bytes()))
+            && (window_probes.is_empty() || add(draft, WINDOW_PROBES, window_probes.as_bytes()))
     }
 }
 
@@ -559,7 +563,7 @@ impl EndsRecord {
     }
 
     fn read(&self) -> Option<Ends> {
-        Some(Ends { from: life(self.from)?, to: life(self.to)? })
+        Some(Ends { from: incarnation(self.from)?, to: incarnation(self.to)? })
     }
 }
 
@@ -573,8 +577,8 @@ impl StreamRecord {
     }
 }
 
-fn life(number: U32) -> Option<Life> {
-    NonZeroU32::new(number.get()).map(Life)
+fn incarnation(number: U32) -> Option<Incarnation> {
+    NonZeroU32::new(number.get()).map(Incarnation)
 }
 
 #[cfg(test)]
@@ -584,8 +588,8 @@ mod tests {
 
     use super::*;
 
-    fn lives() -> impl Strategy<Value = Life> {
-        (1..=u32::MAX).prop_map(|number| Life(NonZeroU32::new(number).unwrap()))
+    fn incarnations() -> impl Strategy<Value = Incarnation> {
+        (1..=u32::MAX).prop_map(|number| Incarnation(NonZeroU32::new(number).unwrap()))
     }
 
     fn streams() -> impl Strategy<Value = Stream> {
@@ -593,15 +597,21 @@ mod tests {
     }
 
     fn ends() -> impl Strategy<Value = Ends> {
-        (lives(), lives()).prop_map(|(from, to)| Ends { from, to })
+        (incarnations(), incarnations()).prop_map(|(from, to)| Ends { from, to })
     }
 
     fn messages() -> impl Strategy<Value = Message> {
-        let hello = (lives(), prop::option::of(lives()), any::<[u8; 2]>(), any::<[u8; 2]>(), any::<u32>())
+        let hello = (
+            incarnations(),
+            prop::option::of(incarnations()),
+            any::<[u8; 2]>(),
+            any::<[u8; 2]>(),
+            any::<u32>(),
+        )
             .prop_map(|(from, to, versions, classes, bytes)| {
-                let [repairs, boundless] = classes.map(ClassSet::from_bits);
-                let unsolicited = Unsolicited { bytes, boundless };
-                Message::Hello(Hello { from, to, versions, repairs, unsolicited })
+                let [reliable, unlimited] = classes.map(ClassSet::from_bits);
+                let unsolicited = Unsolicited { bytes, unlimited };
+                Message::Hello(Hello { from, to, versions, reliable, unsolicited })
             });
         let part = (any::<bool>(), any::<bool>()).prop_map(|(continues, more)| Part { continues, more });
         let place = (any::<u32>(), any::<u32>(), 1..=u16::MAX);
@@ -621,50 +631,47 @@ mod tests {
                 Data { ends, number, stream, offset, len, part, offload, cut }
             },
         );
-        let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MOST_RANGES);
-        let rooms = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, taken, limit)| Room {
-            stream,
-            taken,
-            limit,
-        });
-        let again = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, number, from)| Again {
+        let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MAX_RANGES);
+        let grants = (streams(), any::<u32>(), any::<u32>())
+            .prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
+        let nacks = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, number, from)| Nack {
             stream,
             number,
             from,
         });
-        let asks = (streams(), any::<u32>()).prop_map(|(stream, sent)| Ask { stream, sent });
-        let rooms = prop::collection::vec(rooms, 0..=3);
-        let again = prop::collection::vec(again, 0..=MOST_ROOMS - 3);
-        let asks = prop::collection::vec(asks, 0..=MOST_ASKS);
-        let report = (ends(), any::<u32>(), any::<u32>(), steps, (rooms, again), asks).prop_map(
-            |(ends, marked, largest, steps, (rooms, again), asks)| {
+        let window_probes = (streams(), any::<u32>()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
+        let grants = prop::collection::vec(grants, 0..=3);
+        let nacks = prop::collection::vec(nacks, 0..=MAX_GRANTS - 3);
+        let window_probes = prop::collection::vec(window_probes, 0..=MAX_WINDOW_PROBES);
+        let report = (ends(), any::<u32>(), any::<u32>(), steps, (grants, nacks), window_probes).prop_map(
+            |(ends, marked, largest, steps, (grants, nacks), window_probes)| {
                 let mut next = largest;
                 let came = steps.into_iter().enumerate().map(|(place, (missing, len))| {
                     let last = if place == 0 { next } else { next.wrapping_sub(u32::from(missing) + 2) };
                     next = last.wrapping_sub(len.into());
                     [next, last]
                 });
-                Report { ends, marked, came: came.collect(), rooms, again, asks }
+                Report { ends, marked, came: came.collect(), grants, nacks, window_probes }
             },
         );
         let report = report.boxed();
         let with_data = (data, prop::option::of(report.clone())).prop_map(|(data, report)| {
             let report = report.filter(|_| data.cut.is_none());
-            Message::Data(data, report.map(|report| Report { asks: Vec::new(), ..report }))
+            Message::Data(data, report.map(|report| Report { window_probes: Vec::new(), ..report }))
         });
         prop_oneof![hello, with_data, report.prop_map(Message::Report)]
     }
 
     proptest! {
         #[test]
-        fn the_next_life_is_after_each(life in lives()) {
-            prop_assert!(life.next().is_after(life) && !life.is_after(life.next()));
+        fn the_next_life_is_after_each(incarnation in incarnations()) {
+            prop_assert!(incarnation.next().is_after(incarnation) && !incarnation.is_after(incarnation.next()));
         }
 
         #[test]
         fn what_was_written_is_read(message in messages()) {
             let mut draft = Draft::new(7).unwrap();
-            prop_assert!(message.write(&mut draft), "{message:?} has no room");
+            prop_assert!(message.write(&mut draft), "{message:?} has no grant");
             let bytes = draft.parts().concat();
             let packet = Packet::parse(&bytes).unwrap();
             prop_assert!(packet.options.clone().all(|option| Message::knows(option.kind)));
@@ -686,9 +693,9 @@ mod tests {
         #[test]
         fn a_report_of_more_streams_than_may_be_is_none(ends in ends(), more in 0..3_usize, is_rooms: bool) {
             let mut draft = Draft::new(7).unwrap();
-            let report = Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), again: Vec::new(), asks: Vec::new() };
+            let report = Report { ends, marked: 0, came: Vec::new(), grants: Vec::new(), nacks: Vec::new(), window_probes: Vec::new() };
             prop_assert!(report.write(&mut draft));
-            let (kind, words, most) = if is_rooms { (ROOMS, 4, MOST_ROOMS) } else { (ASKS, 3, MOST_ASKS) };
+            let (kind, words, most) = if is_rooms { (GRANTS, 4, MAX_GRANTS) } else { (WINDOW_PROBES, 3, MAX_WINDOW_PROBES) };
             for count in [most, more] {
                 prop_assert!(add(&mut draft, kind, &alloc::vec![0; 4 * words * count]));
             }
@@ -700,14 +707,14 @@ mod tests {
         #[test]
         fn what_rides_is_a_report_with_what_no_card_cuts(message in messages(), report in messages()) {
             let (Message::Data(data, None), Message::Report(report)) = (message, report) else { return Ok(()) };
-            let report = Report { asks: Vec::new(), ..report };
+            let report = Report { window_probes: Vec::new(), ..report };
             let mut draft = Draft::new(7).unwrap();
             prop_assert!(data.write(&mut draft) && report.write(&mut draft));
             let bytes = draft.parts().concat();
             let read = Message::parse(Packet::parse(&bytes).unwrap().options);
             prop_assert_eq!(read.is_some(), data.cut.is_none());
             let mut draft = Draft::new(7).unwrap();
-            prop_assert!(data.write(&mut draft) && add(&mut draft, ROOMS, &[]));
+            prop_assert!(data.write(&mut draft) && add(&mut draft, GRANTS, &[]));
             let bytes = draft.parts().concat();
             prop_assert_eq!(Message::parse(Packet::parse(&bytes).unwrap().options), None);
         }

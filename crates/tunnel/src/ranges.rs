@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 
 /// The most ranges that are remembered. What lies below the last of them has come, or never will.
-pub const MOST: usize = 24;
+pub const MAX_RANGES: usize = 24;
 
 /// Numbers that have come, the highest range first.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,7 @@ impl Ranges {
     pub fn insert(&mut self, number: u64) -> bool {
         let place = self.0.iter().position(|range| *range.start() <= number + 1);
         let Some(place) = place else {
-            if self.0.len() == MOST {
+            if self.0.len() == MAX_RANGES {
                 return false;
             }
             self.0.push_back(number..=number);
@@ -24,7 +24,7 @@ impl Ranges {
         let (start, end) = (*self.0[place].start(), *self.0[place].end());
         if number > end + 1 {
             self.0.insert(place, number..=number);
-            self.0.truncate(MOST);
+            self.0.truncate(MAX_RANGES);
             return true;
         }
         if (start..=end).contains(&number) {

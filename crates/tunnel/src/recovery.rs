@@ -1,6 +1,6 @@
 //! What is in the fabric, what has come through, and what has not (RFC 9002 §5, §6).
 //!
-//! A packet's number is never used again: what is sent once more has another one, so an acknowledgement always says how long
+//! A packet's number is never used nacks: what is sent once more has another one, so an acknowledgement always says how long
 //! a round trip took.
 
 use alloc::collections::VecDeque;
@@ -11,17 +11,17 @@ use units::{ClassMap, Instant, Span};
 use crate::Stream;
 
 /// How far behind the newest acknowledged packet one is lost (RFC 9002 §6.1.1).
-const REORDERING: usize = 3;
+const PACKET_THRESHOLD: usize = 3;
 
 /// The finest time that a switch's thread can be relied upon to see (RFC 9002 §6.1.2, kGranularity: there 1 ms, for
 /// round trips of the Internet's).
 const GRANULARITY: Span = Span::from_micros(200);
 
 /// The round trip before there is one (§6.2.2, kInitialRtt: there 333 ms).
-const INITIAL: Span = Span::from_millis(10);
+const INITIAL_RTT: Span = Span::from_millis(10);
 
 /// Probes are sent no less often than this.
-const LONGEST: Span = Span::from_secs(1);
+const MAX_PROBE_INTERVAL: Span = Span::from_secs(1);
 
 /// A packet in the fabric.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub struct Recovery {
     in_flight: u64,
     rtt: Option<Rtt>,
     /// The oldest packet that was underway at the first probe since anything was acknowledged.
-    unheard_from: Option<u64>,
+    unacknowledged_from: Option<u64>,
 }
 
 /// Packets of one class. The fabric has a queue for each, and may hold one back: so nobody is lost for being overtaken by another class
@@ -59,7 +59,7 @@ struct Flight {
     /// The highest that was acknowledged.
     largest: Option<u64>,
     /// When the last packet was sent, newly acknowledged or probed for.
-    stirred_at: Instant,
+    last_event_at: Instant,
     /// When one that others have overtaken will count as lost.
     loss_at: Option<Instant>,
     /// Probes since the last acknowledgement in this class.
@@ -84,7 +84,7 @@ impl Recovery {
             next: 0,
             in_flight: 0,
             rtt: None,
-            unheard_from: None,
+            unacknowledged_from: None,
         }
     }
 
@@ -94,8 +94,8 @@ impl Recovery {
     }
 
     /// The numbers from the oldest packet that was underway at the first probe since anything was acknowledged.
-    pub fn unheard(&self) -> Range<u64> {
-        self.unheard_from.unwrap_or(self.next)..self.next
+    pub fn unacknowledged(&self) -> Range<u64> {
+        self.unacknowledged_from.unwrap_or(self.next)..self.next
     }
 
     /// Bytes in the fabric.
@@ -104,22 +104,22 @@ impl Recovery {
     }
 
     /// The smoothed round trip, once there was one.
-    pub fn round_trip(&self) -> Option<Span> {
+    pub fn smoothed_rtt(&self) -> Option<Span> {
         self.rtt.map(|rtt| rtt.smoothed)
     }
 
     /// A packet is sent. Its number.
     pub fn sent(&mut self, packet: Packet) -> u64 {
-        let number = self.forgotten();
+        let number = self.skip_number();
         self.in_flight += u64::from(packet.len);
         let flight = &mut self.classes[packet.stream.class];
-        flight.stirred_at = packet.sent_at;
+        flight.last_event_at = packet.sent_at;
         flight.packets.push_back((number, Some(packet)));
         number
     }
 
     /// A packet is sent that nobody acknowledges. Its number.
-    pub fn forgotten(&mut self) -> u64 {
+    pub fn skip_number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
         number
@@ -144,7 +144,7 @@ impl Recovery {
                     let (number, Some(packet)) = (*number, place.take()) else { continue };
                     self.in_flight -= u64::from(packet.len);
                     flight.largest = flight.largest.max(Some(number));
-                    (flight.probes, flight.stirred_at) = (0, now);
+                    (flight.probes, flight.last_event_at) = (0, now);
                     if newest.is_none_or(|(highest, _)| number > highest) {
                         newest = Some((number, packet));
                     }
@@ -153,7 +153,7 @@ impl Recovery {
             }
         }
         let (number, packet) = newest?;
-        self.unheard_from = None;
+        self.unacknowledged_from = None;
         for flight in &mut self.classes.0 {
             flight.unanswered = 0;
             flight.forget();
@@ -184,9 +184,9 @@ impl Recovery {
     pub fn find_lost(&mut self, now: Instant, mut lost: impl FnMut(u64, Packet)) {
         let Some(rtt) = self.rtt else { return };
         let longest = rtt.smoothed.max(rtt.latest);
-        let patience = (longest + Span::from_nanos(longest.as_nanos() / 8)).max(GRANULARITY);
+        let loss_delay = (longest + Span::from_nanos(longest.as_nanos() / 8)).max(GRANULARITY);
         for flight in &mut self.classes.0 {
-            flight.find_lost(now, patience, |number, packet| {
+            flight.find_lost(now, loss_delay, |number, packet| {
                 self.in_flight -= u64::from(packet.len);
                 lost(number, packet);
             });
@@ -194,42 +194,42 @@ impl Recovery {
     }
 
     /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes, and of round trips.
-    pub fn give_up(&mut self, mut lost: impl FnMut(u64, Packet)) {
+    pub fn abandon_all(&mut self, mut lost: impl FnMut(u64, Packet)) {
         for flight in &mut self.classes.0 {
             for (number, packet) in flight.packets.drain(..) {
                 packet.into_iter().for_each(|packet| lost(number, packet));
             }
             (flight.loss_at, flight.probes, flight.unanswered) = (None, 0, 0);
         }
-        (self.in_flight, self.rtt, self.unheard_from) = (0, None, None);
+        (self.in_flight, self.rtt, self.unacknowledged_from) = (0, None, None);
     }
 
-    /// When to look again: for packets that were overtaken, or to probe, as nothing was heard (§6.2).
+    /// When to look nacks: for packets that were overtaken, or to probe, as nothing was heard (§6.2).
     pub fn deadline(&self) -> Option<Instant> {
-        let pace = self.pace();
-        let due = |flight: &Flight| flight.loss_at.or_else(|| flight.probe_at(pace));
+        let probe_timeout = self.probe_timeout();
+        let due = |flight: &Flight| flight.loss_at.or_else(|| flight.probe_at(probe_timeout));
         self.classes.0.iter().filter_map(due).min()
     }
 
     /// Whether time has come for overtaken packets.
-    pub fn is_overtaken(&self, now: Instant) -> bool {
+    pub fn is_loss_due(&self, now: Instant) -> bool {
         self.classes.0.iter().any(|flight| flight.loss_at.is_some_and(|at| at <= now))
     }
 
     /// How long nothing is heard before it is probed for the first time.
-    fn pace(&self) -> Span {
-        self.rtt.map_or(INITIAL + INITIAL, |rtt| {
+    fn probe_timeout(&self) -> Span {
+        self.rtt.map_or(INITIAL_RTT + INITIAL_RTT, |rtt| {
             let margin = Span::from_nanos(4 * rtt.variation.as_nanos());
             rtt.smoothed + margin.max(GRANULARITY)
         })
     }
 
     /// Probes each class for which time has come: the frame of its oldest packet that `is_wanted` is to be sent once more, though the
-    /// packet may still be acknowledged. Older ones, whose frames came by others or were sent once more, are forgotten: so however long
+    /// packet may still be acknowledged. Older ones, whose frames came by others or were sent once more, are skip_number: so however long
     /// nothing is heard, there is one packet more than frames at the most. Returns the most probes of a class that are not answered
     /// by anything, of those that are made now.
     pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) -> u32 {
-        let pace = self.pace();
+        let probe_timeout = self.probe_timeout();
         let mut most = 0;
         let oldest = self
             .classes
@@ -239,14 +239,14 @@ impl Recovery {
             .map(|(number, _)| *number)
             .min();
         for flight in &mut self.classes.0 {
-            if flight.loss_at.is_some() || flight.probe_at(pace).is_none_or(|at| at > now) {
+            if flight.loss_at.is_some() || flight.probe_at(probe_timeout).is_none_or(|at| at > now) {
                 continue;
             }
             flight.probes += 1;
             flight.unanswered += 1;
-            flight.stirred_at = now;
+            flight.last_event_at = now;
             most = most.max(flight.unanswered);
-            self.unheard_from = self.unheard_from.or(oldest);
+            self.unacknowledged_from = self.unacknowledged_from.or(oldest);
             while let Some((number, place)) = flight.packets.front() {
                 if let Some(packet) = *place {
                     if is_wanted(*number, packet) {
@@ -262,16 +262,16 @@ impl Recovery {
 }
 
 impl Flight {
-    /// Tells of each packet that others have overtaken: three of them, or one, and `patience` is over since it was sent. A large one is
+    /// Tells of each packet that others have overtaken: three of them, or one, and `loss_delay` is over since it was sent. A large one is
     /// sent by other means than others, so that some may always overtake it: of it only the second is said.
-    fn find_lost(&mut self, now: Instant, patience: Span, mut lost: impl FnMut(u64, Packet)) {
+    fn find_lost(&mut self, now: Instant, loss_delay: Span, mut lost: impl FnMut(u64, Packet)) {
         self.loss_at = None;
         let Some(largest) = self.largest else { return };
         let overtaken = self.packets.partition_point(|(number, _)| *number < largest);
         for (place, (number, packet)) in self.packets.range_mut(..overtaken).enumerate() {
             let Some(Packet { sent_at, is_large, .. }) = packet else { continue };
-            let due = *sent_at + patience;
-            if !*is_large && place + REORDERING <= overtaken || due <= now {
+            let due = *sent_at + loss_delay;
+            if !*is_large && place + PACKET_THRESHOLD <= overtaken || due <= now {
                 packet.take().into_iter().for_each(|packet| lost(*number, packet));
             } else {
                 self.loss_at = Some(self.loss_at.map_or(due, |at| at.min(due)));
@@ -287,9 +287,9 @@ impl Flight {
     }
 
     /// When to probe, if nothing is heard; each time it is waited for twice as long.
-    fn probe_at(&self, pace: Span) -> Option<Instant> {
-        let backed_off = Span::from_nanos(pace.as_nanos() << self.probes.min(16));
-        (!self.packets.is_empty()).then(|| self.stirred_at + backed_off.min(LONGEST))
+    fn probe_at(&self, probe_timeout: Span) -> Option<Instant> {
+        let backed_off = Span::from_nanos(probe_timeout.as_nanos() << self.probes.min(16));
+        (!self.packets.is_empty()).then(|| self.last_event_at + backed_off.min(MAX_PROBE_INTERVAL))
     }
 }
 
@@ -334,7 +334,7 @@ mod tests {
     fn what_nobody_acknowledges_has_a_number_and_nothing_else() {
         let mut recovery = Recovery::new();
         assert_eq!((sent(&mut recovery, 0), sent(&mut recovery, 0)), (0, 1));
-        assert!((2..100).all(|number| recovery.forgotten() == number));
+        assert!((2..100).all(|number| recovery.skip_number() == number));
         let packets = recovery.classes[Class::default()].packets.len();
         assert_eq!((packets, recovery.in_flight(), sent(&mut recovery, 1)), (2, 200, 100));
         // Whoever has it says so of it as of the others.
@@ -371,15 +371,16 @@ mod tests {
         let mut recovery = Recovery::new();
         assert_eq!([0; 3].map(|us| sent(&mut recovery, us)), [0, 1, 2]);
         assert_eq!(recovery.deadline(), Some(at(20_000)));
-        let pace = |recovery: &Recovery, us| recovery.deadline().unwrap().since(at(us)).as_nanos() / 1000;
+        let probe_timeout =
+            |recovery: &Recovery, us| recovery.deadline().unwrap().since(at(us)).as_nanos() / 1000;
         recovery.acknowledged(at(800), [0..=0].into_iter(), |_, _| ());
         // 800 µs, and four times half of that.
-        assert_eq!(pace(&recovery, 800), 2400);
+        assert_eq!(probe_timeout(&recovery, 800), 2400);
         // What was answered before says nothing of the last one.
         recovery.acknowledged(at(900), [0..=0].into_iter(), |_, _| ());
-        assert_eq!(pace(&recovery, 800), 2400);
+        assert_eq!(probe_timeout(&recovery, 800), 2400);
         recovery.acknowledged(at(1000), [0..=1].into_iter(), |_, _| ());
-        assert_eq!(pace(&recovery, 1000), 825 + 4 * 350);
+        assert_eq!(probe_timeout(&recovery, 1000), 825 + 4 * 350);
     }
 
     #[test]

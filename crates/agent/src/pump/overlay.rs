@@ -18,7 +18,7 @@ use model::{LargeSegments, NetworkName, PathStatus, Uplink, UplinkStatus, VtepLi
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tunnel::outer::{Encapsulation, Received, Refusal};
-use tunnel::{Config, Life};
+use tunnel::{Incarnation, SessionConfig};
 use underlay::{self, Transport};
 use units::{ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
@@ -71,9 +71,9 @@ impl Numbers {
 pub(super) struct Overlay {
     uplink: Uplink,
     encapsulation: Encapsulation,
-    life: Life,
+    life: Incarnation,
     /// The last life of ours that each far host was told of.
-    lives: BTreeMap<IpAddr, Life>,
+    lives: BTreeMap<IpAddr, Incarnation>,
     /// By the underlay network that each is in.
     links: Vec<Link>,
     networks: Rc<Networks>,
@@ -95,7 +95,7 @@ impl Overlay {
     /// # Errors
     ///
     /// [`UplinkError`]
-    pub(super) fn new(uplink: &Uplink, life: Life) -> Result<Self, UplinkError> {
+    pub(super) fn new(uplink: &Uplink, life: Incarnation) -> Result<Self, UplinkError> {
         let (encapsulation, transport) = match uplink.encapsulation {
             model::Encapsulation::Geneve => (Encapsulation::Geneve, Transport::Udp(geneve::PORT)),
             model::Encapsulation::Vxlan => (Encapsulation::Vxlan, Transport::Udp(vxlan::PORT)),
@@ -252,17 +252,17 @@ impl Overlay {
     }
 
     /// How a session is whose datagrams have payloads of so many bytes at most; none if nothing is sent again and nothing waits.
-    fn session(&self, most: usize) -> Option<Config> {
+    fn session(&self, most: usize) -> Option<SessionConfig> {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
-        let session = Config {
+        let session = SessionConfig {
             credit,
             unsolicited: unsolicited.0 as u32,
             stream_window: window.0 as u32,
-            most_in_flight: in_flight.0 as u32,
-            most_frames: MOST_KEPT,
-            most_streams: MOST_STREAMS,
+            max_in_flight: in_flight.0 as u32,
+            max_frames: MOST_KEPT,
+            max_streams: MOST_STREAMS,
             datagram: most as u32,
-            repairs: retransmit,
+            reliable: retransmit,
         };
         self.uplink.wants_session().then_some(session)
     }
@@ -474,6 +474,6 @@ impl Overlay {
 }
 
 /// Of what BFD at each address draws its numbers, which nobody else on this host is to have (RFC 5880 §6.3).
-fn seed(life: Life, place: usize) -> u64 {
+fn seed(life: Incarnation, place: usize) -> u64 {
     u64::from(life.0.get()) << 8 | place as u64
 }

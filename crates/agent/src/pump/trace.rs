@@ -244,7 +244,7 @@ impl Walk<'_> {
                 }
                 match session.admission {
                     Admission::Go => None,
-                    Admission::Alone => held("the other host has not told that it hears us"),
+                    Admission::NoSession => held("the other host has not told that it hears us"),
                     Admission::NoCredit => held("the far receiver takes no more for now"),
                     Admission::NoWindow => held("the fabric has enough of us for now"),
                 }
@@ -285,8 +285,8 @@ impl Walk<'_> {
                 label: outlook.label,
                 credit_bytes: session.map(|session| session.credit),
                 in_flight_bytes: session.map(|session| session.in_flight),
-                congestion_window_bytes: session.map(|session| session.window),
-                rtt: session.and_then(|session| session.round_trip),
+                congestion_window_bytes: session.map(|session| session.congestion_window),
+                rtt: session.and_then(|session| session.rtt),
                 outstanding: egress.underway,
             }));
         }

@@ -1,37 +1,38 @@
-//! A far end that says anything at all, in the right lives: what is kept for it is bounded.
+//! A far end that says anything at all, in the right incarnations: what is kept for it is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tunnel::message::{Again, Ask, Ends, Message, Room, VERSION};
+use tunnel::message::{CreditGrant, Ends, Message, Nack, VERSION, WindowProbe};
 use tunnel::{
-    Admission, Arrival, Brought, Config, Data, Era, Hello, Life, Report, Session, Stream, Unsolicited,
+    Admission, Arrival, Data, Epoch, Hello, Incarnation, Payload, Report, Session, SessionConfig, Stream,
+    Unsolicited,
 };
 use units::{Class, ClassSet, Instant, Span};
 
-const CONFIG: Config = Config {
+const CONFIG: SessionConfig = SessionConfig {
     unsolicited: 3000,
     stream_window: 65_535,
-    most_in_flight: 200_000,
-    most_frames: 50,
-    most_streams: 2,
+    max_in_flight: 200_000,
+    max_frames: 50,
+    max_streams: 2,
     datagram: 1500,
-    repairs: ClassSet::ALL,
+    reliable: ClassSet::ALL,
     credit: ClassSet::ALL,
 };
 
 /// Frames begin at multiples of this, so that no more than these fit into the windows of all streams.
 const STEP: u32 = 1000;
-const MOST_HELD: usize = CONFIG.most_streams * (CONFIG.stream_window / STEP + 1) as usize;
+const MOST_HELD: usize = CONFIG.max_streams * (CONFIG.stream_window / STEP + 1) as usize;
 
 /// What is kept of streams that we send on: a few frames of each at least.
-const MOST_KEPT: usize = CONFIG.most_frames + 4 * LABELS as usize * 2;
+const MOST_KEPT: usize = CONFIG.max_frames + 4 * LABELS as usize * 2;
 
 const LABELS: u32 = 6;
 
-const ME: Life = Life(NonZeroU32::MIN);
+const ME: Incarnation = Incarnation(NonZeroU32::MIN);
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -46,13 +47,13 @@ enum Event {
     Report {
         marked: u32,
         came: Vec<[u32; 2]>,
-        rooms: Vec<Room>,
-        again: Vec<Again>,
-        asks: Vec<Ask>,
+        grants: Vec<CreditGrant>,
+        nacks: Vec<Nack>,
+        window_probes: Vec<WindowProbe>,
     },
     Hello {
         again: bool,
-        repairs: ClassSet,
+        reliable: ClassSet,
         unsolicited: Unsolicited,
     },
     /// A hello that does not name us.
@@ -90,46 +91,53 @@ fn events() -> impl Strategy<Value = Event> {
             is_kept,
         },
     );
-    let room = || (streams(), numbers(), numbers());
-    let again = room().prop_map(|(stream, number, from)| Again { stream, number, from });
-    let room = room().prop_map(|(stream, taken, limit)| Room { stream, taken, limit });
-    let ask = (streams(), numbers()).prop_map(|(stream, sent)| Ask { stream, sent });
+    let grant = || (streams(), numbers(), numbers());
+    let nack = grant().prop_map(|(stream, number, from)| Nack { stream, number, from });
+    let grant = grant().prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
+    let ask = (streams(), numbers()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
     let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
-    let report = (any::<u32>(), came, vec(room, 0..4), vec(again, 0..3), vec(ask, 0..6))
-        .prop_map(|(marked, came, rooms, again, asks)| Event::Report { marked, came, rooms, again, asks });
+    let report = (any::<u32>(), came, vec(grant, 0..4), vec(nack, 0..3), vec(ask, 0..6)).prop_map(
+        |(marked, came, grants, nacks, window_probes)| Event::Report {
+            marked,
+            came,
+            grants,
+            nacks,
+            window_probes,
+        },
+    );
     let hello =
         (prop::bool::weighted(0.8), any::<[u8; 2]>(), numbers()).prop_map(|(again, classes, bytes)| {
-            let [repairs, boundless] = classes.map(ClassSet::from_bits);
-            Event::Hello { again, repairs, unsolicited: Unsolicited { bytes, boundless } }
+            let [reliable, unlimited] = classes.map(ClassSet::from_bits);
+            Event::Hello { again, reliable, unsolicited: Unsolicited { bytes, unlimited } }
         });
     let stray =
         (any::<u32>(), prop::option::of(2..=u32::MAX)).prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
-    let invite = streams().prop_map(Event::Invite);
+    let memory_available = streams().prop_map(Event::Invite);
     let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
-    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 1 => invite, 2 => wait]
+    prop_oneof![20 => data, 4 => report, 1 => hello, 1 => stray, 8 => send, 1 => Just(Event::Take), 1 => memory_available, 2 => wait]
 }
 
 /// A frame that has come, and its length.
 type Came = (u32, NonZeroU16);
 
-/// A frame that was handed on: its stream, in which era, where it begins and its length.
-type Handed = (Stream, Era, u64, NonZeroU16);
+/// A frame that was handed on: its stream, in which epoch, where it begins and its length.
+type Delivered = (Stream, Epoch, u64, NonZeroU16);
 
 /// One end, and what its owner has lent it.
 struct Owner {
     session: Session<u32, Came>,
     now: Instant,
-    peer: Life,
+    peer: Incarnation,
     count: u32,
     /// Frames that came and that the session keeps.
     held: BTreeSet<u32>,
     /// Frames that were handed on and are not taken.
-    handed: Vec<Handed>,
+    delivered: Vec<Delivered>,
     /// Frames that were sent and are not known to be taken.
     sent: BTreeSet<u32>,
-    /// Streams of which the far end was told, in its life.
-    told: BTreeSet<Stream>,
+    /// Streams of which the far end was told, in its incarnation.
+    advertised: BTreeSet<Stream>,
 }
 
 impl Owner {
@@ -141,17 +149,17 @@ impl Owner {
             peer: ME,
             count: 0,
             held: BTreeSet::new(),
-            handed: Vec::new(),
+            delivered: Vec::new(),
             sent: BTreeSet::new(),
-            told: BTreeSet::new(),
+            advertised: BTreeSet::new(),
         };
-        let unsolicited = Unsolicited { bytes: 30_000, boundless: ClassSet::NONE };
-        owner.handle(Event::Hello { again: true, repairs: ClassSet::ALL, unsolicited });
+        let unsolicited = Unsolicited { bytes: 30_000, unlimited: ClassSet::NONE };
+        owner.handle(Event::Hello { again: true, reliable: ClassSet::ALL, unsolicited });
         owner
     }
 
     fn handle(&mut self, event: Event) {
-        let Self { session, now, held, handed, sent, .. } = self;
+        let Self { session, now, held, delivered, sent, .. } = self;
         let ends = Ends { from: self.peer, to: ME };
         match event {
             Event::Data { number, stream, offset, len, marked, is_kept } => {
@@ -159,36 +167,36 @@ impl Owner {
                 let brought = if is_kept {
                     self.count += 1;
                     held.insert(self.count);
-                    Brought::Frame((self.count, len))
+                    Payload::Frame((self.count, len))
                 } else {
-                    Brought::Unkept
+                    Payload::NoMemory
                 };
-                session.handle_data(*now, &data, marked, brought, |arrival| note(arrival, held, handed));
+                session.handle_data(*now, &data, marked, brought, |arrival| note(arrival, held, delivered));
             }
-            Event::Invite(stream) => session.invite(stream),
-            Event::Report { marked, came, rooms, again, asks } => {
-                let report = Report { ends, marked, came, rooms, again, asks };
+            Event::Invite(stream) => session.memory_available(stream),
+            Event::Report { marked, came, grants, nacks, window_probes } => {
+                let report = Report { ends, marked, came, grants, nacks, window_probes };
                 session.handle_report(*now, &report, |frame| {
                     assert!(sent.remove(&frame), "a frame is completed once");
                 });
             }
-            Event::Hello { again, repairs, unsolicited } => {
+            Event::Hello { again, reliable, unsolicited } => {
                 if !again {
-                    self.peer = Life(self.peer.0.checked_add(1).unwrap());
-                    self.told.clear();
+                    self.peer = Incarnation(self.peer.0.checked_add(1).unwrap());
+                    self.advertised.clear();
                 }
                 let hello =
-                    Hello { from: self.peer, to: Some(ME), versions: [VERSION; 2], repairs, unsolicited };
+                    Hello { from: self.peer, to: Some(ME), versions: [VERSION; 2], reliable, unsolicited };
                 session.handle_hello(*now, &hello, |(frame, _)| {
                     assert!(held.remove(&frame), "a frame comes back once");
                 });
             }
             Event::Stray { from, to } => {
-                let life = |number| NonZeroU32::new(number).map(Life);
-                let from = life(from).filter(|from| *from != self.peer).unwrap_or(ME);
-                let to = to.and_then(life);
+                let incarnation = |number| NonZeroU32::new(number).map(Incarnation);
+                let from = incarnation(from).filter(|from| *from != self.peer).unwrap_or(ME);
+                let to = to.and_then(incarnation);
                 let unsolicited = Unsolicited::default();
-                let hello = Hello { from, to, versions: [VERSION; 2], repairs: ClassSet::ALL, unsolicited };
+                let hello = Hello { from, to, versions: [VERSION; 2], reliable: ClassSet::ALL, unsolicited };
                 session.handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {
@@ -199,7 +207,9 @@ impl Owner {
                 }
             }
             Event::Take => {
-                handed.drain(..).for_each(|(stream, from, offset, _)| session.took(stream, from, offset));
+                delivered
+                    .drain(..)
+                    .for_each(|(stream, from, offset, _)| session.consumed(stream, from, offset));
             }
             Event::Wait(span) => *now += span,
         }
@@ -209,7 +219,7 @@ impl Owner {
     /// Bytes that wait for the receiver of a stream for which the most do.
     fn waiting(&self) -> u32 {
         let mut waiting = BTreeMap::new();
-        for (stream, .., len) in &self.handed {
+        for (stream, .., len) in &self.delivered {
             *waiting.entry(stream).or_default() += u32::from(len.get());
         }
         waiting.into_values().max().unwrap_or(0)
@@ -217,27 +227,27 @@ impl Owner {
 
     /// Does what the session wants, of which there is an end.
     fn act(&mut self) {
-        let Self { session, now, held, handed, .. } = self;
-        session.handle_deadline(*now, |arrival| note(arrival, held, handed));
-        let resent = (0..1000).take_while(|_| session.resend(*now).is_some()).count();
-        assert!(resent < 1000);
+        let Self { session, now, held, delivered, .. } = self;
+        session.handle_timeout(*now, |arrival| note(arrival, held, delivered));
+        let retransmitted = (0..1000).take_while(|_| session.retransmit(*now).is_some()).count();
+        assert!(retransmitted < 1000);
         let mut said = 0;
-        while let Some(message) = session.poll(*now) {
+        while let Some(message) = session.poll_transmit(*now) {
             said += 1;
             assert!(said < 100, "it says ever more");
             if let Message::Report(report) = message {
-                self.told.extend(report.rooms.iter().map(|room| room.stream));
+                self.advertised.extend(report.grants.iter().map(|grant| grant.stream));
             }
         }
     }
 }
 
 /// A frame comes back from the session.
-fn note(arrival: Arrival<Came>, held: &mut BTreeSet<u32>, handed: &mut Vec<Handed>) {
+fn note(arrival: Arrival<Came>, held: &mut BTreeSet<u32>, delivered: &mut Vec<Delivered>) {
     let (Arrival::Deliver { frame, .. } | Arrival::Release(frame)) = arrival else { return };
     assert!(held.remove(&frame.0), "a frame comes back once");
     if let Arrival::Deliver { stream, from, offset, frame: (_, len) } = arrival {
-        handed.push((stream, from, offset, len));
+        delivered.push((stream, from, offset, len));
     }
 }
 
@@ -249,10 +259,10 @@ proptest! {
         let mut owner = Owner::new();
         for event in events {
             owner.handle(event);
-            prop_assert!(owner.told.len() <= CONFIG.most_streams, "{:?}", owner.told);
+            prop_assert!(owner.advertised.len() <= CONFIG.max_streams, "{:?}", owner.advertised);
             prop_assert!(owner.held.len() <= MOST_HELD, "{} frames are held", owner.held.len());
             prop_assert!(owner.waiting() <= CONFIG.stream_window, "{} bytes wait", owner.waiting());
-            prop_assert_eq!(owner.session.kept(), owner.sent.len());
+            prop_assert_eq!(owner.session.outstanding(), owner.sent.len());
             prop_assert!(owner.sent.len() <= MOST_KEPT);
         }
     }

@@ -17,15 +17,15 @@ fn fabrics() -> impl Strategy<Value = Fabric> {
             marked,
             delay: Span::from_micros(delay),
             jitter: Span::from_micros(jitter),
-            room: 4 + queue,
+            grant: 4 + queue,
         },
     )
 }
 
 fn classes() -> impl Strategy<Value = Classes> {
     any::<[u8; 2]>().prop_map(|bits| {
-        let [repairs, credit] = bits.map(ClassSet::from_bits);
-        Classes { repairs, credit }
+        let [reliable, credit] = bits.map(ClassSet::from_bits);
+        Classes { reliable, credit }
     })
 }
 
@@ -128,7 +128,7 @@ proptest! {
         slow in prop::option::of(1_u64..300),
     ) {
         let delay = Span::from_micros(delay);
-        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, delay, jitter: Span::ZERO, room: usize::MAX };
+        let fabric = Fabric { lost: 0, repeated: 0, late: 0, marked: 0, delay, jitter: Span::ZERO, grant: usize::MAX };
         let mut world = World::new(seed, fabric, streams, Classes::UNREPAIRED);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
@@ -163,7 +163,7 @@ proptest! {
     fn no_class_misses_what_no_fabric_drops(
         seed: u64, fabric in fabrics(), classes in classes(), frames in 1_u32..400, slow in prop::option::of(1_u64..300),
     ) {
-        let fabric = Fabric { lost: 0, room: usize::MAX, ..fabric };
+        let fabric = Fabric { lost: 0, grant: usize::MAX, ..fabric };
         let mut world = World::new(seed, fabric, 6, classes);
         world.slow(slow.map(Span::from_micros));
         world.offer(0, frames);
@@ -190,7 +190,7 @@ const WELL: Fabric = Fabric {
     marked: 0,
     delay: Span::from_micros(50),
     jitter: Span::ZERO,
-    room: usize::MAX,
+    grant: usize::MAX,
 };
 
 /// A receiver stands still after so long, and an end may begin anew after that: other streams go on.
@@ -214,7 +214,7 @@ fn stall(lengths: &[u16], after: Span, restarted: Option<usize>) {
     }
     assert_eq!(world.last_taken(1, 2), before);
     assert!(before < Some(999));
-    // It holds no more than it granted, to all lives of the sender.
+    // It holds no more than it granted, to all incarnations of the sender.
     assert!(world.waiting(1, 2) <= world::WINDOW);
 }
 
@@ -249,12 +249,15 @@ fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
         assert_eq!(world.last_taken(1, label), Some(999), "stream {label} waits for another");
     }
     // As much as is left to all others: half of three quarters but for a sixteenth.
-    assert!(world.waiting(1, 2) <= 55 * 60 && world.counters(1).turned_away > 0);
+    assert!(world.waiting(1, 2) <= 55 * 60 && world.counters(1).nacked > 0);
     // That nobody takes it for losses leaves the window open.
     assert_eq!(world.counters(0).lost, 0);
-    let (resent, asked) = (world.resent.clone(), world.reports);
+    let (retransmitted, asked) = (world.retransmitted.clone(), world.reports);
     world.run_for(Span::from_secs(1));
-    assert_eq!(world.resent, resent, "nobody tries a receiver that takes nothing again and again");
+    assert_eq!(
+        world.retransmitted, retransmitted,
+        "nobody tries a receiver that takes nothing again and again"
+    );
     // Every 50 ms, one way and the other.
     assert!(world.reports - asked <= 2 * 21, "{} reports", world.reports - asked);
     world.stall(None);
@@ -272,7 +275,7 @@ fn a_window_is_as_narrow_as_memory() {
     world.offer_of(0, 10_000, &[60]);
     world.run().unwrap();
     world.check().unwrap();
-    let again = world.counters(0).resent;
+    let again = world.counters(0).retransmitted;
     assert!(again < 10_000 / 2, "{again} of 10,000 frames were sent again");
 }
 

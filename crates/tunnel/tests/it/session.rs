@@ -1,39 +1,39 @@
 //! One end of a session as its owner sees it, step by step.
 
+mod incarnations;
 mod large;
 mod late;
-mod lives;
 mod memory;
 mod overtaking;
-mod riding;
+mod path;
+mod piggyback;
 mod silence;
-mod unrepaired;
-mod way;
+mod unreliable;
 
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
-use tunnel::message::{Ask, Ends, Message, Room, VERSION};
-use tunnel::{Admission, Arrival, Brought, Config, Data, Era, Life, Report, Session, Stream};
+use tunnel::message::{CreditGrant, Ends, Message, VERSION, WindowProbe};
+use tunnel::{Admission, Arrival, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream};
 use units::{Class, ClassSet, Instant, Span};
 
 type End = Session<u32, u32>;
 
-fn config() -> Config {
-    Config {
+fn config() -> SessionConfig {
+    SessionConfig {
         unsolicited: 3000,
         stream_window: 100_000,
-        most_in_flight: 200_000,
-        most_frames: 100,
-        most_streams: 8,
+        max_in_flight: 200_000,
+        max_frames: 100,
+        max_streams: 8,
         datagram: 1500,
-        repairs: ClassSet::ALL,
+        reliable: ClassSet::ALL,
         credit: ClassSet::ALL,
     }
 }
 
-fn life(number: u32) -> Life {
-    Life(NonZeroU32::new(number).unwrap())
+fn incarnation(number: u32) -> Incarnation {
+    Incarnation(NonZeroU32::new(number).unwrap())
 }
 
 fn stream(label: u32) -> Stream {
@@ -59,7 +59,8 @@ fn hear(now: Instant, end: &mut End, message: &Message) {
 
 /// Whatever they have to say now, they say to each other.
 fn talk(now: Instant, ends: &mut [End; 2]) {
-    while let Some((place, message)) = (0..2).find_map(|place| Some((place, ends[place].poll(now)?))) {
+    while let Some((place, message)) = (0..2).find_map(|place| Some((place, ends[place].poll_transmit(now)?)))
+    {
         hear(now, &mut ends[1 - place], &message);
     }
 }
@@ -71,41 +72,49 @@ fn ask(from: u64, ends: &mut [End; 2], label: u32) {
     (from + 2..from + 5).for_each(|now| talk(ms(now), ends));
 }
 
-/// A report of the second end, in its first life, that tells nothing.
+/// A report of the second end, in its first incarnation, that tells nothing.
 fn report() -> Report {
-    let ends = Ends { from: life(2), to: life(1) };
-    Report { ends, marked: 0, came: Vec::new(), rooms: Vec::new(), again: Vec::new(), asks: Vec::new() }
+    let ends = Ends { from: incarnation(2), to: incarnation(1) };
+    Report {
+        ends,
+        marked: 0,
+        came: Vec::new(),
+        grants: Vec::new(),
+        nacks: Vec::new(),
+        window_probes: Vec::new(),
+    }
 }
 
 /// Two ends that know each other.
-fn pair(now: Instant, config: Config) -> [End; 2] {
+fn pair(now: Instant, config: SessionConfig) -> [End; 2] {
     pair_of(now, [config; 2])
 }
 
-fn pair_of(now: Instant, [one, other]: [Config; 2]) -> [End; 2] {
-    let mut ends = [(one, 1), (other, 2)].map(|(config, number)| Session::new(now, config, life(number)));
+fn pair_of(now: Instant, [one, other]: [SessionConfig; 2]) -> [End; 2] {
+    let mut ends =
+        [(one, 1), (other, 2)].map(|(config, number)| Session::new(now, config, incarnation(number)));
     talk(now, &mut ends);
     ends
 }
 
 /// A frame comes to an end. What is handed on.
-fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Era, u64)> {
-    let mut handed = Vec::new();
-    end.handle_data(now, data, false, Brought::Frame(0), |arrival| {
+fn arrive(now: Instant, end: &mut End, data: &Data) -> Vec<(Stream, Epoch, u64)> {
+    let mut delivered = Vec::new();
+    end.handle_data(now, data, false, Payload::Frame(0), |arrival| {
         if let Arrival::Deliver { stream, from, offset, .. } = arrival {
-            handed.push((stream, from, offset));
+            delivered.push((stream, from, offset));
         }
     });
-    handed
+    delivered
 }
 
 /// A frame goes from the first end to the second, which takes it or not.
 fn carry(now: Instant, [from, to]: &mut [End; 2], label: u32, len: u16, is_taken: bool) {
     assert_eq!(from.admit(stream(label), bytes(len), false), Admission::Go);
     let data = from.send(now, stream(label), bytes(len), 0);
-    for (stream, era, offset) in arrive(now, to, &data) {
+    for (stream, epoch, offset) in arrive(now, to, &data) {
         if is_taken {
-            to.took(stream, era, offset);
+            to.consumed(stream, epoch, offset);
         }
     }
 }
@@ -124,7 +133,7 @@ fn wide() -> [End; 2] {
 
 #[test]
 fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
-    let config = Config { unsolicited: 10_000, ..config() };
+    let config = SessionConfig { unsolicited: 10_000, ..config() };
     let mut ends = pair(ms(1), config);
     carry(ms(1), &mut ends, 1, 9000, true);
     talk(ms(1), &mut ends);
@@ -133,22 +142,22 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
         talk(ms(1), &mut ends);
     }
     // The receiver begins anew, and grants less than is kept for it.
-    ends[1] = Session::new(ms(2), Config { stream_window: 70_000, ..config }, life(3));
+    ends[1] = Session::new(ms(2), SessionConfig { stream_window: 70_000, ..config }, incarnation(3));
     for now in (2..9).map(ms) {
         talk(now, &mut ends);
-        while let Some((_, data)) = ends[0].resend(now) {
+        while let Some((_, data)) = ends[0].retransmit(now) {
             arrive(now, &mut ends[1], &data);
             talk(now, &mut ends);
         }
     }
-    assert_eq!(ends[0].kept(), 10);
+    assert_eq!(ends[0].outstanding(), 10);
     assert_eq!(ends[0].admit(stream(1), bytes(1000), false), Admission::NoCredit);
     assert_eq!(ends[0].admit(stream(2), bytes(1000), false), Admission::Go);
 }
 
 #[test]
 fn a_stream_begins_with_any_frame() {
-    let mut ends = pair(ms(1), Config { unsolicited: 0, stream_window: 0, ..config() });
+    let mut ends = pair(ms(1), SessionConfig { unsolicited: 0, stream_window: 0, ..config() });
     assert_eq!(ends[0].admit(stream(1), bytes(u16::MAX), false), Admission::NoCredit);
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(4), &mut ends, 1, u16::MAX, true);
@@ -170,51 +179,51 @@ fn a_quiet_stream_is_asked_after_beside_a_busy_one() {
 fn a_receiver_that_stands_still_is_asked_ever_less_often() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 1000, false);
-    let mut asks = 0;
+    let mut window_probes = 0;
     for now in (1..1001).map(ms) {
-        while let Some(message) = ends[0].poll(now) {
+        while let Some(message) = ends[0].poll_transmit(now) {
             let Message::Report(report) = message else { continue };
-            asks += report.asks.len();
+            window_probes += report.window_probes.len();
             ends[1].handle_report(now, &report, |_| ());
             talk(now, &mut ends);
         }
     }
-    assert!((10..40).contains(&asks), "{asks} questions in a second");
+    assert!((10..40).contains(&window_probes), "{window_probes} questions in a second");
 }
 
 #[test]
 fn streams_beyond_the_most_are_refused() {
-    let mut ends = pair_of(ms(1), [config(), Config { most_streams: 2, ..config() }]);
-    let handed = [1, 2, 3, 1].map(|label| {
+    let mut ends = pair_of(ms(1), [config(), SessionConfig { max_streams: 2, ..config() }]);
+    let delivered = [1, 2, 3, 1].map(|label| {
         assert_eq!(ends[0].admit(stream(label), bytes(100), false), Admission::Go);
         let data = ends[0].send(ms(1), stream(label), bytes(100), 0);
         arrive(ms(1), &mut ends[1], &data).len()
     });
-    assert_eq!(handed, [1, 1, 0, 1]);
-    assert_eq!(ends[1].counters().refused, 1);
-    // A question after it is refused, too, and a new life of the sender may use other streams.
+    assert_eq!(delivered, [1, 1, 0, 1]);
+    assert_eq!(ends[1].counters().too_many_streams, 1);
+    // A question after it is refused, too, and a new incarnation of the sender may use other streams.
     (1..4).for_each(|now| talk(ms(now), &mut ends));
-    assert!(ends[1].counters().refused > 1);
-    ends[0] = Session::new(ms(5), config(), life(4));
+    assert!(ends[1].counters().too_many_streams > 1);
+    ends[0] = Session::new(ms(5), config(), incarnation(4));
     ask(5, &mut ends, 3);
     carry(ms(10), &mut ends, 3, 100, true);
-    assert_eq!(ends[0].counters().refused, 0);
+    assert_eq!(ends[0].counters().too_many_streams, 0);
 }
 
 #[test]
 fn streams_that_nobody_needs_are_forgotten_for_others() {
-    let mut ends = pair(ms(1), Config { most_streams: 2, ..config() });
+    let mut ends = pair(ms(1), SessionConfig { max_streams: 2, ..config() });
     let mut now = ms(1);
-    let first = ends[1].era();
+    let first = ends[1].epoch();
     // Its receiver takes it at last.
     carry(now, &mut ends, 1, 100, false);
     for label in 2..20 {
         let begun = now;
         while ends[0].admit(stream(label), bytes(100), false) != Admission::Go {
             now += Span::from_millis(1);
-            ends.iter_mut().for_each(|end| end.handle_deadline(now, |_| panic!()));
+            ends.iter_mut().for_each(|end| end.handle_timeout(now, |_| panic!()));
             // What is kept comes again.
-            while let Some((frame, data)) = ends[0].resend(now) {
+            while let Some((frame, data)) = ends[0].retransmit(now) {
                 assert_eq!((frame, data.stream), (Some(0), stream(1)));
                 assert_eq!(arrive(now, &mut ends[1], &data).len(), 1);
             }
@@ -223,14 +232,14 @@ fn streams_that_nobody_needs_are_forgotten_for_others() {
         }
         carry(now, &mut ends, label, 100, true);
         talk(now, &mut ends);
-        assert_eq!(ends[0].kept(), 1);
+        assert_eq!(ends[0].outstanding(), 1);
     }
-    assert_eq!((ends[1].counters().resets, ends[1].counters().refused), (17, 0));
-    let era = ends[1].era();
-    assert!(era > first);
-    ends[1].took(stream(1), era, 0);
+    assert_eq!((ends[1].counters().resets, ends[1].counters().too_many_streams), (17, 0));
+    let epoch = ends[1].epoch();
+    assert!(epoch > first);
+    ends[1].consumed(stream(1), epoch, 0);
     talk(now, &mut ends);
-    assert_eq!(ends[0].kept(), 0);
+    assert_eq!(ends[0].outstanding(), 0);
 }
 
 #[test]
@@ -240,10 +249,10 @@ fn who_asks_for_less_than_was_refused_waits_no_more() {
     let [mut end, _] = ends;
     assert_eq!(end.admit(stream(1), bytes(5000), false), Admission::NoCredit);
     assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
-    let rooms = vec![Room { stream: stream(1), taken: 0, limit: 3000 }];
-    let report = Report { rooms, ..report() };
+    let grants = vec![CreditGrant { stream: stream(1), consumed: 0, limit: 3000 }];
+    let report = Report { grants, ..report() };
     end.handle_report(ms(3), &report, |_| panic!());
-    assert_eq!(end.poll(ms(3)), None);
+    assert_eq!(end.poll_transmit(ms(3)), None);
     assert_eq!(end.deadline(), None, "there is nothing to ask after");
 }
 
@@ -255,26 +264,26 @@ fn an_old_count_of_marks_counts_as_none() {
     for (number, marked) in [(0, 3), (1, 2), (2, 3)] {
         carry(ms(1), &mut ends, 1, 100, false);
         ends[0].handle_report(ms(2), &report(marked, number), |_| ());
-        window.push(ends[0].path().window);
+        window.push(ends[0].path().congestion_window);
     }
     assert!(window[0] < 15_000, "marks shrink the window");
     assert_eq!(window[1..], [window[0]; 2]);
-    assert_eq!(ends[0].counters().marked, 1, "no more than packets that came");
+    assert_eq!(ends[0].counters().ecn_marked, 1, "no more than packets that came");
 }
 
 #[test]
 fn a_long_range_is_told_by_its_end() {
     let mut ends = pair(ms(1), config());
-    let mut told = Vec::new();
+    let mut advertised = Vec::new();
     for number in 0..70_000_u32 {
         carry(ms(1), &mut ends, 1, 1, true);
-        let Some(Message::Report(report)) = ends[1].poll(ms(1)) else { continue };
+        let Some(Message::Report(report)) = ends[1].poll_transmit(ms(1)) else { continue };
         ends[0].handle_report(ms(1), &report, |_| ());
         if number >= 69_999 {
-            told = report.came;
+            advertised = report.came;
         }
     }
-    assert_eq!(told, [[69_999 - 65_535, 69_999]]);
+    assert_eq!(advertised, [[69_999 - 65_535, 69_999]]);
 }
 
 #[test]
@@ -286,11 +295,11 @@ fn silence_costs_no_memory() {
     }
     for _ in 0..1000 {
         let now = end.deadline().unwrap();
-        end.handle_deadline(now, |_| panic!());
-        while end.resend(now).is_some() {}
-        while end.poll(now).is_some() {}
+        end.handle_timeout(now, |_| panic!());
+        while end.retransmit(now).is_some() {}
+        while end.poll_transmit(now).is_some() {}
     }
-    assert!(end.counters().resent > 10);
+    assert!(end.counters().retransmitted > 10);
     let in_flight = end.path().in_flight;
     assert!(in_flight <= 3000, "{in_flight} bytes of two frames");
 }
@@ -311,8 +320,8 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
     carry(now, &mut ends, 2, 10, true);
     // What its receiver takes at last, it may follow up.
     (2..5).map(ms).for_each(|now| talk(now, &mut ends));
-    let era = ends[1].era();
-    (0..50).for_each(|place| ends[1].took(stream(1), era, 10 * place));
+    let epoch = ends[1].epoch();
+    (0..50).for_each(|place| ends[1].consumed(stream(1), epoch, 10 * place));
     talk(ms(5), &mut ends);
     assert_eq!(ends[0].admit(stream(1), bytes(10), false), Admission::Go);
 }
@@ -320,16 +329,16 @@ fn a_stream_leaves_as_many_frames_for_others_as_it_keeps() {
 proptest! {
     #[test]
     fn a_stream_goes_on_beside_any_number_that_stand_still(
-        stalled in 0_u32..63, most_frames in 1_usize..200, lens in prop::collection::vec(1_u16..1500, 1..50),
+        stalled in 0_u32..63, max_frames in 1_usize..200, lens in prop::collection::vec(1_u16..1500, 1..50),
     ) {
-        let mut ends = pair(ms(1), Config { unsolicited: 50_000, most_frames, most_streams: 64, ..config() });
+        let mut ends = pair(ms(1), SessionConfig { unsolicited: 50_000, max_frames, max_streams: 64, ..config() });
         for label in 0..stalled {
             while ends[0].admit(stream(label), bytes(10), false) == Admission::Go {
                 carry(ms(1), &mut ends, label, 10, false);
                 talk(ms(1), &mut ends);
             }
         }
-        prop_assert!(ends[0].kept() <= most_frames + 4 * stalled as usize);
+        prop_assert!(ends[0].outstanding() <= max_frames + 4 * stalled as usize);
         for (now, len) in (2..).map(ms).zip(lens) {
             carry(now, &mut ends, stalled, len, true);
             talk(now, &mut ends);

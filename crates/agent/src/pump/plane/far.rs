@@ -286,7 +286,7 @@ mod tests {
     use lossless::{PortConfig, Settings};
     use tunnel::message::{Ends, Message, VERSION};
     use tunnel::outer::{Encapsulation, Received, Vteps};
-    use tunnel::{Config, Data, Hello, Life, Stream, Unsolicited};
+    use tunnel::{Data, Hello, Incarnation, SessionConfig, Stream, Unsolicited};
     use underlay::{Transport, Underlay};
     use units::{ClassSet, Span};
     use wire::geneve::Draft;
@@ -307,14 +307,14 @@ mod tests {
     const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
     const LEN: u16 = 60;
 
-    fn life(number: u32) -> Life {
-        Life(NonZeroU32::new(number).unwrap())
+    fn life(number: u32) -> Incarnation {
+        Incarnation(NonZeroU32::new(number).unwrap())
     }
 
     /// A switch with a trunk to a far host that repairs nothing.
     fn plane(now: Instant) -> (Plane<Trunk, Open>, PortId) {
         let underlay = Underlay::open([127, 13, 9, 1].into(), Transport::Udp(0), 64).unwrap();
-        let session = Config { repairs: ClassSet::NONE, ..session() };
+        let session = SessionConfig { reliable: ClassSet::NONE, ..session() };
         let config = TrunkConfig {
             host: FAR,
             far: FAR,
@@ -359,9 +359,9 @@ mod tests {
         let mut now = Instant::ZERO + Span::from_millis(1);
         let (mut plane, id) = plane(now);
         let [from, to] = [2, 1].map(life);
-        let unsolicited = Unsolicited { bytes: 3000, boundless: ClassSet::NONE };
+        let unsolicited = Unsolicited { bytes: 3000, unlimited: ClassSet::NONE };
         let hello =
-            Hello { from, to: Some(to), versions: [VERSION; 2], repairs: ClassSet::NONE, unsolicited };
+            Hello { from, to: Some(to), versions: [VERSION; 2], reliable: ClassSet::NONE, unsolicited };
         comes(&mut plane, id, now, &Message::Hello(hello));
         // The frame before it is lost.
         let stream = Stream { label: 7, class: Class::from_low_bits(0) };

@@ -4,7 +4,7 @@ use std::mem;
 
 use tunnel::message::Cut;
 use tunnel::outer::Received;
-use tunnel::{Brought, Data, Part};
+use tunnel::{Data, Part, Payload};
 use units::Instant;
 use wire::Layout;
 use wire::ecn::Ecn;
@@ -31,7 +31,7 @@ impl Trunk {
         let Some(session) = &mut self.session else { return };
         if !session.is_between(data.ends) {
             // It takes no place.
-            session.handle_data(now, data, false, Brought::Place, |_| {});
+            session.handle_data(now, data, false, Payload::Placeholder, |_| {});
             return;
         }
         let (frame, len) = (&payload[received.frame.clone()], usize::from(data.len.get()));

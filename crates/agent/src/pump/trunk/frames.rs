@@ -8,15 +8,15 @@ use std::ops::Range;
 
 use datapath::Network;
 use port::{FrameView, Pool, Slot};
-use tunnel::places::{Claim, Places};
-use tunnel::{Data, Era, LONGEST, Part, Stream};
+use tunnel::quota::{Claim, Quota};
+use tunnel::{Data, Epoch, MAX_FRAME_LEN, Part, Stream};
 use units::{Class, ClassMap, ClassSet};
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
 
 /// How many bytes slots have: room for a frame of an MTU of 1500, for one of an MTU of 9000 or a middle-sized segment, and for the
 /// longest frame. A frame lies in the smallest that has room for it, so that those that only the longest need are left to them.
-const SIZES: [usize; 3] = [2 << 10, 16 << 10, LONGEST as usize];
+const SIZES: [usize; 3] = [2 << 10, 16 << 10, MAX_FRAME_LEN as usize];
 
 /// Of how many streams that found no slot it is remembered what they wanted.
 const MOST_WANTED: usize = 8 << 10;
@@ -37,13 +37,13 @@ pub fn say_len(said: &mut [u8; Offload::LEN], len: usize) {
 /// How long a frame is at most, as its first part says.
 fn said_len(said: [u8; Offload::LEN]) -> usize {
     match u16::from_le_bytes([said[KIB.start], said[KIB.start + 1]]) {
-        0 | 1 => LONGEST as usize,
-        kib => (usize::from(kib) << 10).min(LONGEST as usize),
+        0 | 1 => MAX_FRAME_LEN as usize,
+        kib => (usize::from(kib) << 10).min(MAX_FRAME_LEN as usize),
     }
 }
 
 /// Where a frame begins in its stream, as that is counted in an era.
-pub type Place = (Stream, Era, u64);
+pub type Place = (Stream, Epoch, u64);
 
 /// What is known of a frame that has come.
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ struct Growing {
 pub struct Frames {
     pools: [Pool; SIZES.len()],
     /// Who has their slots.
-    places: [Places; SIZES.len()],
+    places: [Quota; SIZES.len()],
     come: Box<[Option<Come>]>,
     /// By slot, but for the smallest ones: where those parts or segments begin in their stream that were put behind the first one there.
     joined: Box<[Vec<u64>]>,
@@ -108,7 +108,7 @@ pub struct Frames {
     /// Where what was not put together began: nobody will take it.
     torn: Vec<Place>,
     /// The era in which streams are counted now.
-    era: Era,
+    era: Epoch,
     /// How many frames, as a wire has them, the switch has that began in it.
     lifted: ClassMap<u64>,
     /// Frames that are not what was said of them.
@@ -123,12 +123,12 @@ impl Frames {
         let slots = counts.iter().sum::<u32>();
         Self {
             pools: std::array::from_fn(|size| Pool::new(counts[size], SIZES[size])),
-            places: counts.map(Places::new),
+            places: counts.map(Quota::new),
             come: vec![None; slots as usize].into_boxed_slice(),
             joined: vec![Vec::new(); (slots - counts[0]) as usize].into_boxed_slice(),
             growing: BTreeMap::new(),
             torn: Vec::new(),
-            era: Era::default(),
+            era: Epoch::default(),
             lifted: ClassMap::default(),
             malformed: 0,
             wanted: BTreeMap::new(),
@@ -137,7 +137,7 @@ impl Frames {
 
     /// Whether what does not come again will soon find no slot.
     pub fn is_short(&self) -> bool {
-        self.places.iter().any(Places::is_short)
+        self.places.iter().any(Quota::is_short)
     }
 
     /// Frames that are not what was said of them.
@@ -153,7 +153,7 @@ impl Frames {
         class: Option<Class>,
         offload: Offload,
     ) -> Option<Slot> {
-        let slot = self.keep_in(frame, size_for(frame.len())?, Claim::Unrepaired, network)?;
+        let slot = self.keep_in(frame, size_for(frame.len())?, Claim::Unreliable, network)?;
         let come = self.get_mut(slot);
         (come.class, come.offload) = (class, offload);
         Some(slot)
@@ -301,7 +301,7 @@ impl Frames {
     }
 
     /// Streams are counted anew in this era: all parts of what was not whole will come again.
-    pub fn begin_era(&mut self, era: Era) {
+    pub fn begin_era(&mut self, era: Epoch) {
         (self.era, self.lifted) = (era, ClassMap::default());
         self.wanted.clear();
         for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
@@ -386,7 +386,7 @@ impl Frames {
         if join.count() == 1 {
             return None;
         }
-        let claim = self.get(first).whose.map_or(Claim::Unrepaired, Claim::Repaired);
+        let claim = self.get(first).whose.map_or(Claim::Unreliable, Claim::Reliable);
         // They can do without.
         if !self.places[size].can_spare(claim) {
             return None;
@@ -481,7 +481,7 @@ impl Frames {
     #[cfg(test)]
     pub fn is_all_free(&self) -> bool {
         let is_free =
-            |(pool, places): (&Pool, &Places)| [pool.free(), places.free() as usize] == [pool.slots(); 2];
+            |(pool, places): (&Pool, &Quota)| [pool.free(), places.free() as usize] == [pool.slots(); 2];
         self.growing.is_empty() && self.torn.is_empty() && self.pools.iter().zip(&self.places).all(is_free)
     }
 
@@ -520,7 +520,7 @@ const LARGER: &str = "what is put together lies in a slot that is not one of the
 /// The size of slot that a frame is to have which begins so; `None` if none is as large.
 fn size_of(data: &Data) -> Option<usize> {
     let begins = data.part.more && !data.part.continues;
-    let all = if begins { data.offload.map_or(LONGEST as usize, said_len) } else { 0 };
+    let all = if begins { data.offload.map_or(MAX_FRAME_LEN as usize, said_len) } else { 0 };
     // In the smallest, nothing is put together.
     Some(size_for(all.max(data.len.get().into()))?.max(begins.into()))
 }

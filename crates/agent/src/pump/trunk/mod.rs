@@ -35,7 +35,7 @@ use lossless::{Flow, PortId, Refusal};
 use model::CONTROL;
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use tunnel::outer::Encapsulation;
-use tunnel::{Config, Life, Session, Stream};
+use tunnel::{Incarnation, Session, SessionConfig, Stream};
 use underlay::Underlay;
 use units::{Class, ClassMap, Dscp, Instant, Mac, Span};
 use wire::geneve::Draft;
@@ -69,9 +69,9 @@ pub struct TrunkConfig {
     /// How frames are carried.
     pub encapsulation: Encapsulation,
     /// How the session is; none: frames are sent, and nothing more is heard of them.
-    pub session: Option<Config>,
+    pub session: Option<SessionConfig>,
     /// This life of ours.
-    pub life: Life,
+    pub life: Incarnation,
     /// The longest payload of a datagram that the underlay carries, in bytes.
     pub most: usize,
     /// The code point of each class outside, unless it is that of the packet in a frame.
@@ -83,8 +83,8 @@ pub struct TrunkConfig {
 
 impl TrunkConfig {
     /// Whether what is lost of this class is sent again.
-    fn repairs(&self, class: Class) -> bool {
-        self.session.is_some_and(|session| session.repairs.contains(class))
+    fn is_reliable(&self, class: Class) -> bool {
+        self.session.is_some_and(|session| session.reliable.contains(class))
     }
 }
 
@@ -253,8 +253,8 @@ impl Trunk {
     }
 
     /// This life of ours.
-    pub fn life(&self) -> Life {
-        self.session.as_ref().map_or(self.config.life, Session::life)
+    pub fn life(&self) -> Incarnation {
+        self.session.as_ref().map_or(self.config.life, Session::incarnation)
     }
 
     /// Of these classes, a bit each, nothing is sent until this is called again.
@@ -296,7 +296,7 @@ impl Trunk {
     /// Whether that is [so](Self::is_abandoned).
     pub fn abandon_after(&mut self, now: Instant, patience: Span) -> bool {
         let Some(session) = &mut self.session else { return false };
-        let is_silent = session.silent_since().is_some_and(|since| since + patience <= now);
+        let is_silent = session.unanswered_since().is_some_and(|since| since + patience <= now);
         if is_silent && !self.is_abandoned {
             session.abandon(None, |_| {});
             self.begun.values_mut().for_each(|begun| begun.from = None);
@@ -343,8 +343,8 @@ impl Trunk {
         let Self { config, underlay, session: Some(session), news_waits, .. } = self else { return false };
         let mut underlay = underlay.borrow_mut();
         let marking = config.marking(CONTROL, 0);
-        *news_waits = handed && !*news_waits && !config.obeys_pauses && session.has_news();
-        let poll = if *news_waits { Session::poll_urgent } else { Session::poll };
+        *news_waits = handed && !*news_waits && !config.obeys_pauses && session.may_piggyback();
+        let poll = if *news_waits { Session::poll_urgent } else { Session::poll_transmit };
         while underlay.has_room(way_to(config.far))
             && let Some(message) = poll(session, now)
         {
@@ -360,7 +360,7 @@ impl Trunk {
     /// lost when this switch ends.
     pub fn repaired(&self) -> u64 {
         let session = self.session.as_ref();
-        session.map_or(0, |session| self.frames.lifted_of(session.repaired()))
+        session.map_or(0, |session| self.frames.lifted_of(session.reliable()))
     }
 
     /// Before the switch ends: the far host hears how far each stream was taken. The rest it will send to the next switch, also what was
@@ -396,10 +396,10 @@ impl Port for Trunk {
         let Self { frames, session, has_left, looked_at, .. } = self;
         let mut session = session.as_mut().filter(|_| !*has_left);
         frames.release(slot, |(stream, from, offset)| {
-            session.iter_mut().for_each(|session| session.took(stream, from, offset));
+            session.iter_mut().for_each(|session| session.consumed(stream, from, offset));
         });
         if let Some(session) = session {
-            *looked_at = session.next_that_waits(*looked_at);
+            *looked_at = session.next_nacking(*looked_at);
             looked_at.iter().for_each(|stream| receive::invite(frames, session, *stream));
         }
     }

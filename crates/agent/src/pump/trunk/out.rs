@@ -220,7 +220,7 @@ impl Out<'_> {
     /// Of what it repairs, the session reacts to marks, whatever the transport in it understands.
     fn mark(&mut self, data: &Data) {
         let traffic_class = &mut self.marking.traffic_class;
-        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.repairs(data.stream.class) {
+        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.is_reliable(data.stream.class) {
             *traffic_class = Ecn::Ect0.within(*traffic_class);
         }
     }
@@ -284,7 +284,7 @@ mod tests {
     use proptest::prelude::*;
     use tunnel::message::Ends;
     use tunnel::outer::{Received, Vteps};
-    use tunnel::{Config, Life, Stream};
+    use tunnel::{Incarnation, SessionConfig, Stream};
     use underlay::{Sent, Transport};
     use units::{ClassMap, ClassSet, Dscp};
     use wire::ethernet::{self, ethertype};
@@ -300,14 +300,14 @@ mod tests {
         Ipv4Addr::new(127, 3, high, low)
     }
 
-    fn config(session: Option<Config>, dscp: Option<ClassMap<Dscp>>) -> TrunkConfig {
+    fn config(session: Option<SessionConfig>, dscp: Option<ClassMap<Dscp>>) -> TrunkConfig {
         TrunkConfig {
             host: here().into(),
             far: here().into(),
             pair: 0,
             encapsulation: Encapsulation::Geneve,
             session,
-            life: Life(NonZeroU32::MIN),
+            life: Incarnation(NonZeroU32::MIN),
             most: 1400,
             dscp,
             obeys_pauses: false,
@@ -327,21 +327,21 @@ mod tests {
             class in 0..8_u8,
             inner: u8,
             dscp in prop::option::of(prop::array::uniform8(0..64_u8)),
-            repairs: Option<u8>,
+            reliable: Option<u8>,
         ) {
             if !needs::root() {
                 return Ok(());
             }
             let class = Class::from_low_bits(class);
             let code_points = dscp.map(|dscp| ClassMap(dscp.map(|number| Dscp::new(number).unwrap())));
-            let session = |bits| Config { repairs: ClassSet::from_bits(bits), ..session() };
-            let config = config(repairs.map(session), code_points);
+            let session = |bits| SessionConfig { reliable: ClassSet::from_bits(bits), ..session() };
+            let config = config(reliable.map(session), code_points);
             let bytes = frame(inner);
             let mut underlay = Underlay::open(here().into(), Transport::Udp(geneve::PORT), 64).unwrap();
             let marking = config.marking(class, inner);
             let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
             let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
-            if repairs.is_some() {
+            if reliable.is_some() {
                 let (life, stream) = (config.life, Stream { label: 1, class });
                 let (len, _) = going.part(0).unwrap();
                 let ends = Ends { from: life, to: life };
@@ -366,7 +366,7 @@ mod tests {
             prop_assert_eq!((outer >> 2, carried), (expected, Some(inner)));
             // RFC 6040 §4.1, but that a session reacts to marks of what it repairs, whatever is in it.
             let ecn = match Ecn::of(inner) {
-                Ecn::NotEct if config.repairs(class) => Ecn::Ect0,
+                Ecn::NotEct if config.is_reliable(class) => Ecn::Ect0,
                 ecn => ecn,
             };
             prop_assert_eq!(Ecn::of(outer), ecn);

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use lossless::Flow;
 use tunnel::outer::Encapsulation;
-use tunnel::{Admission, Path};
+use tunnel::{Admission, PathMetrics};
 use units::Span;
 use wire::{geneve, stt};
 
@@ -33,11 +33,11 @@ pub struct SessionOutlook {
     /// Bytes that the far receiver still takes.
     pub credit: u64,
     /// The smoothed round trip.
-    pub round_trip: Option<Span>,
+    pub rtt: Option<Span>,
     /// Bytes in the fabric.
     pub in_flight: u64,
     /// The most that may be there.
-    pub window: u64,
+    pub congestion_window: u64,
 }
 
 impl Trunk {
@@ -55,8 +55,8 @@ impl Trunk {
         let session = flow.zip(self.session.as_ref()).and_then(|(flow, session)| {
             let len = NonZeroU16::new(u16::try_from(len).ok()?)?;
             let (admission, credit) = session.outlook(stream_of(flow), len);
-            let Path { round_trip, in_flight, window } = session.path();
-            Some(SessionOutlook { flow, admission, credit, round_trip, in_flight, window })
+            let PathMetrics { rtt, in_flight, congestion_window } = session.path();
+            Some(SessionOutlook { flow, admission, credit, rtt, in_flight, congestion_window })
         });
         let label = flow.map(|flow| stream_of(flow).label).filter(|label| label & FLOOD == 0);
         Some(Outlook { vni, label, session, is_too_long: header_len + len > self.config.most })

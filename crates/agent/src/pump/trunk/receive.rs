@@ -6,8 +6,8 @@ use datapath::Network;
 use port::Slot;
 use tunnel::message::{Cut, Message, OPTION_CLASS};
 use tunnel::outer::{Encapsulation, Received};
-use tunnel::places::Claim;
-use tunnel::{Arrival, Brought, Data, Era, Part, Report, Session, Stream};
+use tunnel::quota::Claim;
+use tunnel::{Arrival, Data, Epoch, Part, Payload, Report, Session, Stream};
 use units::Instant;
 use wire::ecn::Ecn;
 use wire::{Layout, Offload};
@@ -29,7 +29,7 @@ impl Trunk {
         let Self { session, frames, ways, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
-                let (resets, era) = (session.counters().resets, session.era());
+                let (resets, era) = (session.counters().resets, session.epoch());
                 session.handle_hello(now, &hello, |kept| frames.forget(kept));
                 end_era(frames, session, era);
                 if session.counters().resets > resets {
@@ -63,7 +63,7 @@ impl Trunk {
             }
         });
         // Who asks may go on.
-        report.asks.iter().for_each(|ask| invite(frames, session, ask.stream));
+        report.window_probes.iter().for_each(|ask| invite(frames, session, ask.stream));
     }
 
     pub(super) fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
@@ -83,23 +83,23 @@ impl Trunk {
         cut: Option<Cut>,
     ) {
         let brought = match received.is_control {
-            true => Brought::Place,
+            true => Payload::Placeholder,
             false if !is_as_said(received, data) => {
                 self.refused.malformed += 1;
                 return;
             }
             false => match self.keep_data(received, payload, data, cut) {
-                Ok(kept) => Brought::Frame(kept),
+                Ok(kept) => Payload::Frame(kept),
                 // It is refused, and its place taken: it would come again and again otherwise.
-                Err(NoPlace::Network) => Brought::Place,
-                Err(NoPlace::Memory) => Brought::Unkept,
+                Err(NoPlace::Network) => Payload::Placeholder,
+                Err(NoPlace::Memory) => Payload::NoMemory,
             },
         };
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        let is_unkept = matches!(brought, Brought::Unkept);
+        let is_unkept = matches!(brought, Payload::NoMemory);
         session.handle_data(now, data, is_marked, brought, |arrival| settle(frames, ready, arrival));
-        if is_unkept && session.waits_for_memory(data.stream) {
+        if is_unkept && session.is_nacking(data.stream) {
             frames.wait(data);
         }
         bury(frames, session);
@@ -127,7 +127,7 @@ impl Trunk {
     ) -> Result<Kept, NoPlace> {
         let network = self.network(received)?;
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
-        let claim = self.session.as_ref().map_or(Claim::Unrepaired, |session| session.claim(data));
+        let claim = self.session.as_ref().map_or(Claim::Unreliable, |session| session.claim(data));
         let bytes = &payload[received.frame.start..][..data.len.get().into()];
         let told = data.cut.and_then(|cut| wire::cut::offload(bytes, cut.size.get()));
         let offload = data.offload.or_else(|| told.map(Offload::emit));
@@ -176,8 +176,8 @@ impl Trunk {
     /// and there may be room for more.
     pub fn wake(&mut self, now: Instant) {
         let Self { session: Some(session), frames, ready, .. } = self else { return };
-        let era = session.era();
-        session.handle_deadline(now, |arrival| settle(frames, ready, arrival));
+        let era = session.epoch();
+        session.handle_timeout(now, |arrival| settle(frames, ready, arrival));
         bury(frames, session);
         end_era(frames, session, era);
     }
@@ -207,8 +207,8 @@ enum NoPlace {
 
 /// Has a stream go on that waits for memory, if there is some for it.
 pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, stream: Stream) {
-    if session.waits_for_memory(stream) && frames.welcomes(stream) {
-        session.invite(stream);
+    if session.is_nacking(stream) && frames.welcomes(stream) {
+        session.memory_available(stream);
         frames.go_on(stream);
     }
 }
@@ -225,9 +225,9 @@ fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept
 }
 
 /// If streams are counted anew since that era, what came in it is no part of what will come.
-fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Era) {
-    if session.era() != era {
-        frames.begin_era(session.era());
+fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Epoch) {
+    if session.epoch() != era {
+        frames.begin_era(session.epoch());
         bury(frames, session);
     }
 }
@@ -235,6 +235,6 @@ fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Era) {
 /// Nobody will take what was not put together.
 fn bury(frames: &mut Frames, session: &mut Session<Piece, Kept>) {
     while let Some((stream, from, offset)) = frames.torn() {
-        session.took(stream, from, offset);
+        session.consumed(stream, from, offset);
     }
 }

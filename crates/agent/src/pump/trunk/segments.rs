@@ -1,6 +1,6 @@
 //! Frames of which the segments come one by one, and not all have come yet.
 
-use tunnel::Life;
+use tunnel::Incarnation;
 use tunnel::outer::Vteps;
 use units::{Instant, Span};
 use wire::stt::{Joined, Reassembly, Refusal, Segment};
@@ -12,7 +12,7 @@ const PLACES: usize = 64;
 const PATIENCE: Span = Span::from_millis(50);
 
 /// Whose a frame is: between whom it went, and in which life of its sender's, if that numbers its frames anew in each.
-type Whose = (Vteps, Option<Life>);
+type Whose = (Vteps, Option<Incarnation>);
 
 /// Frames from one host of which segments have come; without memory before the first.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use datapath::Network;
 use lossless::{Flow, PortId, Refusal};
 use port::{FrameView, Slot};
-use tunnel::{Admission, LONGEST, Session, Stream};
+use tunnel::{Admission, MAX_FRAME_LEN, Session, Stream};
 use units::Instant;
 use wire::Layout;
 
@@ -32,7 +32,7 @@ impl Trunk {
         }
         let Leaving { port, slot, .. } = *leaving;
         match self.send_from(now, flow, leaving, 0) {
-            Ok(()) if self.config.repairs(stream_of(flow).class) => Sent::Underway,
+            Ok(()) if self.config.is_reliable(stream_of(flow).class) => Sent::Underway,
             Ok(()) => Sent::Gone,
             Err((0, waits)) => waits,
             Err((sent, waits)) => {
@@ -92,9 +92,9 @@ impl Trunk {
         }
         let handle = |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
         let large =
-            going.large().filter(|_| first == 0 && !config.obeys_pauses && config.repairs(stream.class));
+            going.large().filter(|_| first == 0 && !config.obeys_pauses && config.is_reliable(stream.class));
         if let Some(large) = large
-            && session.may_go_large(now, large.len)
+            && session.may_send_large(now, large.len)
             && out.underlay.carries_large(config.far)
         {
             match may_send(session, stream, large.len, false) {
@@ -112,9 +112,9 @@ impl Trunk {
         while let Some((len, is_last)) = going.part(begin) {
             may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
-            let report = out.may_ride(len).then(|| session.ride(stream.class)).flatten();
+            let report = out.may_ride(len).then(|| session.piggyback(stream.class)).flatten();
             // What is left has waited.
-            *news_waits &= report.is_none() || session.has_news();
+            *news_waits &= report.is_none() || session.may_piggyback();
             out.put(&data, report.as_ref(), &going, begin);
             begin += usize::from(len.get());
         }
@@ -160,7 +160,7 @@ impl Trunk {
                     moved = true;
                     self.begun.remove(&flow);
                     if let Some(from) = from
-                        && !self.config.repairs(stream_of(flow).class)
+                        && !self.config.is_reliable(stream_of(flow).class)
                     {
                         self.completed.push_back((flow, self.spoilt.remove(&from)));
                     }
@@ -209,7 +209,7 @@ impl Trunk {
         let mut moved = false;
         while underlay.has_room(way_to(config.far))
             && let Some((handle, data)) =
-                session.resend_divided(now, |piece, len| in_two(piece, len, config.most))
+                session.retransmit_divided(now, |piece, len| in_two(piece, len, config.most))
         {
             moved = true;
             let marking = config.marking(data.stream.class, 0);
@@ -248,7 +248,7 @@ fn may_send(
     match session.admit(stream, len, continues) {
         Admission::Go => Ok(()),
         Admission::NoCredit => Err(Sent::Hold),
-        Admission::Alone | Admission::NoWindow => Err(Sent::Wait),
+        Admission::NoSession | Admission::NoWindow => Err(Sent::Wait),
     }
 }
 
@@ -270,7 +270,7 @@ fn why_unfit(view: &FrameView<'_>) -> Refusal {
 /// All of a frame's bytes: where they are, or in `scratch`.
 fn whole<'a>(view: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if !view.rest.is_empty() {
-        scratch.resize(LONGEST as usize, 0);
+        scratch.resize(MAX_FRAME_LEN as usize, 0);
     }
     view.first(scratch)
 }

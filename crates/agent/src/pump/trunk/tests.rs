@@ -8,7 +8,7 @@ use lossless::Refusal;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::Message;
-use tunnel::{Config, LONGEST};
+use tunnel::{MAX_FRAME_LEN, SessionConfig};
 use units::{ClassSet, Mac, Span};
 use wire::ethernet::{self, ethertype};
 use wire::ip::protocol;
@@ -20,15 +20,15 @@ use self::world::{FLOWS, Fabric, Had, Offer, World};
 use super::frames::Counts;
 
 /// A session that sends again what was lost.
-pub fn session() -> Config {
-    Config {
+pub fn session() -> SessionConfig {
+    SessionConfig {
         unsolicited: 3000,
         stream_window: 1 << 20,
-        most_in_flight: 1 << 20,
-        most_frames: 400,
-        most_streams: 8,
+        max_in_flight: 1 << 20,
+        max_frames: 400,
+        max_streams: 8,
         datagram: 1400,
-        repairs: ClassSet::ALL,
+        reliable: ClassSet::ALL,
         credit: ClassSet::ALL,
     }
 }
@@ -85,7 +85,7 @@ fn most() -> impl Strategy<Value = usize> {
 }
 
 fn window() -> impl Strategy<Value = u32> {
-    prop_oneof![Just(LONGEST), Just(1 << 20)]
+    prop_oneof![Just(MAX_FRAME_LEN), Just(1 << 20)]
 }
 
 /// A world in which all this was offered.
@@ -146,7 +146,7 @@ proptest! {
         // Of so many packets some were marked, and of frames that have many of them more than some.
         prop_assert_eq!(world.came_marked > 0, marked > 0);
         if late + marked == 0 {
-            prop_assert!(world.cut > 0 && world.counters()[0].resent == 0);
+            prop_assert!(world.cut > 0 && world.counters()[0].retransmitted == 0);
         }
     }
 
@@ -230,7 +230,7 @@ proptest! {
         world.is_stopped = true;
         world.run_for(Span::from_secs(30));
         let [_, receiver] = world.counters();
-        prop_assert!(receiver.turned_away > 0);
+        prop_assert!(receiver.nacked > 0);
         world.is_stopped = false;
         world.run();
         prop_assert!(is_all_there(&world));
@@ -255,9 +255,13 @@ fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
         world.run_for(Span::from_secs(1));
         assert_eq!([0, 2].map(|flow| world.completed[flow].len()), [150; 2], "{offer:?}");
         let [sender, receiver] = world.counters();
-        assert!(receiver.turned_away > 0 && sender.lost == 0, "{offer:?}: {sender:?}, {receiver:?}");
+        assert!(receiver.nacked > 0 && sender.lost == 0, "{offer:?}: {sender:?}, {receiver:?}");
         world.run_for(Span::from_secs(1));
-        assert_eq!(world.counters()[0].resent, sender.resent, "{offer:?}: what finds no memory goes round");
+        assert_eq!(
+            world.counters()[0].retransmitted,
+            sender.retransmitted,
+            "{offer:?}: what finds no memory goes round"
+        );
         world.stalled = None;
         // Who waits for memory is told when there is some, and not when it asks.
         world.run_for(Span::from_millis(3));
@@ -272,7 +276,7 @@ fn a_receiver_of_what_is_not_repaired_leaves_memory_to_what_is() {
     if !needs::root() {
         return;
     }
-    let session = Config { repairs: ClassSet::from_bits(0b110), ..session() };
+    let session = SessionConfig { reliable: ClassSet::from_bits(0b110), ..session() };
     let mut world = World::of(10, 1, Fabric::default(), session, [128, 64, 64]);
     world.stalled = Some(0);
     (0..120).for_each(|_| world.offer(0, 0, Offer::Small(1)));
@@ -284,7 +288,7 @@ fn a_receiver_of_what_is_not_repaired_leaves_memory_to_what_is() {
     assert_eq!([1, 2].map(|flow| world.completed[flow].len()), [150; 2]);
     let [sender, _] = world.counters();
     world.run_for(Span::from_secs(1));
-    assert_eq!(world.counters()[0].resent, sender.resent, "what finds no memory goes round");
+    assert_eq!(world.counters()[0].retransmitted, sender.retransmitted, "what finds no memory goes round");
 }
 
 #[test]
@@ -334,7 +338,7 @@ fn a_report_rides_with_what_answers_or_goes_a_turn_later() {
             [Message::Data(_, Some(report))] if !is_alone => report,
             _ => panic!("{answers} answers: {reports:?}"),
         };
-        let [room] = &report.rooms[..] else { panic!("{report:?}") };
-        assert_eq!((&report.came[..], room.taken), (&[[0, 1]][..], 2 * 154));
+        let [room] = &report.grants[..] else { panic!("{report:?}") };
+        assert_eq!((&report.came[..], room.consumed), (&[[0, 1]][..], 2 * 154));
     }
 }

@@ -133,7 +133,7 @@ impl Trunk {
         let Way { underlay, far } = self.ways.get(place).clone();
         (self.way, self.underlay, self.config.far) = (place, underlay, far);
         if let Some(session) = self.session.as_mut().filter(|_| is_cut) {
-            session.change_way(now);
+            session.change_path(now);
         }
     }
 
@@ -150,7 +150,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
     use tunnel::outer::Encapsulation;
-    use tunnel::{Config, Life};
+    use tunnel::{Incarnation, SessionConfig};
     use underlay::Transport;
 
     use super::*;
@@ -193,9 +193,9 @@ mod tests {
     }
 
     /// A trunk with two ways, both of which work.
-    fn trunk(session: Option<Config>) -> Trunk {
+    fn trunk(session: Option<SessionConfig>) -> Trunk {
         let host = IpAddr::from([192, 0, 0, 2]);
-        let (encapsulation, life) = (Encapsulation::Geneve, Life(std::num::NonZeroU32::MIN));
+        let (encapsulation, life) = (Encapsulation::Geneve, Incarnation(std::num::NonZeroU32::MIN));
         let config = TrunkConfig {
             host,
             far: host,

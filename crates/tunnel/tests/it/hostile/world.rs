@@ -5,12 +5,14 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
-use tunnel::places::{Claim, Places};
-use tunnel::{Admission, Arrival, Brought, Config, Counters, Data, Era, Life, Report, Session, Stream};
+use tunnel::quota::{Claim, Quota};
+use tunnel::{
+    Admission, Arrival, Counters, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream,
+};
 use units::{Class, ClassSet, Instant, Rng, Span};
 
 /// Bytes of each stream that may wait at its receiver.
-pub const WINDOW: u32 = tunnel::LONGEST;
+pub const WINDOW: u32 = tunnel::MAX_FRAME_LEN;
 
 /// More frames than there are.
 pub const PLACES: u32 = 1 << 20;
@@ -33,7 +35,7 @@ pub struct Fabric {
     pub delay: Span,
     pub jitter: Span,
     /// How many packets are underway one way at most.
-    pub room: usize,
+    pub grant: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +59,7 @@ type Frame = (u32, u32);
 type Came = (Option<Stream>, u32, u32);
 
 /// What waits for each receiver: from whom, and where in the stream it begins.
-type Queues = BTreeMap<u32, VecDeque<(Era, u64, Came)>>;
+type Queues = BTreeMap<u32, VecDeque<(Epoch, u64, Came)>>;
 
 /// What a stream's sender still has: numbers and lengths.
 #[derive(Default)]
@@ -69,16 +71,16 @@ struct Ring {
 
 struct Host {
     session: Session<Frame, Came>,
-    lives: u32,
+    incarnations: u32,
     /// By stream.
     rings: BTreeMap<u32, Ring>,
     queues: Queues,
     /// What each receiver has taken.
-    taken: BTreeMap<u32, Vec<u32>>,
+    consumed: BTreeMap<u32, Vec<u32>>,
     ready_at: BTreeMap<u32, Instant>,
     stalled: Option<u32>,
     /// Where frames lie until they are taken.
-    places: Places,
+    places: Quota,
     /// Who waited for a place and was looked at last.
     looked_at: Option<Stream>,
 }
@@ -108,7 +110,7 @@ pub struct World {
     withdrawn: BTreeSet<(usize, u32, u32)>,
     offered: [u32; 2],
     /// By stream: how many frames were sent again.
-    pub resent: BTreeMap<u32, u32>,
+    pub retransmitted: BTreeMap<u32, u32>,
     /// How many reports were sent, and how many of them went with frames.
     pub reports: u32,
     pub ridden: u32,
@@ -119,27 +121,27 @@ pub struct World {
 /// What holds for which classes. Each stream has one of its own: that of its label.
 #[derive(Clone, Copy, Debug)]
 pub struct Classes {
-    pub repairs: ClassSet,
+    pub reliable: ClassSet,
     pub credit: ClassSet,
 }
 
 impl Classes {
     /// All are repaired, and have credit.
-    pub const REPAIRED: Self = Self { repairs: ClassSet::ALL, credit: ClassSet::ALL };
+    pub const REPAIRED: Self = Self { reliable: ClassSet::ALL, credit: ClassSet::ALL };
 
     /// All have credit alone.
-    pub const UNREPAIRED: Self = Self { repairs: ClassSet::NONE, credit: ClassSet::ALL };
+    pub const UNREPAIRED: Self = Self { reliable: ClassSet::NONE, credit: ClassSet::ALL };
 }
 
-fn config(Classes { repairs, credit }: Classes, stream_window: u32) -> Config {
-    Config {
+fn config(Classes { reliable, credit }: Classes, stream_window: u32) -> SessionConfig {
+    SessionConfig {
         unsolicited: 3000,
         stream_window,
-        most_in_flight: 200_000,
-        most_frames: 300,
-        most_streams: 8,
+        max_in_flight: 200_000,
+        max_frames: 300,
+        max_streams: 8,
         datagram: 1500,
-        repairs,
+        reliable,
         credit,
     }
 }
@@ -148,42 +150,42 @@ fn stream(label: u32) -> Stream {
     Stream { label, class: Class::from_low_bits(label as u8) }
 }
 
-fn life(host: usize, number: u32) -> Life {
-    Life(NonZeroU32::new((host as u32 + 1) << 16 | number).unwrap())
+fn incarnation(host: usize, number: u32) -> Incarnation {
+    Incarnation(NonZeroU32::new((host as u32 + 1) << 16 | number).unwrap())
 }
 
 impl Host {
     fn new(host: usize, now: Instant, classes: Classes) -> Self {
         Self {
-            session: Session::new(now, config(classes, WINDOW), life(host, 1)),
-            lives: 1,
+            session: Session::new(now, config(classes, WINDOW), incarnation(host, 1)),
+            incarnations: 1,
             rings: BTreeMap::new(),
             queues: BTreeMap::new(),
-            taken: BTreeMap::new(),
+            consumed: BTreeMap::new(),
             ready_at: BTreeMap::new(),
             stalled: None,
-            places: Places::new(PLACES),
+            places: Quota::new(PLACES),
             looked_at: None,
         }
     }
 
     /// Has a stream go on that waits for memory, if there is some for it.
-    fn invite(&mut self, stream: Stream) {
-        if self.session.waits_for_memory(stream) && self.places.welcomes(stream) {
-            self.session.invite(stream);
+    fn memory_available(&mut self, stream: Stream) {
+        if self.session.is_nacking(stream) && self.places.welcomes(stream) {
+            self.session.memory_available(stream);
         }
     }
 
     /// A receiver has taken a frame: whoever waits for memory has its turn.
     fn free(&mut self, stream: Option<Stream>) {
         self.places.put(stream);
-        self.looked_at = self.session.next_that_waits(self.looked_at);
-        self.looked_at.into_iter().for_each(|stream| self.invite(stream));
+        self.looked_at = self.session.next_nacking(self.looked_at);
+        self.looked_at.into_iter().for_each(|stream| self.memory_available(stream));
     }
 }
 
 /// What came waits for its receiver.
-fn queue(queues: &mut Queues, places: &mut Places, arrival: Arrival<Came>) {
+fn queue(queues: &mut Queues, places: &mut Quota, arrival: Arrival<Came>) {
     match arrival {
         Arrival::Deliver { stream, from, offset, frame } => {
             queues.entry(stream.label).or_default().push_back((from, offset, frame));
@@ -221,7 +223,7 @@ impl World {
             withdrawal: None,
             withdrawn: BTreeSet::new(),
             offered: [0; 2],
-            resent: BTreeMap::new(),
+            retransmitted: BTreeMap::new(),
             reports: 0,
             ridden: 0,
             awaited: 0,
@@ -236,14 +238,14 @@ impl World {
     pub fn widen(&mut self, window: u32) {
         self.window = window;
         for (number, host) in self.hosts.iter_mut().enumerate() {
-            host.session = Session::new(self.now, config(self.classes, window), life(number, 1));
+            host.session = Session::new(self.now, config(self.classes, window), incarnation(number, 1));
         }
     }
 
     /// Each end has memory for so many frames.
     pub fn remember(&mut self, places: u32) {
         self.places = places;
-        self.hosts.iter_mut().for_each(|host| host.places = Places::new(places));
+        self.hosts.iter_mut().for_each(|host| host.places = Quota::new(places));
     }
 
     pub fn stall(&mut self, label: Option<u32>) {
@@ -313,8 +315,8 @@ impl World {
 
     fn carry(&mut self, to: usize, mut packet: Packet) {
         let is_cut = self.cut.is_some_and(|(from, until)| (from..until).contains(&self.now));
-        let is_full =
-            self.is_bad() && self.underway.values().filter(|(its, _)| *its == to).count() >= self.fabric.room;
+        let is_full = self.is_bad()
+            && self.underway.values().filter(|(its, _)| *its == to).count() >= self.fabric.grant;
         let copies = 1 + u32::from(self.chance(self.fabric.repeated));
         for _ in 0..copies {
             if is_cut || is_full || self.chance(self.fabric.lost) {
@@ -344,9 +346,9 @@ impl World {
         self.take(end);
         loop {
             let Host { session, queues, places, .. } = &mut self.hosts[end];
-            session.handle_deadline(now, |arrival| queue(queues, places, arrival));
-            let Some((frame, data)) = session.resend(now) else { break };
-            *self.resent.entry(data.stream.label).or_default() += 1;
+            session.handle_timeout(now, |arrival| queue(queues, places, arrival));
+            let Some((frame, data)) = session.retransmit(now) else { break };
+            *self.retransmitted.entry(data.stream.label).or_default() += 1;
             let number = frame.map(|(_, number)| number);
             self.carry(1 - end, Packet::Frame { data, number, marked: false, report: None });
         }
@@ -355,8 +357,8 @@ impl World {
                 self.carry(1 - end, packet);
             }
         }
-        let waits = self.rng.below(2) == 0 && self.hosts[end].session.has_news();
-        let poll = if waits { Session::poll_urgent } else { Session::poll };
+        let waits = self.rng.below(2) == 0 && self.hosts[end].session.may_piggyback();
+        let poll = if waits { Session::poll_urgent } else { Session::poll_transmit };
         while let Some(message) = poll(&mut self.hosts[end].session, now) {
             self.reports += u32::from(matches!(message, Message::Report(_)));
             self.carry(1 - end, Packet::Word(message));
@@ -371,16 +373,16 @@ impl World {
         if session.admit(stream(label), len, false) != Admission::Go {
             return None;
         }
-        let kept = session.kept();
+        let kept = session.outstanding();
         let data = session.send(self.now, stream(label), len, (label, number));
-        let is_repaired = self.classes.repairs.contains(stream(label).class);
-        assert_eq!(session.kept() - kept, usize::from(is_repaired));
-        if is_repaired {
+        let is_reliable = self.classes.reliable.contains(stream(label).class);
+        assert_eq!(session.outstanding() - kept, usize::from(is_reliable));
+        if is_reliable {
             ring.next += 1;
         } else {
             ring.frames.pop_front();
         }
-        let report = if self.rng.below(2) == 0 { session.ride(stream(label).class) } else { None };
+        let report = if self.rng.below(2) == 0 { session.piggyback(stream(label).class) } else { None };
         self.ridden += u32::from(report.is_some());
         self.reports += u32::from(report.is_some());
         Some(Packet::Frame { data, number: Some(number), marked: false, report })
@@ -388,7 +390,7 @@ impl World {
 
     /// Receivers take what waits for them.
     fn take(&mut self, end: usize) {
-        let Host { session, queues, taken, ready_at, stalled, .. } = &mut self.hosts[end];
+        let Host { session, queues, consumed, ready_at, stalled, .. } = &mut self.hosts[end];
         let mut freed = Vec::new();
         for (label, queue) in queues.iter_mut().filter(|(label, _)| Some(**label) != *stalled) {
             let ready = ready_at.entry(*label).or_default();
@@ -396,8 +398,8 @@ impl World {
                 && let Some((from, offset, (whose, number, _))) = queue.pop_front()
             {
                 freed.push(whose);
-                taken.entry(*label).or_default().push(number);
-                session.took(stream(*label), from, offset);
+                consumed.entry(*label).or_default().push(number);
+                session.consumed(stream(*label), from, offset);
                 if let Some(slow) = self.slow {
                     *ready = self.now + slow;
                 }
@@ -415,15 +417,15 @@ impl World {
                     session.handle_report(now, &report, |frame| complete(rings, frame));
                 }
                 let claim = session.claim(&data);
-                let is_favoured = !places.has_for(Claim::Repaired(data.stream));
+                let is_favoured = !places.has_for(Claim::Reliable(data.stream));
                 let brought = match number {
-                    None => Brought::Place,
+                    None => Payload::Placeholder,
                     Some(number) if places.has_for(claim) => {
                         places.take(claim);
                         self.awaited += u32::from(is_favoured && claim.whose().is_some());
-                        Brought::Frame((claim.whose(), number, data.len.get().into()))
+                        Payload::Frame((claim.whose(), number, data.len.get().into()))
                     }
-                    Some(_) => Brought::Unkept,
+                    Some(_) => Payload::NoMemory,
                 };
                 session.handle_data(now, &data, marked, brought, |arrival| queue(queues, places, arrival));
             }
@@ -432,7 +434,7 @@ impl World {
             }
             Packet::Word(Message::Report(report)) => {
                 session.handle_report(now, &report, |frame| complete(rings, frame));
-                report.asks.iter().for_each(|ask| self.hosts[end].invite(ask.stream));
+                report.window_probes.iter().for_each(|ask| self.hosts[end].memory_available(ask.stream));
             }
             Packet::Word(Message::Data(..)) => unreachable!("it comes with a frame"),
         }
@@ -443,11 +445,11 @@ impl World {
         let (now, config) = (self.now, config(self.classes, self.window));
         self.restarted += 1;
         let host = &mut self.hosts[end];
-        host.lives += 1;
-        host.session = Session::new(now, config, life(end, host.lives));
+        host.incarnations += 1;
+        host.session = Session::new(now, config, incarnation(end, host.incarnations));
         host.rings.values_mut().for_each(|ring| ring.next = 0);
         host.queues.clear();
-        host.places = Places::new(self.places);
+        host.places = Quota::new(self.places);
     }
 
     fn step(&mut self, until: Instant) -> bool {
@@ -507,7 +509,7 @@ impl World {
             if !self.step(until) && !self.is_done() || steps > 2_000_000 {
                 let left = |host: &Host| host.rings.values().map(|ring| ring.frames.len()).sum::<usize>();
                 return Err(TestCaseError::fail(format!(
-                    "it stands still at {:?} after {steps} steps: {:?} frames are not known to be taken, {:?}",
+                    "it stands still at {:?} after {steps} steps: {:?} frames are not known to be consumed, {:?}",
                     self.now,
                     self.hosts.each_ref().map(left),
                     self.hosts.each_ref().map(|host| host.session.counters()),
@@ -519,7 +521,7 @@ impl World {
 
     /// The last frame that a receiver has taken.
     pub fn last_taken(&self, end: usize, label: u32) -> Option<u32> {
-        self.hosts[end].taken.get(&label)?.last().copied()
+        self.hosts[end].consumed.get(&label)?.last().copied()
     }
 
     /// How an end's session has fared.
@@ -539,16 +541,16 @@ impl World {
 
     /// The same of streams of repaired classes; what was taken of others was taken in order, and once.
     pub fn check_repaired(&self) -> Result<(), TestCaseError> {
-        let is_repaired = |label| self.classes.repairs.contains(stream(label).class);
-        self.check_streams(is_repaired)?;
-        self.check_order(|label| !is_repaired(label))
+        let is_reliable = |label| self.classes.reliable.contains(stream(label).class);
+        self.check_streams(is_reliable)?;
+        self.check_order(|label| !is_reliable(label))
     }
 
     fn check_streams(&self, is_checked: impl Fn(u32) -> bool) -> Result<(), TestCaseError> {
         for end in 0..2 {
             for label in (0..self.streams).filter(|label| is_checked(*label)) {
                 let sent = (self.offered[1 - end] + self.streams - 1 - label) / self.streams;
-                let taken = self.hosts[end].taken.get(&label).map_or(&[][..], Vec::as_slice);
+                let consumed = self.hosts[end].consumed.get(&label).map_or(&[][..], Vec::as_slice);
                 let (mut next, mut steps_back) = (0, 0);
                 // What was taken back may have come before that.
                 let pass = |next: &mut u32, until: u32| {
@@ -556,12 +558,12 @@ impl World {
                         *next += 1;
                     }
                 };
-                for number in taken {
+                for number in consumed {
                     pass(&mut next, *number);
                     steps_back += usize::from(*number < next);
                     if *number > next || steps_back > self.restarted {
                         return Err(TestCaseError::fail(format!(
-                            "{number} came, not {next}, after {} restarts: {taken:?}",
+                            "{number} came, not {next}, after {} restarts: {consumed:?}",
                             self.restarted
                         )));
                     }
@@ -578,10 +580,10 @@ impl World {
 
     /// What was taken of these streams was taken in order, and once.
     fn check_order(&self, is_checked: impl Fn(u32) -> bool) -> Result<(), TestCaseError> {
-        let taken = self.hosts.iter().flat_map(|host| &host.taken);
-        for (_, taken) in taken.filter(|(label, _)| is_checked(**label)) {
-            if !taken.is_sorted_by(|a, b| a < b) {
-                return Err(TestCaseError::fail(format!("out of order: {taken:?}")));
+        let consumed = self.hosts.iter().flat_map(|host| &host.consumed);
+        for (_, consumed) in consumed.filter(|(label, _)| is_checked(**label)) {
+            if !consumed.is_sorted_by(|a, b| a < b) {
+                return Err(TestCaseError::fail(format!("out of order: {consumed:?}")));
             }
         }
         Ok(())

@@ -11,17 +11,17 @@ fn divide(frame: u32, len: NonZeroU16) -> Option<[(u32, NonZeroU16); 2]> {
 
 /// What is to be sent again at this time, in parts.
 fn again(now: Instant, end: &mut End) -> Vec<Data> {
-    end.handle_deadline(now, |_| panic!("nothing has come"));
-    std::iter::from_fn(|| end.resend_divided(now, divide)).map(|(_, data)| data).collect()
+    end.handle_timeout(now, |_| panic!("nothing has come"));
+    std::iter::from_fn(|| end.retransmit_divided(now, divide)).map(|(_, data)| data).collect()
 }
 
 #[test]
 fn it_has_to_be_little_of_the_window() {
     let mut ends = pair(ms(1), config());
-    assert!(!ends[0].may_go_large(ms(1), bytes(LEN)));
+    assert!(!ends[0].may_send_large(ms(1), bytes(LEN)));
     ends = wide();
-    assert!(ends[0].may_go_large(ms(1), bytes(LEN)));
-    assert!(!ends[0].may_go_large(ms(1), NonZeroU16::MAX));
+    assert!(ends[0].may_send_large(ms(1), bytes(LEN)));
+    assert!(!ends[0].may_send_large(ms(1), NonZeroU16::MAX));
 }
 
 /// A pause begins as nothing is heard, and ends as that was only late.
@@ -33,11 +33,11 @@ fn who_answers_late_is_sent_others_at_once() {
         let whole = ends[0].send_large(ms(2), stream(1), bytes(LEN), 1);
         let due = ends[0].deadline().unwrap();
         let probe = again(due, &mut ends[0]).remove(0);
-        assert!(!ends[0].may_go_large(due, bytes(LEN)));
+        assert!(!ends[0].may_send_large(due, bytes(LEN)));
         let what = if comes { whole } else { probe };
-        ends[1].handle_data(due, &what, false, Brought::Frame(what.len.get().into()), |_| {});
+        ends[1].handle_data(due, &what, false, Payload::Frame(what.len.get().into()), |_| {});
         talk(due, &mut ends);
-        assert_eq!(ends[0].may_go_large(due, bytes(LEN)), comes);
+        assert_eq!(ends[0].may_send_large(due, bytes(LEN)), comes);
     }
 }
 
@@ -61,7 +61,7 @@ fn all_of_it_comes_once_however_much_of_it_came_before() {
             }
             for data in underway {
                 let mut came = Vec::new();
-                let brought = Brought::Frame(data.len.get().into());
+                let brought = Payload::Frame(data.len.get().into());
                 ends[1].handle_data(now, &data, false, brought, |arrival| {
                     if let Arrival::Deliver { stream, from, offset, frame: len } = arrival {
                         assert_eq!(offset as u32, next, "each byte once");
@@ -69,10 +69,10 @@ fn all_of_it_comes_once_however_much_of_it_came_before() {
                         came.push((stream, from, offset));
                     }
                 });
-                came.into_iter().for_each(|(stream, from, offset)| ends[1].took(stream, from, offset));
+                came.into_iter().for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
             }
             talk(now, &mut ends);
         }
-        assert_eq!((ends[0].kept(), next), (0, whole.offset + u32::from(LEN)), "behind {parts} parts");
+        assert_eq!((ends[0].outstanding(), next), (0, whole.offset + u32::from(LEN)), "behind {parts} parts");
     }
 }

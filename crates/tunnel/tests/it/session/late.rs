@@ -4,8 +4,9 @@ use super::*;
 
 /// The numbers of a stream's bytes and of packets are sent by their low 32 bits. By the time that a copy of a frame comes, they
 /// begin anew.
-fn come_again(repairs: bool) {
-    let mut ends = pair(ms(1), Config { repairs: repairs.into(), stream_window: 1 << 20, ..config() });
+fn come_again(reliable: bool) {
+    let mut ends =
+        pair(ms(1), SessionConfig { reliable: reliable.into(), stream_window: 1 << 20, ..config() });
     let mut first = None;
     let mut bytes_sent = 0;
     while bytes_sent < 1_u64 << 32 {
@@ -15,15 +16,15 @@ fn come_again(repairs: bool) {
             (1..4).for_each(|now| talk(ms(now), &mut ends));
         }
         let data = ends[0].send(ms(1), stream(1), len, 0);
-        for (stream, era, offset) in arrive(ms(1), &mut ends[1], &data) {
-            ends[1].took(stream, era, offset);
+        for (stream, epoch, offset) in arrive(ms(1), &mut ends[1], &data) {
+            ends[1].consumed(stream, epoch, offset);
         }
         talk(ms(1), &mut ends);
         first = first.or(Some(data));
         bytes_sent += u64::from(len.get());
     }
     assert!(arrive(ms(1), &mut ends[1], &first.unwrap()).is_empty());
-    assert_eq!(ends[1].counters().repeated, 1);
+    assert_eq!(ends[1].counters().duplicates, 1);
     carry(ms(1), &mut ends, 1, 100, true);
 }
 
@@ -34,9 +35,9 @@ fn a_copy_that_is_late_by_all_that_an_offset_can_tell_is_none_of_a_new_frame() {
 }
 
 /// A far end's numbers are what packets say of themselves, and a fabric may garble one.
-fn garble(repairs: bool, ahead: u32) {
-    let mut ends = pair(ms(1), Config { repairs: repairs.into(), ..config() });
-    let mut handed = 0;
+fn garble(reliable: bool, ahead: u32) {
+    let mut ends = pair(ms(1), SessionConfig { reliable: reliable.into(), ..config() });
+    let mut delivered = 0;
     for place in 0..100 {
         let now = ms(10 + place);
         assert_eq!(ends[0].admit(stream(1), bytes(1000), false), Admission::Go, "after {place} frames");
@@ -46,16 +47,16 @@ fn garble(repairs: bool, ahead: u32) {
         }
         let mut underway = vec![data];
         while let Some(data) = underway.pop() {
-            for (stream, era, offset) in arrive(now, &mut ends[1], &data) {
-                ends[1].took(stream, era, offset);
-                handed += 1;
+            for (stream, epoch, offset) in arrive(now, &mut ends[1], &data) {
+                ends[1].consumed(stream, epoch, offset);
+                delivered += 1;
             }
             talk(now, &mut ends);
-            ends[0].handle_deadline(now, |_| panic!());
-            underway.extend(ends[0].resend(now).map(|(_, data)| data));
+            ends[0].handle_timeout(now, |_| panic!());
+            underway.extend(ends[0].retransmit(now).map(|(_, data)| data));
         }
     }
-    assert_eq!((handed, ends[0].kept(), ends[0].path().in_flight), (100, 0, 0));
+    assert_eq!((delivered, ends[0].outstanding(), ends[0].path().in_flight), (100, 0, 0));
 }
 
 #[test]

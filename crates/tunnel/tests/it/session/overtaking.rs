@@ -12,8 +12,8 @@ fn send(now: Instant, end: &mut End, stream: Stream) -> Data {
 
 /// A frame comes, is taken, and that is told.
 fn bring(now: Instant, ends: &mut [End; 2], data: &Data) {
-    for (stream, era, offset) in arrive(now, &mut ends[1], data) {
-        ends[1].took(stream, era, offset);
+    for (stream, epoch, offset) in arrive(now, &mut ends[1], data) {
+        ends[1].consumed(stream, epoch, offset);
     }
     talk(now, ends);
 }
@@ -24,15 +24,15 @@ fn a_class_that_is_held_back_is_not_lost_for_being_overtaken_by_another() {
     let data = send(ms(1), &mut ends[0], SLOW);
     bring(ms(1), &mut ends, &data);
     let held: Vec<_> = (0..2).map(|_| send(ms(2), &mut ends[0], SLOW)).collect();
-    let window = ends[0].path().window;
+    let window = ends[0].path().congestion_window;
     for _ in 0..10 {
         let data = send(ms(2), &mut ends[0], FAST);
         bring(ms(2), &mut ends, &data);
     }
-    assert!(ends[0].resend(ms(2)).is_none());
+    assert!(ends[0].retransmit(ms(2)).is_none());
     held.iter().for_each(|data| bring(ms(2), &mut ends, data));
-    assert_eq!((ends[0].counters().lost, ends[0].counters().resent, ends[0].kept()), (0, 0, 0));
-    assert!(ends[0].path().window >= window);
+    assert_eq!((ends[0].counters().lost, ends[0].counters().retransmitted, ends[0].outstanding()), (0, 0, 0));
+    assert!(ends[0].path().congestion_window >= window);
 }
 
 /// Others of its class would show that it is lost, and there are none.
@@ -45,10 +45,10 @@ fn the_last_of_a_class_is_sent_again_however_much_another_sends() {
     for now in (2..100).map(ms) {
         let data = send(now, &mut ends[0], FAST);
         bring(now, &mut ends, &data);
-        ends[0].handle_deadline(now, |_| panic!());
-        while let Some((_, data)) = ends[0].resend(now) {
+        ends[0].handle_timeout(now, |_| panic!());
+        while let Some((_, data)) = ends[0].retransmit(now) {
             bring(now, &mut ends, &data);
         }
     }
-    assert_eq!((ends[0].counters().resent, ends[0].kept()), (1, 0));
+    assert_eq!((ends[0].counters().retransmitted, ends[0].outstanding()), (1, 0));
 }

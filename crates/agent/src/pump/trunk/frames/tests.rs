@@ -1,14 +1,14 @@
 use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
-use tunnel::Life;
+use tunnel::Incarnation;
 use tunnel::message::Ends;
 
 use super::super::out::Going;
 use super::super::tests::large;
 use super::*;
 
-const LIFE: Life = Life(NonZeroU32::MIN);
+const LIFE: Incarnation = Incarnation(NonZeroU32::MIN);
 const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
 
 /// What is sent of a frame that begins there in its stream: what is said of each part, and the part.
@@ -31,11 +31,11 @@ fn parts_of(stream: Stream, going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8
 }
 
 fn kept(frames: &mut Frames, (data, bytes): &(Data, Vec<u8>), is_marked: bool) -> Option<Kept> {
-    frames.keep_data(data, is_marked, Claim::Unrepaired, bytes, Network::default())
+    frames.keep_data(data, is_marked, Claim::Unreliable, bytes, Network::default())
 }
 
 fn turn(frames: &mut Frames, kept: Kept, (data, _): &(Data, Vec<u8>)) -> Option<Slot> {
-    frames.turn(kept, (data.stream, Era::default(), u64::from(data.offset)))
+    frames.turn(kept, (data.stream, Epoch::default(), u64::from(data.offset)))
 }
 
 /// All parts of a frame come in their order.
@@ -111,7 +111,7 @@ proptest! {
                 frames.release(slot, |place| handed.retain(|offset| u64::from(*offset) != place.2));
             }
         }
-        frames.begin_era(Era::default());
+        frames.begin_era(Epoch::default());
         while let Some((.., offset)) = frames.torn() {
             handed.retain(|one| u64::from(*one) != offset);
         }
@@ -125,7 +125,7 @@ proptest! {
     ) {
         let mut frames = Frames::new([64; 3]);
         let (mut ready, mut lifted) = (VecDeque::new(), Vec::new());
-        let mut era = Era::default();
+        let mut era = Epoch::default();
         let mut ends = [0_u32; 2];
         for (what, which) in events {
             match what {
@@ -197,13 +197,16 @@ fn a_frame_finds_a_slot_of_its_size_or_is_not_kept() {
     };
     let (first, second) = (STREAM, Stream { label: STREAM.label + 1, ..STREAM });
     let there: Vec<_> =
-        (0..16).filter_map(|number| keep(&mut frames, number, Claim::Repaired(first))).collect();
+        (0..16).filter_map(|number| keep(&mut frames, number, Claim::Reliable(first))).collect();
     assert_eq!((there.len(), frames.pools[1].free()), (6, 10));
     assert!(!frames.welcomes(first) && frames.welcomes(second));
     // Other sizes are others' matter.
     let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, NonZeroU16::MIN);
-    assert!(frames.keep_data(&whole, false, Claim::Repaired(first), &[0], Network::default()).is_some());
-    assert!(keep(&mut frames, 6, Claim::Awaited(second)).is_some(), "some are left for what others wait for");
+    assert!(frames.keep_data(&whole, false, Claim::Reliable(first), &[0], Network::default()).is_some());
+    assert!(
+        keep(&mut frames, 6, Claim::NextInOrder(second)).is_some(),
+        "some are left for what others wait for"
+    );
     there.into_iter().for_each(|kept| frames.forget(kept));
     assert!(frames.welcomes(first));
 }
@@ -215,12 +218,12 @@ fn slots_of_a_size_that_others_have_are_nothing_to_who_needs_another() {
     let going = Going::new(&bytes, offload, 1500).unwrap();
     for label in 1..20 {
         let (data, bytes) = parts_of(Stream { label, ..STREAM }, &going, 0).swap_remove(0);
-        frames.keep_data(&data, false, Claim::Repaired(data.stream), &bytes, Network::default());
+        frames.keep_data(&data, false, Claim::Reliable(data.stream), &bytes, Network::default());
     }
     let short = Stream { label: 30, ..STREAM };
     let keep = |frames: &mut Frames, offset| {
         let data = Data::whole(Ends { from: LIFE, to: LIFE }, 0, short, offset, NonZeroU16::MIN);
-        let kept = frames.keep_data(&data, false, Claim::Repaired(short), &[0], Network::default());
+        let kept = frames.keep_data(&data, false, Claim::Reliable(short), &[0], Network::default());
         if kept.is_none() {
             frames.wait(&data);
         }
@@ -241,11 +244,13 @@ fn a_frame_that_grows_needs_no_other_slot_to_go_on() {
     for label in 1..=8 {
         let (data, bytes) = begin(100 + label);
         assert!(
-            frames.keep_data(&data, false, Claim::Awaited(data.stream), &bytes, Network::default()).is_some()
+            frames
+                .keep_data(&data, false, Claim::NextInOrder(data.stream), &bytes, Network::default())
+                .is_some()
         );
     }
     let (data, bytes) = begin(1);
-    let claim = Claim::Repaired(data.stream);
+    let claim = Claim::Reliable(data.stream);
     let there = frames.keep_data(&data, false, claim, &bytes, Network::default()).unwrap();
     assert!(!frames.welcomes(data.stream), "it may have one more, and has one");
     turn(&mut frames, there, &(data, bytes));

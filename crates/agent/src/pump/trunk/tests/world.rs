@@ -12,7 +12,7 @@ use lossless::{Flow, PortConfig, PortId, Refusal, Settings, Switch};
 use port::{FrameView, Port, Slot};
 use tunnel::message::Message;
 use tunnel::outer::{Encapsulation, Received, Vteps};
-use tunnel::{Config, Counters, Data, Life};
+use tunnel::{Counters, Data, Incarnation, SessionConfig};
 use underlay::{Transport, Underlay};
 use units::{Class, Instant, Mac, Rng, Span};
 use wire::ecn::Ecn;
@@ -85,7 +85,7 @@ pub struct World {
     pub now: Instant,
     rng: Rng,
     fabric: Fabric,
-    session: Config,
+    session: SessionConfig,
     /// The sender's, then the receiver's.
     ends: [End; 2],
     /// The sender's ports.
@@ -125,7 +125,7 @@ fn mac(flow: usize) -> Mac {
 }
 
 impl End {
-    fn new(now: Instant, [address, far]: [IpAddr; 2], session: Config) -> Self {
+    fn new(now: Instant, [address, far]: [IpAddr; 2], session: SessionConfig) -> Self {
         let port = 40_000 + std::process::id() as u16 % 10_000;
         let underlay = Underlay::open(address, Transport::Udp(port), 64).unwrap();
         let underlay = Rc::new(RefCell::new(underlay));
@@ -139,14 +139,20 @@ impl End {
 }
 
 /// A trunk in a life of this number.
-fn trunk(now: Instant, underlay: &Rc<RefCell<Underlay>>, far: IpAddr, session: Config, life: u32) -> Trunk {
+fn trunk(
+    now: Instant,
+    underlay: &Rc<RefCell<Underlay>>,
+    far: IpAddr,
+    session: SessionConfig,
+    life: u32,
+) -> Trunk {
     let config = TrunkConfig {
         host: far,
         far,
         pair: 1,
         encapsulation: Encapsulation::Geneve,
         session: Some(session),
-        life: Life(NonZeroU32::new(life).unwrap()),
+        life: Incarnation(NonZeroU32::new(life).unwrap()),
         most: session.datagram as usize,
         dscp: None,
         obeys_pauses: false,
@@ -163,12 +169,12 @@ impl World {
     /// Both hosts, at addresses that only this `place` has, with datagrams' payloads of so many bytes at most, and credit for so many
     /// bytes of each stream. The receiver has memory for so many frames of each size.
     pub fn new(place: u8, seed: u64, fabric: Fabric, most: usize, window: u32, frames: Counts) -> Self {
-        let session = Config { stream_window: window, datagram: most as u32, ..session() };
+        let session = SessionConfig { stream_window: window, datagram: most as u32, ..session() };
         Self::of(place, seed, fabric, session, frames)
     }
 
     /// The same, with such sessions.
-    pub fn of(place: u8, seed: u64, fabric: Fabric, session: Config, frames: Counts) -> Self {
+    pub fn of(place: u8, seed: u64, fabric: Fabric, session: SessionConfig, frames: Counts) -> Self {
         let now = Instant::ZERO + Span::from_micros(1);
         let address = |end| IpAddr::V4(Ipv4Addr::new(127, 13, place, end));
         let ways = [[address(1), address(2)], [address(2), address(1)]];
@@ -424,7 +430,7 @@ impl World {
 
     fn is_done(&self) -> bool {
         let End { trunk, .. } = &self.ends[0];
-        let is_all_sent = trunk.begun.is_empty() && trunk.session.as_ref().unwrap().kept() == 0;
+        let is_all_sent = trunk.begun.is_empty() && trunk.session.as_ref().unwrap().outstanding() == 0;
         is_all_sent && self.memory.is_empty() && self.packets.is_empty() && self.held.is_empty()
     }
 

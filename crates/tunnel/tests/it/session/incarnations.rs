@@ -5,13 +5,19 @@ use tunnel::{Hello, Unsolicited};
 use super::*;
 
 pub fn hello(from: u32, to: Option<u32>) -> Hello {
-    let unsolicited = Unsolicited { bytes: 3000, boundless: ClassSet::NONE };
-    Hello { from: life(from), to: to.map(life), versions: [VERSION; 2], repairs: ClassSet::ALL, unsolicited }
+    let unsolicited = Unsolicited { bytes: 3000, unlimited: ClassSet::NONE };
+    Hello {
+        from: incarnation(from),
+        to: to.map(incarnation),
+        versions: [VERSION; 2],
+        reliable: ClassSet::ALL,
+        unsolicited,
+    }
 }
 
-/// What an end says now, and to which life.
-fn named(end: &mut End, now: Instant) -> Vec<Life> {
-    let said = core::iter::from_fn(|| end.poll(now));
+/// What an end says now, and to which incarnation.
+fn named(end: &mut End, now: Instant) -> Vec<Incarnation> {
+    let said = core::iter::from_fn(|| end.poll_transmit(now));
     let hellos = said.filter_map(|message| if let Message::Hello(hello) = message { hello.to } else { None });
     hellos.collect()
 }
@@ -22,22 +28,26 @@ fn who_has_not_heard_us_ends_no_session() {
     carry(ms(1), &mut ends, 1, 100, false);
     for (at, to) in [(2, None), (4, Some(7)), (6, None)] {
         ends[0].handle_hello(ms(at), &hello(9, to), |_| panic!());
-        assert_eq!(named(&mut ends[0], ms(at)), [life(9)], "whoever it is may show that it has heard this");
+        assert_eq!(
+            named(&mut ends[0], ms(at)),
+            [incarnation(9)],
+            "whoever it is may show that it has heard this"
+        );
     }
     carry(ms(8), &mut ends, 1, 100, false);
-    assert_eq!((ends[0].counters().resets, ends[0].kept()), (0, 2));
-    let era = ends[1].era();
-    [0, 100].into_iter().for_each(|offset| ends[1].took(stream(1), era, offset));
+    assert_eq!((ends[0].counters().resets, ends[0].outstanding()), (0, 2));
+    let epoch = ends[1].epoch();
+    [0, 100].into_iter().for_each(|offset| ends[1].consumed(stream(1), epoch, offset));
     talk(ms(9), &mut ends);
-    assert_eq!(ends[0].kept(), 0);
-    // Who names this life has heard it.
+    assert_eq!(ends[0].outstanding(), 0);
+    // Who names this incarnation has heard it.
     ends[0].handle_hello(ms(10), &hello(9, Some(1)), |_| ());
     assert_eq!(ends[0].counters().resets, 1);
 }
 
 #[test]
 fn a_stray_hello_before_the_first_locks_nobody_out() {
-    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), life(number)));
+    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), incarnation(number)));
     ends.iter_mut().for_each(|end| end.handle_hello(ms(1), &hello(1 << 30, None), |_| panic!()));
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     carry(ms(4), &mut ends, 1, 100, true);
@@ -47,10 +57,11 @@ fn a_stray_hello_before_the_first_locks_nobody_out() {
 fn who_begins_anew_is_met_within_two_round_trips() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, false);
-    ends[0] = Session::new(ms(100), config(), life(5));
+    ends[0] = Session::new(ms(100), config(), incarnation(5));
     for trip in 0..4 {
         let now = ms(100) + Span::from_micros(10 * trip);
-        let said = ends.each_mut().map(|end| core::iter::from_fn(|| end.poll(now)).collect::<Vec<_>>());
+        let said =
+            ends.each_mut().map(|end| core::iter::from_fn(|| end.poll_transmit(now)).collect::<Vec<_>>());
         said[0].iter().for_each(|message| hear(now, &mut ends[1], message));
         said[1].iter().for_each(|message| hear(now, &mut ends[0], message));
     }
@@ -61,29 +72,29 @@ fn who_begins_anew_is_met_within_two_round_trips() {
 
 #[test]
 fn nobody_sends_before_it_is_known() {
-    let mut end: End = Session::new(ms(1), config(), life(1));
+    let mut end: End = Session::new(ms(1), config(), incarnation(1));
     end.handle_hello(ms(1), &hello(2, Some(1)), |_| panic!());
-    assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Alone, "2 may not have heard of 1");
+    assert_eq!(end.admit(stream(1), bytes(100), false), Admission::NoSession, "2 may not have heard of 1");
     end.handle_report(ms(1), &report(), |_| panic!());
     assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
 }
 
 #[test]
 fn who_is_alone_speaks_ever_less_often_until_somebody_else_does() {
-    let mut end: End = Session::new(ms(1), config(), life(1));
+    let mut end: End = Session::new(ms(1), config(), incarnation(1));
     let mut pauses = Vec::new();
     let mut now = ms(1);
     for _ in 0..9 {
-        while end.poll(now).is_some() {}
+        while end.poll_transmit(now).is_some() {}
         let next = end.deadline().unwrap();
         pauses.push(next.since(now).as_nanos() / 1_000_000);
         now = next;
     }
     assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
     let heard = now + Span::from_millis(100);
-    while end.poll(now).is_some() {}
+    while end.poll_transmit(now).is_some() {}
     end.handle_hello(heard, &hello(4, None), |_| panic!());
-    assert_eq!(named(&mut end, heard), [life(4)]);
+    assert_eq!(named(&mut end, heard), [incarnation(4)]);
     assert_eq!(end.deadline().unwrap().since(heard), Span::from_millis(10));
 }
 
@@ -91,15 +102,15 @@ fn who_is_alone_speaks_ever_less_often_until_somebody_else_does() {
 fn what_is_taken_of_an_earlier_life_is_no_credit_of_a_later_one() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, false);
-    let first = ends[1].era();
+    let first = ends[1].epoch();
     // The sender begins anew, and sends a frame with the same place.
-    ends[0] = Session::new(ms(2), config(), life(5));
+    ends[0] = Session::new(ms(2), config(), incarnation(5));
     ask(2, &mut ends, 1);
     carry(ms(7), &mut ends, 1, 100, false);
-    for (era, kept) in [(first, 1), (ends[1].era(), 0)] {
-        ends[1].took(stream(1), era, 0);
+    for (epoch, kept) in [(first, 1), (ends[1].epoch(), 0)] {
+        ends[1].consumed(stream(1), epoch, 0);
         (8..12).for_each(|now| talk(ms(now), &mut ends));
-        assert_eq!(ends[0].kept(), kept, "after {era:?}'s was taken");
+        assert_eq!(ends[0].outstanding(), kept, "after {epoch:?}'s was consumed");
     }
 }
 
@@ -108,17 +119,17 @@ fn a_frame_that_is_taken_twice_counts_once() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 100, true);
     carry(ms(1), &mut ends, 1, 100, false);
-    let era = ends[1].era();
-    ends[1].took(stream(1), era, 0);
+    let epoch = ends[1].epoch();
+    ends[1].consumed(stream(1), epoch, 0);
     talk(ms(1), &mut ends);
-    assert_eq!(ends[0].kept(), 1);
+    assert_eq!(ends[0].outstanding(), 1);
 }
 
 #[test]
 fn all_lives_of_a_sender_share_one_window() {
-    let config = Config { unsolicited: 30_000, most_frames: 1000, ..config() };
+    let config = SessionConfig { unsolicited: 30_000, max_frames: 1000, ..config() };
     let mut ends = pair(ms(1), config);
-    // What waits for the receiver: of which life, and where it begins.
+    // What waits for the receiver: of which incarnation, and where it begins.
     let mut waiting = Vec::new();
     for number in 5..9 {
         let begin = u64::from(number) * 100;
@@ -130,9 +141,13 @@ fn all_lives_of_a_sender_share_one_window() {
                 talk(now, &mut ends);
             }
         }
-        assert_eq!((waiting.len(), ends[1].counters().beyond), (100, 0), "all that fits waits, and no more");
-        waiting.drain(..30).for_each(|(stream, from, offset)| ends[1].took(stream, from, offset));
-        ends[0] = Session::new(ms(begin + 60), config, life(number));
+        assert_eq!(
+            (waiting.len(), ends[1].counters().credit_exceeded),
+            (100, 0),
+            "all that fits waits, and no more"
+        );
+        waiting.drain(..30).for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
+        ends[0] = Session::new(ms(begin + 60), config, incarnation(number));
     }
 }
 
@@ -145,8 +160,8 @@ fn who_speaks_none_of_our_versions_is_not_heard() {
         ([VERSION + 1; 2], false),
         ([VERSION + 1, VERSION - 1], false),
     ] {
-        let mut end = End::new(ms(1), config(), life(1));
+        let mut end = End::new(ms(1), config(), incarnation(1));
         end.handle_hello(ms(1), &Hello { versions, ..hello(2, Some(1)) }, |_| ());
-        assert_eq!(end.repaired() == ClassSet::ALL, is_heard, "{versions:?}");
+        assert_eq!(end.reliable() == ClassSet::ALL, is_heard, "{versions:?}");
     }
 }

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use units::{Instant, Span};
 
 use crate::Stream;
-use crate::message::{Ask, MOST_ASKS};
+use crate::message::{MAX_WINDOW_PROBES, WindowProbe};
 
 /// How long to wait for news before asking, at first and at last.
-const PAUSE: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
+const INTERVALS: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
 
 /// Streams that wait for news, and when they are asked after.
 #[derive(Clone, Debug)]
-pub struct Asking {
+pub struct WindowProbes {
     streams: BTreeSet<Stream>,
     at: Option<Instant>,
     pause: Span,
@@ -21,10 +21,10 @@ pub struct Asking {
     last: Option<Stream>,
 }
 
-impl Asking {
+impl WindowProbes {
     /// No stream waits.
     pub fn new() -> Self {
-        Self { streams: BTreeSet::new(), at: None, pause: PAUSE[0], last: None }
+        Self { streams: BTreeSet::new(), at: None, pause: INTERVALS[0], last: None }
     }
 
     /// A stream waits for news.
@@ -41,7 +41,7 @@ impl Asking {
 
     /// There was news: it is worth while to ask soon.
     pub fn hurry(&mut self) {
-        self.pause = PAUSE[0];
+        self.pause = INTERVALS[0];
     }
 
     /// Whether no stream waits.
@@ -56,7 +56,7 @@ impl Asking {
 
     /// What is to be asked now. `sent` says how far a stream was sent; none if there was news of it since it was called last, so
     /// that it is left out once.
-    pub fn due(&mut self, now: Instant, mut sent: impl FnMut(Stream) -> Option<u64>) -> Vec<Ask> {
+    pub fn due(&mut self, now: Instant, mut sent: impl FnMut(Stream) -> Option<u64>) -> Vec<WindowProbe> {
         if self.streams.is_empty() {
             self.at = None;
             return Vec::new();
@@ -67,14 +67,15 @@ impl Asking {
         if at > now {
             return Vec::new();
         }
-        self.pause = (self.pause + self.pause).min(PAUSE[1]);
+        self.pause = (self.pause + self.pause).min(INTERVALS[1]);
         self.at = Some(now + self.pause);
         // Each in its turn.
         let behind = self.last.map_or(0, |last| self.streams.range(..=last).count());
         let turn = self.streams.iter().cycle().skip(behind).take(self.streams.len());
-        let asks = turn.filter_map(|stream| Some(Ask { stream: *stream, sent: sent(*stream)? as u32 }));
-        let asks: Vec<_> = asks.take(MOST_ASKS).collect();
-        self.last = asks.last().map(|ask| ask.stream).or(self.last);
-        asks
+        let window_probes =
+            turn.filter_map(|stream| Some(WindowProbe { stream: *stream, sent: sent(*stream)? as u32 }));
+        let window_probes: Vec<_> = window_probes.take(MAX_WINDOW_PROBES).collect();
+        self.last = window_probes.last().map(|window_probe| window_probe.stream).or(self.last);
+        window_probes
     }
 }

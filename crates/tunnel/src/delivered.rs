@@ -2,26 +2,26 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::{Era, Stream};
+use crate::{Epoch, Stream};
 
-/// Frames of one era of one stream, as places in it, without gaps.
+/// Frames of one epoch of one stream, as places in it, without gaps.
 #[derive(Clone, Debug, Default)]
-pub struct Handed {
+pub struct Delivered {
     /// All before this is taken.
-    taken: u64,
+    consumed: u64,
     /// What is behind it, in order: where each ends, and whether it is taken, too.
     frames: VecDeque<(u64, bool)>,
 }
 
-impl Handed {
+impl Delivered {
     /// All before this is taken.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    pub fn consumed(&self) -> u64 {
+        self.consumed
     }
 
     /// All before this was handed on.
     pub fn end(&self) -> u64 {
-        self.frames.back().map_or(self.taken, |(end, _)| *end)
+        self.frames.back().map_or(self.consumed, |(end, _)| *end)
     }
 
     /// Whether all is taken.
@@ -43,9 +43,9 @@ impl Handed {
     }
 
     /// The receiver has the frame that begins there, or never will. Once that is known, it changes nothing.
-    pub fn took(&mut self, offset: u64) {
+    pub fn consume(&mut self, offset: u64) {
         let place = self.frames.partition_point(|(end, _)| *end <= offset);
-        let begin = place.checked_sub(1).map_or(self.taken, |before| self.frames[before].0);
+        let begin = place.checked_sub(1).map_or(self.consumed, |before| self.frames[before].0);
         if begin == offset
             && let Some((_, is_taken)) = self.frames.get_mut(place)
         {
@@ -56,38 +56,38 @@ impl Handed {
 
     fn settle(&mut self) {
         while let Some((end, true)) = self.frames.front() {
-            self.taken = *end;
+            self.consumed = *end;
             self.frames.pop_front();
         }
     }
 }
 
-/// What was handed on in eras that are over, and is not taken: it stays the receivers', and takes their room.
+/// What was handed on in epochs that are over, and is not taken: it stays the receivers', and takes their room.
 #[derive(Clone, Debug, Default)]
-pub struct Leftover(BTreeMap<(Stream, Era), Handed>);
+pub struct Leftover(BTreeMap<(Stream, Epoch), Delivered>);
 
 impl Leftover {
-    /// An era is over, in which so much was handed on in a stream.
-    pub fn keep(&mut self, stream: Stream, era: Era, handed: Handed) {
-        if !handed.is_empty() {
-            self.0.insert((stream, era), handed);
+    /// An epoch is over, in which so much was handed on in a stream.
+    pub fn keep(&mut self, stream: Stream, epoch: Epoch, delivered: Delivered) {
+        if !delivered.is_empty() {
+            self.0.insert((stream, epoch), delivered);
         }
     }
 
-    /// The receiver has the frame that begins there in that era.
-    pub fn took(&mut self, stream: Stream, era: Era, offset: u64) {
-        if let Some(handed) = self.0.get_mut(&(stream, era)) {
-            handed.took(offset);
-            if handed.is_empty() {
-                self.0.remove(&(stream, era));
+    /// The receiver has the frame that begins there in that epoch.
+    pub fn consume(&mut self, stream: Stream, epoch: Epoch, offset: u64) {
+        if let Some(delivered) = self.0.get_mut(&(stream, epoch)) {
+            delivered.consume(offset);
+            if delivered.is_empty() {
+                self.0.remove(&(stream, epoch));
             }
         }
     }
 
-    /// Bytes of all those eras that wait for the stream's receiver.
+    /// Bytes of all those epochs that wait for the stream's receiver.
     pub fn bytes(&self, stream: Stream) -> u64 {
-        let eras = self.0.range((stream, Era(0))..=(stream, Era(u32::MAX)));
-        eras.map(|(_, handed)| handed.end() - handed.taken()).sum()
+        let epochs = self.0.range((stream, Epoch(0))..=(stream, Epoch(u32::MAX)));
+        epochs.map(|(_, delivered)| delivered.end() - delivered.consumed()).sum()
     }
 }
 
@@ -105,23 +105,23 @@ mod tests {
             lens in prop::collection::vec((1_u16..5, any::<bool>()), 1..20),
             order in prop::collection::vec(0_u64..60, 0..40),
         ) {
-            let mut handed = Handed::default();
+            let mut delivered = Delivered::default();
             let mut frames = Vec::new();
             for (len, is_there) in lens {
-                let begin = handed.end();
+                let begin = delivered.end();
                 if is_there {
-                    handed.push(len);
+                    delivered.push(len);
                 } else {
-                    handed.skip_to(begin + u64::from(len));
+                    delivered.skip_to(begin + u64::from(len));
                 }
                 frames.push((begin, !is_there));
             }
             for offset in order {
-                handed.took(offset);
+                delivered.consume(offset);
                 frames.iter_mut().filter(|(begin, _)| *begin == offset).for_each(|(_, is_taken)| *is_taken = true);
                 let first = frames.iter().find(|(_, is_taken)| !is_taken);
-                prop_assert_eq!(handed.taken(), first.map_or(handed.end(), |(begin, _)| *begin));
-                prop_assert_eq!(handed.is_empty(), first.is_none());
+                prop_assert_eq!(delivered.consumed(), first.map_or(delivered.end(), |(begin, _)| *begin));
+                prop_assert_eq!(delivered.is_empty(), first.is_none());
             }
         }
     }

@@ -15,7 +15,7 @@ const ONE: u64 = 1 << 16;
 
 /// The window of one session.
 #[derive(Clone, Debug)]
-pub struct Window {
+pub struct CongestionWindow {
     bytes: u64,
     /// Below it the window grows by all that is acknowledged.
     threshold: u64,
@@ -34,20 +34,20 @@ pub struct Window {
     towards: u64,
     datagram: u64,
     /// What it was before it collapsed, as long as that may prove wrong.
-    before: Option<Before>,
+    before: Option<Undo>,
 }
 
 /// What a window was before it collapsed.
 #[derive(Clone, Debug)]
-struct Before {
+struct Undo {
     bytes: u64,
     threshold: u64,
     recovering_since: Option<Instant>,
     /// The packets that were sent by then, from the first on of which nothing was heard.
-    unheard: Range<u64>,
+    unacknowledged: Range<u64>,
 }
 
-impl Window {
+impl CongestionWindow {
     /// A window that begins with ten datagrams (RFC 9002 §7.2), and never has more bytes than `most`.
     pub fn new(datagram: u32, most: u64) -> Self {
         let datagram = u64::from(datagram);
@@ -82,7 +82,7 @@ impl Window {
     /// which `in_flight` were in the fabric before; `next` is the number of the packet that is sent next.
     pub fn acknowledged(&mut self, now: Instant, ack: Acknowledged) {
         // Something that was sent later has come, and not all of that. It may be only overtaken, and the collapse stays nevertheless.
-        self.before.take_if(|before| before.unheard.end <= ack.largest);
+        self.before.take_if(|before| before.unacknowledged.end <= ack.largest);
         self.acked += ack.packets;
         self.marked += ack.marked;
         if ack.largest >= self.round_end {
@@ -121,10 +121,12 @@ impl Window {
     /// All packets of these numbers have come. If those of which nothing was heard when the window collapsed are among them, the fabric
     /// lost none and only took its time: the window is again what it was.
     pub fn came(&mut self, numbers: &RangeInclusive<u64>) {
-        let is_all = |Before { unheard, .. }: &mut Before| {
-            !unheard.is_empty() && *numbers.start() <= unheard.start && unheard.end - 1 <= *numbers.end()
+        let is_all = |Undo { unacknowledged, .. }: &mut Undo| {
+            !unacknowledged.is_empty()
+                && *numbers.start() <= unacknowledged.start
+                && unacknowledged.end - 1 <= *numbers.end()
         };
-        if let Some(Before { bytes, threshold, recovering_since, .. }) = self.before.take_if(is_all) {
+        if let Some(Undo { bytes, threshold, recovering_since, .. }) = self.before.take_if(is_all) {
             (self.bytes, self.threshold, self.recovering_since) = (bytes, threshold, recovering_since);
         }
     }
@@ -141,13 +143,13 @@ impl Window {
     }
 
     /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6), unless all that was sent and is
-    /// `unheard` of [comes](Self::came) after all. What was sent before is answered for by that. When something is acknowledged again,
+    /// `unacknowledged` of [comes](Self::came) after all. What was sent before is answered for by that. When something is acknowledged again,
     /// the window grows quickly to half of what it was.
-    pub fn collapse(&mut self, now: Instant, unheard: Range<u64>) {
+    pub fn collapse(&mut self, now: Instant, unacknowledged: Range<u64>) {
         let Self { bytes, threshold, recovering_since, .. } = *self;
-        let end = unheard.end;
-        let before = self.before.get_or_insert(Before { bytes, threshold, recovering_since, unheard });
-        before.unheard.end = end;
+        let end = unacknowledged.end;
+        let before = self.before.get_or_insert(Undo { bytes, threshold, recovering_since, unacknowledged });
+        before.unacknowledged.end = end;
         // What it began with, or collapsed to, tells nothing of the fabric.
         let is_first = threshold == u64::MAX && bytes == Self::initial(self.datagram, self.most);
         if !is_first && bytes > self.least {
@@ -192,7 +194,7 @@ mod tests {
     }
 
     /// A round trip in which a whole window is acknowledged at once, so many packets of it marked.
-    fn round(window: &mut Window, number: &mut u64, marked: u64) {
+    fn round(window: &mut CongestionWindow, number: &mut u64, marked: u64) {
         let packets = window.bytes() / u64::from(MTU);
         *number += packets;
         let bytes = window.bytes();
@@ -211,7 +213,7 @@ mod tests {
     }
 
     /// What it has at the beginning of each of six round trips.
-    fn grow(window: &mut Window, number: &mut u64) -> [u64; 6] {
+    fn grow(window: &mut CongestionWindow, number: &mut u64) -> [u64; 6] {
         [(); 6].map(|()| {
             let bytes = window.bytes();
             round(window, number, 0);
@@ -221,7 +223,7 @@ mod tests {
 
     #[test]
     fn it_doubles_until_a_loss_halves_it_and_then_grows_by_a_datagram() {
-        let (mut window, mut number) = (Window::new(MTU, 1 << 30), 0);
+        let (mut window, mut number) = (CongestionWindow::new(MTU, 1 << 30), 0);
         assert_eq!(window.bytes(), 10_000);
         round(&mut window, &mut number, 0);
         round(&mut window, &mut number, 0);
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn marks_shrink_it_by_their_share() {
-        let (mut window, mut number) = (Window::new(MTU, 40_000), 0);
+        let (mut window, mut number) = (CongestionWindow::new(MTU, 40_000), 0);
         for _ in 0..200 {
             round(&mut window, &mut number, 0);
         }
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn after_a_collapse_it_doubles_up_to_half_of_what_it_was() {
-        let (mut window, mut number) = (Window::new(MTU, 1 << 30), 0);
+        let (mut window, mut number) = (CongestionWindow::new(MTU, 1 << 30), 0);
         round(&mut window, &mut number, 0);
         round(&mut window, &mut number, 0);
         assert_eq!(window.bytes(), 40_000);
@@ -273,7 +275,7 @@ mod tests {
 
     #[test]
     fn after_a_collapse_at_the_beginning_it_grows_as_if_there_had_been_none() {
-        let (mut window, mut number) = (Window::new(MTU, 1 << 30), 1);
+        let (mut window, mut number) = (CongestionWindow::new(MTU, 1 << 30), 1);
         window.collapse(at(0), 0..1);
         number += 1;
         assert_eq!(grow(&mut window, &mut number), [2000, 4000, 8000, 16_000, 32_000, 64_000]);
@@ -282,7 +284,7 @@ mod tests {
     #[test]
     fn if_all_that_was_unheard_comes_late_there_was_no_collapse() {
         let collapsed = || {
-            let (mut window, mut number) = (Window::new(MTU, 1 << 30), 1);
+            let (mut window, mut number) = (CongestionWindow::new(MTU, 1 << 30), 1);
             round(&mut window, &mut number, 0);
             round(&mut window, &mut number, 0);
             window.lost(at(number), at(number));
@@ -302,10 +304,10 @@ mod tests {
         assert_eq!(format!("{window:?}"), format!("{before:?}"));
 
         // It is no more once something was found lost, or marked, or something came that was sent later.
-        let lost = |window: &mut Window, number: u64| window.lost(at(number + 21), at(number + 3));
-        let marked = |window: &mut Window, mut number: u64| round(window, &mut number, 1);
-        let overtaken = |window: &mut Window, number: u64| round(window, &mut (number + 20), 0);
-        for what in [lost as fn(&mut Window, u64), marked, overtaken] {
+        let lost = |window: &mut CongestionWindow, number: u64| window.lost(at(number + 21), at(number + 3));
+        let marked = |window: &mut CongestionWindow, mut number: u64| round(window, &mut number, 1);
+        let overtaken = |window: &mut CongestionWindow, number: u64| round(window, &mut (number + 20), 0);
+        for what in [lost as fn(&mut CongestionWindow, u64), marked, overtaken] {
             let (mut window, _, number) = collapsed();
             what(&mut window, number);
             let bytes = window.bytes();
@@ -316,7 +318,7 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_send_gets_no_larger_window() {
-        let mut window = Window::new(MTU, 1 << 30);
+        let mut window = CongestionWindow::new(MTU, 1 << 30);
         let few = Acknowledged {
             packets: 1,
             marked: 0,

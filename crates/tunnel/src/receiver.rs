@@ -1,4 +1,4 @@
-//! All streams as they come in, for one life of the far end.
+//! All streams as they come in, for one incarnation of the far end.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -6,22 +6,22 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use units::{Class, Instant, Span};
 
-use crate::handed::Leftover;
-use crate::inbound::{Inbound, Place};
-use crate::message::{Again, Ask, MOST_ROOMS, Room, Unsolicited};
+use crate::delivered::Leftover;
+use crate::message::{CreditGrant, MAX_GRANTS, Nack, Unsolicited, WindowProbe};
 use crate::number::expand;
-use crate::{Arrival, Brought, Config, Data, Era, Part, Stream};
+use crate::receive_stream::{Position, ReceiveStream};
+use crate::{Arrival, Data, Epoch, Part, Payload, SessionConfig, Stream};
 
 /// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
 /// packets stand still for a while.
-const PATIENCE: Span = Span::from_millis(10);
+const REORDERING_DELAY: Span = Span::from_millis(10);
 
 /// What the far end sends: each frame has a handle `R`, unless only its place is told of.
 #[derive(Clone, Debug)]
-pub struct Incoming<R> {
-    config: Config,
-    streams: BTreeMap<Stream, Inbound<Option<R>>>,
-    /// What the far end sent in earlier eras, and receivers have not taken.
+pub struct Receiver<R> {
+    config: SessionConfig,
+    streams: BTreeMap<Stream, ReceiveStream<Option<R>>>,
+    /// What the far end sent in earlier epochs, and receivers have not taken.
     leftover: Leftover,
     /// How much of each stream the far end may send unasked.
     unsolicited: Unsolicited,
@@ -36,34 +36,34 @@ pub struct Incoming<R> {
 /// How a packet has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// In which era it was sent.
-    pub from: Era,
+    /// In which epoch it was sent.
+    pub from: Epoch,
     /// The highest number of all packets that have come.
     pub newest: u64,
     /// If it had not, it would be sent again.
-    pub is_repaired: bool,
+    pub is_reliable: bool,
 }
 
 /// What became of a frame that came.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
     /// It was handed on, or waits for others.
-    Fresh,
+    Accepted,
     /// It was here before.
-    Repeated,
+    Duplicate,
     /// It was not granted.
-    Beyond,
+    CreditExceeded,
     /// There is no memory for it: it will come again.
-    TurnedAway,
+    Nacked,
     /// There is no memory for it, and it will not come again.
-    Missed,
+    NoMemory,
     /// Its stream is one too many.
-    Refused,
+    TooManyStreams,
 }
 
-impl<R> Incoming<R> {
+impl<R> Receiver<R> {
     /// Nothing has come.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
             streams: BTreeMap::new(),
@@ -75,13 +75,13 @@ impl<R> Incoming<R> {
         }
     }
 
-    /// An era is over, and another begins: `release` has each handle of what waits for others, and will come
+    /// An epoch is over, and another begins: `release` has each handle of what waits for others, and will come
     /// again. What was handed on may fill receivers' windows, so nothing more may be sent unasked.
-    pub fn begin_anew(&mut self, over: Era, mut release: impl FnMut(R)) {
-        for (stream, inbound) in core::mem::take(&mut self.streams) {
-            let (handed, early) = inbound.into_parts();
+    pub fn restart(&mut self, over: Epoch, mut release: impl FnMut(R)) {
+        for (stream, receiving) in core::mem::take(&mut self.streams) {
+            let (delivered, early) = receiving.into_parts();
             early.flatten().for_each(&mut release);
-            self.leftover.keep(stream, over, handed);
+            self.leftover.keep(stream, over, delivered);
         }
         self.unsolicited = Unsolicited::default();
         self.owing.clear();
@@ -94,9 +94,9 @@ impl<R> Incoming<R> {
         self.unsolicited
     }
 
-    /// Bytes that the far end sent in this life, and that were given up.
-    pub fn missed(&self) -> u64 {
-        self.streams.values().map(Inbound::missed).sum()
+    /// Bytes that the far end sent in this incarnation, and that were given up.
+    pub fn unrecovered(&self) -> u64 {
+        self.streams.values().map(ReceiveStream::unrecovered).sum()
     }
 
     /// A packet has come with a place in a stream. `arrived` is told what to do with its frame and with others that it was waited for.
@@ -105,103 +105,103 @@ impl<R> Incoming<R> {
         now: Instant,
         data: &Data,
         origin: Origin,
-        brought: Brought<R>,
+        brought: Payload<R>,
         arrived: impl FnMut(Arrival<R>),
     ) -> Fate {
-        let (stream, Origin { from, newest, is_repaired }) = (data.stream, origin);
-        let Some(inbound) = self.stream(stream) else {
+        let (stream, Origin { from, newest, is_reliable }) = (data.stream, origin);
+        let Some(receiving) = self.stream(stream) else {
             brought.release(arrived);
-            return Fate::Refused;
+            return Fate::TooManyStreams;
         };
-        let (offset, len) = (expand(data.offset, inbound.expected()), data.len.get());
-        let is_kept = !matches!(brought, Brought::Unkept);
+        let (offset, len) = (expand(data.offset, receiving.expected()), data.len.get());
+        let is_kept = !matches!(brought, Payload::NoMemory);
         // Of what is only a place, its flags say nothing.
-        let part = if matches!(brought, Brought::Frame(_)) { data.part } else { Part::WHOLE };
-        let fate = match (inbound.place(offset, len), brought) {
-            (Place::New, brought) if is_kept && !inbound.is_full(offset) => {
-                let turn = inbound.arrived(offset, len, part, brought.frame()).map(|frame| (offset, frame));
-                hand_on(inbound, stream, from, turn, arrived);
-                Fate::Fresh
+        let part = if matches!(brought, Payload::Frame(_)) { data.part } else { Part::WHOLE };
+        let fate = match (receiving.place(offset, len), brought) {
+            (Position::New, brought) if is_kept && !receiving.out_of_memory(offset) => {
+                let turn = receiving.arrived(offset, len, part, brought.frame()).map(|frame| (offset, frame));
+                hand_on(receiving, stream, from, turn, arrived);
+                Fate::Accepted
             }
-            (Place::New, brought) if is_repaired => {
-                let others = inbound.turn_away(offset, len, newest).flatten();
+            (Position::New, brought) if is_reliable => {
+                let others = receiving.nack(offset, len, newest).flatten();
                 brought.frame().into_iter().chain(others).map(Arrival::Release).for_each(arrived);
                 self.full.insert(stream);
-                Fate::TurnedAway
+                Fate::Nacked
             }
-            (Place::New, brought) => {
-                inbound.miss(offset, len);
+            (Position::New, brought) => {
+                receiving.miss(offset, len);
                 brought.release(arrived);
-                Fate::Missed
+                Fate::NoMemory
             }
-            (Place::Again, brought) => {
+            (Position::Duplicate, brought) => {
                 brought.release(arrived);
-                Fate::Repeated
+                Fate::Duplicate
             }
-            (Place::Beyond, brought) => {
+            (Position::BeyondCredit, brought) => {
                 // It does not know how far it may go.
-                inbound.asked(0);
+                receiving.probed(0);
                 brought.release(arrived);
-                Fate::Beyond
+                Fate::CreditExceeded
             }
         };
-        self.owe(now, stream, is_repaired);
+        self.owe(now, stream, is_reliable);
         fate
     }
 
     /// Whether a frame is the one that others of its stream wait for.
-    pub fn is_awaited(&self, data: &Data) -> bool {
-        self.streams.get(&data.stream).is_some_and(|inbound| inbound.is_awaited(data.offset))
+    pub fn is_next_in_order(&self, data: &Data) -> bool {
+        self.streams.get(&data.stream).is_some_and(|receiving| receiving.is_next_in_order(data.offset))
     }
 
     /// Whether some of a stream was turned away, and is not invited.
-    pub fn waits_for_memory(&self, stream: Stream) -> bool {
+    pub fn is_nacking(&self, stream: Stream) -> bool {
         self.full.contains(&stream)
     }
 
     /// The first such stream behind this one, or the first of all.
-    pub fn next_that_waits(&self, behind: Option<Stream>) -> Option<Stream> {
+    pub fn next_nacking(&self, behind: Option<Stream>) -> Option<Stream> {
         let others = behind.and_then(|last| self.full.range((Excluded(last), Unbounded)).next());
         others.or_else(|| self.full.first()).copied()
     }
 
     /// There is memory again for frames of a stream.
-    pub fn invite(&mut self, stream: Stream) {
-        if let Some(inbound) = self.streams.get_mut(&stream) {
-            inbound.invite();
+    pub fn memory_available(&mut self, stream: Stream) {
+        if let Some(receiving) = self.streams.get_mut(&stream) {
+            receiving.memory_available();
             self.full.remove(&stream);
             self.owing.insert(stream);
         }
     }
 
     /// The far end asks after a stream. `false` if that is one too many.
-    pub fn asked(&mut self, now: Instant, ask: &Ask, is_repaired: bool) -> bool {
-        let Some(inbound) = self.stream(ask.stream) else { return false };
-        inbound.asked(expand(ask.sent, inbound.expected()));
-        self.owe(now, ask.stream, is_repaired);
+    pub fn probed(&mut self, now: Instant, window_probe: &WindowProbe, is_reliable: bool) -> bool {
+        let Some(receiving) = self.stream(window_probe.stream) else { return false };
+        receiving.probed(expand(window_probe.sent, receiving.expected()));
+        self.owe(now, window_probe.stream, is_reliable);
         true
     }
 
     /// The receiver has the frame that begins there.
-    pub fn took(&mut self, stream: Stream, offset: u64) {
-        if let Some(inbound) = self.streams.get_mut(&stream) {
-            inbound.took(offset);
+    pub fn consumed(&mut self, stream: Stream, offset: u64) {
+        if let Some(receiving) = self.streams.get_mut(&stream) {
+            receiving.consumed(offset);
             self.owing.insert(stream);
         }
     }
 
-    /// The receiver has the frame that begins there in an era that is over.
-    pub fn took_leftover(&mut self, stream: Stream, era: Era, offset: u64) {
-        self.leftover.took(stream, era, offset);
-        if let Some(inbound) = self.streams.get_mut(&stream) {
-            inbound.set_leftover(self.leftover.bytes(stream));
+    /// The receiver has the frame that begins there in an epoch that is over.
+    pub fn consumed_earlier(&mut self, stream: Stream, epoch: Epoch, offset: u64) {
+        self.leftover.consume(stream, epoch, offset);
+        if let Some(receiving) = self.streams.get_mut(&stream) {
+            receiving.set_leftover(self.leftover.bytes(stream));
             self.owing.insert(stream);
         }
     }
 
     /// Has the far end told at once of all that it does not know to be taken.
     pub fn hurry(&mut self) {
-        self.streams.values_mut().for_each(Inbound::hurry);
+        self.streams.values_mut().for_each(ReceiveStream::hurry);
         self.owing.extend(self.streams.keys());
     }
 
@@ -210,13 +210,13 @@ impl<R> Incoming<R> {
         self.missing.front().map(|(at, _)| *at)
     }
 
-    /// Hands on what has waited for that, sent in this era.
-    pub fn give_up(&mut self, now: Instant, from: Era, mut arrived: impl FnMut(Arrival<R>)) {
+    /// Hands on what has waited for that, sent in this epoch.
+    pub fn give_up(&mut self, now: Instant, from: Epoch, mut arrived: impl FnMut(Arrival<R>)) {
         while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
-            let Some(inbound) = self.streams.get_mut(&stream) else { continue };
-            inbound.give_up();
-            let next = next(inbound, stream, &mut arrived);
-            hand_on(inbound, stream, from, next, &mut arrived);
+            let Some(receiving) = self.streams.get_mut(&stream) else { continue };
+            receiving.give_up();
+            let next = next(receiving, stream, &mut arrived);
+            hand_on(receiving, stream, from, next, &mut arrived);
             self.owe(now, stream, false);
         }
     }
@@ -233,46 +233,51 @@ impl<R> Incoming<R> {
 
     /// How far streams are taken and may go, and what of them is to be sent again, of as many as a report has room for and that
     /// something is to be told of.
-    pub fn rooms(&mut self) -> (Vec<Room>, Vec<Again>) {
-        let (mut rooms, mut again) = (Vec::new(), Vec::new());
+    pub fn grants(&mut self) -> (Vec<CreditGrant>, Vec<Nack>) {
+        let (mut grants, mut nacks) = (Vec::new(), Vec::new());
         while let Some(stream) = self.owing.first().copied()
-            && rooms.len() + again.len() + self.streams.get(&stream).map_or(0, Inbound::rooms) <= MOST_ROOMS
+            && grants.len() + nacks.len() + self.streams.get(&stream).map_or(0, ReceiveStream::records)
+                <= MAX_GRANTS
         {
             self.owing.remove(&stream);
-            let report = self.streams.get_mut(&stream).and_then(Inbound::report);
-            let Some(told) = report else { continue };
-            let all = |(number, from): (u64, u64)| Again { stream, number: number as u32, from: from as u32 };
-            again.extend(told.again.map(all));
-            rooms.push(Room { stream, taken: told.taken as u32, limit: told.limit as u32 });
+            let report = self.streams.get_mut(&stream).and_then(ReceiveStream::report);
+            let Some(advertised) = report else { continue };
+            let all = |(number, from): (u64, u64)| Nack { stream, number: number as u32, from: from as u32 };
+            nacks.extend(advertised.nack.map(all));
+            grants.push(CreditGrant {
+                stream,
+                consumed: advertised.consumed as u32,
+                limit: advertised.limit as u32,
+            });
         }
-        (rooms, again)
+        (grants, nacks)
     }
 
     /// Something has changed of a stream, of which something may be missing.
-    fn owe(&mut self, now: Instant, stream: Stream, is_repaired: bool) {
+    fn owe(&mut self, now: Instant, stream: Stream, is_reliable: bool) {
         self.owing.insert(stream);
-        if !is_repaired && self.streams.get_mut(&stream).is_some_and(Inbound::begins_to_wait) {
-            self.missing.push_back((now + PATIENCE, stream));
+        if !is_reliable && self.streams.get_mut(&stream).is_some_and(ReceiveStream::begins_to_wait) {
+            self.missing.push_back((now + REORDERING_DELAY, stream));
         }
     }
 
     /// A stream, also if nothing of it has come yet; none if there are as many others as there may be.
-    fn stream(&mut self, stream: Stream) -> Option<&mut Inbound<Option<R>>> {
+    fn stream(&mut self, stream: Stream) -> Option<&mut ReceiveStream<Option<R>>> {
         let Self { config, streams, leftover, unsolicited, .. } = self;
-        if streams.len() >= config.most_streams && !streams.contains_key(&stream) {
+        if streams.len() >= config.max_streams && !streams.contains_key(&stream) {
             return None;
         }
         let (window, unsolicited) = (config.window(stream.class), unsolicited.of(stream.class));
-        let new = || Inbound::new(window, unsolicited, leftover.bytes(stream));
+        let new = || ReceiveStream::new(window, unsolicited, leftover.bytes(stream));
         Some(streams.entry(stream).or_insert_with(new))
     }
 }
 
 /// Hands on the frame whose turn has come, if there is one, and those that it was waited for.
 fn hand_on<R>(
-    inbound: &mut Inbound<Option<R>>,
+    receiving: &mut ReceiveStream<Option<R>>,
     stream: Stream,
-    from: Era,
+    from: Epoch,
     mut turn: Option<(u64, Option<R>)>,
     mut arrived: impl FnMut(Arrival<R>),
 ) {
@@ -280,26 +285,26 @@ fn hand_on<R>(
         match frame {
             Some(frame) => arrived(Arrival::Deliver { stream, from, offset, frame }),
             None => {
-                inbound.took(offset);
+                receiving.consumed(offset);
                 arrived(Arrival::Gap { stream });
             }
         }
-        turn = next(inbound, stream, &mut arrived);
+        turn = next(receiving, stream, &mut arrived);
     }
-    while let Some(frame) = inbound.stale() {
+    while let Some(frame) = receiving.stale() {
         frame.map(Arrival::Release).into_iter().for_each(&mut arrived);
     }
 }
 
 /// The next frame whose turn has come. What it was waited for, and was given up, is told of.
 fn next<R>(
-    inbound: &mut Inbound<Option<R>>,
+    receiving: &mut ReceiveStream<Option<R>>,
     stream: Stream,
     mut arrived: impl FnMut(Arrival<R>),
 ) -> Option<(u64, Option<R>)> {
-    let missed = inbound.missed();
-    let next = inbound.next();
-    if inbound.missed() > missed {
+    let unrecovered = receiving.unrecovered();
+    let next = receiving.next();
+    if receiving.unrecovered() > unrecovered {
         arrived(Arrival::Gap { stream });
     }
     next

@@ -12,47 +12,53 @@ fn owing(class: u8) -> [End; 2] {
     let [from, to] = &mut ends;
     assert_eq!(from.admit(of_class(class), bytes(100), false), Admission::Go);
     let data = from.send(ms(1), of_class(class), bytes(100), 0);
-    arrive(ms(1), to, &data).into_iter().for_each(|(stream, era, offset)| to.took(stream, era, offset));
+    arrive(ms(1), to, &data)
+        .into_iter()
+        .for_each(|(stream, epoch, offset)| to.consumed(stream, epoch, offset));
     ends
 }
 
 #[test]
 fn what_rides_tells_all_that_a_report_tells_and_is_not_told_again() {
     let [mut from, mut to] = owing(3);
-    let expected = to.clone().poll(ms(1)).unwrap();
-    let report = to.ride(Class::from_low_bits(3)).unwrap();
+    let expected = to.clone().poll_transmit(ms(1)).unwrap();
+    let report = to.piggyback(Class::from_low_bits(3)).unwrap();
     assert_eq!(Message::Report(report.clone()), expected);
-    assert_eq!((to.poll(ms(1)), to.ride(Class::from_low_bits(3))), (None, None));
+    assert_eq!((to.poll_transmit(ms(1)), to.piggyback(Class::from_low_bits(3))), (None, None));
     let mut completed = Vec::new();
     from.handle_report(ms(1), &report, |frame| completed.push(frame));
-    assert_eq!((completed, from.kept()), (vec![0], 0));
+    assert_eq!((completed, from.outstanding()), (vec![0], 0));
 }
 
 #[test]
 fn nothing_rides_with_a_frame_of_another_class() {
     let [_, mut to] = owing(3);
-    assert_eq!(to.ride(Class::from_low_bits(4)), None);
-    assert!(to.ride(Class::from_low_bits(3)).is_some());
+    assert_eq!(to.piggyback(Class::from_low_bits(4)), None);
+    assert!(to.piggyback(Class::from_low_bits(3)).is_some());
 }
 
 #[test]
 fn an_answer_does_not_wait_and_does_not_ride() {
     let class = Class::from_low_bits(3);
-    let ask = Ask { stream: of_class(3), sent: 100 };
-    let ask = Report { ends: Ends { from: life(1), to: life(2) }, asks: vec![ask], ..report() };
+    let ask = WindowProbe { stream: of_class(3), sent: 100 };
+    let ask = Report {
+        ends: Ends { from: incarnation(1), to: incarnation(2) },
+        window_probes: vec![ask],
+        ..report()
+    };
     let causes: [&dyn Fn(&mut End); 3] = [
         &|end| end.handle_report(ms(1), &ask, |_| ()),
-        &|end| end.handle_hello(ms(1), &lives::hello(1, Some(2)), |_| ()),
-        &|end| end.change_way(ms(1)),
+        &|end| end.handle_hello(ms(1), &incarnations::hello(1, Some(2)), |_| ()),
+        &|end| end.change_path(ms(1)),
     ];
     for cause in causes {
         let [_, mut to] = owing(3);
-        assert!(to.has_news() && to.poll_urgent(ms(1)).is_none());
+        assert!(to.may_piggyback() && to.poll_urgent(ms(1)).is_none());
         cause(&mut to);
-        assert_eq!((to.has_news(), to.ride(class)), (false, None));
+        assert_eq!((to.may_piggyback(), to.piggyback(class)), (false, None));
         let said: Vec<_> = std::iter::from_fn(|| to.poll_urgent(ms(1))).collect();
         assert!(said.iter().any(|message| matches!(message, Message::Report(_))), "{said:?}");
-        assert!(!to.has_news() && to.poll(ms(1)).is_none(), "it told all there was");
+        assert!(!to.may_piggyback() && to.poll_transmit(ms(1)).is_none(), "it advertised all there was");
     }
 }
 
@@ -67,13 +73,13 @@ fn questions_do_not_wait_for_news_to_ride() {
     sent(&mut to);
     let data = sent(&mut from);
     arrive(ms(1), &mut to, &data);
-    assert!(to.has_news() && to.poll_urgent(ms(1)).is_none());
+    assert!(to.may_piggyback() && to.poll_urgent(ms(1)).is_none());
     let Some(Message::Report(report)) = to.poll_urgent(ms(2)) else { panic!("a millisecond is over") };
-    assert_eq!((report.asks.len(), &report.came[..]), (1, &[[0, 0]][..]));
+    assert_eq!((report.window_probes.len(), &report.came[..]), (1, &[[0, 0]][..]));
 }
 
 #[test]
 fn nothing_rides_to_nobody() {
-    let mut alone = End::new(ms(1), config(), life(1));
-    assert_eq!(alone.ride(Class::from_low_bits(0)), None);
+    let mut alone = End::new(ms(1), config(), incarnation(1));
+    assert_eq!(alone.piggyback(Class::from_low_bits(0)), None);
 }

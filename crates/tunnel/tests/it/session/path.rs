@@ -4,12 +4,12 @@ use super::*;
 
 /// An end says what it has to say, into a cut. How many frames were among it.
 fn say_in_vain(now: Instant, end: &mut End) -> usize {
-    end.handle_deadline(now, |_| panic!());
+    end.handle_timeout(now, |_| panic!());
     let mut frames = 0;
-    while end.resend(now).is_some() {
+    while end.retransmit(now).is_some() {
         frames += 1;
     }
-    while end.poll(now).is_some() {}
+    while end.poll_transmit(now).is_some() {}
     frames
 }
 
@@ -25,47 +25,47 @@ proptest! {
         }
         let probes: usize = (2..cut).map(|now| say_in_vain(ms(now), &mut ends[0])).sum();
         prop_assert!(probes <= 20, "{} probes", probes);
-        ends[0].change_way(ms(cut));
+        ends[0].change_path(ms(cut));
         prop_assert_eq!(ends[0].path().in_flight, 0);
-        let mut taken = 0;
+        let mut consumed = 0;
         // No time passes: neither silence nor a window is waited for.
-        while let Some((frame, data)) = ends[0].resend(ms(cut)) {
+        while let Some((frame, data)) = ends[0].retransmit(ms(cut)) {
             prop_assert!(frame.is_some());
-            for (stream, era, offset) in arrive(ms(cut), &mut ends[1], &data) {
-                taken += 1;
-                ends[1].took(stream, era, offset);
+            for (stream, epoch, offset) in arrive(ms(cut), &mut ends[1], &data) {
+                consumed += 1;
+                ends[1].consumed(stream, epoch, offset);
             }
         }
-        prop_assert_eq!(taken, streams * frames);
+        prop_assert_eq!(consumed, streams * frames);
         talk(ms(cut), &mut ends);
-        prop_assert_eq!((ends[0].kept(), ends[0].path().in_flight), (0, 0));
-        prop_assert_eq!(ends[1].counters().repeated, 0);
+        prop_assert_eq!((ends[0].outstanding(), ends[0].path().in_flight), (0, 0));
+        prop_assert_eq!(ends[1].counters().duplicates, 0);
     }
 }
 
 #[test]
 fn who_was_greeted_into_a_cut_is_greeted_at_once_by_another_way() {
-    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), life(number)));
+    let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), incarnation(number)));
     for now in (1..500).map(ms) {
         say_in_vain(now, &mut ends[0]);
     }
-    ends[0].change_way(ms(500));
+    ends[0].change_path(ms(500));
     talk(ms(500), &mut ends);
-    assert!(ends.iter().all(Session::is_met));
+    assert!(ends.iter().all(Session::is_established));
     // Who is known is not greeted.
-    ends[0].change_way(ms(501));
-    assert!(matches!(ends[0].poll(ms(501)), Some(Message::Report(_))));
+    ends[0].change_path(ms(501));
+    assert!(matches!(ends[0].poll_transmit(ms(501)), Some(Message::Report(_))));
 }
 
 #[test]
 fn what_a_far_end_had_before_the_cut_is_not_taken_twice() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 1000, true);
-    ends[0].change_way(ms(2));
-    let (frame, data) = ends[0].resend(ms(2)).unwrap();
+    ends[0].change_path(ms(2));
+    let (frame, data) = ends[0].retransmit(ms(2)).unwrap();
     assert!(frame.is_some());
     assert_eq!(arrive(ms(2), &mut ends[1], &data), []);
     talk(ms(2), &mut ends);
-    assert_eq!((ends[0].kept(), ends[1].counters().repeated), (0, 1));
-    assert_eq!((ends[0].counters().lost, ends[0].resend(ms(2))), (1, None));
+    assert_eq!((ends[0].outstanding(), ends[1].counters().duplicates), (0, 1));
+    assert_eq!((ends[0].counters().lost, ends[0].retransmit(ms(2))), (1, None));
 }

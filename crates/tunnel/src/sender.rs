@@ -6,131 +6,135 @@ use core::num::NonZeroU16;
 
 use units::Instant;
 
-use crate::asking::Asking;
-use crate::large::Large;
-use crate::message::{Ask, Ends, Report, Room, Unsolicited};
+use crate::congestion::{Acknowledged, CongestionWindow};
+use crate::large::LargeBackoff;
+use crate::message::{CreditGrant, Ends, Report, Unsolicited, WindowProbe};
 use crate::number::expand;
-use crate::outbound::Outbound;
 use crate::recovery::{Packet, Recovery};
-use crate::window::{Acknowledged, Window};
-use crate::{Admission, Config, Data, Path, Stream};
+use crate::send_stream::SendStream;
+use crate::window_probe::WindowProbes;
+use crate::{Admission, Data, PathMetrics, SessionConfig, Stream};
 
 /// So many frames of each stream are kept, however many others stand still.
-const LEAST: usize = 4;
+const MIN_OUTSTANDING: usize = 4;
 
 /// After so many probes of a class without an answer of any the window collapses (RFC 9002 §7.6.1).
 const PERSISTENT: u32 = 3;
 
-/// What goes to one life of the far end: each frame has a handle `F` of our owner's.
+/// What goes to one incarnation of the far end: each frame has a handle `F` of our owner's.
 #[derive(Clone, Debug)]
-pub struct Outgoing<F> {
-    config: Config,
-    streams: BTreeMap<Stream, Outbound<F>>,
+pub struct Sender<F> {
+    config: SessionConfig,
+    streams: BTreeMap<Stream, SendStream<F>>,
     /// How much of each stream the far end takes unasked.
     unsolicited: Unsolicited,
     recovery: Recovery,
-    window: Window,
-    large: Large,
+    window: CongestionWindow,
+    large: LargeBackoff,
     /// Frames that are kept until they are taken.
-    kept: usize,
+    outstanding: usize,
     /// To be sent again, as the window allows: what has credit.
     due: BTreeSet<(Stream, u64)>,
     /// To be sent again now.
     probes: VecDeque<(Stream, u64)>,
-    asking: Asking,
+    window_probes: WindowProbes,
     /// Marks that the far end has seen.
     marked: u32,
-    /// The same of all its lives.
+    /// The same of all its incarnations.
     marks: u64,
 }
 
-impl<F: Copy> Outgoing<F> {
+impl<F: Copy> Sender<F> {
     /// Nothing was sent.
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
             streams: BTreeMap::new(),
             unsolicited: Unsolicited::default(),
             recovery: Recovery::new(),
-            window: Window::new(config.datagram, config.most_in_flight.into()),
-            large: Large::default(),
-            kept: 0,
+            window: CongestionWindow::new(config.datagram, config.max_in_flight.into()),
+            large: LargeBackoff::default(),
+            outstanding: 0,
             due: BTreeSet::new(),
             probes: VecDeque::new(),
-            asking: Asking::new(),
+            window_probes: WindowProbes::new(),
             marked: 0,
             marks: 0,
         }
     }
 
-    /// The far end begins, and takes so much of each stream unasked. What an earlier life of it had not taken is to be sent
+    /// The far end begins, and takes so much of each stream unasked. What an earlier incarnation of it had not taken is to be sent
     /// from the beginning.
-    pub fn begin_anew(&mut self, unsolicited: Unsolicited) {
+    pub fn restart(&mut self, unsolicited: Unsolicited) {
         self.unsolicited = unsolicited;
         self.recovery = Recovery::new();
-        self.window = Window::new(self.config.datagram, self.config.most_in_flight.into());
-        (self.marked, self.large) = (0, Large::default());
+        self.window = CongestionWindow::new(self.config.datagram, self.config.max_in_flight.into());
+        (self.marked, self.large) = (0, LargeBackoff::default());
         self.due.clear();
         self.probes.clear();
-        self.asking.hurry();
+        self.window_probes.hurry();
         for (stream, out) in &mut self.streams {
             out.reset(unsolicited.of(stream.class).into());
-            self.due.extend(out.due_above(0).map(|offset| (*stream, offset)));
+            self.due.extend(out.retransmittable_above(0).map(|offset| (*stream, offset)));
         }
     }
 
     /// What is in the fabric will not come, as its way is cut: it is to be sent again by another, of which nothing is known
     /// (RFC 9000 §9.4). How many packets that is.
-    pub fn change_way(&mut self) -> u64 {
-        let Self { config, recovery, window, large, streams, due, probes, asking, .. } = self;
+    pub fn change_path(&mut self) -> u64 {
+        let Self { config, recovery, window, large, streams, due, probes, window_probes, .. } = self;
         let mut count = 0;
-        recovery.give_up(|number, Packet { stream, offset, .. }| {
+        recovery.abandon_all(|number, Packet { stream, offset, .. }| {
             count += 1;
             if streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number)) {
                 due.insert((stream, offset));
             }
         });
         due.extend(probes.drain(..));
-        *window = Window::new(config.datagram, config.most_in_flight.into());
-        *large = Large::default();
-        asking.hurry();
+        *window = CongestionWindow::new(config.datagram, config.max_in_flight.into());
+        *large = LargeBackoff::default();
+        window_probes.hurry();
         count
     }
 
     /// The way through the fabric.
-    pub fn path(&self) -> Path {
+    pub fn path(&self) -> PathMetrics {
         let Self { recovery, window, .. } = self;
-        Path { round_trip: recovery.round_trip(), in_flight: recovery.in_flight(), window: window.bytes() }
+        PathMetrics {
+            rtt: recovery.smoothed_rtt(),
+            in_flight: recovery.in_flight(),
+            congestion_window: window.bytes(),
+        }
     }
 
-    /// Packets that were marked, in all lives of the far end.
+    /// Packets that were marked, in all incarnations of the far end.
     pub fn marks(&self) -> u64 {
         self.marks
     }
 
     /// Frames that are kept and not known to be taken, of all streams.
-    pub fn kept(&self) -> usize {
-        self.kept
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
     }
 
     /// Whether the far end owes an answer: something is not known to be taken, or waits for credit.
     pub fn is_owed(&self) -> bool {
-        self.kept > 0 || !self.asking.is_empty()
+        self.outstanding > 0 || !self.window_probes.is_empty()
     }
 
     /// Whether a stream is known, or one more may be.
     pub fn has_place(&self, stream: Stream) -> bool {
-        self.streams.len() < self.config.most_streams || self.streams.contains_key(&stream)
+        self.streams.len() < self.config.max_streams || self.streams.contains_key(&stream)
     }
 
     /// Whether nobody would miss some stream.
     pub fn is_any_idle(&self) -> bool {
-        self.streams.values().any(|out| !out.asks())
+        self.streams.values().any(|out| !out.window_probes())
     }
 
     /// Forgets streams that nobody would miss, before the far end does.
     pub fn forget_idle(&mut self) {
-        self.streams.retain(|_, out| out.asks());
+        self.streams.retain(|_, out| out.window_probes());
     }
 
     /// Whether a frame of so many bytes may be sent on a stream, or a part that continues one.
@@ -138,9 +142,9 @@ impl<F: Copy> Outgoing<F> {
         let out = self
             .streams
             .entry(stream)
-            .or_insert_with(|| Outbound::new(self.unsolicited.of(stream.class).into()));
+            .or_insert_with(|| SendStream::new(self.unsolicited.of(stream.class).into()));
         if !out.has_credit(len) {
-            self.asking.begin(stream);
+            self.window_probes.begin(stream);
             return Admission::NoCredit;
         }
         let kept = if continues { 0 } else { out.len() };
@@ -154,18 +158,18 @@ impl<F: Copy> Outgoing<F> {
         let credit = out.map_or_else(unsolicited, |out| out.limit().saturating_sub(out.sent()));
         let admission = match credit < u64::from(len.get()) {
             true => Admission::NoCredit,
-            false => self.admit_with_credit(stream, out.map_or(0, Outbound::len), len),
+            false => self.admit_with_credit(stream, out.map_or(0, SendStream::len), len),
         };
         (admission, credit)
     }
 
     /// Whether a frame of a stream of which so many are kept may be sent, as it has credit.
     fn admit_with_credit(&self, stream: Stream, kept: usize, len: NonZeroU16) -> Admission {
-        if !self.config.repairs.contains(stream.class) {
+        if !self.config.reliable.contains(stream.class) {
             return Admission::Go;
         }
         // A stream that stands still does not stop others, nor do many.
-        if kept >= self.config.most_frames.saturating_sub(self.kept).max(LEAST) {
+        if kept >= self.config.max_frames.saturating_sub(self.outstanding).max(MIN_OUTSTANDING) {
             return Admission::NoCredit;
         }
         if !self.due.is_empty() || !self.has_window(len.get()) {
@@ -189,13 +193,13 @@ impl<F: Copy> Outgoing<F> {
         frame: F,
     ) -> Data {
         let out = self.streams.get_mut(&stream).expect("a frame is sent after it was admitted");
-        if !self.config.repairs.contains(stream.class) {
-            let (number, offset) = (self.recovery.forgotten() as u32, out.skip(len) as u32);
+        if !self.config.reliable.contains(stream.class) {
+            let (number, offset) = (self.recovery.skip_number() as u32, out.skip(len) as u32);
             return Data::whole(ends, number, stream, offset, len);
         }
         let offset = out.send(self.recovery.next(), len, frame);
-        self.kept += 1;
-        self.asking.begin(stream);
+        self.outstanding += 1;
+        self.window_probes.begin(stream);
         let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large };
         let number = self.recovery.sent(packet);
         Data::whole(ends, number as u32, stream, offset as u32, len)
@@ -205,7 +209,7 @@ impl<F: Copy> Outgoing<F> {
     /// is told of.
     ///
     /// One that is not to go as it is, `divide` divides.
-    pub fn resend(
+    pub fn retransmit(
         &mut self,
         now: Instant,
         ends: Ends,
@@ -214,7 +218,7 @@ impl<F: Copy> Outgoing<F> {
         while let Some((stream, offset)) = self.probes.pop_front() {
             self.due.remove(&(stream, offset));
             self.divide(stream, offset, &mut divide);
-            if let Some(again) = self.resend_one(now, ends, stream, offset) {
+            if let Some(again) = self.retransmit_one(now, ends, stream, offset) {
                 return Some(again);
             }
         }
@@ -226,7 +230,7 @@ impl<F: Copy> Outgoing<F> {
                 return None;
             }
             self.due.remove(&(stream, offset));
-            if let Some(again) = self.resend_one(now, ends, stream, offset) {
+            if let Some(again) = self.retransmit_one(now, ends, stream, offset) {
                 return Some(again);
             }
         }
@@ -242,18 +246,18 @@ impl<F: Copy> Outgoing<F> {
     ) {
         let second = self.streams.get_mut(&stream).and_then(|out| out.divide(offset, divide));
         if let Some(second) = second {
-            self.kept += 1;
+            self.outstanding += 1;
             self.due.insert((stream, second));
         }
     }
 
     /// Whether a large datagram of so many bytes may be sent: others come, and the window does not wait for it alone.
-    pub fn may_go_large(&self, now: Instant, len: NonZeroU16) -> bool {
+    pub fn may_send_large(&self, now: Instant, len: NonZeroU16) -> bool {
         self.large.may_go(now) && 4 * u64::from(len.get()) <= self.window.bytes()
     }
 
     /// Whether no large datagram is sent for a while, as some were lost, or are late.
-    pub fn pauses_large(&self, now: Instant) -> bool {
+    pub fn is_large_paused(&self, now: Instant) -> bool {
         !self.large.may_go(now)
     }
 
@@ -263,7 +267,7 @@ impl<F: Copy> Outgoing<F> {
         in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
     }
 
-    fn resend_one(
+    fn retransmit_one(
         &mut self,
         now: Instant,
         ends: Ends,
@@ -274,7 +278,7 @@ impl<F: Copy> Outgoing<F> {
         let (frame, len) = out.due(offset)?;
         let packet = Packet { sent_at: now, stream, offset, len: len.get(), is_large: false };
         let number = self.recovery.sent(packet);
-        out.resent(offset, number);
+        out.retransmitted(offset, number);
         Some((frame, Data::whole(ends, number as u32, stream, offset as u32, len)))
     }
 
@@ -288,23 +292,23 @@ impl<F: Copy> Outgoing<F> {
     pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
         let lost = self.acknowledge(now, report);
         let next = self.recovery.next();
-        for Room { stream, taken, limit } in &report.rooms {
+        for CreditGrant { stream, consumed, limit } in &report.grants {
             let Some(out) = self.streams.get_mut(stream) else { continue };
-            let (taken, before, known) = (expand(*taken, out.sent()), out.len(), out.limit());
+            let (consumed, before, known) = (expand(*consumed, out.sent()), out.len(), out.limit());
             let mut lowered = known;
-            if let Some(again) = report.again.iter().find(|again| again.stream == *stream) {
+            if let Some(again) = report.nacks.iter().find(|again| again.stream == *stream) {
                 let from = expand(again.from, known);
-                out.turned_away(taken, from, expand(again.number, next));
+                out.nacked(consumed, from, expand(again.number, next));
                 lowered = known.min(from);
             }
             let limit = expand(*limit, known);
-            if out.granted(taken, limit, known, &mut completed) {
-                self.asking.hurry();
+            if out.granted(consumed, limit, known, &mut completed) {
+                self.window_probes.hurry();
             }
-            self.due.extend(out.due_above(lowered).map(|offset| (*stream, offset)));
-            self.kept -= before - out.len();
-            if !out.asks() {
-                self.asking.end(*stream);
+            self.due.extend(out.retransmittable_above(lowered).map(|offset| (*stream, offset)));
+            self.outstanding -= before - out.len();
+            if !out.window_probes() {
+                self.window_probes.end(*stream);
             }
         }
         lost
@@ -325,7 +329,7 @@ impl<F: Copy> Outgoing<F> {
             bytes += u64::from(packet.len);
             largest = largest.max(number);
             if let Some(out) = streams.get_mut(&packet.stream) {
-                out.there(packet.offset, packet.len, number);
+                out.acknowledged(packet.offset, packet.len, number);
             }
             if packet.is_large {
                 large.came();
@@ -363,15 +367,15 @@ impl<F: Copy> Outgoing<F> {
 
     /// When a packet counts as lost, or nothing was heard for so long that a frame is sent again, or streams are asked after.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.recovery.deadline(), self.asking.deadline()].into_iter().flatten().min()
+        [self.recovery.deadline(), self.window_probes.deadline()].into_iter().flatten().min()
     }
 
     /// Does what time asks for. How many packets are found lost.
-    pub fn handle_deadline(&mut self, now: Instant) -> u64 {
+    pub fn handle_timeout(&mut self, now: Instant) -> u64 {
         if self.recovery.deadline().is_none_or(|at| at > now) {
             return 0;
         }
-        let lost = if self.recovery.is_overtaken(now) { self.find_lost(now) } else { 0 };
+        let lost = if self.recovery.is_loss_due(now) { self.find_lost(now) } else { 0 };
         let Self { recovery, streams, probes, window, large, .. } = self;
         let unanswered = recovery.probe(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
             let is_wanted = streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
@@ -384,15 +388,15 @@ impl<F: Copy> Outgoing<F> {
             is_wanted
         });
         if unanswered == PERSISTENT {
-            window.collapse(now, recovery.unheard());
+            window.collapse(now, recovery.unacknowledged());
         }
         lost
     }
 
     /// What is to be asked now.
-    pub fn asks(&mut self, now: Instant) -> Vec<Ask> {
-        let Self { asking, streams, .. } = self;
-        asking.due(now, |stream| {
+    pub fn window_probes(&mut self, now: Instant) -> Vec<WindowProbe> {
+        let Self { window_probes, streams, .. } = self;
+        window_probes.due(now, |stream| {
             let out = streams.get_mut(&stream)?;
             (!out.was_heard()).then_some(out.sent())
         })

@@ -1,4 +1,4 @@
-//! Places in memory for what comes, and who may have them.
+//! Quota in memory for what comes, and who may have them.
 
 use alloc::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use crate::Stream;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Claim {
     /// A frame that its sender keeps until it is taken: it may come again.
-    Repaired(Stream),
+    Reliable(Stream),
     /// Another such, and others wait for it, which came before it.
-    Awaited(Stream),
+    NextInOrder(Stream),
     /// A frame that will not come again.
-    Unrepaired,
+    Unreliable,
 }
 
 impl Claim {
     /// Whose it is, if its stream is repaired.
     pub fn whose(self) -> Option<Stream> {
         match self {
-            Self::Repaired(stream) | Self::Awaited(stream) => Some(stream),
-            Self::Unrepaired => None,
+            Self::Reliable(stream) | Self::NextInOrder(stream) => Some(stream),
+            Self::Unreliable => None,
         }
     }
 }
@@ -34,38 +34,38 @@ impl Claim {
 ///   as many for what is underway until its senders stand still.
 /// - What is not repaired leaves a quarter to what is.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct Quota {
     all: u32,
     free: u32,
     /// How many each stream has that is repaired.
     held: BTreeMap<Stream, u32>,
     /// How many they have together.
-    repaired: u32,
+    reliable: u32,
 }
 
-impl Places {
+impl Quota {
     /// So many, and all are free.
     pub fn new(all: u32) -> Self {
-        Self { all, free: all, held: BTreeMap::new(), repaired: 0 }
+        Self { all, free: all, held: BTreeMap::new(), reliable: 0 }
     }
 
     /// Whether there is a place for this.
     pub fn has_for(&self, claim: Claim) -> bool {
         self.free > 0
             && match claim {
-                Claim::Repaired(stream) => self.held(stream) < self.shared(),
-                Claim::Awaited(stream) => {
+                Claim::Reliable(stream) => self.held(stream) < self.shared(),
+                Claim::NextInOrder(stream) => {
                     let left = self.left();
                     left > 0 && self.held(stream) < self.shared() + self.reserve()
                 }
-                Claim::Unrepaired => self.unrepaired() < self.most(),
+                Claim::Unreliable => self.unreliable() < self.most(),
             }
     }
 
     /// Whether there is a place for this, which can do without one: nobody has to be stopped because of it.
     pub fn can_spare(&self, claim: Claim) -> bool {
-        let stops_nobody = || self.unrepaired() < self.all / 8 * 3 && self.free > self.all / 8;
-        self.has_for(claim) && (claim != Claim::Unrepaired || stops_nobody())
+        let stops_nobody = || self.unreliable() < self.all / 8 * 3 && self.free > self.all / 8;
+        self.has_for(claim) && (claim != Claim::Unreliable || stops_nobody())
     }
 
     /// Whether a stream of which something was turned away may have so many places that it is worth while to ask for more.
@@ -75,7 +75,7 @@ impl Places {
 
     /// Whether what is not repaired will soon find no place. What is repaired makes it short only if that has more than an eighth.
     pub fn is_short(&self) -> bool {
-        self.unrepaired() > self.all / 2 || self.free < self.all / 8
+        self.unreliable() > self.all / 2 || self.free < self.all / 8
     }
 
     /// A place is taken that [there is](Self::has_for).
@@ -83,7 +83,7 @@ impl Places {
         self.free -= 1;
         if let Some(stream) = claim.whose() {
             *self.held.entry(stream).or_default() += 1;
-            self.repaired += 1;
+            self.reliable += 1;
         }
     }
 
@@ -97,7 +97,7 @@ impl Places {
         if let Some(stream) = stream {
             let held = self.held.get_mut(&stream).expect("who has a place is known");
             *held -= 1;
-            self.repaired -= 1;
+            self.reliable -= 1;
             if *held == 0 {
                 self.held.remove(&stream);
             }
@@ -114,8 +114,8 @@ impl Places {
         self.held.get(&stream).copied().unwrap_or(0)
     }
 
-    fn unrepaired(&self) -> u32 {
-        self.all - self.free - self.repaired
+    fn unreliable(&self) -> u32 {
+        self.all - self.free - self.reliable
     }
 
     /// The most that those have which are repaired, and those which are not.
@@ -125,7 +125,7 @@ impl Places {
 
     /// How many more those may have which are repaired.
     fn left(&self) -> u32 {
-        self.most().saturating_sub(self.repaired).min(self.free.saturating_sub(self.all / 8))
+        self.most().saturating_sub(self.reliable).min(self.free.saturating_sub(self.all / 8))
     }
 
     /// How many of them are for frames that others wait for.
@@ -150,54 +150,54 @@ mod tests {
         Stream { label, class: Class::default() }
     }
 
-    fn take_all(places: &mut Places, claim: Claim) -> u32 {
-        let mut taken = 0;
+    fn take_all(places: &mut Quota, claim: Claim) -> u32 {
+        let mut consumed = 0;
         while places.has_for(claim) {
             places.take(claim);
-            taken += 1;
+            consumed += 1;
         }
-        taken
+        consumed
     }
 
     #[test]
     fn each_stream_leaves_as_many_as_it_has() {
-        let mut places = Places::new(1600);
+        let mut places = Quota::new(1600);
         // Three quarters but for a sixteenth: 1,100.
-        let taken = [1, 2, 3].map(|label| take_all(&mut places, Claim::Repaired(stream(label))));
-        assert_eq!(taken, [550, 275, 138]);
+        let consumed = [1, 2, 3].map(|label| take_all(&mut places, Claim::Reliable(stream(label))));
+        assert_eq!(consumed, [550, 275, 138]);
         assert!(!places.welcomes(stream(3)) && places.welcomes(stream(4)));
         assert!(!places.is_short(), "what may come again stops no link");
         // One has more than that already, and one may have as many as are reserved beside.
-        let awaited = [1, 4].map(|label| take_all(&mut places, Claim::Awaited(stream(label))));
+        let awaited = [1, 4].map(|label| take_all(&mut places, Claim::NextInOrder(stream(label))));
         assert_eq!(awaited, [0, 119]);
-        assert_eq!(take_all(&mut places, Claim::Unrepaired), 1600 - 963 - 119);
+        assert_eq!(take_all(&mut places, Claim::Unreliable), 1600 - 963 - 119);
         assert!(places.is_short() && places.free() == 0);
     }
 
     #[test]
     fn what_is_not_repaired_leaves_a_quarter_and_is_left_an_eighth() {
-        let mut places = Places::new(1600);
+        let mut places = Quota::new(1600);
         while !places.is_short() {
-            places.take(Claim::Unrepaired);
+            places.take(Claim::Unreliable);
         }
-        let repaired =
-            (0..100).map(|label| take_all(&mut places, Claim::Repaired(stream(label)))).sum::<u32>();
-        assert_eq!((repaired, places.free()), (499, 300));
-        take_all(&mut places, Claim::Awaited(stream(100)));
+        let reliable =
+            (0..100).map(|label| take_all(&mut places, Claim::Reliable(stream(label)))).sum::<u32>();
+        assert_eq!((reliable, places.free()), (499, 300));
+        take_all(&mut places, Claim::NextInOrder(stream(100)));
         assert_eq!(places.free(), 200, "for what is underway until links have paused");
-        assert_eq!(take_all(&mut places, Claim::Unrepaired), 200);
-        let mut places = Places::new(1600);
-        assert_eq!(take_all(&mut places, Claim::Unrepaired), 1200);
-        assert!(places.welcomes(stream(1)) && take_all(&mut places, Claim::Repaired(stream(1))) == 50);
+        assert_eq!(take_all(&mut places, Claim::Unreliable), 200);
+        let mut places = Quota::new(1600);
+        assert_eq!(take_all(&mut places, Claim::Unreliable), 1200);
+        assert!(places.welcomes(stream(1)) && take_all(&mut places, Claim::Reliable(stream(1))) == 50);
     }
 
     #[test]
     fn nobody_is_stopped_for_what_can_do_without() {
         for (streams, free) in [(0, 1000), (8, 200)] {
-            let mut places = Places::new(1600);
-            (0..streams).for_each(|label| _ = take_all(&mut places, Claim::Repaired(stream(label))));
-            while places.can_spare(Claim::Unrepaired) {
-                places.take(Claim::Unrepaired);
+            let mut places = Quota::new(1600);
+            (0..streams).for_each(|label| _ = take_all(&mut places, Claim::Reliable(stream(label))));
+            while places.can_spare(Claim::Unreliable) {
+                places.take(Claim::Unreliable);
             }
             assert!(!places.is_short() && places.free() == free);
         }
@@ -206,17 +206,17 @@ mod tests {
     proptest! {
         #[test]
         fn whoever_has_nothing_finds_a_place_or_is_one_of_very_many(
-            all in 32_u32..2000, streams in 1_u32..10, unrepaired in 0_u32..2000,
+            all in 32_u32..2000, streams in 1_u32..10, unreliable in 0_u32..2000,
         ) {
-            let mut places = Places::new(all);
-            for _ in 0..unrepaired.min(all - all / 4) {
-                places.take(Claim::Unrepaired);
+            let mut places = Quota::new(all);
+            for _ in 0..unreliable.min(all - all / 4) {
+                places.take(Claim::Unreliable);
             }
             for label in 0..streams {
-                take_all(&mut places, Claim::Repaired(stream(label)));
+                take_all(&mut places, Claim::Reliable(stream(label)));
             }
             let fair = (all / 4).saturating_sub(all / 8 + all.div_ceil(16)) >> streams;
-            prop_assert!(fair == 0 || places.has_for(Claim::Repaired(stream(streams))));
+            prop_assert!(fair == 0 || places.has_for(Claim::Reliable(stream(streams))));
         }
     }
 }
