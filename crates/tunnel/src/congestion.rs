@@ -1,7 +1,7 @@
-//! How much a session may have in the fabric: RFC 9002 §7, and RFC 8257 where the fabric marks.
+//! The congestion window: RFC 9002 §7, and RFC 8257 (DCTCP) where the fabric marks.
 //!
-//! Losses halve the window, marks shrink it by their share. Who acknowledges less than half a window has nothing to send,
-//! and does not grow it.
+//! A loss halves the window; marks reduce it by their share. An acknowledgement does not increase
+//! it while less than half of it is used.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -10,45 +10,45 @@ use units::Instant;
 /// The weight of a new share of marks: 1/16 (RFC 8257 §3.3, g).
 const GAIN: u64 = 16;
 
-/// The whole, in which shares are told.
+/// The unit of shares.
 const ONE: u64 = 1 << 16;
 
-/// The window of one session.
+/// The congestion window of a session.
 #[derive(Clone, Debug)]
 pub struct CongestionWindow {
     bytes: u64,
-    /// Below it the window grows by all that is acknowledged.
+    /// The slow start threshold.
     threshold: u64,
     least: u64,
     most: u64,
-    /// What was sent before this was sent into a fabric that has been answered for.
+    /// Packets sent before this have been answered by a reduction.
     recovering_since: Option<Instant>,
-    /// The share of marks, smoothed.
+    /// DCTCP's alpha: the smoothed share of marks.
     alpha: u64,
     /// Of this round trip: packets acknowledged, and those of them that were marked.
     acked: u64,
     marked: u64,
-    /// With the acknowledgement of this packet a round trip ends.
+    /// The round trip ends when this packet number is acknowledged.
     round_end: u64,
     /// Bytes acknowledged towards one more datagram.
     towards: u64,
     datagram: u64,
-    /// What it was before it collapsed, as long as that may prove wrong.
+    /// The state before a collapse, as long as the collapse may prove wrong.
     before: Option<Undo>,
 }
 
-/// What a window was before it collapsed.
+/// The state of a window before it collapsed.
 #[derive(Clone, Debug)]
 struct Undo {
     bytes: u64,
     threshold: u64,
     recovering_since: Option<Instant>,
-    /// The packets that were sent by then, from the first on of which nothing was heard.
+    /// The packets sent by then, from the oldest unacknowledged one on.
     unacknowledged: Range<u64>,
 }
 
 impl CongestionWindow {
-    /// A window that begins with ten datagrams (RFC 9002 §7.2), and never has more bytes than `most`.
+    /// An initial window of ten datagrams (RFC 9002 §7.2), and its upper limit.
     pub fn new(datagram: u32, most: u64) -> Self {
         let datagram = u64::from(datagram);
         let least = 2 * datagram;
@@ -73,15 +73,15 @@ impl CongestionWindow {
         most.min(10 * datagram)
     }
 
-    /// Bytes.
+    /// The window in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// So many packets were acknowledged, the last of them this number, so many of them marked, with so many bytes, of
-    /// which `in_flight` were in the fabric before; `next` is the number of the packet that is sent next.
+    /// Handles an acknowledgement.
     pub fn acknowledged(&mut self, now: Instant, ack: Acknowledged) {
-        // Something that was sent later has come, and not all of that. It may be only overtaken, and the collapse stays nevertheless.
+        // A later packet has arrived and not all of the earlier ones: those may be only reordered,
+        // but the collapse stays.
         self.before.take_if(|before| before.unacknowledged.end <= ack.largest);
         self.acked += ack.packets;
         self.marked += ack.marked;
@@ -95,7 +95,7 @@ impl CongestionWindow {
         if self.bytes < self.threshold {
             self.bytes += ack.bytes;
         } else {
-            // §7.3.3: a datagram for each window.
+            // §7.3.3: one datagram for each window.
             self.towards += ack.bytes;
             if self.towards >= self.bytes {
                 self.towards -= self.bytes;
@@ -118,8 +118,8 @@ impl CongestionWindow {
         (self.acked, self.marked, self.round_end) = (0, 0, next);
     }
 
-    /// All packets of these numbers have come. If those of which nothing was heard when the window collapsed are among them, the fabric
-    /// lost none and only took its time: the window is again what it was.
+    /// All packets of these numbers were received. If those that were unacknowledged at a collapse
+    /// are among them, nothing was lost, only delayed: the collapse is undone.
     pub fn came(&mut self, numbers: &RangeInclusive<u64>) {
         let is_all = |Undo { unacknowledged, .. }: &mut Undo| {
             !unacknowledged.is_empty()
@@ -131,7 +131,7 @@ impl CongestionWindow {
         }
     }
 
-    /// A packet that was sent then was lost.
+    /// A packet sent at `sent_at` was lost.
     pub fn lost(&mut self, now: Instant, sent_at: Instant) {
         self.before = None;
         if self.recovering_since.is_some_and(|since| sent_at <= since) {
@@ -142,15 +142,15 @@ impl CongestionWindow {
         self.threshold = self.bytes;
     }
 
-    /// Nothing has been acknowledged for several probes: persistent congestion (RFC 9002 §7.6), unless all that was sent and is
-    /// `unacknowledged` of [comes](Self::came) after all. What was sent before is answered for by that. When something is acknowledged again,
-    /// the window grows quickly to half of what it was.
+    /// Collapses the window after several unanswered probes (persistent congestion, RFC 9002 §7.6).
+    /// [`came`](Self::came) undoes it if all `unacknowledged` packets arrive. After the next
+    /// acknowledgement the window grows to half of its former size in slow start.
     pub fn collapse(&mut self, now: Instant, unacknowledged: Range<u64>) {
         let Self { bytes, threshold, recovering_since, .. } = *self;
         let end = unacknowledged.end;
         let before = self.before.get_or_insert(Undo { bytes, threshold, recovering_since, unacknowledged });
         before.unacknowledged.end = end;
-        // What it began with, or collapsed to, tells nothing of the fabric.
+        // An initial or minimum window says nothing of the fabric.
         let is_first = threshold == u64::MAX && bytes == Self::initial(self.datagram, self.most);
         if !is_first && bytes > self.least {
             self.threshold = (bytes / 2).max(self.least);
@@ -160,22 +160,22 @@ impl CongestionWindow {
     }
 }
 
-/// What an acknowledgement said that is new.
+/// What an acknowledgement says that is new.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledged {
     /// Packets.
     pub packets: u64,
-    /// Of those, marked on their way.
+    /// Packets of those that were marked.
     pub marked: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Bytes that were in the fabric before.
+    /// Bytes in flight before.
     pub in_flight: u64,
-    /// The highest number, and when it was sent.
+    /// The highest number.
     pub largest: u64,
-    /// When that was sent.
+    /// When that packet was sent.
     pub largest_sent_at: Instant,
-    /// The number that is sent next.
+    /// The next number to be sent.
     pub next: u64,
 }
 

@@ -1,40 +1,40 @@
-//! What was handed on of one stream, and how far its receiver has taken it.
+//! Frames of one stream that were delivered, and how far the receiver has consumed them.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
 use crate::{Epoch, Stream};
 
-/// Frames of one epoch of one stream, as places in it, without gaps.
+/// Delivered frames of one epoch of one stream, without gaps.
 #[derive(Clone, Debug, Default)]
 pub struct Delivered {
-    /// All before this is taken.
+    /// All before this offset is consumed.
     consumed: u64,
-    /// What is behind it, in order: where each ends, and whether it is taken, too.
+    /// Frames behind it, in order: where each ends, and whether it is consumed.
     frames: VecDeque<(u64, bool)>,
 }
 
 impl Delivered {
-    /// All before this is taken.
+    /// All before this offset is consumed.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// All before this was handed on.
+    /// All before this offset is delivered.
     pub fn end(&self) -> u64 {
         self.frames.back().map_or(self.consumed, |(end, _)| *end)
     }
 
-    /// Whether all is taken.
+    /// Whether all is consumed.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 
-    /// The next frame, of so many bytes, is handed on.
+    /// Delivers the next frame, of `len` bytes.
     pub fn push(&mut self, len: u16) {
         self.frames.push_back((self.end() + u64::from(len), false));
     }
 
-    /// Nothing will come before `offset` that was not handed on: it counts as taken.
+    /// Skips to `offset`: what is missing before it counts as consumed.
     pub fn skip_to(&mut self, offset: u64) {
         if offset > self.end() {
             self.frames.push_back((offset, true));
@@ -42,7 +42,8 @@ impl Delivered {
         }
     }
 
-    /// The receiver has the frame that begins there, or never will. Once that is known, it changes nothing.
+    /// The receiver has consumed the frame at `offset`, or has refused it. Repetitions have no
+    /// effect.
     pub fn consume(&mut self, offset: u64) {
         let place = self.frames.partition_point(|(end, _)| *end <= offset);
         let begin = place.checked_sub(1).map_or(self.consumed, |before| self.frames[before].0);
@@ -62,19 +63,19 @@ impl Delivered {
     }
 }
 
-/// What was handed on in epochs that are over, and is not taken: it stays the receivers', and takes their room.
+/// Frames delivered in earlier epochs and not consumed: they still fill receivers' windows.
 #[derive(Clone, Debug, Default)]
 pub struct Leftover(BTreeMap<(Stream, Epoch), Delivered>);
 
 impl Leftover {
-    /// An epoch is over, in which so much was handed on in a stream.
+    /// Keeps what was delivered in an epoch that is over.
     pub fn keep(&mut self, stream: Stream, epoch: Epoch, delivered: Delivered) {
         if !delivered.is_empty() {
             self.0.insert((stream, epoch), delivered);
         }
     }
 
-    /// The receiver has the frame that begins there in that epoch.
+    /// The receiver has consumed the frame at `offset` of that epoch.
     pub fn consume(&mut self, stream: Stream, epoch: Epoch, offset: u64) {
         if let Some(delivered) = self.0.get_mut(&(stream, epoch)) {
             delivered.consume(offset);
@@ -84,7 +85,7 @@ impl Leftover {
         }
     }
 
-    /// Bytes of all those epochs that wait for the stream's receiver.
+    /// Bytes of all earlier epochs that wait for the stream's receiver.
     pub fn bytes(&self, stream: Stream) -> u64 {
         let epochs = self.0.range((stream, Epoch(0))..=(stream, Epoch(u32::MAX)));
         epochs.map(|(_, delivered)| delivered.end() - delivered.consumed()).sum()

@@ -1,25 +1,26 @@
-//! Whether large datagrams, which a card cuts into what the fabric carries, come to the far end.
+//! Whether large datagrams, which a network card cuts, reach the peer.
 //!
-//! One is lost with each of its pieces, and some fabrics let none pass: a firewall on the way, or a host that forwards nothing. So none
-//! is sent for a while after one was lost, and for twice as long each time until one comes. Those that were underway then are
-//! lost by the same event, if they are. If nothing is heard of one, it counts as lost until any comes: then they were late.
+//! A large datagram is lost with any of its packets, and some fabrics drop all of them: a firewall,
+//! or a host that does not forward. So a loss pauses large datagrams, for twice as long each time
+//! until one arrives. Losses of datagrams sent before the pause began do not extend it. A datagram
+//! that is overdue counts as lost; when a late one arrives, that pause ends.
 
 use units::{Instant, Span};
 
-/// For how long none is sent at first.
+/// The first pause.
 const PAUSE: Span = Span::from_millis(1);
 
-/// How often that is doubled: it is a minute then.
+/// How often the pause doubles: up to a minute.
 const MOST_DOUBLED: u32 = 16;
 
-/// What became of the last ones.
+/// The state of large datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LargeBackoff {
-    /// How many were lost since one came.
+    /// Losses since one arrived.
     lost: u32,
-    /// When the last pause began, and when it ends.
+    /// The begin and the end of the last pause.
     pause: Option<(Instant, Instant)>,
-    /// It began as nothing was heard of one.
+    /// The pause began because one was overdue.
     is_silence: bool,
 }
 
@@ -29,7 +30,7 @@ impl LargeBackoff {
         self.pause.is_none_or(|(_, end)| end <= now)
     }
 
-    /// One has come.
+    /// One was received.
     pub fn came(&mut self) {
         self.lost = 0;
         if core::mem::take(&mut self.is_silence) {
@@ -37,18 +38,19 @@ impl LargeBackoff {
         }
     }
 
-    /// Nothing is heard of one that was sent then.
+    /// One that was sent at `sent_at` is overdue.
     pub fn unheard(&mut self, now: Instant, sent_at: Instant) {
         self.is_silence |= self.begin(now, sent_at);
     }
 
-    /// One that was sent then is lost.
+    /// One that was sent at `sent_at` is lost.
     pub fn lost(&mut self, now: Instant, sent_at: Instant) {
         self.is_silence = false;
         self.begin(now, sent_at);
     }
 
-    /// Begins a pause for one that was sent then, unless that is what the last one was for. Whether it does.
+    /// Begins a pause for a datagram sent at `sent_at`, unless that was sent before the last one
+    /// began. Returns whether it does.
     fn begin(&mut self, now: Instant, sent_at: Instant) -> bool {
         if self.pause.is_some_and(|(begin, _)| sent_at <= begin) {
             return false;
@@ -71,7 +73,7 @@ mod tests {
             assert!(large.may_go(now));
             let begin = now;
             now += PAUSE;
-            // Three were underway.
+            // Three were in flight.
             for _ in 0..3 {
                 large.lost(now, begin);
             }

@@ -1,6 +1,6 @@
-//! What the ends of a session say to each other, as options of Geneve packets: docs/protocol.md has the layouts.
+//! The messages of a session, as options of Geneve packets. docs/protocol.md has the layouts.
 //!
-//! A number that grows for ever is sent by its low 32 bits.
+//! Packet numbers and offsets are 64 bits wide; their low 32 bits are sent.
 
 use alloc::vec::Vec;
 use core::num::{NonZeroU16, NonZeroU32};
@@ -16,92 +16,92 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// The class of our options: one for experiments (RFC 8926 §7).
 pub const OPTION_CLASS: u16 = 0xff5a;
 
-/// What Geneve's header says of a packet with a part of a frame: that it is no frame.
+/// The protocol type of a packet with a part of a frame, which is no Ethernet frame.
 pub const PART: u16 = ethertype::EXPERIMENTAL;
 
-/// The version of the protocol that is spoken here.
+/// The version of the protocol.
 pub const VERSION: u8 = 6;
 
-/// The most ranges that an acknowledgement tells of.
+/// The most ranges of a report.
 pub const MAX_RANGES: usize = 16;
-/// The most streams of which a report tells how far they may go.
+/// The most credit grants and NACKs of a report.
 pub const MAX_GRANTS: usize = 5;
-/// The most streams after which a report asks.
+/// The most window probes of a report.
 pub const MAX_WINDOW_PROBES: usize = 6;
 
-/// One incarnation of one end of a session, which began with nothing remembered. Each has a higher number than those before it, as
-/// RFC 1982 compares them; none is 0.
+/// The number of an incarnation: one run of one end, which began with nothing remembered. Later
+/// incarnations have higher numbers, compared as in RFC 1982. None is 0.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Incarnation(pub NonZeroU32);
 
 impl Incarnation {
-    /// Whether it began after the other one of the same end.
+    /// Whether this incarnation is later than the other one of the same end.
     pub fn is_after(self, other: Self) -> bool {
         self.0.get().wrapping_sub(other.0.get()).cast_signed() > 0
     }
 
-    /// The one after it.
+    /// The next incarnation.
     #[must_use]
     pub fn next(self) -> Self {
         Self(NonZeroU32::new(self.0.get().wrapping_add(1)).unwrap_or(NonZeroU32::MIN))
     }
 }
 
-/// Frames that keep their order: those for one egress of the far switch in one class.
+/// A stream: the frames for one egress of the far switch in one class. They keep their order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Stream {
-    /// The far egress.
+    /// The label of the far egress.
     pub label: u32,
     /// The class.
     pub class: Class,
 }
 
-/// Who says something, and who is meant.
+/// The incarnations between which a message is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ends {
-    /// Whoever says it.
+    /// The sender's.
     pub from: Incarnation,
-    /// The incarnation of the far end that is meant.
+    /// The receiver's.
     pub to: Incarnation,
 }
 
-/// Anything that is said.
+/// A message.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Message {
-    /// Who is there.
+    /// A handshake message.
     Hello(Hello),
-    /// What is said of the frame that follows, and a report that goes with it.
+    /// The header of a data packet, and a piggybacked report.
     Data(Data, Option<Report>),
-    /// What has come, what is taken, how far streams may go.
+    /// A report: acknowledgements, credit grants, NACKs, window probes.
     Report(Report),
 }
 
-/// Who is there.
+/// A HELLO: the handshake message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Hello {
-    /// Whoever says it.
+    /// The sender's incarnation.
     pub from: Incarnation,
-    /// The incarnation of the far end that it has heard of.
+    /// The receiver's incarnation, if the sender knows one.
     pub to: Option<Incarnation>,
-    /// The oldest and the newest version that it speaks.
+    /// The oldest and the newest version that the sender speaks.
     pub versions: [u8; 2],
-    /// The classes of what it sends again if that is lost.
+    /// The classes that the sender retransmits.
     pub reliable: ClassSet,
-    /// How much of each stream it takes without having granted it.
+    /// What the sender accepts of each stream before the first grant.
     pub unsolicited: Unsolicited,
 }
 
-/// How much of each stream is taken without having been granted.
+/// The bytes of each stream that are accepted before the first grant.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Unsolicited {
-    /// Bytes of streams of other classes.
+    /// Bytes, for classes that are not unlimited.
     pub bytes: u32,
-    /// The classes of which as much is taken as there can be.
+    /// The classes with [`MOST`](Self::MOST).
     pub unlimited: ClassSet,
 }
 
 impl Unsolicited {
-    /// The most, in bytes: as wide as a stream's window can be.
+    /// The most, in bytes: the widest window of a stream.
     pub const MOST: u32 = 1 << 30;
 
     /// Bytes of each stream of this class.
@@ -110,40 +110,42 @@ impl Unsolicited {
     }
 }
 
-/// What is said of a frame, or of a part of one: each part has a place of its own in the stream.
+/// The header of a data packet: a frame, or a part of one. Each part has its own position in the
+/// stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Data {
-    /// From whom to whom.
+    /// The incarnations.
     pub ends: Ends,
-    /// The packet's number.
+    /// The packet number, its low 32 bits.
     pub number: u32,
-    /// The frame's stream.
+    /// The stream.
     pub stream: Stream,
-    /// Where in it the frame begins, in bytes.
+    /// The offset in the stream, its low 32 bits.
     pub offset: u32,
-    /// How many bytes it has. If none follow, its sender has taken it back, and only its place is told of.
+    /// The length in bytes. If no payload follows, the frame was withdrawn, and the packet holds
+    /// its position.
     pub len: NonZeroU16,
-    /// Which part of its frame it is.
+    /// Which part of its frame this is.
     pub part: Part,
-    /// What is left to do for the frame, as its sender's kernel says it (virtio 1.2, 5.1.6), if it is its first part and anything is.
+    /// The frame's offload metadata (virtio 1.2, 5.1.6), if there is any. The first part has it.
     pub offload: Option<[u8; Offload::LEN]>,
-    /// What it takes to have the frame again, if it is a large segment of TCP that a card may cut on its way.
+    /// What is needed to reassemble a TCP segment that a network card may cut.
     pub cut: Option<Cut>,
 }
 
-/// What it takes to have a large segment of TCP again that a card has cut into others.
+/// What is needed to reassemble a large TCP segment that a network card has cut (LSO).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cut {
-    /// The lowest bits of the sequence number of the first: no frame has as many bytes as they count.
+    /// The low 16 bits of its first sequence number. No frame is longer than they count.
     pub sequence: u16,
-    /// How many bytes of payload each has, but for the last.
+    /// The payload of each packet in bytes, except the last (MSS).
     pub size: NonZeroU16,
-    /// The last one's PSH, or FIN, or both, which no other has.
+    /// The last packet's PSH and FIN flags; no other packet has them.
     pub flags: Flags,
 }
 
 impl Cut {
-    /// The flags that the last one alone has.
+    /// The flags that only the last packet has.
     pub const FLAGS: Flags = Flags(Flags::PSH.0 | Flags::FIN.0);
 
     fn read(shape: u16, record: &CutRecord) -> Option<Self> {
@@ -162,65 +164,66 @@ impl Cut {
     }
 }
 
-/// A part of a frame, or all of it.
+/// The position of a part in its frame.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Part {
-    /// It goes on where the one before it in the stream ends.
+    /// It continues the frame of the part before it.
     pub continues: bool,
-    /// The next one in the stream goes on where it ends.
+    /// The next part in the stream continues its frame.
     pub more: bool,
 }
 
 impl Part {
-    /// All of a frame.
+    /// A whole frame.
     pub const WHOLE: Self = Self { continues: false, more: false };
 }
 
-/// What has come, what is taken, how far streams may go; and questions after that.
+/// A report.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Report {
-    /// From whom to whom.
+    /// The incarnations.
     pub ends: Ends,
-    /// How many packets have come with a mark of congestion, ever.
+    /// The number of marked packets received, its low 32 bits.
     pub marked: u32,
-    /// The packets that have come: first and last of each range, of at most 65,536 numbers, the highest first.
+    /// The packet numbers received: the first and last of each range of at most 65,536, the highest
+    /// range first.
     pub came: Vec<[u32; 2]>,
-    /// How far streams are taken and may go.
+    /// Credit grants.
     pub grants: Vec<CreditGrant>,
-    /// What is to be sent again of some of them.
+    /// NACKs of streams that are granted credit in the same report.
     pub nacks: Vec<Nack>,
-    /// Whoever says it wants to know of these.
+    /// Window probes.
     pub window_probes: Vec<WindowProbe>,
 }
 
-/// How far a stream may go.
+/// A credit grant: how far a stream is consumed and may be sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CreditGrant {
     /// The stream.
     pub stream: Stream,
-    /// The receiver has taken all before this.
+    /// All before this offset is consumed.
     pub consumed: u32,
-    /// It may be sent up to here.
+    /// The limit: the stream may be sent up to this offset.
     pub limit: u32,
 }
 
-/// What of a stream was turned away, as there was no memory for it: it is to be sent again, once it may be.
+/// A NACK: frames that found no memory, to be retransmitted when credit allows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Nack {
     /// The stream.
     pub stream: Stream,
-    /// All that came in packets up to this number.
+    /// The highest packet number of those that found no memory.
     pub number: u32,
-    /// And begins here or further on.
+    /// The lowest offset.
     pub from: u32,
 }
 
-/// A question after a stream.
+/// A window probe: asks for a credit grant of a stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WindowProbe {
     /// The stream.
     pub stream: Stream,
-    /// It was sent up to here.
+    /// How far the stream was sent.
     pub sent: u32,
 }
 
@@ -243,12 +246,12 @@ struct EndsRecord {
 struct StreamRecord {
     label: U32,
     class: u8,
-    /// Of a room, [`NACK`]; else unused.
+    /// Of a credit grant, [`NACK`]; otherwise unused.
     flags: u8,
     unused: [u8; 2],
 }
 
-/// It is what is to be sent again, up to the packet of the number in the place of `taken`, and from `limit` on.
+/// The record is a NACK: `consumed` holds its packet number, and `limit` its offset.
 const NACK: u8 = 1;
 
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
@@ -270,20 +273,20 @@ struct DataRecord {
     number: U32,
     offset: U32,
     label: U32,
-    /// Its class in the lowest bits, and what it [is](CONTINUES).
+    /// The class in the lowest bits, and [flags](CONTINUES).
     shape: U16,
     len: U16,
 }
 
-/// The bits of a shape that are the class.
+/// The bits of a shape that hold the class.
 const CLASS: u16 = 7;
 const CONTINUES: u16 = 1 << 3;
 const MORE: u16 = 1 << 4;
-/// Of what a card may cut.
+/// Flags of a frame that a network card may cut.
 const LAST_HAS_PSH: u16 = 1 << 5;
 const LAST_HAS_FIN: u16 = 1 << 6;
 
-/// Ends a data option of what a card may cut.
+/// The end of a data option whose frame a network card may cut.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct CutRecord {
@@ -295,18 +298,18 @@ const fn bit(is_set: bool, bit: u16) -> u16 {
     if is_set { bit } else { 0 }
 }
 
-/// Begins a report; its ranges follow.
+/// The beginning of a report; ranges follow.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct ReportRecord {
     ends: EndsRecord,
     marked: U32,
-    /// The last number of the first range.
+    /// The highest number of the first range.
     largest: U32,
 }
 
-/// A range, from the last number down: how many numbers are missing above it, less one, and how many it has, less one
-/// (RFC 9000 §19.3.1). Of the first, none are missing.
+/// A range (RFC 9000 §19.3.1), counted downwards: the numbers missing above it, less one, and its
+/// length, less one. For the first range, `missing` is 0.
 #[derive(FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RangeRecord {
@@ -330,7 +333,7 @@ struct WindowProbeRecord {
 }
 
 impl Message {
-    /// What a packet's options say; `None` if nothing of ours, or something that contradicts itself.
+    /// Parses a packet's options. `None` if none are ours, or they are malformed.
     pub fn parse(options: Options<'_>) -> Option<Self> {
         let mut ours = options.filter(|option| option.class == OPTION_CLASS);
         let first = ours.next()?;
@@ -342,7 +345,7 @@ impl Message {
                 let data = Data::parse(first.data, offload.map(|option| option.data))?;
                 let report = match rest.next() {
                     None => None,
-                    // Each packet that a card makes of one would have a copy.
+                    // A network card would copy the report to each packet that it cuts.
                     Some(option) if option.kind == REPORT && data.cut.is_none() => {
                         Some(Report::parse(option.data, rest)?)
                     }
@@ -355,12 +358,13 @@ impl Message {
         }
     }
 
-    /// Whether an option of our class is one that is read here.
+    /// Whether an option of our class has a known type.
     pub fn knows(kind: u8) -> bool {
         (HELLO..=OFFLOAD).contains(&kind)
     }
 
-    /// Adds it to a packet. `false` if there is no room for it, which there is in one without other options.
+    /// Adds the message to a packet. `false` if it does not fit; it always fits in a packet without
+    /// other options.
     pub fn write(&self, draft: &mut Draft) -> bool {
         match self {
             Self::Hello(hello) => hello.write(draft),
@@ -372,7 +376,7 @@ impl Message {
     }
 }
 
-/// How many bytes an option has with so many of data.
+/// The length of an option with so many bytes of data.
 const fn option_len(data: usize) -> usize {
     4 + data
 }
@@ -415,7 +419,7 @@ impl Hello {
 }
 
 impl Data {
-    /// What is said of all of a frame of which nothing is left to do.
+    /// The header of a whole frame without offload metadata.
     pub const fn whole(ends: Ends, number: u32, stream: Stream, offset: u32, len: NonZeroU16) -> Self {
         Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None, cut: None }
     }
@@ -441,7 +445,7 @@ impl Data {
         })
     }
 
-    /// Adds it to a packet. `false` if there is no room for it.
+    /// Adds the header to a packet. `false` if it does not fit.
     pub fn write(&self, draft: &mut Draft) -> bool {
         let part = bit(self.part.continues, CONTINUES) | bit(self.part.more, MORE);
         let cut = self.cut.map_or(0, Cut::shape);
@@ -466,7 +470,7 @@ impl Data {
 }
 
 impl Report {
-    /// The most bytes of options that one has that asks nothing.
+    /// The longest options of a report without window probes, in bytes.
     pub const MOST_LEN: usize = option_len(size_of::<ReportRecord>() + MAX_RANGES * size_of::<RangeRecord>())
         + option_len(MAX_GRANTS * size_of::<GrantRecord>());
 
@@ -516,7 +520,8 @@ impl Report {
         (grants <= MAX_GRANTS && report.window_probes.len() <= MAX_WINDOW_PROBES).then_some(report)
     }
 
-    /// Adds it to a packet. `false` if there is no room for it, which there is behind a data option if it asks nothing.
+    /// Adds the report to a packet. `false` if it does not fit. It fits behind a data option if it
+    /// has no window probes.
     pub fn write(&self, draft: &mut Draft) -> bool {
         let mut data = Vec::with_capacity(size_of::<ReportRecord>() + 4 * MAX_RANGES);
         let largest = self.came.first().map_or(0, |[_, last]| *last);
@@ -530,7 +535,7 @@ impl Report {
         for [first, last] in self.came.iter().take(MAX_RANGES) {
             let missing = above.map_or(0, |above: u32| above.wrapping_sub(*last).wrapping_sub(2));
             let len = last.wrapping_sub(*first);
-            // What lies so far apart, or is so long, was told of before.
+            // Ranges so far apart, or so long, were acknowledged earlier.
             let (Ok(missing), Ok(len)) = (u16::try_from(missing), u16::try_from(len)) else { break };
             data.extend_from_slice(RangeRecord { missing: U16::new(missing), len: U16::new(len) }.as_bytes());
             above = Some(*first);

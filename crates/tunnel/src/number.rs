@@ -1,9 +1,9 @@
-//! Numbers that grow for ever, of which only the low 32 bits are sent (RFC 9000 A.3).
+//! 64-bit numbers of which the low 32 bits are sent (RFC 9000 A.3).
 
-/// The number nearest to `near` whose low 32 bits these are.
+/// The number nearest to `near` with these low 32 bits.
 pub fn expand(low: u32, near: u64) -> u64 {
     let apart = low.wrapping_sub(near as u32).cast_signed();
-    // Before 0 there is nothing: then the next one that has these bits is meant.
+    // There are no numbers below 0: the lowest number with these bits is meant.
     near.checked_add_signed(apart.into()).unwrap_or(u64::from(low))
 }
 

@@ -1,22 +1,22 @@
-//! Quota in memory for what comes, and who may have them.
+//! Receive memory: slots for frames, and which stream may take how many.
 
 use alloc::collections::BTreeMap;
 
 use crate::Stream;
 
-/// Who wants a place.
+/// A claim to a slot.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Claim {
-    /// A frame that its sender keeps until it is taken: it may come again.
+    /// A frame of a reliable class: its sender retransmits it.
     Reliable(Stream),
-    /// Another such, and others wait for it, which came before it.
+    /// A frame of a reliable class that others of its stream wait for.
     NextInOrder(Stream),
-    /// A frame that will not come again.
+    /// A frame of an unreliable class.
     Unreliable,
 }
 
 impl Claim {
-    /// Whose it is, if its stream is repaired.
+    /// The stream, in a reliable class.
     pub fn whose(self) -> Option<Stream> {
         match self {
             Self::Reliable(stream) | Self::NextInOrder(stream) => Some(stream),
@@ -25,31 +25,32 @@ impl Claim {
     }
 }
 
-/// So many places, each for one frame.
+/// A number of slots, one for each frame.
 ///
-/// - No stream that is repaired has more than are left to all others of them (dynamic thresholds: Choudhury and Hahne, "Dynamic queue
-///   length thresholds for shared-memory packet switches", 1998), but for a sixteenth that is left to frames that others wait for. So
-///   receivers that take nothing do not take the memory of others, however many they are.
-/// - What is repaired leaves a quarter to what is not, and whatever that has, an eighth: when it is [short](Self::is_short), there are
-///   as many for what is underway until its senders stand still.
-/// - What is not repaired leaves a quarter to what is.
+/// - No reliable stream takes more slots than are left to all other reliable ones (dynamic
+///   thresholds: Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
+///   switches", 1998), except for a sixteenth of all that is left to frames that others wait for.
+///   So receivers that consume nothing do not take the memory of others, however many they are.
+/// - Reliable streams leave a quarter to unreliable ones, and always an eighth of all. When memory
+///   [is short](Self::is_short), an eighth is free for what is in flight until senders stop.
+/// - Unreliable streams leave a quarter to reliable ones.
 #[derive(Clone, Debug)]
 pub struct Quota {
     all: u32,
     free: u32,
-    /// How many each stream has that is repaired.
+    /// Slots of each reliable stream.
     held: BTreeMap<Stream, u32>,
-    /// How many they have together.
+    /// Slots of all reliable streams.
     reliable: u32,
 }
 
 impl Quota {
-    /// So many, and all are free.
+    /// All slots are free.
     pub fn new(all: u32) -> Self {
         Self { all, free: all, held: BTreeMap::new(), reliable: 0 }
     }
 
-    /// Whether there is a place for this.
+    /// Whether there is a slot for this claim.
     pub fn has_for(&self, claim: Claim) -> bool {
         self.free > 0
             && match claim {
@@ -62,23 +63,24 @@ impl Quota {
             }
     }
 
-    /// Whether there is a place for this, which can do without one: nobody has to be stopped because of it.
+    /// Whether there is a slot for this claim that does not make memory [short](Self::is_short).
     pub fn can_spare(&self, claim: Claim) -> bool {
         let stops_nobody = || self.unreliable() < self.all / 8 * 3 && self.free > self.all / 8;
         self.has_for(claim) && (claim != Claim::Unreliable || stops_nobody())
     }
 
-    /// Whether a stream of which something was turned away may have so many places that it is worth while to ask for more.
+    /// Whether a stream that is being NACKed may take enough slots to be worth asking for more.
     pub fn welcomes(&self, stream: Stream) -> bool {
         2 * self.held(stream) < self.shared()
     }
 
-    /// Whether what is not repaired will soon find no place. What is repaired makes it short only if that has more than an eighth.
+    /// Whether unreliable streams will soon find no slot. Reliable ones make memory short only if
+    /// unreliable ones have more than an eighth.
     pub fn is_short(&self) -> bool {
         self.unreliable() > self.all / 2 || self.free < self.all / 8
     }
 
-    /// A place is taken that [there is](Self::has_for).
+    /// Takes a slot that [there is](Self::has_for).
     pub fn take(&mut self, claim: Claim) {
         self.free -= 1;
         if let Some(stream) = claim.whose() {
@@ -87,7 +89,7 @@ impl Quota {
         }
     }
 
-    /// A place is free again that a stream had which is repaired, or what is not.
+    /// Frees a slot of a reliable stream, or of the unreliable ones.
     ///
     /// # Panics
     ///
@@ -104,12 +106,12 @@ impl Quota {
         }
     }
 
-    /// How many are free.
+    /// Free slots.
     pub fn free(&self) -> u32 {
         self.free
     }
 
-    /// How many a stream has that is repaired.
+    /// Slots of a reliable stream.
     pub fn held(&self, stream: Stream) -> u32 {
         self.held.get(&stream).copied().unwrap_or(0)
     }
@@ -118,22 +120,22 @@ impl Quota {
         self.all - self.free - self.reliable
     }
 
-    /// The most that those have which are repaired, and those which are not.
+    /// The most slots of all reliable streams, and of all unreliable ones.
     fn most(&self) -> u32 {
         self.all - self.all / 4
     }
 
-    /// How many more those may have which are repaired.
+    /// How many more slots reliable streams may take.
     fn left(&self) -> u32 {
         self.most().saturating_sub(self.reliable).min(self.free.saturating_sub(self.all / 8))
     }
 
-    /// How many of them are for frames that others wait for.
+    /// The slots reserved for frames that others wait for.
     fn reserve(&self) -> u32 {
         self.all.div_ceil(16)
     }
 
-    /// How many are for all others of them.
+    /// The slots left to all other reliable streams.
     fn shared(&self) -> u32 {
         self.left().saturating_sub(self.reserve())
     }
@@ -162,12 +164,12 @@ mod tests {
     #[test]
     fn each_stream_leaves_as_many_as_it_has() {
         let mut places = Quota::new(1600);
-        // Three quarters but for a sixteenth: 1,100.
+        // Three quarters, less a sixteenth: 1,100.
         let consumed = [1, 2, 3].map(|label| take_all(&mut places, Claim::Reliable(stream(label))));
         assert_eq!(consumed, [550, 275, 138]);
         assert!(!places.welcomes(stream(3)) && places.welcomes(stream(4)));
         assert!(!places.is_short(), "what may come again stops no link");
-        // One has more than that already, and one may have as many as are reserved beside.
+        // Stream 1 has more than that already; stream 4 may take the reserve as well.
         let awaited = [1, 4].map(|label| take_all(&mut places, Claim::NextInOrder(stream(label))));
         assert_eq!(awaited, [0, 119]);
         assert_eq!(take_all(&mut places, Claim::Unreliable), 1600 - 963 - 119);

@@ -1,17 +1,17 @@
-//! Which numbers have come, as a few ranges (RFC 9000 §13.2.3).
+//! Received packet numbers, as a few ranges (RFC 9000 §13.2.3).
 
 use alloc::collections::VecDeque;
 use core::ops::RangeInclusive;
 
-/// The most ranges that are remembered. What lies below the last of them has come, or never will.
+/// The most ranges that are kept. Numbers below the last one count as received.
 pub const MAX_RANGES: usize = 24;
 
-/// Numbers that have come, the highest range first.
+/// Received numbers, the highest range first.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges(VecDeque<RangeInclusive<u64>>);
 
 impl Ranges {
-    /// A number has come. `false` if it had before.
+    /// Inserts a number. `false` if it was received before.
     pub fn insert(&mut self, number: u64) -> bool {
         let place = self.0.iter().position(|range| *range.start() <= number + 1);
         let Some(place) = place else {
@@ -32,7 +32,7 @@ impl Ranges {
         }
         let grown = start.min(number)..=end.max(number);
         self.0[place] = grown.clone();
-        // It may touch the next higher one now, or the next lower one.
+        // It may touch the next higher range now, or the next lower one.
         if place > 0 && *self.0[place - 1].start() == grown.end() + 1 {
             self.0[place - 1] = *grown.start()..=*self.0[place - 1].end();
             self.0.remove(place);

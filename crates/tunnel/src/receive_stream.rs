@@ -1,4 +1,4 @@
-//! One stream as it comes in: put in order, handed on, and granted room.
+//! One stream of the peer: reorders frames, counts deliveries, grants credit.
 
 use alloc::collections::BTreeMap;
 use core::ops::Range;
@@ -6,69 +6,69 @@ use core::ops::Range;
 use crate::delivered::Delivered;
 use crate::{MAX_FRAME_LEN, Part};
 
-/// Frames of one stream that the far end sends, each known by a handle `R` of our owner's.
+/// A stream that the peer sends. Our owner knows a frame by its handle `R`.
 #[derive(Clone, Debug)]
 pub struct ReceiveStream<R> {
-    /// What was handed on.
+    /// Frames delivered.
     delivered: Delivered,
-    /// As far as the far end may send.
+    /// The furthest limit granted.
     limit: u64,
-    /// Where the frame begins of which parts were handed on, and more are to follow.
+    /// The offset of a frame that was delivered in part.
     begun: Option<u64>,
-    /// What came before its turn: length, which part of a frame it is, and handle, by offset.
+    /// Frames received out of order, by offset: length, part, handle.
     early: BTreeMap<u64, (u16, Part, R)>,
-    /// Where the first began and the last ended of what came while there was no memory for it.
+    /// The first and last offset of frames that found no memory.
     nacked: Option<Range<u64>>,
-    /// The highest number of all packets that had come when the last of it was turned away.
+    /// The highest number of all packets received when the last frame found no memory.
     newest: u64,
-    /// There is none yet.
+    /// There is still no memory.
     out_of_memory: bool,
-    /// How much waited here when there was none for more, and an eighth of what was taken since: the window, until it is as wide as
-    /// before.
+    /// The reduced window after memory was short: what waited here then, and an eighth of what was
+    /// consumed since. `None` once it is as wide as before.
     narrowed: Option<u64>,
-    /// What the far end was told last.
+    /// The last report.
     advertised: Advertised,
-    /// The far end asks.
+    /// The peer probes the stream, or needs to know its limit.
     probed: bool,
-    /// How much may be underway or wait here, of all incarnations of the far end.
+    /// The window: bytes in flight or waiting here, of all incarnations of the peer.
     window: u64,
-    /// How much waits here of its earlier incarnations.
+    /// Bytes of earlier incarnations that wait here.
     leftover: u64,
-    /// As far as the far end is known to have sent.
+    /// How far the peer is known to have sent.
     sent: u64,
-    /// What lies before this and has not come is waited for, for a while.
+    /// Missing frames before this offset are waited for.
     awaited: Option<u64>,
-    /// What lies before this and has not come never will.
+    /// Missing frames before this offset are not waited for any more.
     given_up: u64,
-    /// Bytes that were given up.
+    /// Bytes that did not arrive in time.
     unrecovered: u64,
 }
 
-/// Where a frame that comes has its place.
+/// The position of a received frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Position {
-    /// Among those that are to come.
+    /// Not received before, and within the limit.
     New,
-    /// It was here before.
+    /// Received before.
     Duplicate,
-    /// It was not granted.
+    /// Beyond the limit.
     BeyondCredit,
 }
 
-/// What the far end is told.
+/// What a report says of the stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Advertised {
-    /// All before this is taken.
+    /// All before this offset is consumed.
     pub consumed: u64,
-    /// What has come in packets up to this number and begins there or further on is to come again.
+    /// The packet number and the offset of the NACK, if the stream is NACKed.
     pub nack: Option<(u64, u64)>,
-    /// It may send up to here.
+    /// The limit.
     pub limit: u64,
 }
 
 impl<R> ReceiveStream<R> {
-    /// A stream of which nothing has come in this incarnation of the far end, with a window of so many bytes, of which it may send some
-    /// unasked. So many wait of its earlier incarnations.
+    /// A stream of which nothing was received, with a window, what is accepted before the first
+    /// grant, and the bytes of earlier incarnations that wait here.
     pub fn new(window: u32, unsolicited: u32, leftover: u64) -> Self {
         let unsolicited = unsolicited.into();
         Self {
@@ -91,17 +91,17 @@ impl<R> ReceiveStream<R> {
         }
     }
 
-    /// Where the next frame begins.
+    /// The next offset in order.
     pub fn expected(&self) -> u64 {
         self.delivered.end()
     }
 
-    /// Bytes that were sent and given up.
+    /// Bytes that did not arrive in time.
     pub fn unrecovered(&self) -> u64 {
         self.unrecovered
     }
 
-    /// Where a frame of so many bytes has its place.
+    /// The position of a frame of `len` bytes.
     pub fn place(&self, offset: u64, len: u16) -> Position {
         if offset + u64::from(len) > self.limit {
             return Position::BeyondCredit;
@@ -112,8 +112,8 @@ impl<R> ReceiveStream<R> {
         Position::New
     }
 
-    /// A frame has come that is [new](Position::New). If it is its turn, its handle is returned, and [`Self::next`] tells of those behind it
-    /// that it was waited for; else it is kept.
+    /// Accepts a [new](Position::New) frame. If it is next in order its handle is returned, and
+    /// [`Self::next`] has those that waited for it. Otherwise the frame waits.
     pub fn arrived(&mut self, offset: u64, len: u16, part: Part, frame: R) -> Option<R> {
         self.sent = self.sent.max(offset + u64::from(len));
         if offset > self.expected() {
@@ -130,19 +130,19 @@ impl<R> ReceiveStream<R> {
         self.begun = part.more.then_some(begun);
     }
 
-    /// From where on something is missing that was turned away.
+    /// The offset of the first missing frame that found no memory.
     fn again_from(&self) -> Option<u64> {
         let missing = self.nacked.as_ref().filter(|range| range.end > self.expected())?;
         Some(missing.start.max(self.expected()))
     }
 
-    /// Whether there is no memory for a [new](Position::New) frame that begins there, as there was none for one before it.
+    /// Whether a [new](Position::New) frame finds no memory because an earlier one did not.
     pub fn out_of_memory(&self, offset: u64) -> bool {
         self.out_of_memory && self.again_from().is_some_and(|from| from <= offset)
     }
 
-    /// A frame has come that is [new](Position::New), and there is no memory for it: it is to come again, with all that came early and are
-    /// behind it, or behind the first that is missing since others were turned away. Their handles are returned.
+    /// A [new](Position::New) frame finds no memory. Returns the handles of frames received out of
+    /// order behind it, or behind the first that found none: all of these are NACKed.
     pub fn nack(&mut self, offset: u64, len: u16, newest: u64) -> impl Iterator<Item = R> + use<R> {
         self.sent = self.sent.max(offset + u64::from(len));
         let from = self.again_from().map_or(offset, |from| from.min(offset));
@@ -155,7 +155,7 @@ impl<R> ReceiveStream<R> {
         self.early.split_off(&from).into_values().map(|(.., frame)| frame)
     }
 
-    /// A frame has come that is [new](Position::New) and never will again, and there is no memory for it.
+    /// A [new](Position::New) frame of an unreliable class finds no memory: it counts as delivered.
     pub fn miss(&mut self, offset: u64, len: u16) {
         self.sent = self.sent.max(offset + u64::from(len));
     }
@@ -165,12 +165,12 @@ impl<R> ReceiveStream<R> {
         self.probed |= core::mem::take(&mut self.out_of_memory);
     }
 
-    /// Whether what begins there is all that others wait for.
+    /// Whether the frame at this offset is the one that all others wait for.
     pub fn is_next_in_order(&self, offset: u32) -> bool {
         self.expected() as u32 == offset && !self.early.is_empty()
     }
 
-    /// The next frame whose turn has come, and where it begins.
+    /// The next frame in order, and its offset.
     pub fn next(&mut self) -> Option<(u64, R)> {
         let expected = self.expected();
         let offset = self.early.range(expected..).next().map(|(offset, _)| *offset);
@@ -187,7 +187,7 @@ impl<R> ReceiveStream<R> {
         Some((offset, frame))
     }
 
-    /// Whether something is missing that was not waited for yet. From now on it is.
+    /// Whether frames are missing that are not waited for yet. From now on they are.
     pub fn begins_to_wait(&mut self) -> bool {
         let begins = self.awaited.is_none() && self.sent > self.expected();
         if begins {
@@ -196,35 +196,35 @@ impl<R> ReceiveStream<R> {
         begins
     }
 
-    /// What was waited for and has not come never will: [`Self::next`] does without.
+    /// Stops to wait for missing frames; [`Self::next`] skips them.
     pub fn give_up(&mut self) {
         self.given_up = self.awaited.take().unwrap_or(self.given_up);
     }
 
-    /// A frame that came early, and part of which came since by others: a far end that contradicts itself.
+    /// A frame received out of order that overlaps delivered ones: the peer contradicts itself.
     pub fn stale(&mut self) -> Option<R> {
         let expected = self.expected();
         let first = self.early.first_entry().filter(|first| *first.key() < expected)?;
         Some(first.remove().2)
     }
 
-    /// The far end says that it has sent so far, and asks.
+    /// Handles a window probe, which says how far the peer has sent.
     pub fn probed(&mut self, sent: u64) {
         self.probed = true;
-        // Who tells of more than it may have sent tells nothing.
+        // A claim beyond the limit is ignored.
         if sent <= self.limit {
             self.sent = self.sent.max(sent);
         }
-        // What is granted unasked may be less than its first frame.
+        // The first frame may be longer than what is accepted before the first grant.
         self.settle();
     }
 
-    /// What the far end does not know yet, it is to be told at once.
+    /// Reports at once what was consumed since the last report.
     pub fn hurry(&mut self) {
         self.probed |= self.delivered.consumed() > self.advertised.consumed;
     }
 
-    /// The receiver has the frame that was handed on and begins there.
+    /// The receiver has consumed the frame at this offset.
     pub fn consumed(&mut self, offset: u64) {
         let before = self.delivered.consumed();
         self.delivered.consume(offset);
@@ -235,7 +235,7 @@ impl<R> ReceiveStream<R> {
         self.settle();
     }
 
-    /// So many bytes wait of earlier incarnations of the far end.
+    /// Sets the bytes of earlier incarnations that wait here.
     pub fn set_leftover(&mut self, bytes: u64) {
         self.leftover = bytes;
         self.settle();
@@ -246,20 +246,21 @@ impl<R> ReceiveStream<R> {
         self.limit = self.limit.max(self.delivered.consumed() + window);
     }
 
-    /// How many records tell the far end of all that it may have to be told.
+    /// How many records of a report the stream may need.
     pub fn records(&self) -> usize {
         1 + usize::from(self.again_from().is_some())
     }
 
-    /// What to tell the far end, if it is time. It is, if the far end asked, if enough has changed, or if nothing more is here.
+    /// What to report, if it is due: the stream was probed, enough has changed, or all that was
+    /// delivered is consumed.
     pub fn report(&mut self) -> Option<Advertised> {
         let again_from = self.again_from();
         let Self { delivered, advertised, probed, .. } = self;
         let consumed = delivered.consumed();
         let window = self.narrowed.unwrap_or(self.window);
-        // As far as it was told before, but for what comes again.
+        // The limit of the last report, unless frames are NACKed.
         let least = again_from.unwrap_or(advertised.limit);
-        // Any frame may go, and so may the rest of one, once all before it is taken.
+        // Any frame fits, and so does the rest of one, once all before it is consumed.
         let is_first = delivered.is_empty() || self.begun.is_some_and(|begun| begun <= consumed);
         let limit = match self.narrowed {
             _ if self.out_of_memory => least,
@@ -280,7 +281,7 @@ impl<R> ReceiveStream<R> {
         Some(*advertised)
     }
 
-    /// The far end has begun anew: what was handed on, and the handles of what came early and will come again.
+    /// What was delivered, and the handles of frames received out of order.
     pub fn into_parts(self) -> (Delivered, impl Iterator<Item = R>) {
         (self.delivered, self.early.into_values().map(|(.., frame)| frame))
     }

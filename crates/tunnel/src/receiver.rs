@@ -1,4 +1,4 @@
-//! All streams as they come in, for one incarnation of the far end.
+//! The receiving half of a session: all streams, for one incarnation of the peer.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -12,57 +12,57 @@ use crate::number::expand;
 use crate::receive_stream::{Position, ReceiveStream};
 use crate::{Arrival, Data, Epoch, Part, Payload, SessionConfig, Stream};
 
-/// How long what is missing is waited for where it is not sent again. It may have taken another way through the fabric, where
-/// packets stand still for a while.
+/// How long a missing frame of an unreliable class is waited for. It may have taken another path
+/// through the fabric, and be delayed there.
 const REORDERING_DELAY: Span = Span::from_millis(10);
 
-/// What the far end sends: each frame has a handle `R`, unless only its place is told of.
+/// All streams of the peer. A frame has a handle `R`; a position without a frame has none.
 #[derive(Clone, Debug)]
 pub struct Receiver<R> {
     config: SessionConfig,
     streams: BTreeMap<Stream, ReceiveStream<Option<R>>>,
-    /// What the far end sent in earlier epochs, and receivers have not taken.
+    /// Frames delivered in earlier epochs and not consumed.
     leftover: Leftover,
-    /// How much of each stream the far end may send unasked.
+    /// What the peer may send of each stream before the first grant.
     unsolicited: Unsolicited,
-    /// Streams of which something may have to be told.
+    /// Streams that may have something to report.
     owing: BTreeSet<Stream>,
-    /// Streams of which something was turned away, and that are not invited.
+    /// Streams that are NACKed until memory is available.
     full: BTreeSet<Stream>,
-    /// Streams that the far end does not repair and of which something is missing, and how long to wait for it.
+    /// Unreliable streams with missing frames, and until when these are waited for.
     missing: VecDeque<(Instant, Stream)>,
 }
 
-/// How a packet has come.
+/// The context of a data packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// In which epoch it was sent.
+    /// The current epoch.
     pub from: Epoch,
-    /// The highest number of all packets that have come.
+    /// The highest number of all packets received.
     pub newest: u64,
-    /// If it had not, it would be sent again.
+    /// Whether the peer retransmits the stream's class.
     pub is_reliable: bool,
 }
 
-/// What became of a frame that came.
+/// What became of a data packet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// It was handed on, or waits for others.
+    /// The frame was delivered, or waits for earlier ones.
     Accepted,
-    /// It was here before.
+    /// It was received before.
     Duplicate,
-    /// It was not granted.
+    /// It exceeds the stream's limit.
     CreditExceeded,
-    /// There is no memory for it: it will come again.
+    /// There is no memory for it, and it is NACKed.
     Nacked,
-    /// There is no memory for it, and it will not come again.
+    /// There is no memory for it, and it is lost.
     NoMemory,
-    /// Its stream is one too many.
+    /// There are too many streams.
     TooManyStreams,
 }
 
 impl<R> Receiver<R> {
-    /// Nothing has come.
+    /// Nothing was received.
     pub fn new(config: SessionConfig) -> Self {
         Self {
             config,
@@ -75,8 +75,9 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// An epoch is over, and another begins: `release` has each handle of what waits for others, and will come
-    /// again. What was handed on may fill receivers' windows, so nothing more may be sent unasked.
+    /// Ends an epoch. `release` has each handle of a frame that was received out of order: the peer
+    /// will retransmit it. Delivered frames may still fill the windows, so nothing is accepted
+    /// before the first grant.
     pub fn restart(&mut self, over: Epoch, mut release: impl FnMut(R)) {
         for (stream, receiving) in core::mem::take(&mut self.streams) {
             let (delivered, early) = receiving.into_parts();
@@ -89,17 +90,17 @@ impl<R> Receiver<R> {
         self.missing.clear();
     }
 
-    /// How much of each stream the far end may send unasked.
+    /// What the peer may send of each stream before the first grant.
     pub fn unsolicited(&self) -> Unsolicited {
         self.unsolicited
     }
 
-    /// Bytes that the far end sent in this incarnation, and that were given up.
+    /// Bytes of unreliable streams that did not arrive in time, in this epoch.
     pub fn unrecovered(&self) -> u64 {
         self.streams.values().map(ReceiveStream::unrecovered).sum()
     }
 
-    /// A packet has come with a place in a stream. `arrived` is told what to do with its frame and with others that it was waited for.
+    /// Handles a data packet. `arrived` has each frame that is delivered or released by it.
     pub fn arrived(
         &mut self,
         now: Instant,
@@ -115,7 +116,7 @@ impl<R> Receiver<R> {
         };
         let (offset, len) = (expand(data.offset, receiving.expected()), data.len.get());
         let is_kept = !matches!(brought, Payload::NoMemory);
-        // Of what is only a place, its flags say nothing.
+        // The flags of a position without a frame mean nothing.
         let part = if matches!(brought, Payload::Frame(_)) { data.part } else { Part::WHOLE };
         let fate = match (receiving.place(offset, len), brought) {
             (Position::New, brought) if is_kept && !receiving.out_of_memory(offset) => {
@@ -139,7 +140,7 @@ impl<R> Receiver<R> {
                 Fate::Duplicate
             }
             (Position::BeyondCredit, brought) => {
-                // It does not know how far it may go.
+                // The peer does not know its limit.
                 receiving.probed(0);
                 brought.release(arrived);
                 Fate::CreditExceeded
@@ -149,23 +150,23 @@ impl<R> Receiver<R> {
         fate
     }
 
-    /// Whether a frame is the one that others of its stream wait for.
+    /// Whether a frame is the next in order of its stream.
     pub fn is_next_in_order(&self, data: &Data) -> bool {
         self.streams.get(&data.stream).is_some_and(|receiving| receiving.is_next_in_order(data.offset))
     }
 
-    /// Whether some of a stream was turned away, and is not invited.
+    /// Whether a stream is being NACKed.
     pub fn is_nacking(&self, stream: Stream) -> bool {
         self.full.contains(&stream)
     }
 
-    /// The first such stream behind this one, or the first of all.
+    /// The next stream that is being NACKed: the first after this one, or the first of all.
     pub fn next_nacking(&self, behind: Option<Stream>) -> Option<Stream> {
         let others = behind.and_then(|last| self.full.range((Excluded(last), Unbounded)).next());
         others.or_else(|| self.full.first()).copied()
     }
 
-    /// There is memory again for frames of a stream.
+    /// Ends the NACKs of a stream: there is memory for its frames again.
     pub fn memory_available(&mut self, stream: Stream) {
         if let Some(receiving) = self.streams.get_mut(&stream) {
             receiving.memory_available();
@@ -174,7 +175,7 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// The far end asks after a stream. `false` if that is one too many.
+    /// Handles a window probe. `false` if there are too many streams.
     pub fn probed(&mut self, now: Instant, window_probe: &WindowProbe, is_reliable: bool) -> bool {
         let Some(receiving) = self.stream(window_probe.stream) else { return false };
         receiving.probed(expand(window_probe.sent, receiving.expected()));
@@ -182,7 +183,7 @@ impl<R> Receiver<R> {
         true
     }
 
-    /// The receiver has the frame that begins there.
+    /// The receiver has consumed the frame at this offset.
     pub fn consumed(&mut self, stream: Stream, offset: u64) {
         if let Some(receiving) = self.streams.get_mut(&stream) {
             receiving.consumed(offset);
@@ -190,7 +191,7 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// The receiver has the frame that begins there in an epoch that is over.
+    /// The receiver has consumed the frame at this offset of an earlier epoch.
     pub fn consumed_earlier(&mut self, stream: Stream, epoch: Epoch, offset: u64) {
         self.leftover.consume(stream, epoch, offset);
         if let Some(receiving) = self.streams.get_mut(&stream) {
@@ -199,18 +200,18 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// Has the far end told at once of all that it does not know to be taken.
+    /// Reports at once all that was consumed since the last report.
     pub fn hurry(&mut self) {
         self.streams.values_mut().for_each(ReceiveStream::hurry);
         self.owing.extend(self.streams.keys());
     }
 
-    /// When something that is missing has been waited for long enough.
+    /// When a missing frame has been waited for long enough.
     pub fn deadline(&self) -> Option<Instant> {
         self.missing.front().map(|(at, _)| *at)
     }
 
-    /// Hands on what has waited for that, sent in this epoch.
+    /// Delivers frames whose missing predecessors have been waited for long enough.
     pub fn give_up(&mut self, now: Instant, from: Epoch, mut arrived: impl FnMut(Arrival<R>)) {
         while let Some((_, stream)) = self.missing.pop_front_if(|(at, _)| *at <= now) {
             let Some(receiving) = self.streams.get_mut(&stream) else { continue };
@@ -221,18 +222,17 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// Whether something may have to be told of any stream.
+    /// Whether any stream may have something to report.
     pub fn owes(&self) -> bool {
         !self.owing.is_empty()
     }
 
-    /// Whether something may have to be told of streams of other classes.
+    /// Whether any stream of another class may have something to report.
     pub fn owes_others(&self, class: Class) -> bool {
         self.owing.iter().any(|stream| stream.class != class)
     }
 
-    /// How far streams are taken and may go, and what of them is to be sent again, of as many as a report has room for and that
-    /// something is to be told of.
+    /// The credit grants and NACKs to report now; not more than fit into a report.
     pub fn grants(&mut self) -> (Vec<CreditGrant>, Vec<Nack>) {
         let (mut grants, mut nacks) = (Vec::new(), Vec::new());
         while let Some(stream) = self.owing.first().copied()
@@ -253,7 +253,7 @@ impl<R> Receiver<R> {
         (grants, nacks)
     }
 
-    /// Something has changed of a stream, of which something may be missing.
+    /// Marks a stream as changed, and starts to wait for its missing frames if it is unreliable.
     fn owe(&mut self, now: Instant, stream: Stream, is_reliable: bool) {
         self.owing.insert(stream);
         if !is_reliable && self.streams.get_mut(&stream).is_some_and(ReceiveStream::begins_to_wait) {
@@ -261,7 +261,7 @@ impl<R> Receiver<R> {
         }
     }
 
-    /// A stream, also if nothing of it has come yet; none if there are as many others as there may be.
+    /// The stream, which is created if need be; `None` if there are too many.
     fn stream(&mut self, stream: Stream) -> Option<&mut ReceiveStream<Option<R>>> {
         let Self { config, streams, leftover, unsolicited, .. } = self;
         if streams.len() >= config.max_streams && !streams.contains_key(&stream) {
@@ -273,7 +273,7 @@ impl<R> Receiver<R> {
     }
 }
 
-/// Hands on the frame whose turn has come, if there is one, and those that it was waited for.
+/// Delivers a frame that is next in order, and those that waited for it.
 fn hand_on<R>(
     receiving: &mut ReceiveStream<Option<R>>,
     stream: Stream,
@@ -296,7 +296,7 @@ fn hand_on<R>(
     }
 }
 
-/// The next frame whose turn has come. What it was waited for, and was given up, is told of.
+/// The next frame in order. Skips missing frames that are not waited for any more.
 fn next<R>(
     receiving: &mut ReceiveStream<Option<R>>,
     stream: Stream,

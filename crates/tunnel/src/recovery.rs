@@ -1,7 +1,7 @@
-//! What is in the fabric, what has come through, and what has not (RFC 9002 §5, §6).
+//! Packets in flight: acknowledgement, loss detection, probe timeouts (RFC 9002 §5, §6).
 //!
-//! A packet's number is never used nacks: what is sent once more has another one, so an acknowledgement always says how long
-//! a round trip took.
+//! A packet number is never reused: a retransmission has a new one, so each acknowledgement gives
+//! an unambiguous round-trip time.
 
 use alloc::collections::VecDeque;
 use core::ops::{Range, RangeInclusive};
@@ -10,31 +10,31 @@ use units::{ClassMap, Instant, Span};
 
 use crate::Stream;
 
-/// How far behind the newest acknowledged packet one is lost (RFC 9002 §6.1.1).
+/// The packet threshold of loss detection (RFC 9002 §6.1.1).
 const PACKET_THRESHOLD: usize = 3;
 
-/// The finest time that a switch's thread can be relied upon to see (RFC 9002 §6.1.2, kGranularity: there 1 ms, for
-/// round trips of the Internet's).
+/// The timer granularity of a switch's thread (RFC 9002 §6.1.2, kGranularity: 1 ms there, for the
+/// Internet's round trips).
 const GRANULARITY: Span = Span::from_micros(200);
 
-/// The round trip before there is one (§6.2.2, kInitialRtt: there 333 ms).
+/// The round-trip time before the first sample (§6.2.2, kInitialRtt: 333 ms there).
 const INITIAL_RTT: Span = Span::from_millis(10);
 
-/// Probes are sent no less often than this.
+/// The longest interval between two probes.
 const MAX_PROBE_INTERVAL: Span = Span::from_secs(1);
 
-/// A packet in the fabric.
+/// A packet in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
     /// When it was sent.
     pub sent_at: Instant,
-    /// Whose frame it carries.
+    /// The stream of its frame.
     pub stream: Stream,
-    /// Where in the stream.
+    /// The frame's offset.
     pub offset: u64,
-    /// Bytes, as the window counts them.
+    /// Its size in bytes, for the congestion window.
     pub len: u16,
-    /// A card cuts it into many.
+    /// Whether a network card cuts it.
     pub is_large: bool,
 }
 
@@ -42,33 +42,35 @@ pub struct Packet {
 #[derive(Clone, Debug)]
 pub struct Recovery {
     classes: ClassMap<Flight>,
-    /// The number of the packet that is sent next.
+    /// The next packet number.
     next: u64,
     in_flight: u64,
     rtt: Option<Rtt>,
-    /// The oldest packet that was underway at the first probe since anything was acknowledged.
+    /// The oldest packet in flight at the first probe since the last acknowledgement.
     unacknowledged_from: Option<u64>,
 }
 
-/// Packets of one class. The fabric has a queue for each, and may hold one back: so nobody is lost for being overtaken by another class
-/// (RFC 9002 §3 has packet number spaces for such; here all share their numbers).
+/// Packets of one class. The fabric may delay one class more than another, so a packet is not lost
+/// for being overtaken by other classes. (RFC 9002 §3 has packet number spaces for this; here all
+/// classes share one.)
 #[derive(Clone, Debug, Default)]
 struct Flight {
-    /// By number; `None` if it is done with. Those that nobody acknowledges are none of them.
+    /// By number; `None` once acknowledged or lost. Packets that are never acknowledged are not
+    /// here.
     packets: VecDeque<(u64, Option<Packet>)>,
-    /// The highest that was acknowledged.
+    /// The highest number acknowledged.
     largest: Option<u64>,
-    /// When the last packet was sent, newly acknowledged or probed for.
+    /// When a packet was last sent, acknowledged or probed for.
     last_event_at: Instant,
-    /// When one that others have overtaken will count as lost.
+    /// When the next overtaken packet will count as lost.
     loss_at: Option<Instant>,
     /// Probes since the last acknowledgement in this class.
     probes: u32,
-    /// Probes since the last acknowledgement in any.
+    /// Probes since the last acknowledgement in any class.
     unanswered: u32,
 }
 
-/// Round trips (§5).
+/// The round-trip time estimator (§5).
 #[derive(Clone, Copy, Debug)]
 struct Rtt {
     latest: Span,
@@ -77,7 +79,7 @@ struct Rtt {
 }
 
 impl Recovery {
-    /// Nothing was sent yet.
+    /// Nothing was sent.
     pub fn new() -> Self {
         Self {
             classes: ClassMap::from_fn(|_| Flight::default()),
@@ -88,27 +90,28 @@ impl Recovery {
         }
     }
 
-    /// The number of the packet that is sent next.
+    /// The next packet number.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// The numbers from the oldest packet that was underway at the first probe since anything was acknowledged.
+    /// The numbers from the oldest packet in flight at the first probe since the last
+    /// acknowledgement.
     pub fn unacknowledged(&self) -> Range<u64> {
         self.unacknowledged_from.unwrap_or(self.next)..self.next
     }
 
-    /// Bytes in the fabric.
+    /// Bytes in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// The smoothed round trip, once there was one.
+    /// The smoothed round-trip time; `None` before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Span> {
         self.rtt.map(|rtt| rtt.smoothed)
     }
 
-    /// A packet is sent. Its number.
+    /// Records a packet that is sent. Returns its number.
     pub fn sent(&mut self, packet: Packet) -> u64 {
         let number = self.skip_number();
         self.in_flight += u64::from(packet.len);
@@ -118,14 +121,15 @@ impl Recovery {
         number
     }
 
-    /// A packet is sent that nobody acknowledges. Its number.
+    /// The number of a packet that will not be acknowledged.
     pub fn skip_number(&mut self) -> u64 {
         let number = self.next;
         self.next += 1;
         number
     }
 
-    /// These have come. `came` is told of each that was not known to; returns the newest, if it is among them.
+    /// Handles acknowledged ranges. `came` has each packet that is newly acknowledged. Returns the
+    /// newest of them.
     pub fn acknowledged(
         &mut self,
         now: Instant,
@@ -180,7 +184,8 @@ impl Recovery {
         });
     }
 
-    /// Tells of each packet that others of its class have overtaken by too far, in number or in time (§6.1).
+    /// Finds lost packets: later ones of their class were acknowledged, by the packet or the time
+    /// threshold (§6.1).
     pub fn find_lost(&mut self, now: Instant, mut lost: impl FnMut(u64, Packet)) {
         let Some(rtt) = self.rtt else { return };
         let longest = rtt.smoothed.max(rtt.latest);
@@ -193,7 +198,8 @@ impl Recovery {
         }
     }
 
-    /// Whatever is in the fabric will not come: `lost` is told of each packet. What is sent next begins with a fresh count of probes, and of round trips.
+    /// Counts all packets in flight as lost; `lost` has each. Probe counts and the estimator are
+    /// reset.
     pub fn abandon_all(&mut self, mut lost: impl FnMut(u64, Packet)) {
         for flight in &mut self.classes.0 {
             for (number, packet) in flight.packets.drain(..) {
@@ -204,19 +210,19 @@ impl Recovery {
         (self.in_flight, self.rtt, self.unacknowledged_from) = (0, None, None);
     }
 
-    /// When to look nacks: for packets that were overtaken, or to probe, as nothing was heard (§6.2).
+    /// When the loss timer or a probe timeout expires (§6.2).
     pub fn deadline(&self) -> Option<Instant> {
         let probe_timeout = self.probe_timeout();
         let due = |flight: &Flight| flight.loss_at.or_else(|| flight.probe_at(probe_timeout));
         self.classes.0.iter().filter_map(due).min()
     }
 
-    /// Whether time has come for overtaken packets.
+    /// Whether the loss timer has expired.
     pub fn is_loss_due(&self, now: Instant) -> bool {
         self.classes.0.iter().any(|flight| flight.loss_at.is_some_and(|at| at <= now))
     }
 
-    /// How long nothing is heard before it is probed for the first time.
+    /// The probe timeout, before it is backed off.
     fn probe_timeout(&self) -> Span {
         self.rtt.map_or(INITIAL_RTT + INITIAL_RTT, |rtt| {
             let margin = Span::from_nanos(4 * rtt.variation.as_nanos());
@@ -224,10 +230,11 @@ impl Recovery {
         })
     }
 
-    /// Probes each class for which time has come: the frame of its oldest packet that `is_wanted` is to be sent once more, though the
-    /// packet may still be acknowledged. Older ones, whose frames came by others or were sent once more, are skip_number: so however long
-    /// nothing is heard, there is one packet more than frames at the most. Returns the most probes of a class that are not answered
-    /// by anything, of those that are made now.
+    /// Probes each class whose timeout has expired: the frame of its oldest packet that `is_wanted`
+    /// is to be retransmitted, though the packet may still be acknowledged. Older packets, whose
+    /// frames were received or retransmitted by others, are forgotten: so there is never more than
+    /// one packet more than frames. Returns the largest number of unanswered probes among the
+    /// classes probed.
     pub fn probe(&mut self, now: Instant, mut is_wanted: impl FnMut(u64, Packet) -> bool) -> u32 {
         let probe_timeout = self.probe_timeout();
         let mut most = 0;
@@ -262,8 +269,9 @@ impl Recovery {
 }
 
 impl Flight {
-    /// Tells of each packet that others have overtaken: three of them, or one, and `loss_delay` is over since it was sent. A large one is
-    /// sent by other means than others, so that some may always overtake it: of it only the second is said.
+    /// Finds lost packets: three later ones were acknowledged, or one was, and `loss_delay` has
+    /// passed. Only the second holds for a large packet: network cards may send it later than
+    /// others.
     fn find_lost(&mut self, now: Instant, loss_delay: Span, mut lost: impl FnMut(u64, Packet)) {
         self.loss_at = None;
         let Some(largest) = self.largest else { return };
@@ -286,7 +294,7 @@ impl Flight {
         }
     }
 
-    /// When to probe, if nothing is heard; each time it is waited for twice as long.
+    /// When the probe timeout expires; it doubles with each probe.
     fn probe_at(&self, probe_timeout: Span) -> Option<Instant> {
         let backed_off = Span::from_nanos(probe_timeout.as_nanos() << self.probes.min(16));
         (!self.packets.is_empty()).then(|| self.last_event_at + backed_off.min(MAX_PROBE_INTERVAL))
@@ -323,7 +331,8 @@ mod tests {
         assert!(recovery.acknowledged(at(1000), [2..=2, 4..=4].into_iter(), |_, _| ()).is_some());
         assert_eq!(lost(&mut recovery, 1000), [0, 1]);
         assert_eq!(recovery.in_flight(), 200);
-        // 3 was overtaken by one: 9/8 of a round trip after it was sent it is lost. 5 was not overtaken.
+        // 3 was overtaken by one packet: it is lost 9/8 of a round trip after it was sent. 5 was
+        // not overtaken.
         let due = recovery.deadline().unwrap();
         assert_eq!(due, at(3) + Span::from_nanos(996_000 / 8 * 9));
         assert_eq!(lost(&mut recovery, 2000), [3]);
@@ -337,7 +346,7 @@ mod tests {
         assert!((2..100).all(|number| recovery.skip_number() == number));
         let packets = recovery.classes[Class::default()].packets.len();
         assert_eq!((packets, recovery.in_flight(), sent(&mut recovery, 1)), (2, 200, 100));
-        // Whoever has it says so of it as of the others.
+        // The receiver acknowledges these numbers as all others.
         let mut came = Vec::new();
         recovery.acknowledged(at(1000), [1..=100].into_iter(), |number, _| came.push(number));
         assert_eq!((came, lost(&mut recovery, 2000)), (alloc::vec![1, 100], alloc::vec![0]));
@@ -361,7 +370,7 @@ mod tests {
             assert_eq!(probed, 1);
         }
         assert_eq!(waits, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
-        // The first answer ends that.
+        // The first acknowledgement resets the backoff.
         recovery.acknowledged(now, [0..=0].into_iter(), |_, _| ());
         assert_eq!(recovery.deadline(), None);
     }
@@ -376,7 +385,7 @@ mod tests {
         recovery.acknowledged(at(800), [0..=0].into_iter(), |_, _| ());
         // 800 µs, and four times half of that.
         assert_eq!(probe_timeout(&recovery, 800), 2400);
-        // What was answered before says nothing of the last one.
+        // An older acknowledgement is no sample.
         recovery.acknowledged(at(900), [0..=0].into_iter(), |_, _| ());
         assert_eq!(probe_timeout(&recovery, 800), 2400);
         recovery.acknowledged(at(1000), [0..=1].into_iter(), |_, _| ());

@@ -1,22 +1,22 @@
-//! One stream as it goes out: how far it may go, and what the far receiver has not taken yet.
+//! One stream to the peer: its limit, and its outstanding frames.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU16;
 
-/// Frames of one stream, each known by a handle `F` of our owner's.
+/// A stream to the peer. Our owner knows a frame by its handle `F`.
 #[derive(Clone, Debug)]
 pub struct SendStream<F> {
-    /// Sent and not taken, in order.
+    /// Frames sent and not consumed, in order.
     frames: VecDeque<SentFrame<F>>,
-    /// Where the next frame begins.
+    /// The next offset.
     sent: u64,
-    /// As far as the far end lets us.
+    /// The limit that the peer has granted.
     limit: u64,
-    /// Somebody wanted to send more than that.
+    /// A frame waits for credit.
     blocked: bool,
-    /// The far end has told something new since [`Self::was_heard`].
+    /// A grant has arrived since [`Self::was_heard`].
     heard: bool,
-    /// What it turned away last: up to which packet, and from where on.
+    /// The last NACK: its packet number and offset.
     nacked: Option<(u64, u64)>,
 }
 
@@ -24,7 +24,7 @@ pub struct SendStream<F> {
 struct SentFrame<F> {
     offset: u64,
     len: NonZeroU16,
-    /// None if its sender has taken it back.
+    /// `None` if it was withdrawn.
     frame: Option<F>,
     state: State,
 }
@@ -35,19 +35,19 @@ impl<F> SentFrame<F> {
     }
 }
 
-/// Where a frame that was sent is.
+/// The state of a frame that was sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum State {
-    /// To be sent again.
+    /// To be retransmitted.
     Retransmit,
-    /// In the fabric, last in the packet of this number.
+    /// In flight, last in the packet of this number.
     InFlight(u64),
-    /// At the far end, last by the packet of this number. That it was taken was not told.
+    /// Acknowledged, last in the packet of this number; not known to be consumed.
     Acknowledged(u64),
 }
 
 impl<F: Copy> SendStream<F> {
-    /// Nothing was sent; so many bytes may be, unasked.
+    /// Nothing was sent.
     pub fn new(unsolicited: u64) -> Self {
         Self {
             frames: VecDeque::new(),
@@ -59,66 +59,68 @@ impl<F: Copy> SendStream<F> {
         }
     }
 
-    /// Where the next frame begins.
+    /// The next offset.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Whether there is credit for so many bytes. If not, that is remembered.
+    /// Whether there is credit for `len` bytes. If not, the stream waits for it.
     pub fn has_credit(&mut self, len: NonZeroU16) -> bool {
         let has = self.sent + u64::from(len.get()) <= self.limit;
         self.blocked = !has;
         has
     }
 
-    /// Whether the far end is to be asked: for credit, or what became of what was sent.
+    /// Whether the stream needs window probes: it waits for credit, or has outstanding frames.
     pub fn window_probes(&self) -> bool {
         self.blocked || !self.frames.is_empty()
     }
 
-    /// How many frames are not known to be taken.
+    /// The number of outstanding frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// A frame is sent in packet `number`, and kept until it is taken. Where it begins.
+    /// Sends a frame in packet `number` and keeps it until it is consumed. Returns its offset.
     pub fn send(&mut self, number: u64, len: NonZeroU16, frame: F) -> u64 {
         let offset = self.skip(len);
         self.frames.push_back(SentFrame { offset, len, frame: Some(frame), state: State::InFlight(number) });
         offset
     }
 
-    /// A frame is sent and not kept. Where it begins.
+    /// Sends a frame without keeping it. Returns its offset.
     pub fn skip(&mut self, len: NonZeroU16) -> u64 {
         let offset = self.sent;
         self.sent += u64::from(len.get());
         offset
     }
 
-    /// The frame that begins there and has so many bytes has come to the far end, in packet `number`. One that was divided since may be
-    /// of no use there: its first part came before.
+    /// The frame at `offset` was received in packet `number`. A different length means that it was
+    /// split since: the peer may not have used that packet.
     pub fn acknowledged(&mut self, offset: u64, len: u16, number: u64) {
         if let Some(flight) = self.find(offset).filter(|flight| flight.len.get() == len) {
             flight.state = State::Acknowledged(number);
         }
     }
 
-    /// Packet `number`, with the frame that begins there, is lost, or nothing is heard of it for long. Whether that is to be
-    /// sent nacks: not if it came by another packet, or a later one is underway.
+    /// Packet `number` with the frame at `offset` is lost, or overdue. Returns whether the frame is
+    /// to be retransmitted: not if another packet of it was acknowledged, or is in flight.
     pub fn lost(&mut self, offset: u64, number: u64) -> bool {
         let flight = self.find(offset).filter(|flight| flight.state == State::InFlight(number));
         flight.map(|flight| flight.state = State::Retransmit).is_some()
     }
 
-    /// The far end, which has taken all before `taken`, had no memory for what begins at `from` or further on, and came in packets up
-    /// to number `newest`: that is to be sent again, once there is credit.
+    /// Handles a NACK: the peer, which has consumed all before `consumed`, had no memory for frames
+    /// from offset `from` on in packets up to number `newest`. They are to be retransmitted once
+    /// there is credit.
     pub fn nacked(&mut self, consumed: u64, from: u64, newest: u64) {
         let known = self.frames.front().map_or(self.sent, |flight| flight.offset);
-        // What is overtaken by other news tells nothing.
+        // An outdated NACK is ignored.
         if !(known..=self.sent).contains(&consumed) {
             return;
         }
-        // It is told of until all of that has come. By then there may be credit again.
+        // A NACK is repeated until all of that has arrived; a later grant is not to be undone by
+        // it.
         let is_news = self.nacked.is_none_or(|(last, at)| last < newest || last == newest && from < at);
         if is_news {
             self.limit = self.limit.min(from);
@@ -132,7 +134,7 @@ impl<F: Copy> SendStream<F> {
         }
     }
 
-    /// The frame that begins there, if there is one still, and its length, if it is to be sent again and has credit.
+    /// The frame at `offset` and its length, if it is to be retransmitted and has credit.
     pub fn due(&mut self, offset: u64) -> Option<(Option<F>, NonZeroU16)> {
         let limit = self.limit;
         let flight =
@@ -140,7 +142,8 @@ impl<F: Copy> SendStream<F> {
         Some((flight.frame, flight.len))
     }
 
-    /// Has the frame that begins there, and is to be sent again, go as two, if `divide` says how. Where the second one begins.
+    /// Splits the frame at `offset`, which is to be retransmitted, if `divide` says how. Returns
+    /// the offset of the second half.
     pub fn divide(
         &mut self,
         offset: u64,
@@ -158,17 +161,18 @@ impl<F: Copy> SendStream<F> {
         Some(next)
     }
 
-    /// It is sent again, in packet `number`.
+    /// The frame at `offset` was retransmitted in packet `number`.
     pub fn retransmitted(&mut self, offset: u64, number: u64) {
         if let Some(flight) = self.find(offset) {
             flight.state = State::InFlight(number);
         }
     }
 
-    /// What the far end told: it has taken all before `taken`, and we may send up to `limit`, where it was `known` before. `completed`
-    /// has each frame that is done with. Whether any of that is new.
+    /// Handles a grant: all before `consumed` is consumed, and the stream may be sent up to
+    /// `limit`, which was `known` before. `completed` has each consumed frame. Returns whether any
+    /// of that is new.
     pub fn granted(&mut self, consumed: u64, limit: u64, known: u64, mut completed: impl FnMut(F)) -> bool {
-        // Who tells of what was never sent tells nothing.
+        // A grant of what was never sent is ignored.
         if consumed > self.sent {
             return false;
         }
@@ -185,12 +189,12 @@ impl<F: Copy> SendStream<F> {
         is_new
     }
 
-    /// Whether the far end has told something new since this was called last: more frames taken, or more credit.
+    /// Whether a grant has arrived since this was called last.
     pub fn was_heard(&mut self) -> bool {
         core::mem::take(&mut self.heard)
     }
 
-    /// The far end remembers nothing: all that was not taken is to be sent again, counted from 0.
+    /// The peer has a new incarnation: all outstanding frames are to be sent again from offset 0.
     pub fn reset(&mut self, unsolicited: u64) {
         (self.sent, self.limit, self.nacked) = (0, unsolicited, None);
         for flight in &mut self.frames {
@@ -200,21 +204,22 @@ impl<F: Copy> SendStream<F> {
         }
     }
 
-    /// Where each frame begins that is to be sent again, and has credit, but had none below `limit`.
+    /// The offsets of frames that are to be retransmitted, and have credit now but had none at
+    /// `limit`.
     pub fn retransmittable_above(&self, limit: u64) -> impl Iterator<Item = u64> {
         let first = self.frames.partition_point(|flight| flight.end() <= limit);
         let credited = self.frames.range(first..).take_while(|flight| flight.end() <= self.limit);
         credited.filter(|flight| flight.state == State::Retransmit).map(|flight| flight.offset)
     }
 
-    /// Forgets frames that their senders take back. Their places in the stream remain.
+    /// Forgets frames. Their positions are kept.
     pub fn withdraw(&mut self, mut is_gone: impl FnMut(F) -> bool) {
         for flight in &mut self.frames {
             flight.frame = flight.frame.filter(|frame| !is_gone(*frame));
         }
     }
 
-    /// How far it may go.
+    /// The limit.
     pub fn limit(&self) -> u64 {
         self.limit
     }

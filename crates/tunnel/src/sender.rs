@@ -1,4 +1,5 @@
-//! All streams as they go out, and what bounds them together: the window, and how many frames are kept.
+//! The sending half of a session: all streams, the congestion window, the limit of outstanding
+//! frames.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -15,32 +16,33 @@ use crate::send_stream::SendStream;
 use crate::window_probe::WindowProbes;
 use crate::{Admission, Data, PathMetrics, SessionConfig, Stream};
 
-/// So many frames of each stream are kept, however many others stand still.
+/// The outstanding frames that each stream may have, however many others wait.
 const MIN_OUTSTANDING: usize = 4;
 
-/// After so many probes of a class without an answer of any the window collapses (RFC 9002 §7.6.1).
+/// The probes of a class without any acknowledgement after which the window collapses (RFC 9002
+/// §7.6.1).
 const PERSISTENT: u32 = 3;
 
-/// What goes to one incarnation of the far end: each frame has a handle `F` of our owner's.
+/// All streams to one incarnation of the peer. Our owner knows a frame by its handle `F`.
 #[derive(Clone, Debug)]
 pub struct Sender<F> {
     config: SessionConfig,
     streams: BTreeMap<Stream, SendStream<F>>,
-    /// How much of each stream the far end takes unasked.
+    /// What the peer accepts of each stream before the first grant.
     unsolicited: Unsolicited,
     recovery: Recovery,
     window: CongestionWindow,
     large: LargeBackoff,
-    /// Frames that are kept until they are taken.
+    /// Outstanding frames: kept until they are consumed.
     outstanding: usize,
-    /// To be sent again, as the window allows: what has credit.
+    /// To be retransmitted when the window allows; their streams have credit.
     due: BTreeSet<(Stream, u64)>,
-    /// To be sent again now.
+    /// To be retransmitted now, whatever the window.
     probes: VecDeque<(Stream, u64)>,
     window_probes: WindowProbes,
-    /// Marks that the far end has seen.
+    /// The marked packets that the peer has reported, its low 32 bits.
     marked: u32,
-    /// The same of all its incarnations.
+    /// The same, of all incarnations of the peer.
     marks: u64,
 }
 
@@ -63,8 +65,8 @@ impl<F: Copy> Sender<F> {
         }
     }
 
-    /// The far end begins, and takes so much of each stream unasked. What an earlier incarnation of it had not taken is to be sent
-    /// from the beginning.
+    /// A new incarnation of the peer: what an earlier one has not consumed is to be sent from
+    /// offset 0.
     pub fn restart(&mut self, unsolicited: Unsolicited) {
         self.unsolicited = unsolicited;
         self.recovery = Recovery::new();
@@ -79,8 +81,8 @@ impl<F: Copy> Sender<F> {
         }
     }
 
-    /// What is in the fabric will not come, as its way is cut: it is to be sent again by another, of which nothing is known
-    /// (RFC 9000 §9.4). How many packets that is.
+    /// The path has changed: packets in flight count as lost, and nothing is known of the new path
+    /// (RFC 9000 §9.4). Returns the number of packets.
     pub fn change_path(&mut self) -> u64 {
         let Self { config, recovery, window, large, streams, due, probes, window_probes, .. } = self;
         let mut count = 0;
@@ -97,7 +99,7 @@ impl<F: Copy> Sender<F> {
         count
     }
 
-    /// The way through the fabric.
+    /// The path to the peer.
     pub fn path(&self) -> PathMetrics {
         let Self { recovery, window, .. } = self;
         PathMetrics {
@@ -107,37 +109,37 @@ impl<F: Copy> Sender<F> {
         }
     }
 
-    /// Packets that were marked, in all incarnations of the far end.
+    /// Packets that the fabric marked, of all incarnations of the peer.
     pub fn marks(&self) -> u64 {
         self.marks
     }
 
-    /// Frames that are kept and not known to be taken, of all streams.
+    /// Frames that are outstanding, of all streams.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Whether the far end owes an answer: something is not known to be taken, or waits for credit.
+    /// Whether the peer owes an answer: frames are outstanding, or streams wait for credit.
     pub fn is_owed(&self) -> bool {
         self.outstanding > 0 || !self.window_probes.is_empty()
     }
 
-    /// Whether a stream is known, or one more may be.
+    /// Whether the stream is known, or there may be one more.
     pub fn has_place(&self, stream: Stream) -> bool {
         self.streams.len() < self.config.max_streams || self.streams.contains_key(&stream)
     }
 
-    /// Whether nobody would miss some stream.
+    /// Whether any stream is idle.
     pub fn is_any_idle(&self) -> bool {
         self.streams.values().any(|out| !out.window_probes())
     }
 
-    /// Forgets streams that nobody would miss, before the far end does.
+    /// Forgets idle streams, before the peer does.
     pub fn forget_idle(&mut self) {
         self.streams.retain(|_, out| out.window_probes());
     }
 
-    /// Whether a frame of so many bytes may be sent on a stream, or a part that continues one.
+    /// Whether a frame of `len` bytes, or a part that continues one, may be sent on a stream.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
         let out = self
             .streams
@@ -151,7 +153,8 @@ impl<F: Copy> Sender<F> {
         self.admit_with_credit(stream, kept, len)
     }
 
-    /// What [`admit`](Self::admit) would say, and how many more bytes the far end takes of a stream.
+    /// The result of [`admit`](Self::admit), without its effects, and how many bytes the stream may
+    /// still send.
     pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
         let out = self.streams.get(&stream);
         let unsolicited = || u64::from(self.unsolicited.of(stream.class));
@@ -163,12 +166,12 @@ impl<F: Copy> Sender<F> {
         (admission, credit)
     }
 
-    /// Whether a frame of a stream of which so many are kept may be sent, as it has credit.
+    /// Whether a stream with credit and `kept` outstanding frames may send.
     fn admit_with_credit(&self, stream: Stream, kept: usize, len: NonZeroU16) -> Admission {
         if !self.config.reliable.contains(stream.class) {
             return Admission::Go;
         }
-        // A stream that stands still does not stop others, nor do many.
+        // A stream that waits does not stop others, nor do many.
         if kept >= self.config.max_frames.saturating_sub(self.outstanding).max(MIN_OUTSTANDING) {
             return Admission::NoCredit;
         }
@@ -178,11 +181,12 @@ impl<F: Copy> Sender<F> {
         Admission::Go
     }
 
-    /// Sends a frame that was admitted. If those of its class are sent again, its handle is kept until the far receiver has it.
+    /// Sends a frame that was admitted. In a reliable class its handle is kept until it is
+    /// consumed.
     ///
     /// # Panics
     ///
-    /// If it was not admitted.
+    /// If the frame was not admitted.
     pub fn send(
         &mut self,
         now: Instant,
@@ -205,10 +209,10 @@ impl<F: Copy> Sender<F> {
         Data::whole(ends, number as u32, stream, offset as u32, len)
     }
 
-    /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
-    /// is told of.
+    /// Retransmits a frame: its handle, which is `None` if it was withdrawn, and the header of its
+    /// packet.
     ///
-    /// One that is not to go as it is, `divide` divides.
+    /// `divide` may split it.
     pub fn retransmit(
         &mut self,
         now: Instant,
@@ -237,7 +241,7 @@ impl<F: Copy> Sender<F> {
         None
     }
 
-    /// Has a frame that is to be sent again go as two, if `divide` says how.
+    /// Splits a frame that is to be retransmitted, if `divide` says how.
     fn divide(
         &mut self,
         stream: Stream,
@@ -251,17 +255,18 @@ impl<F: Copy> Sender<F> {
         }
     }
 
-    /// Whether a large datagram of so many bytes may be sent: others come, and the window does not wait for it alone.
+    /// Whether a large datagram of `len` bytes may be sent: large ones are not paused, and it takes
+    /// no more than a quarter of the window.
     pub fn may_send_large(&self, now: Instant, len: NonZeroU16) -> bool {
         self.large.may_go(now) && 4 * u64::from(len.get()) <= self.window.bytes()
     }
 
-    /// Whether no large datagram is sent for a while, as some were lost, or are late.
+    /// Whether large datagrams are paused.
     pub fn is_large_paused(&self, now: Instant) -> bool {
         !self.large.may_go(now)
     }
 
-    /// Whether so many bytes more may be in the fabric. One frame always may.
+    /// Whether the window allows `len` more bytes. It always allows one frame.
     fn has_window(&self, len: u16) -> bool {
         let in_flight = self.recovery.in_flight();
         in_flight == 0 || in_flight + u64::from(len) <= self.window.bytes()
@@ -282,13 +287,14 @@ impl<F: Copy> Sender<F> {
         Some((frame, Data::whole(ends, number as u32, stream, offset as u32, len)))
     }
 
-    /// Forgets frames that are gone, of one stream or of all. Their places remain.
+    /// Forgets frames, of one stream or of all. Their positions are kept.
     pub fn withdraw(&mut self, only: Option<Stream>, mut is_gone: impl FnMut(F) -> bool) {
         let streams = self.streams.iter_mut().filter(|(stream, _)| only.is_none_or(|only| only == **stream));
         streams.for_each(|(_, out)| out.withdraw(&mut is_gone));
     }
 
-    /// The far end reports. `completed` has each frame that its receiver has taken. How many packets are found lost.
+    /// Handles a report. `completed` has each frame that is consumed. Returns the number of packets
+    /// found lost.
     pub fn reported(&mut self, now: Instant, report: &Report, mut completed: impl FnMut(F)) -> u64 {
         let lost = self.acknowledge(now, report);
         let next = self.recovery.next();
@@ -336,7 +342,7 @@ impl<F: Copy> Sender<F> {
             }
         });
         let Some(newest) = newest else { return 0 };
-        // An older report, which tells of fewer, may come later.
+        // An older report, with a lower count, may arrive later.
         let more = report.marked.wrapping_sub(self.marked).cast_signed().max(0).cast_unsigned();
         self.marked = self.marked.wrapping_add(more);
         let marked = u64::from(more).min(packets);
@@ -365,12 +371,12 @@ impl<F: Copy> Sender<F> {
         count
     }
 
-    /// When a packet counts as lost, or nothing was heard for so long that a frame is sent again, or streams are asked after.
+    /// When packets count as lost, or probes are due (of packets or of windows).
     pub fn deadline(&self) -> Option<Instant> {
         [self.recovery.deadline(), self.window_probes.deadline()].into_iter().flatten().min()
     }
 
-    /// Does what time asks for. How many packets are found lost.
+    /// Does what is due. Returns the number of packets found lost.
     pub fn handle_timeout(&mut self, now: Instant) -> u64 {
         if self.recovery.deadline().is_none_or(|at| at > now) {
             return 0;
@@ -393,7 +399,7 @@ impl<F: Copy> Sender<F> {
         lost
     }
 
-    /// What is to be asked now.
+    /// The window probes to send now.
     pub fn window_probes(&mut self, now: Instant) -> Vec<WindowProbe> {
         let Self { window_probes, streams, .. } = self;
         window_probes.due(now, |stream| {

@@ -1,4 +1,17 @@
-//! One end of a session: who is at the other end, what it is told, and what it tells.
+//! One end of a session: its handshake, and what it sends and receives.
+//!
+//! The handshake (docs/protocol.md has the messages):
+//!
+//! ```text
+//!             a HELLO names our incarnation            a report or frame to our incarnation
+//!  Listening ──────────────────────────────▶ HalfOpen ─────────────────────────▶ Established
+//!                                               ▲                                     │
+//!                                               │   a HELLO of a later incarnation of │
+//!                                               │   the peer names ours, or our end   │
+//!                                               └──── begins a new incarnation ───────┘
+//! ```
+//!
+//! Frames are sent only in `Established`: the peer would drop earlier ones.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
@@ -16,44 +29,49 @@ use crate::ranges::Ranges;
 use crate::receiver::{Fate, Origin, Receiver};
 use crate::sender::Sender;
 
-/// A packet with a frame comes no later than so many that were sent after it: those have less than 2^30 bytes, and a stream's
-/// window no more than that, so that 32 bits of its offset say which place is meant.
+/// The most packets by which a data packet may be late. The packets that were sent after it carry
+/// less than 2^30 bytes, and no stream's window is wider. So 32 bits of an offset identify a
+/// position in its stream.
 const MAX_REORDERING: u64 = 1 << 14;
 
 /// The widest window of a stream.
 const MAX_WINDOW: u32 = Unsolicited::MOST;
 
-/// How a session is.
+/// The settings of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SessionConfig {
-    /// The classes of what the far end sends us only as far as we have granted it: what is said of `unsolicited` and `stream_window` is
-    /// said of these alone. Of all others it may send 2^30 bytes of each stream ahead of its receiver.
+    /// The classes in which the peer waits for our credit: `unsolicited` and `stream_window` apply
+    /// to these. In all other classes the peer may send 2^30 bytes of each stream ahead of its
+    /// receiver.
     pub credit: ClassSet,
-    /// Bytes of each stream that we take unasked, of the first incarnation of the far end that we know.
+    /// Bytes of each stream that we accept before the first grant. This applies to the first
+    /// incarnation of the peer that we know.
     pub unsolicited: u32,
-    /// Bytes of each stream that may be underway to us, or wait here, of all incarnations of the far end together: no fewer than the
-    /// longest frame has, so what is below [`MAX_FRAME_LEN`] counts as that, and no more than 2^30.
+    /// The window of each stream: bytes in flight to us or waiting here, of all incarnations of the
+    /// peer together. It is clamped to [`MAX_FRAME_LEN`] at least and 2^30 at most.
     pub stream_window: u32,
-    /// The most bytes that we have in the fabric.
+    /// The limit of the congestion window, in bytes.
     pub max_in_flight: u32,
-    /// The most frames that we keep until they are taken. One stream keeps no more than are left for all others; but each may
-    /// keep four, however many others stand still, so that memory is to be had for four frames more of each stream.
+    /// The most frames that are kept until they are consumed. A stream keeps no more than are left
+    /// for all others, but may always keep four. So memory must suffice for four more frames of
+    /// each stream.
     pub max_frames: usize,
-    /// The most streams to us in one incarnation of the far end: who sends on others, or asks after them, is refused.
+    /// The most streams to us in one incarnation of the peer. Frames and window probes of further
+    /// streams are refused.
     pub max_streams: usize,
-    /// Bytes of a full datagram.
+    /// The payload of a full datagram, in bytes.
     pub datagram: u32,
-    /// The classes of what is sent again if it is lost: there the fabric may drop. What is of another is sent and forgotten.
+    /// The classes that we retransmit. Frames of other classes are sent once and not kept.
     pub reliable: ClassSet,
 }
 
 impl SessionConfig {
-    /// Bytes that each stream of this class may have underway to us, or waiting here.
+    /// The window of each stream of this class, in bytes.
     pub(crate) fn window(&self, class: Class) -> u32 {
         if self.credit.contains(class) { self.stream_window } else { MAX_WINDOW }
     }
 
-    /// What we take unasked of a far end that we know nothing of.
+    /// What we accept before the first grant, from a peer that we do not know.
     pub(crate) fn unsolicited(&self) -> Unsolicited {
         Unsolicited { bytes: self.unsolicited, unlimited: self.credit.others() }
     }
@@ -64,39 +82,40 @@ impl SessionConfig {
 pub enum Admission {
     /// It may.
     Go,
-    /// The far end is not heard, or has not told that it hears us.
+    /// No session: the handshake is not complete in both directions.
     NoSession,
-    /// The far receiver has granted no more, or too many of its frames are kept: only this stream waits.
+    /// The stream has no credit, or too many of its frames are outstanding. Other streams may send.
     NoCredit,
-    /// The fabric has enough of us.
+    /// The congestion window is full.
     NoWindow,
 }
 
-/// A time through which streams are counted: it ends when either end begins anew.
+/// A period in which offsets of streams are counted from 0. It ends when either end begins a new
+/// incarnation.
 #[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Epoch(pub(crate) u32);
 
 impl Epoch {
-    /// The one after it.
+    /// The next epoch.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 }
 
-/// What a packet with a place in a stream has brought: `R` is the handle of a frame.
+/// The payload of a data packet; `R` is the handle of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Payload<R> {
     /// A frame, or a part of one.
     Frame(R),
-    /// Nothing: its sender is gone, or our owner has no use for it.
+    /// None: the frame's sender is gone, or our owner does not use the frame. Its position counts.
     Placeholder,
-    /// Something for which our owner has no memory.
+    /// A frame for which our owner has no memory.
     NoMemory,
 }
 
 impl<R> Payload<R> {
-    /// The frame, if that is what it is.
+    /// The frame, if there is one.
     pub(crate) fn frame(self) -> Option<R> {
         match self {
             Self::Frame(frame) => Some(frame),
@@ -104,115 +123,115 @@ impl<R> Payload<R> {
         }
     }
 
-    /// It is not wanted.
+    /// Releases the frame.
     pub(crate) fn release(self, arrived: impl FnMut(Arrival<R>)) {
         self.frame().map(Arrival::Release).into_iter().for_each(arrived);
     }
 }
 
-/// What came of what arrived.
+/// What our owner is to do with a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrival<R> {
-    /// To be handed to its egress; once that has taken it, [`Session::took`] wants to know.
+    /// Deliver it to its egress, and call [`Session::consumed`] once that has consumed it.
     Deliver {
-        /// Whose it is.
+        /// Its stream.
         stream: Stream,
-        /// In which epoch it was sent.
+        /// The epoch in which it was sent.
         from: Epoch,
-        /// Where it begins.
+        /// Its offset in the stream.
         offset: u64,
         /// Its handle.
         frame: R,
     },
-    /// Not wanted: its handle is free.
+    /// Release the handle: the frame is not used.
     Release(R),
-    /// What was delivered of the stream is followed by nothing for now: what should have come there never will.
+    /// Drop the unfinished frame of the stream: its next part will never come.
     Gap {
-        /// Whose it is.
+        /// The stream.
         stream: Stream,
     },
 }
 
-/// What has gone wrong and was repaired, or refused.
+/// The counters of a session.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Frames sent for the first time.
+    /// Frames sent, retransmissions excluded.
     pub sent: u64,
     /// Frames sent [large](Session::send_large).
     pub sent_large: u64,
-    /// Frames sent again.
+    /// Frames retransmitted.
     pub retransmitted: u64,
-    /// Packets that were found lost.
+    /// Packets found lost.
     pub lost: u64,
-    /// Frames that came again, or too late to tell whether they did.
+    /// Frames received more than once, or too late to tell.
     pub duplicates: u64,
-    /// Frames that came beyond what was granted.
+    /// Frames received beyond their stream's limit.
     pub credit_exceeded: u64,
-    /// Frames for which there was no memory, each time that they came: they come again.
+    /// Frames received while memory was short, of reliable classes. Each arrival counts.
     pub nacked: u64,
-    /// Frames for which there was no memory and that will not come again.
+    /// Frames lost because memory was short, of unreliable classes.
     pub no_memory: u64,
-    /// Hellos in versions that are not spoken here.
+    /// HELLOs that do not offer our version.
     pub unsupported_version: u64,
-    /// Frames of streams beyond the most that there may be, and questions after such.
+    /// Frames and window probes of streams beyond the most that there may be.
     pub too_many_streams: u64,
-    /// Packets for another incarnation, or of one.
+    /// Packets to or from an incarnation that is not current.
     pub stale_incarnation: u64,
-    /// Bytes that the far end sent and that did not come in time, where it does not repair.
+    /// Bytes of unreliable classes that the peer sent and that did not arrive in time.
     pub unrecovered: u64,
-    /// Packets of ours that the fabric marked, as the far end tells.
+    /// Packets sent that the fabric marked, as the peer reports.
     pub ecn_marked: u64,
-    /// The far end began anew.
+    /// How often the peer began a new incarnation.
     pub resets: u64,
 }
 
-/// The way through the fabric, as a session finds it.
+/// The path to the peer, as the session measures it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PathMetrics {
-    /// The smoothed round trip, once there was one.
+    /// The smoothed round-trip time; `None` before the first sample.
     pub rtt: Option<Span>,
-    /// Bytes in the fabric.
+    /// Bytes sent and neither acknowledged nor found lost.
     pub in_flight: u64,
-    /// The most that may be there.
+    /// The congestion window, in bytes.
     pub congestion_window: u64,
 }
 
-/// What the far end is to hear.
+/// What is to be sent to the peer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Pending {
     Nothing,
-    /// What has come, and was taken.
+    /// A report: something has arrived or was consumed. It may wait for a frame to go with.
     Report,
-    /// That, and it waits for it.
+    /// A report that the peer waits for.
     Reply,
 }
 
-/// One end. `F` is the handle of a frame that goes out, `R` of one that comes in.
+/// One end. `F` is the handle of a frame that is sent, `R` of one that is received.
 #[derive(Clone, Debug)]
 pub struct Session<F, R> {
     config: SessionConfig,
     me: Incarnation,
     handshake: Handshake,
     epoch: Epoch,
-    /// There are as many streams as there may be, and some that nobody needs: they are to be forgotten.
+    /// All streams are in use, and some are idle: a new incarnation is to forget those.
     needs_incarnation: bool,
-    /// A incarnation of the far end that was heard and has not named ours: anybody may have said that.
+    /// A later incarnation of the peer that has not named ours. Anybody may have sent that.
     candidate: Option<Incarnation>,
     hello: HelloTimer,
     sender: Sender<F>,
     receiver: Receiver<R>,
     came: Ranges,
-    /// The highest number of a packet with a frame that has come, but for leaps.
+    /// The highest number of a data packet received; it follows leaps only in part.
     newest: u64,
     pending: Pending,
-    /// Marks that we have seen.
+    /// Marked packets received.
     marked: u32,
     unanswered_since: Option<Instant>,
     counters: Counters,
 }
 
 impl<F: Copy, R> Session<F, R> {
-    /// An end that remembers nothing, in a incarnation after all others that it had.
+    /// An end that remembers nothing. Its incarnation is later than all that it had before.
     pub fn new(now: Instant, config: SessionConfig, me: Incarnation) -> Self {
         let config =
             SessionConfig { stream_window: config.stream_window.clamp(MAX_FRAME_LEN, MAX_WINDOW), ..config };
@@ -235,38 +254,39 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// What has gone wrong.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         let unrecovered = self.counters.unrecovered + self.receiver.unrecovered();
         Counters { unrecovered, ecn_marked: self.sender.marks(), ..self.counters }
     }
 
-    /// The way through the fabric.
+    /// The path to the peer.
     pub fn path(&self) -> PathMetrics {
         self.sender.path()
     }
 
-    /// This incarnation of ours.
+    /// Our incarnation.
     pub fn incarnation(&self) -> Incarnation {
         self.me
     }
 
-    /// How streams are counted now.
+    /// The current epoch.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Whether both ends have heard each other, in these incarnations of theirs.
+    /// Whether the handshake is complete.
     pub fn is_established(&self) -> bool {
         self.ends().is_some()
     }
 
-    /// Whether a frame of so many bytes, or a part of one, may be sent on a stream. A part that `continues` its frame may, however many
-    /// are kept: without all parts the far end cannot take the frame.
+    /// Whether a frame of `len` bytes, or a part of one, may be sent on a stream. The limit of
+    /// outstanding frames does not apply to a part that `continues` a frame: the peer can use the
+    /// frame only with all its parts.
     pub fn admit(&mut self, stream: Stream, len: NonZeroU16, continues: bool) -> Admission {
         match self.ends() {
             Some(_) if self.sender.has_place(stream) => self.sender.admit(stream, len, continues),
-            // So many frames are kept of so many that some will soon be taken.
+            // No stream is idle, so some frames will soon be consumed.
             Some(_) if !self.sender.is_any_idle() => Admission::NoCredit,
             Some(_) => {
                 self.needs_incarnation = true;
@@ -276,7 +296,8 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// What [`admit`](Self::admit) would say, and how many more bytes the far end takes of a stream.
+    /// The result of [`admit`](Self::admit), without its effects, and how many bytes the stream may
+    /// still send.
     pub fn outlook(&self, stream: Stream, len: NonZeroU16) -> (Admission, u64) {
         match self.ends() {
             Some(_) => self.sender.outlook(stream, len),
@@ -284,31 +305,33 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// Whether a datagram of so many bytes, which a card cuts into what the fabric carries, should be sent, if all that is in it is
-    /// [admitted](Self::admit): not if it is much of the window, as it comes all at once, or if others like it were lost.
+    /// Whether a datagram of `len` bytes that a network card will cut should be sent, if its frame
+    /// is [admitted](Self::admit). Not if it exceeds a quarter of the window, or while large
+    /// datagrams are paused.
     pub fn may_send_large(&self, now: Instant, len: NonZeroU16) -> bool {
         self.sender.may_send_large(now, len)
     }
 
-    /// Whether none is sent for a while, as some were lost, or are late.
+    /// Whether large datagrams are paused, because some were lost or are late.
     pub fn is_large_paused(&self, now: Instant) -> bool {
         self.sender.is_large_paused(now)
     }
 
-    /// Sends a frame that was admitted. If lost packets are sent again, its handle is kept until the far receiver has it.
+    /// Sends a frame that was admitted. In a reliable class its handle is kept until the far
+    /// receiver has consumed it.
     ///
     /// # Panics
     ///
-    /// If it was not admitted.
+    /// If the frame was not admitted.
     pub fn send(&mut self, now: Instant, stream: Stream, len: NonZeroU16, frame: F) -> Data {
         self.send_as(now, stream, len, false, frame)
     }
 
-    /// As [`send`](Self::send), in one datagram that a card cuts.
+    /// As [`send`](Self::send), in one datagram that a network card will cut.
     ///
     /// # Panics
     ///
-    /// If it was not admitted.
+    /// If the frame was not admitted.
     pub fn send_large(&mut self, now: Instant, stream: Stream, len: NonZeroU16, frame: F) -> Data {
         self.send_as(now, stream, len, true, frame)
     }
@@ -320,13 +343,15 @@ impl<F: Copy, R> Session<F, R> {
         self.sender.send(now, ends, stream, len, is_large, frame)
     }
 
-    /// A frame that is to be sent again now, and what to say of it; none if its sender has taken it back, so that only its place
-    /// is told of.
+    /// Retransmits a frame: its handle and the data option of its packet, if one is due and the
+    /// window allows. The handle is `None` if the frame was withdrawn; then only its position is
+    /// sent.
     pub fn retransmit(&mut self, now: Instant) -> Option<(Option<F>, Data)> {
         self.retransmit_divided(now, |_, _| None)
     }
 
-    /// As [`resend`](Self::resend): a frame that is not to go again as it went, `divide` divides into two, with the bytes of each.
+    /// As [`retransmit`](Self::retransmit). `divide` may split a frame into two, with the bytes of
+    /// each.
     pub fn retransmit_divided(
         &mut self,
         now: Instant,
@@ -338,18 +363,18 @@ impl<F: Copy, R> Session<F, R> {
         Some(again)
     }
 
-    /// Between whom frames are sent; none as long as nobody would take them.
+    /// Both incarnations, if the handshake is complete.
     fn ends(&self) -> Option<Ends> {
         self.handshake.established().map(|peer| Ends { from: self.me, to: peer.incarnation })
     }
 
-    /// Whether these are the incarnations of both ends that are known here. Of others nothing is taken.
+    /// Whether these are the current incarnations. Packets of others are not accepted.
     pub fn is_between(&self, ends: Ends) -> bool {
         self.handshake.peer().is_some_and(|peer| (ends.from, ends.to) == (peer.incarnation, self.me))
     }
 
-    /// Whether a message is from the incarnation of the far end that we know to this incarnation of ours. If not, both have to introduce
-    /// themselves.
+    /// Whether a message is between the current incarnations. It completes the handshake if it is,
+    /// and is answered by a HELLO if it is not.
     fn is_current(&mut self, now: Instant, ends: Ends) -> bool {
         if self.is_between(ends) {
             if let Handshake::HalfOpen(peer) = self.handshake {
@@ -365,7 +390,8 @@ impl<F: Copy, R> Session<F, R> {
         false
     }
 
-    /// Somebody has spoken who may be the far end in a new incarnation. Named in our next hello, it can show that it has heard it.
+    /// Remembers a possible new incarnation of the peer. Our next HELLO names it, so that it can
+    /// show that it received that.
     fn hear_candidate(&mut self, incarnation: Incarnation) {
         let is_new = self.handshake.peer().is_none_or(|peer| incarnation.is_after(peer.incarnation));
         if is_new && self.candidate.replace(incarnation) != Some(incarnation) {
@@ -373,7 +399,8 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// The far end says who it is. `release` has each handle of what came and will come again.
+    /// Handles a HELLO. `release` has each handle of a frame that was received out of order: the
+    /// peer will retransmit it.
     pub fn handle_hello(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
         let [oldest, newest] = hello.versions;
         if !(oldest..=newest).contains(&VERSION) {
@@ -383,11 +410,11 @@ impl<F: Copy, R> Session<F, R> {
         let names_us = hello.to == Some(self.me);
         match self.handshake.peer() {
             Some(peer) if peer.incarnation == hello.from => self.candidate = None,
-            // It was long underway.
+            // A HELLO that was delayed.
             Some(peer) if !hello.from.is_after(peer.incarnation) => {
                 return self.counters.stale_incarnation += 1;
             }
-            // Only who has heard us knows this incarnation of ours.
+            // Only an end that has received our HELLO knows our incarnation.
             _ if names_us => self.accept(now, hello, release),
             _ => self.hear_candidate(hello.from),
         }
@@ -399,7 +426,8 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// The far end is another than the one that we knew, if we knew one: what it had not taken is sent from the beginning.
+    /// Accepts an incarnation of the peer. What its earlier incarnation had not consumed is sent to
+    /// it, each stream from offset 0.
     fn accept(&mut self, now: Instant, hello: &Hello, release: impl FnMut(R)) {
         if self.handshake.peer().is_some() {
             self.counters = self.counters();
@@ -413,14 +441,14 @@ impl<F: Copy, R> Session<F, R> {
         (self.came, self.newest, self.marked) = (Ranges::default(), 0, 0);
     }
 
-    /// Streams are counted from 0 again.
+    /// Begins an epoch: streams are counted from 0 again.
     fn begin_epoch(&mut self, release: impl FnMut(R)) {
         self.receiver.restart(self.epoch, release);
         self.epoch = self.epoch.next();
     }
 
-    /// Begins another incarnation of ours: the far end forgets what streams there were, and so do we, but for those of which frames are kept or
-    /// wait.
+    /// Begins a new incarnation of ours. Both ends then forget all streams, except that we keep
+    /// those with outstanding or waiting frames.
     fn begin_incarnation(&mut self, now: Instant, release: impl FnMut(R)) {
         self.needs_incarnation = false;
         self.counters = self.counters();
@@ -433,14 +461,13 @@ impl<F: Copy, R> Session<F, R> {
         self.handshake = self.handshake.reopened();
     }
 
-    /// A packet has come with a place in a stream, marked by the fabric or not. `arrived` is told what to do with its frame and with
-    /// others that it was waited for.
+    /// Handles a data packet. `arrived` has each frame that is delivered or released by it.
     ///
-    /// What our owner has no memory for is to come again, once it [invites](Self::invite) the stream; where that is not repaired, it is
-    /// lost.
+    /// If our owner has no memory for the frame, a reliable stream is NACKed until
+    /// [`memory_available`](Self::memory_available); in an unreliable class the frame is lost.
     ///
-    /// The caller has seen that the frame is as long as `data` says, and drops the packet if it is not: what streams are granted
-    /// counts on it.
+    /// The caller checks that the payload is as long as `data` says, and drops the packet if not:
+    /// credit depends on it.
     pub fn handle_data(
         &mut self,
         now: Instant,
@@ -456,7 +483,7 @@ impl<F: Copy, R> Session<F, R> {
         if !is_current || is_late {
             return brought.release(arrived);
         }
-        // Should one number be garbled, the right ones that follow are still within reach.
+        // If a number was corrupted, the correct ones that follow must remain in reach.
         self.newest = self.newest.max(number.min(self.newest + MAX_REORDERING / 2));
         let is_reliable = self.is_reliable(data.stream);
         let origin = Origin { from: self.epoch, newest: self.newest, is_reliable };
@@ -473,7 +500,7 @@ impl<F: Copy, R> Session<F, R> {
             && number <= self.newest
             && matches!(fate, Fate::Accepted | Fate::Duplicate | Fate::Nacked | Fate::NoMemory)
         {
-            // Of what nobody sends again, too: the ranges of the rest have no gaps then.
+            // Unreliable packets too, so that ranges have no gaps where those were.
             self.came.insert(number);
             if is_reliable {
                 self.pending = self.pending.max(Pending::Report);
@@ -482,7 +509,7 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// As what a frame that comes may have a place in memory.
+    /// The claim of a frame to memory.
     pub fn claim(&self, data: &Data) -> Claim {
         match self.is_reliable(data.stream) {
             true if self.receiver.is_next_in_order(data) => Claim::NextInOrder(data.stream),
@@ -495,33 +522,33 @@ impl<F: Copy, R> Session<F, R> {
         self.reliable().contains(stream.class)
     }
 
-    /// Whether some of a stream was [turned away](Payload::NoMemory), and is not [invited](Self::invite).
+    /// Whether a stream is being NACKed: its frames wait for memory.
     pub fn is_nacking(&self, stream: Stream) -> bool {
         self.receiver.is_nacking(stream)
     }
 
-    /// The first such stream behind this one, or the first of all.
+    /// The next stream that is being NACKed: the first after this one, or the first of all.
     pub fn next_nacking(&self, behind: Option<Stream>) -> Option<Stream> {
         self.receiver.next_nacking(behind)
     }
 
-    /// There is memory again for frames of a stream that was [turned away](Payload::NoMemory).
+    /// Ends the NACKs of a stream: there is memory for its frames again.
     pub fn memory_available(&mut self, stream: Stream) {
         self.receiver.memory_available(stream);
     }
 
-    /// The way to the far end was cut, and packets go by another from now on, or by the same one as it works again. What was
-    /// underway is sent again at once, and asked after, whatever silence was waited for.
+    /// The session uses another path, or one that was cut and is up again. What is in flight counts
+    /// as lost and is retransmitted at once; window probes and HELLOs are sent at once.
     pub fn change_path(&mut self, now: Instant) {
         self.counters.lost += self.sender.change_path();
         self.hello.hurry(now);
-        // What we told may not have been heard.
+        // Our last report may have been lost with the path.
         if self.is_established() {
             self.pending = Pending::Reply;
         }
     }
 
-    /// The receiver has taken a frame that was delivered, or never will.
+    /// The receiver has consumed a delivered frame, or has refused it.
     pub fn consumed(&mut self, stream: Stream, from: Epoch, offset: u64) {
         if from == self.epoch {
             self.receiver.consumed(stream, offset);
@@ -530,24 +557,25 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// The classes of what the far end keeps until it knows that it was taken, and sends again to a later incarnation of ours.
+    /// The classes that the peer retransmits, also to a later incarnation of ours.
     pub fn reliable(&self) -> ClassSet {
         self.handshake.peer().map_or(ClassSet::NONE, |peer| peer.reliable)
     }
 
-    /// Before this incarnation ends: [`Self::poll_transmit`] tells the far end of all that was taken.
+    /// Reports all that was consumed at the next [`poll_transmit`](Self::poll_transmit). For the
+    /// end of our incarnation.
     pub fn hurry(&mut self) {
         self.receiver.hurry();
     }
 
-    /// Forgets frames whose senders take them back, and which nobody needs any more. Their places in their streams are told of,
-    /// without them.
+    /// Forgets frames that their senders take back. Their positions are sent without them.
     pub fn withdraw(&mut self, is_gone: impl FnMut(F) -> bool) {
         self.sender.withdraw(None, is_gone);
     }
 
-    /// Gives frames up that are not known to be taken, of one stream or of all: `given_up` has each. Whether the far receiver has
-    /// them cannot be known. Their places in their streams are told of, without them, once the far end is heard again.
+    /// Gives outstanding frames up, of one stream or of all: `given_up` has each. Whether their
+    /// receivers have them is unknown. Their positions are sent without them once the peer is heard
+    /// again.
     pub fn abandon(&mut self, stream: Option<Stream>, mut given_up: impl FnMut(F)) {
         self.sender.withdraw(stream, |frame| {
             given_up(frame);
@@ -555,14 +583,15 @@ impl<F: Copy, R> Session<F, R> {
         });
     }
 
-    /// Since when nothing at all is heard of the far end although it owes an answer: frames are not known to be taken, or streams
-    /// wait for credit. None if it owes nothing, also if it was not met yet. One that is there and hears us answers within a tenth of a
-    /// second and a round trip, whatever becomes of frames; longer silence is the fabric's or its end. [`Self::poll_transmit`] keeps this up to date.
+    /// Since when the peer has not been heard although it owes an answer: frames are outstanding,
+    /// or streams wait for credit. `None` if it owes nothing, or the handshake never completed. A
+    /// peer that receives our packets answers within a tenth of a second and a round trip.
+    /// [`poll_transmit`](Self::poll_transmit) keeps this current.
     pub fn unanswered_since(&self) -> Option<Instant> {
         self.unanswered_since
     }
 
-    /// The far end reports. `completed` has each frame that its receiver has taken.
+    /// Handles a report. `completed` has each frame that its receiver has consumed.
     pub fn handle_report(&mut self, now: Instant, report: &Report, completed: impl FnMut(F)) {
         if !self.is_current(now, report.ends) {
             return;
@@ -573,12 +602,13 @@ impl<F: Copy, R> Session<F, R> {
             let is_known =
                 self.receiver.probed(now, window_probe, reliable.contains(window_probe.stream.class));
             self.counters.too_many_streams += u64::from(!is_known);
-            // Whoever asks is to know that it is heard, if no more.
+            // A window probe is always answered, so that its sender knows it is heard.
             self.pending = Pending::Reply;
         }
     }
 
-    /// Does what time asks for. `arrived` is told what to do with frames that have waited long enough for others.
+    /// Does what is due at `now`. `arrived` has frames of unreliable classes that have waited long
+    /// enough for missing ones.
     pub fn handle_timeout(&mut self, now: Instant, mut arrived: impl FnMut(Arrival<R>)) {
         if self.needs_incarnation {
             self.begin_incarnation(now, |frame| arrived(Arrival::Release(frame)));
@@ -587,24 +617,27 @@ impl<F: Copy, R> Session<F, R> {
         self.counters.lost += self.sender.handle_timeout(now);
     }
 
-    /// When something falls due although nothing is heard.
+    /// When [`handle_timeout`](Self::handle_timeout) or [`poll_transmit`](Self::poll_transmit) is
+    /// due, if nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let renewal = self.needs_incarnation.then_some(Instant::ZERO);
         let all = [renewal, self.sender.deadline(), self.receiver.deadline(), self.hello.deadline()];
         all.into_iter().flatten().min()
     }
 
-    /// What is to be said, after all that has arrived was told of: call it until there is no more.
+    /// The next control message to send. Call it after all packets received were handled, until it
+    /// returns `None`.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Message> {
         self.poll_at_least(now, Pending::Report)
     }
 
-    /// The same, but for a report that may [ride](Self::ride).
+    /// As [`poll_transmit`](Self::poll_transmit), without reports that may be
+    /// [piggybacked](Self::piggyback).
     pub fn poll_urgent(&mut self, now: Instant) -> Option<Message> {
         self.poll_at_least(now, Pending::Reply)
     }
 
-    /// What is to be said; nothing that is owed less than this.
+    /// The next control message; a report only if it is at least this urgent.
     fn poll_at_least(&mut self, now: Instant, least: Pending) -> Option<Message> {
         self.unanswered_since = self.sender.is_owed().then(|| self.unanswered_since.unwrap_or(now));
         if self.hello.is_due(now, self.is_established()) {
@@ -618,8 +651,8 @@ impl<F: Copy, R> Session<F, R> {
         self.report(ends, window_probes).map(Message::Report)
     }
 
-    /// A report that may go with a frame of this class: nobody waits for it, and it tells nothing new of streams of other classes, which
-    /// a fabric may hold up less than this one.
+    /// A report to send with a frame of this class. `None` if the peer waits for the report, or it
+    /// has news of streams of other classes: the fabric may delay this class more than those.
     pub fn piggyback(&mut self, class: Class) -> Option<Report> {
         let ends = self.ends()?;
         if self.due_report() != Pending::Report || self.receiver.owes_others(class) {
@@ -628,7 +661,7 @@ impl<F: Copy, R> Session<F, R> {
         self.report(ends, Vec::new())
     }
 
-    /// Whether there is a report that may [ride](Self::ride), or may turn out to be nothing.
+    /// Whether a report may be [piggybacked](Self::piggyback). It may turn out to be empty.
     pub fn may_piggyback(&self) -> bool {
         self.due_report() == Pending::Report
     }
@@ -643,7 +676,7 @@ impl<F: Copy, R> Session<F, R> {
             return None;
         }
         self.pending = Pending::Nothing;
-        // A range has no room for more numbers than that; those before were told of long ago.
+        // A range holds no more numbers; the peer knows the earlier ones.
         let range = |range: RangeInclusive<u64>| {
             let first = (*range.start()).max(range.end().saturating_sub(u16::MAX.into()));
             [first as u32, *range.end() as u32]
@@ -658,7 +691,7 @@ impl<F: Copy, R> Session<F, R> {
             to: self.candidate.or(self.handshake.peer().map(|peer| peer.incarnation)),
             versions: [VERSION; 2],
             reliable: self.config.reliable,
-            // What the peer sent may wait here still when the newcomer takes its place.
+            // Frames of the earlier incarnation may still wait here.
             unsolicited: match (self.handshake.peer(), self.candidate) {
                 (Some(_), Some(_)) => Unsolicited::default(),
                 _ => self.receiver.unsolicited(),
@@ -666,7 +699,7 @@ impl<F: Copy, R> Session<F, R> {
         }
     }
 
-    /// Frames that are kept and not known to be taken, of all streams.
+    /// Frames that are sent and not known to be consumed, of all streams.
     pub fn outstanding(&self) -> usize {
         self.sender.outstanding()
     }

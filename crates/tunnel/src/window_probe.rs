@@ -1,4 +1,4 @@
-//! Questions after streams, each of which waits for news of the far end's: more frames taken, or more credit.
+//! Window probes: streams that wait for a grant ask for it at intervals.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -8,16 +8,16 @@ use units::{Instant, Span};
 use crate::Stream;
 use crate::message::{MAX_WINDOW_PROBES, WindowProbe};
 
-/// How long to wait for news before asking, at first and at last.
+/// The interval between probes: the first, and the longest. It doubles.
 const INTERVALS: [Span; 2] = [Span::from_millis(1), Span::from_millis(50)];
 
-/// Streams that wait for news, and when they are asked after.
+/// Streams that wait for a grant, and when they are probed.
 #[derive(Clone, Debug)]
 pub struct WindowProbes {
     streams: BTreeSet<Stream>,
     at: Option<Instant>,
     pause: Span,
-    /// The stream that was asked after last.
+    /// The stream that was probed last.
     last: Option<Stream>,
 }
 
@@ -27,19 +27,19 @@ impl WindowProbes {
         Self { streams: BTreeSet::new(), at: None, pause: INTERVALS[0], last: None }
     }
 
-    /// A stream waits for news.
+    /// A stream waits for a grant.
     pub fn begin(&mut self, stream: Stream) {
         if self.streams.insert(stream) {
             self.hurry();
         }
     }
 
-    /// A stream waits for no more.
+    /// A stream does not wait any more.
     pub fn end(&mut self, stream: Stream) {
         self.streams.remove(&stream);
     }
 
-    /// There was news: it is worth while to ask soon.
+    /// A grant has arrived: probe at the shortest interval again.
     pub fn hurry(&mut self) {
         self.pause = INTERVALS[0];
     }
@@ -49,19 +49,19 @@ impl WindowProbes {
         self.streams.is_empty()
     }
 
-    /// When the next questions are due, as of the last time that they were asked for.
+    /// When the next probes are due, as of the last call of [`Self::due`].
     pub fn deadline(&self) -> Option<Instant> {
         self.at
     }
 
-    /// What is to be asked now. `sent` says how far a stream was sent; none if there was news of it since it was called last, so
-    /// that it is left out once.
+    /// The probes to send now. `sent` says how far a stream was sent; `None` if it had a grant
+    /// since the last call, so that it is left out once.
     pub fn due(&mut self, now: Instant, mut sent: impl FnMut(Stream) -> Option<u64>) -> Vec<WindowProbe> {
         if self.streams.is_empty() {
             self.at = None;
             return Vec::new();
         }
-        // News of one stream may bring the next questions nearer, and never puts them off.
+        // A grant of one stream may bring the next probes nearer, and never delays them.
         let at = self.at.map_or(now + self.pause, |at| at.min(now + self.pause));
         self.at = Some(at);
         if at > now {
@@ -69,7 +69,7 @@ impl WindowProbes {
         }
         self.pause = (self.pause + self.pause).min(INTERVALS[1]);
         self.at = Some(now + self.pause);
-        // Each in its turn.
+        // In turn.
         let behind = self.last.map_or(0, |last| self.streams.range(..=last).count());
         let turn = self.streams.iter().cycle().skip(behind).take(self.streams.len());
         let window_probes =
