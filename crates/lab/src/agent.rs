@@ -9,8 +9,8 @@ use api::Client;
 use model::{AgentSettings, Attachment, ClassKind, HostConfig, Limits, PortName, PortSpec};
 
 use crate::endpoint::INTERFACE;
-use crate::lab::{Ground, Site};
 use crate::program::Program;
+use crate::site::{Ground, Site};
 use crate::{Endpoint, LabError, LabSpec, SwitchKind};
 
 /// Starts an agent with a port for each endpoint, and waits until frames flow.

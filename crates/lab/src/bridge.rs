@@ -4,7 +4,7 @@ use kernel::netlink::{LinkChange, Netlink};
 
 use crate::LabError;
 use crate::cable::{self, Offload};
-use crate::lab::Site;
+use crate::site::Site;
 
 /// What the bridge is called in its namespace; no endpoint may be.
 pub(crate) const SWITCH: &str = "switch";

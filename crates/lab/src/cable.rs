@@ -10,9 +10,10 @@
 
 use kernel::ethtool;
 use kernel::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
+use wire::ethernet::TAGGED_LEN;
 
 use crate::endpoint::{self, INTERFACE};
-use crate::lab::Site;
+use crate::site::Site;
 use crate::{Endpoint, LabError};
 
 /// The queue of a port that has a rate and does not say how much may wait: what zovn's egress has then.
@@ -20,9 +21,6 @@ const DEFAULT_BUFFER: u32 = 1024;
 
 /// What an endpoint's interface is called until it is there: like no endpoint, and a host may have an interface of its own.
 const FAR: &str = "_far";
-
-/// Octets of an Ethernet header with an 802.1Q tag.
-pub(crate) const HEADER: u32 = 18;
 
 /// Whether endpoints may hand over large segments and unfinished checksums.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -73,7 +71,7 @@ fn shape(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) -> Result<(), Lab
         overhead_bytes: 0,
         smallest_bytes: 0,
         // One place in the queue is one frame: a large segment is cut before it takes a place.
-        largest_bytes: Some(mtu + HEADER),
+        largest_bytes: Some(mtu + TAGGED_LEN as u32),
     };
     let bucket = Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::TokenBucket(bucket) };
     netlink.set_qdisc(link, bucket)?;

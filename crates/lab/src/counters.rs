@@ -22,8 +22,9 @@ use serde::Serialize;
 
 use crate::endpoint::INTERFACE;
 use crate::hosts::UPLINK;
-use crate::lab::{Lab, open};
+use crate::lab::Lab;
 use crate::physical::FabricReport;
+use crate::site::open;
 use crate::{LabError, PhysicalKind, PhysicalSpec, SwitchKind, agent, hosts, ovs};
 
 /// Everything that a lab counts, at about one moment.

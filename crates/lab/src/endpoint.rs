@@ -7,7 +7,7 @@ use std::time::Instant;
 use kernel::netlink::{LinkChange, Netlink, PATIENCE, Prefix, Route, await_addresses};
 use kernel::netns::Namespace;
 
-use crate::lab::Site;
+use crate::site::Site;
 use crate::{Endpoint, LabError};
 
 /// What an endpoint's interface is called inside it.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use api::Client;
 use kernel::netlink::{LinkChange, Netlink};
@@ -14,6 +14,7 @@ use kernel::spawn;
 
 use crate::home::{GUEST, PROCESSES, Record};
 use crate::process::Process;
+use crate::site::{Ground, Site, open};
 use crate::{Endpoint, Home, LabError, LabSpec, SwitchKind};
 use crate::{agent, bridge, endpoint, hosts, ovs};
 
@@ -35,26 +36,6 @@ pub struct Lab {
     home: Home,
     record: Record,
     ours: bool,
-}
-
-/// Where a switch's programs run.
-#[derive(Debug)]
-pub(crate) struct Ground<'a> {
-    /// Their files, logs and sockets.
-    pub(crate) directory: PathBuf,
-    /// Where they are written down.
-    pub(crate) processes: PathBuf,
-    /// Their network namespace.
-    pub(crate) switch: Namespace,
-    /// Whether whoever waits for them wants no more.
-    pub(crate) interrupted: &'a AtomicBool,
-}
-
-/// Where a lab is being built.
-pub(crate) struct Site<'a> {
-    pub(crate) ground: Ground<'a>,
-    pub(crate) spec: &'a LabSpec,
-    pub(crate) endpoints: Vec<(&'a Endpoint, Namespace)>,
 }
 
 impl Lab {
@@ -260,19 +241,4 @@ impl Drop for Lab {
             let _ = self.home.remove(&self.record.id);
         }
     }
-}
-
-impl<'a> Ground<'a> {
-    /// The same for other programs: those of a host, with files in a directory of its own.
-    pub(crate) fn of_host(&self, directory: PathBuf, switch: Namespace) -> Ground<'a> {
-        Ground { directory, processes: self.processes.clone(), switch, interrupted: self.interrupted }
-    }
-
-    pub(crate) fn check_interrupted(&self) -> Result<(), LabError> {
-        if self.interrupted.load(Ordering::Relaxed) { Err(LabError::Interrupted) } else { Ok(()) }
-    }
-}
-
-pub(crate) fn open(netns: &str) -> Result<Namespace, LabError> {
-    Ok(Namespace::open(netns)?)
 }

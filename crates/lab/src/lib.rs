@@ -29,11 +29,13 @@ pub mod guest;
 mod home;
 mod hosts;
 mod hugepages;
+mod installed;
 mod lab;
 mod ovs;
 pub mod physical;
 mod process;
 mod program;
+mod site;
 mod spec;
 pub mod vhost;
 

@@ -19,8 +19,8 @@ use units::Mac;
 use crate::LabError;
 use crate::bridge::SWITCH;
 use crate::cable::{self, Offload};
-use crate::lab::{Ground, Site};
 use crate::program::{Program, find, first, run};
+use crate::site::{Ground, Site};
 
 const PACKAGE: &str = "openvswitch-switch";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use kernel::spawn;
 
 use crate::LabError;
-use crate::lab::Ground;
 use crate::process::Process;
+use crate::site::Ground;
 
 /// How long a program may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -60,7 +60,7 @@ impl Program {
         let log = ground.directory.join(format!("{what}.log"));
         let file = File::create(&log).map_err(LabError::file(&log))?;
         let copy = file.try_clone().map_err(LabError::file(&log))?;
-        spawn::inside(&mut command, crate::lab::open(&ground.switch.path().to_string_lossy())?);
+        spawn::inside(&mut command, crate::site::open(&ground.switch.path().to_string_lossy())?);
         command.stdout(file).stderr(copy).process_group(0);
         let mut child = command.spawn().map_err(LabError::kernel(format!("start {what}")))?;
         // One that has ended already is not there to be recorded; waiting for it will tell.

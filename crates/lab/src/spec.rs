@@ -18,9 +18,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
 
+use crate::LabError;
 use crate::hosts::HostsSpec;
-use crate::vhost::{OvsDpdk, Testpmd};
-use crate::{LabError, ovs};
 
 /// Names that the switch's namespace gives to something else.
 const RESERVED: [&str; 6] = ["switch", "ovs-netdev", "eth0", "lo", "all", "default"];
@@ -351,20 +350,6 @@ impl SwitchKind {
 
     /// Those that a [rig](crate::vhost::Rig) can have: between virtual machines.
     pub const OF_MACHINES: [Self; 4] = [Self::OvsDpdk, Self::Testpmd, Self::ZovnLossy, Self::Zovn];
-
-    /// Whether everything that the switch needs is installed on this machine.
-    ///
-    /// # Errors
-    ///
-    /// [`LabError::Missing`] names what to install.
-    pub fn check(self) -> Result<(), LabError> {
-        match self {
-            Self::Ovs => ovs::programs().map(drop),
-            Self::OvsDpdk => OvsDpdk::check(),
-            Self::Testpmd => Testpmd::check(),
-            Self::Bridge | Self::ZovnLossy | Self::Zovn => Ok(()),
-        }
-    }
 
     const fn word(self) -> &'static str {
         match self {

@@ -20,6 +20,9 @@ extern crate alloc;
 mod address;
 mod capture;
 mod host;
+mod invalid;
+mod ledger;
+mod name;
 mod network;
 mod overlay;
 mod port;
@@ -29,7 +32,10 @@ mod uplink;
 mod vtep;
 
 pub use capture::{CaptureDirection, CaptureSpec, InvalidCapture};
-pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, InvalidConfig, Polling};
+pub use host::{AgentSettings, DEFAULT_SOCKET, HostConfig, Polling};
+pub use invalid::InvalidConfig;
+pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
+pub use name::PortName;
 pub use network::{
     Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
 };
@@ -38,12 +44,11 @@ pub use overlay::{
     ResponderStatus, SessionStatus, UplinkStatus,
 };
 pub use port::{
-    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortName, PortSpec,
-    RateChange, Scheduling, SocketMode,
+    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec, RateChange,
+    Scheduling, SocketMode,
 };
 pub use status::{
-    AddressStatus, AgentStatus, ClassStatus, GateStatus, LedgerStatus, Ledgers, NetworksReplaced,
-    NetworksStatus, PausedBy, PortState, PortStatus,
+    AddressStatus, AgentStatus, GateStatus, NetworksReplaced, NetworksStatus, PausedBy, PortState, PortStatus,
 };
 pub use trace::{
     TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,

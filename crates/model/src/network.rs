@@ -13,7 +13,7 @@ use units::Mac;
 
 use crate::VtepList;
 use crate::address::is_host;
-use crate::port::is_word;
+use crate::name::is_word;
 
 /// The numbers that a virtual network may have: 24 bits (RFC 8926 §3.4), of which 0 is left to underlays.
 pub const VNIS: RangeInclusive<u32> = 1..=(1 << 24) - 1;

@@ -3,24 +3,12 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Class, Mac, Prefix, Rate};
 
-use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, VtepList};
-
-/// A port's name: what people call it in files, tables and metrics.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(transparent)]
-pub struct PortName(pub String);
-
-impl fmt::Display for PortName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::name::is_word;
+use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, PortName, VtepList};
 
 /// What a port is attached to and what it may do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -453,11 +441,6 @@ impl PortSpec {
 /// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
-}
-
-/// Whether a text is 1 to `most` visible ASCII characters without `/`.
-pub(crate) fn is_word(text: &str, most: usize) -> bool {
-    (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
 }
 
 fn no_byte_bound() -> Bytes {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::outcome::Outcome;
 use crate::result::CellResult;
 use crate::scenario::{Cell, Run};
-use crate::world::{Instruments, Outcome, Progress, Seen, run_seen};
+use crate::world::{Instruments, Progress, Seen, run_seen};
 
 /// Who watches runs, from several threads.
 pub trait Watcher: Sync {

@@ -24,9 +24,9 @@ use crate::events::EventList;
 use crate::fabric::Fabric;
 use crate::graph::Graph;
 use crate::packet::{Handle, Packets, Queue, Target};
-use crate::samples::Whose;
 use crate::scenario::{self, Scenario};
 use crate::time::{Pace, Time};
+use crate::whose::Whose;
 
 /// What all hosts have in common.
 #[derive(Debug)]

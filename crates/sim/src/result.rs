@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use traffic::{Samples, TimesUs};
 
 use crate::confidence::mean_error;
+use crate::outcome::{Ending, Outcome};
 use crate::scenario::{Cell, fold};
-use crate::world::{Ending, Outcome};
 
 /// A cell's outcome, at a glance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

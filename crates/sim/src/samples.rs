@@ -15,26 +15,16 @@ use std::fmt;
 use crate::fabric::Fabric;
 use crate::graph::Graph;
 use crate::host::Hosts;
+use crate::machines::machine;
 use crate::scenario::Scenario;
-use crate::store::machine;
 use crate::time::Time;
+use crate::whose::Whose;
 
 /// The most stretches of a run; an even number.
 const MOST_STRETCHES: usize = 2048;
 
 /// The most that is kept of all places in all stretches: 32 MiB.
 const MOST_SPOTS: usize = 1 << 22;
-
-/// Whose queue it is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Whose {
-    /// A transmitter of the physical network, by its port.
-    Port(u32),
-    /// What a virtual switch has for a machine; it is paused if its own frames find no room.
-    Machine(u32),
-    /// What a virtual switch has for its server's NIC; it is paused if the NIC has no room.
-    Uplink(u32),
-}
 
 /// What was seen of all queues.
 pub struct Samples {

@@ -7,7 +7,7 @@
 
 use units::Instant;
 
-use crate::scoreboard::Sent;
+use crate::sent::Sent;
 
 /// How many bursts are told apart: those of a cache line.
 const MOST: usize = 4;

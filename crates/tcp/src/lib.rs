@@ -66,6 +66,7 @@ mod rtt;
 mod scoreboard;
 mod segment;
 mod send;
+mod sent;
 
 pub use config::{Config, Control, Nagle, Profile, Rto, UnknownName};
 pub use endpoint::{Endpoint, State, Stats};

@@ -14,8 +14,9 @@ use crate::control::{Algorithm, Progress, Window};
 use crate::rack::{Rack, TailProbe};
 use crate::recovery::{Phase, Recovery, Undo};
 use crate::rtt::{Rtt, told};
-use crate::scoreboard::{Delivery, Scoreboard, Sent};
+use crate::scoreboard::{Delivery, Scoreboard};
 use crate::segment::{first, unwrap};
+use crate::sent::Sent;
 use crate::{Config, NEVER, Nagle};
 
 /// Whether the application has more to say.

@@ -32,3 +32,5 @@ pub use rng::Rng;
 pub use size::Bytes;
 pub use time::{Instant, Span};
 pub use word::ParseUnitError;
+#[cfg(feature = "serde")]
+pub use word::deserialize_word;

@@ -59,6 +59,9 @@ impl FromStr for Mac {
     }
 }
 
+#[cfg(feature = "serde")]
+crate::serde_as_word!(Mac);
+
 #[cfg(test)]
 mod tests {
     use super::*;

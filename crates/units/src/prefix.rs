@@ -46,6 +46,9 @@ impl fmt::Display for Prefix {
     }
 }
 
+#[cfg(feature = "serde")]
+crate::serde_as_word!(Prefix);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -72,6 +72,9 @@ impl fmt::Display for Rate {
     }
 }
 
+#[cfg(feature = "serde")]
+crate::serde_as_word!(Rate);
+
 #[cfg(test)]
 mod tests {
     use super::*;

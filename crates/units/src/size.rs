@@ -36,3 +36,6 @@ impl fmt::Display for Bytes {
         write!(f, "{count}{unit}")
     }
 }
+
+#[cfg(feature = "serde")]
+crate::serde_as_word!(Bytes);

@@ -132,6 +132,9 @@ impl fmt::Display for Span {
     }
 }
 
+#[cfg(feature = "serde")]
+crate::serde_as_word!(Span);
+
 #[cfg(test)]
 mod tests {
     use super::*;

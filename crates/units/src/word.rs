@@ -49,27 +49,35 @@ pub(crate) fn whole<'a>(value: u64, units: &[(&'a str, u64)]) -> (u64, &'a str) 
     (value / best.1, best.0)
 }
 
-/// Stores a unit as the word that people write.
+/// Stores a type as the word that people write: what it prints to, and parses from.
 #[cfg(feature = "serde")]
+#[macro_export]
 macro_rules! serde_as_word {
-    ($($unit:ty),*) => {$(
-        impl serde::Serialize for $unit {
+    ($($word:ty),*) => {$(
+        impl serde::Serialize for $word {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $unit {
+        impl<'de> serde::Deserialize<'de> for $word {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let word = alloc::string::String::deserialize(deserializer)?;
-                word.parse().map_err(serde::de::Error::custom)
+                $crate::deserialize_word(deserializer)
             }
         }
     )*};
 }
 
+/// Reads a type from the word that people write: see [`serde_as_word!`](crate::serde_as_word).
 #[cfg(feature = "serde")]
-serde_as_word!(crate::Bytes, crate::Mac, crate::Prefix, crate::Rate, crate::Span);
+pub fn deserialize_word<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+where
+    T: core::str::FromStr<Err: core::fmt::Display>,
+    D: serde::Deserializer<'de>,
+{
+    let word = <String as serde::Deserialize>::deserialize(deserializer)?;
+    word.parse().map_err(serde::de::Error::custom)
+}
 
 #[cfg(test)]
 mod tests {

@@ -64,6 +64,9 @@ pub struct TagHeader {
     pub ethertype: U16,
 }
 
+/// The length of a header with an 802.1Q tag, in bytes.
+pub const TAGGED_LEN: usize = Header::LEN + size_of::<TagHeader>();
+
 /// What a VLAN tag says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tag {

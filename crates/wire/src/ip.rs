@@ -1,5 +1,7 @@
 //! What IPv4 and IPv6 share, and where a packet's parts lie in a frame.
 
+mod fragment;
+
 use core::array;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
@@ -9,6 +11,8 @@ use zerocopy::FromBytes;
 use crate::checksum::{Sum, pseudo_header};
 use crate::ethernet::{self, ethertype};
 use crate::{ipv4, ipv6};
+
+pub use fragment::{Fragment, Part};
 
 /// Protocol numbers that we know (IANA's registry).
 pub mod protocol {
@@ -31,37 +35,6 @@ pub enum Version {
     V4,
     /// RFC 8200.
     V6,
-}
-
-/// How much of a packet we see.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fragment {
-    /// All of it.
-    Whole,
-    /// Its beginning: the transport header is here, the end is not.
-    First,
-    /// A later part, without a transport header.
-    Later,
-}
-
-impl Fragment {
-    /// From a fragment's offset and its "more fragments" bit.
-    pub(crate) const fn new(offset: u16, more: bool) -> Self {
-        match (offset, more) {
-            (0, false) => Self::Whole,
-            (0, true) => Self::First,
-            _ => Self::Later,
-        }
-    }
-}
-
-/// Which packet a fragment is a part of, and where there.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Part {
-    /// Tells the packet from others between the same two addresses (RFC 791 §3.2, RFC 8200 §4.5).
-    pub identification: u32,
-    /// Nothing of the packet lies behind it.
-    pub last: bool,
 }
 
 /// Where the parts of an IP packet lie, in bytes from the frame's first.

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use model::{HostConfig, Polling};
 use tracing_subscriber::EnvFilter;
 
-use crate::Outcome;
+use crate::ending::Outcome;
 
 const EXAMPLES: &str = "\
 Examples:

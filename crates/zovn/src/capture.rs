@@ -22,7 +22,8 @@ use pcap_file::pcapng::blocks::interface_statistics::InterfaceStatisticsOption;
 use pcap_file::pcapng::{PcapNgParseError, PcapNgParser};
 use units::Span;
 
-use crate::{Outcome, signals};
+use crate::ending::Outcome;
+use crate::signals;
 
 const EXAMPLES: &str = "\
 Examples:

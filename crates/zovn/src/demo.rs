@@ -11,8 +11,8 @@ use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa};
 use serde::Serialize;
 use units::{Rate, Span};
 
-use crate::ending::{self, PageFile};
-use crate::{Outcome, progress};
+use crate::ending::{self, Outcome, PageFile};
+use crate::progress;
 
 /// How wide a bar is, in columns.
 const WIDTH: usize = 32;

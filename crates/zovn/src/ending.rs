@@ -1,4 +1,4 @@
-//! How a measurement ends: its figures on stdout, its page in a file, its verdict as an exit code.
+//! How a command ends: its figures on stdout, its page in a file, its verdict as an exit code.
 
 use std::error::Error;
 use std::fs::File;
@@ -8,7 +8,10 @@ use std::process::ExitCode;
 
 use measure::{MeasureError, Readable, readable};
 
-use crate::{Outcome, signals};
+use crate::signals;
+
+/// How a command ends: with an exit code, or with a reason why it could not go on.
+pub type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 
 /// What a command says that was asked for what cannot be.
 pub const USAGE: u8 = 2;
@@ -76,4 +79,34 @@ pub fn command_line() -> String {
         if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
     std::iter::once("zovn".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// An error and its causes, outermost first. A cause that its parent already tells is not told twice.
+pub fn sentence(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot open the door")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn an_error_is_told_with_its_causes_and_none_twice() {
+        let inner = || io::Error::other("the key is lost");
+        assert_eq!(sentence(&Outer(inner())), "cannot open the door: the key is lost");
+        assert_eq!(sentence(&inner()), "the key is lost");
+    }
 }

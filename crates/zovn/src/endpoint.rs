@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::Outcome;
+use crate::ending::Outcome;
 
 /// What the program does.
 #[derive(clap::Args)]

@@ -22,7 +22,7 @@ use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 
-use crate::Outcome;
+use crate::ending::Outcome;
 
 /// A physical switch between hosts, as a file describes it.
 #[derive(clap::Args)]

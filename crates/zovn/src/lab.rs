@@ -11,9 +11,9 @@ use comfy_table::Table;
 use lab::physical::FabricReport;
 use lab::{Counters, DeviceCounters, Found, Home, HostLink, Lab, LabError, LabSpec, State, SwitchKind};
 
-use crate::ending::print_json;
+use crate::ending::{self, Outcome, print_json};
+use crate::signals;
 use crate::table::{headed, text};
-use crate::{Outcome, signals};
 
 /// What a shell says of a command that is not there.
 const NO_PROGRAM: u8 = 127;
@@ -297,7 +297,7 @@ fn down_all(home: &Home) -> Outcome {
             continue;
         }
         if let Err(error) = home.remove(&id) {
-            eprintln!("zovn: lab {id}: {}", crate::sentence(&error as &dyn Error));
+            eprintln!("zovn: lab {id}: {}", ending::sentence(&error as &dyn Error));
             failed = true;
         }
     }

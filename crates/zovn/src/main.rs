@@ -36,6 +36,8 @@ use ::agent::ConfigError;
 use ::lab::LabError;
 use clap::{Parser, Subcommand};
 
+use crate::ending::sentence;
+
 #[global_allocator]
 static MEMORY: memory::Memory = memory::Memory;
 
@@ -68,9 +70,6 @@ enum Command {
     Fabric(fabric::Args),
 }
 
-/// How a command ends: with an exit code, or with a reason why it could not go on.
-type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Agent(args) => agent::run(args),
@@ -102,20 +101,6 @@ fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
         || matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
 }
 
-/// An error and its causes, outermost first. A cause that its parent already tells is not told twice.
-fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,16 +109,5 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
-    }
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot open the door")]
-    struct Outer(#[source] io::Error);
-
-    #[test]
-    fn an_error_is_told_with_its_causes_and_none_twice() {
-        let inner = || io::Error::other("the key is lost");
-        assert_eq!(sentence(&Outer(inner())), "cannot open the door: the key is lost");
-        assert_eq!(sentence(&inner()), "the key is lost");
     }
 }

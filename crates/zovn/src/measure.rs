@@ -1,21 +1,17 @@
 //! `zovn measure`: an experiment's flags.
 
+mod common;
 mod pa;
-
-use std::io::Write;
-use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 use lab::Cable;
-use measure::readable::{self, Readable};
 use measure::throughput::Ports;
 use measure::tunnel::{self, Tunnel};
-use measure::{Bench, MeasureError, Measurement, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
-use serde::Serialize;
+use measure::{MeasureError, SwitchKind, bfd, loss, paths, ramp, throughput, vhost};
 use units::Span;
 
-use crate::ending::{self, PageFile};
-use crate::{Outcome, progress};
+use self::common::{CONTAINERS, Common, MACHINES, MEMORY, Output};
+use crate::ending::Outcome;
 
 /// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and what BFD and a second path bring.
 ///
@@ -55,26 +51,6 @@ enum Experiment {
     /// For instance: zovn measure paths --cuts 20 --json. Two hosts in a lab, two cables between them: the one that is used is pulled
     /// out at its far end. It fails if a datagram does not come, or nobody notices.
     Paths(PathsArgs),
-}
-
-#[derive(clap::Args)]
-struct Common {
-    /// The switches to compare: bridge, ovs, zovn-lossy, zovn; between virtual machines ovs-dpdk, testpmd, zovn-lossy,
-    /// zovn. All but ovs and testpmd if left out; between ports in memory, both zovns.
-    #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',')]
-    switches: Vec<SwitchKind>,
-    #[command(flatten)]
-    output: Output,
-}
-
-#[derive(clap::Args)]
-struct Output {
-    /// Print one JSON object instead of a table (docs/measurements.md shows its fields).
-    #[arg(long)]
-    json: bool,
-    /// Write a self-contained HTML page with charts here, too.
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -316,41 +292,6 @@ impl ThroughputArgs {
             stalled: self.stalled,
             rounds: self.rounds.unwrap_or(5),
         }
-    }
-}
-
-/// The switches that are compared if nobody says which: between containers, ports in memory and virtual machines.
-const CONTAINERS: [SwitchKind; 3] = [SwitchKind::Bridge, SwitchKind::ZovnLossy, SwitchKind::Zovn];
-const MEMORY: [SwitchKind; 2] = [SwitchKind::ZovnLossy, SwitchKind::Zovn];
-const MACHINES: [SwitchKind; 3] = [SwitchKind::OvsDpdk, SwitchKind::ZovnLossy, SwitchKind::Zovn];
-
-impl Common {
-    fn switches(&self, otherwise: &[SwitchKind]) -> Vec<SwitchKind> {
-        if self.switches.is_empty() { otherwise.to_vec() } else { self.switches.clone() }
-    }
-}
-
-impl Output {
-    /// Makes an experiment, prints what was found, and says how it ended.
-    fn make<C, R>(self, make: impl FnOnce(&Bench<'_>) -> Result<Measurement<C, R>, MeasureError>) -> Outcome
-    where
-        Measurement<C, R>: Readable + Serialize,
-    {
-        let page = self.report.map(PageFile::open).transpose()?;
-        let made = match progress::show(make)? {
-            Ok(made) => made,
-            Err(error) => return ending::unmade(error),
-        };
-        if self.json {
-            ending::print_json(&made)?;
-        } else {
-            write!(std::io::stdout(), "{}", readable::text(&made))?;
-        }
-        if let Some(page) = page {
-            let lead = "Every figure below was measured on the machine described at the end of this page.";
-            page.write(&made.title(), lead, &[&made])?;
-        }
-        Ok(ending::verdict(&[&made]))
     }
 }
 

@@ -8,8 +8,7 @@ use api::Client;
 use clap::Subcommand;
 use model::{Member, NetworksStatus};
 
-use crate::Outcome;
-use crate::ending::print_json;
+use crate::ending::{Outcome, print_json};
 use crate::table::{headed, text};
 
 const APPLY_EXAMPLES: &str = "\

@@ -1,21 +1,22 @@
 //! `zovn sim`: simulated datacenters.
 
 mod bench;
+mod plan;
 mod report;
 mod runs;
 mod sweep;
 mod watch;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 use serde::Serialize;
 use sim::scenario::{Fault, Plan, ScenarioError, Summary};
 
-use crate::Outcome;
-use crate::ending::{USAGE, print_json};
+use self::plan::complain;
+use crate::ending::{Outcome, USAGE, print_json};
 use crate::memory::ask_for_huge_pages;
 use crate::table::{bare, text};
 
@@ -32,9 +33,6 @@ Examples:
   zovn sim bench                                         how fast this machine simulates
 
 docs/scenarios.md shows every field of a scenario.";
-
-/// How many mistakes are told to people, who will look for one cause of all of them. JSON has the rest.
-const MOST_FAULTS: usize = 20;
 
 /// Simulate datacenters, packet by packet, with the very switch that runs on hosts.
 #[derive(clap::Args)]
@@ -115,26 +113,6 @@ pub fn run(args: Args) -> Outcome {
             }
         },
     }
-}
-
-/// Reads a plan; none, and complaints on stderr, if it cannot be simulated.
-fn plan(file: &Path) -> Result<Option<Plan>, ScenarioError> {
-    match Plan::read(file) {
-        Ok(plan) => Ok(Some(plan)),
-        Err(error) => complain(error).map(|()| None),
-    }
-}
-
-/// Tells mistakes in a scenario on stderr; any other error is its caller's.
-fn complain(error: ScenarioError) -> Result<(), ScenarioError> {
-    let ScenarioError::Faults { path, faults } = error else { return Err(error) };
-    for fault in faults.iter().take(MOST_FAULTS) {
-        eprintln!("zovn: {}, {fault}", path.display());
-    }
-    if let more @ 1.. = faults.len().saturating_sub(MOST_FAULTS) {
-        eprintln!("zovn: {}, and {more} more", path.display());
-    }
-    Ok(())
 }
 
 /// What `check --json` says.

@@ -4,6 +4,7 @@
 //! agent ─status─▶ Pace: two statuses and what happened between them ─▶ view: a screen, or plain text
 //! ```
 
+mod cells;
 mod pace;
 mod peers;
 mod view;
@@ -18,7 +19,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
 use units::Span;
 
-use crate::Outcome;
+use crate::ending::{self, Outcome};
 use pace::{Pace, Sort};
 use view::View;
 
@@ -152,5 +153,5 @@ fn obey(key: KeyEvent, view: &mut View) -> Wish {
 }
 
 fn told(error: &ClientError) -> String {
-    crate::sentence(error)
+    ending::sentence(error)
 }

@@ -13,8 +13,7 @@ use model::{
 };
 use units::{Class, Mac};
 
-use crate::Outcome;
-use crate::ending::print_json;
+use crate::ending::{Outcome, print_json};
 use crate::table::{bare, text};
 
 const EXAMPLES: &str = "\

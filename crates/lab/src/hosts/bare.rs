@@ -8,8 +8,8 @@ use kernel::netlink::{LinkChange, Netlink};
 use model::{Attachment, PinnedAddress, PortName, PortSpec};
 
 use super::cable::UPLINK;
-use super::host_name;
-use crate::lab::{Ground, Site};
+use super::names::host_name;
+use crate::site::{Ground, Site};
 use crate::{LabError, bridge};
 
 /// The port's interface, in its host's own namespace.

@@ -10,11 +10,13 @@
 
 use kernel::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
 use units::{Mac, Rate};
+use wire::ethernet::TAGGED_LEN;
 
+use super::cable;
+use super::names::{FIRST_MAC, host_name};
 use super::spec::PhysicalSpec;
-use super::{FIRST_MAC, cable, host_name};
 use crate::bridge::SWITCH;
-use crate::lab::Ground;
+use crate::site::Ground;
 use crate::{INTERFACE, LabError};
 
 /// What a frame takes on a wire besides its bytes: check sequence, preamble and gap (802.3 §3.1.1, §4.4.2).
@@ -69,7 +71,7 @@ fn shape(netlink: &mut Netlink, device: &str, rate: Rate, mtu: u32, limit: u32) 
         limit_bytes: limit,
         overhead_bytes: AROUND,
         smallest_bytes: SHORTEST,
-        largest_bytes: Some(mtu + crate::cable::HEADER),
+        largest_bytes: Some(mtu + TAGGED_LEN as u32),
     };
     let link = netlink.index(device)?;
     let kind = QdiscKind::TokenBucket(bucket);

@@ -6,10 +6,10 @@ use kernel::ethtool;
 use kernel::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind};
 use units::Mac;
 
-use super::FIRST_MAC;
-use super::spec::{Cable, vtep_by};
+use super::names::{FIRST_MAC, vtep_by};
+use super::spec::Cable;
 use crate::LabError;
-use crate::lab::Ground;
+use crate::site::Ground;
 
 /// What both ends of the first cable are called. Endpoints' interfaces are made beside them.
 pub(crate) const UPLINK: &str = "uplink";

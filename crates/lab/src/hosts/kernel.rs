@@ -2,9 +2,8 @@
 
 use kernel::netlink::{LinkChange, Netlink, Vxlan};
 
-use super::NETWORK_NUMBER;
-use super::spec::vtep;
-use crate::lab::{Ground, Site};
+use super::names::{NETWORK_NUMBER, vtep};
+use crate::site::{Ground, Site};
 use crate::{LabError, bridge};
 
 /// What the device is called.
@@ -15,7 +14,7 @@ pub(super) fn up(site: &Site<'_>, grounds: Vec<Ground<'_>>) -> Result<(), LabErr
     for (host, ground) in (0..).zip(grounds) {
         let here = site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));
         let here = here.map(|(endpoint, namespace)| {
-            Ok((*endpoint, crate::lab::open(&namespace.path().to_string_lossy())?))
+            Ok((*endpoint, crate::site::open(&namespace.path().to_string_lossy())?))
         });
         let site = Site { ground, spec: site.spec, endpoints: here.collect::<Result<_, LabError>>()? };
         bridge::up(&site)?;

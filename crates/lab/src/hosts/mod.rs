@@ -12,6 +12,7 @@ mod bare;
 mod bridge;
 mod cable;
 mod kernel;
+mod names;
 mod ovs;
 mod spec;
 
@@ -24,21 +25,16 @@ use model::{ClassKind, HostConfig, Member, NetworkName, NetworkSpec, PortSpec, U
 use units::{Mac, Prefix};
 
 pub(crate) use self::cable::{UPLINK, uplink};
-use self::spec::vtep;
+pub(crate) use self::names::host_name;
+use self::names::{FIRST_MAC, NETWORK_NUMBER, vtep};
 pub use self::spec::{Cable, HostsSpec, ParseCableError, PhysicalKind, PhysicalSpec, Topology};
-use crate::lab::{Ground, Site};
 use crate::physical::{FabricPort, FabricSpec, Trunk};
 use crate::program::Program;
+use crate::site::{Ground, Site};
 use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 
 /// The virtual network that all endpoints are in.
 const NETWORK: &str = "lab";
-
-/// Its number in tunnels, of which NVGRE reserves the first 4096.
-const NETWORK_NUMBER: u32 = 5000;
-
-/// Of hosts' interfaces, so that none is an endpoint's.
-const FIRST_MAC: u32 = 0x00f0_0000;
 
 /// Makes the hosts, the physical switch between them, and an agent on each; frames flow then.
 pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
@@ -92,11 +88,6 @@ pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> Stri
 /// Where a host's files are, by its number from 0.
 pub(crate) fn directory(lab: &Path, host: u32) -> PathBuf {
     lab.join(host_name(host))
-}
-
-/// What a host is called, by its number from 0.
-pub(crate) fn host_name(host: u32) -> String {
-    format!("host{}", host + 1)
 }
 
 /// Where the physical switch tells what it counted.

@@ -15,11 +15,10 @@ use kernel::netlink::{LinkChange, Netlink};
 use units::Mac;
 
 use super::cable::{UPLINK, give_address};
-use super::spec::vtep;
-use super::{FIRST_MAC, NETWORK_NUMBER};
+use super::names::{FIRST_MAC, NETWORK_NUMBER, vtep};
 use crate::bridge::SWITCH;
-use crate::lab::{Ground, Site};
 use crate::ovs::OpenVSwitch;
+use crate::site::{Ground, Site};
 use crate::{INTERFACE, LabError, endpoint, ovs};
 
 /// The bridge that the cable's end is in, and the device that it is to the kernel: a tunnel goes where such a device has an address.

@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::iter;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use fabric::Buffer;
 use model::{ClassKind, Encapsulation, VtepList};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, ClassSet, Rate, Span};
+use wire::ethernet::TAGGED_LEN;
 
-use crate::cable::HEADER;
+use super::names::{vtep, vtep_by};
 
 /// Hosts that the endpoints are on, each with a switch of its own, and the physical network between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -190,7 +191,7 @@ impl PhysicalSpec {
             return None;
         }
         let usual = Self::default();
-        let longest = self.mtu + HEADER;
+        let longest = self.mtu + TAGGED_LEN as u32;
         let faults = [
             (self.cable.is_some(), "a `cable` leads to no switch: leave out one of the two"),
             (self.topology != Topology::Star, "a bridge is one switch: leave out `topology`"),
@@ -287,16 +288,6 @@ const MOST_SPINES: u32 = 16;
 
 /// As many as a host may have.
 const MOST_UPLINKS: u32 = 8;
-
-/// A host's address in the physical network, by its number from 0.
-pub(crate) fn vtep(host: u32) -> Ipv4Addr {
-    vtep_by(0, host)
-}
-
-/// A host's address in the physical network that its uplink of this number leads to, both from 0.
-pub(crate) fn vtep_by(uplink: u32, host: u32) -> Ipv4Addr {
-    Ipv4Addr::new(192, 168, uplink as u8, 1 + host as u8)
-}
 
 fn one() -> u32 {
     1

@@ -1,11 +1,25 @@
 //! What a declared physical network comes to: its switches, each with its ports and ways, and the cables between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
 
-use ::fabric::{Config, Place, PortConfig, Route};
+use ::fabric::{Config, InvalidConfig, Place, PortConfig, Route, Tally};
+use lossless::Classes;
+use model::ClassKind;
+use tap::TapConfig;
+use units::ClassMap;
 
-use super::FabricSpec;
-use crate::LabError;
+use super::{FabricSpec, Trunk};
+use crate::{LabError, spec};
+
+/// A small slot of a TAP port holds a frame that is no longer, with its virtio header.
+const SMALL_FRAME: u32 = 2036;
+
+/// For how many frames of one host there is memory: 2 KiB each, as far as it is used.
+const MOST_FRAMES: u64 = 1 << 20;
+
+/// How many frames may be handed over later than they should be.
+const LATE: u32 = 1024;
 
 /// Switches by number, and what leads from one to the other.
 #[derive(Debug)]
@@ -132,5 +146,194 @@ impl Plan {
 
     fn has_hosts(&self, switch: usize) -> bool {
         self.hosts.iter().any(|place| place.switch == switch)
+    }
+}
+
+impl FabricSpec {
+    /// Reads a physical switch from a TOML file.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong, [`LabError::Fabric`] if it
+    /// reads well and cannot be.
+    pub fn read(path: &Path) -> Result<Self, LabError> {
+        let spec: Self = spec::read(path)?;
+        spec.plan()?;
+        Ok(spec)
+    }
+
+    /// The same, as the fabric is told.
+    ///
+    /// # Errors
+    ///
+    /// [`LabError::Fabric`]
+    pub(super) fn plan(&self) -> Result<Plan, LabError> {
+        let wrong = |what: String| Err(LabError::Fabric(what));
+        let mut seen = BTreeSet::new();
+        for port in &self.ports {
+            let place = format!("{} in {}", port.interface, port.netns);
+            for word in [port.name.clone(), port.mac.to_string(), place] {
+                if !seen.insert(word.clone()) {
+                    return wrong(format!("`{word}` is given to two ports: keep it for one"));
+                }
+            }
+            // RFC 791 §3.2 and a TAP device's most.
+            if !(68..=65_521).contains(&port.mtu) {
+                return wrong(format!("port `{}`: `mtu` lies outside 68 to 65521", port.name));
+            }
+            if port.mac.is_multicast() {
+                let what = "`mac` is a group address: clear the lowest bit of its first octet";
+                return wrong(format!("port `{}`: {what}", port.name));
+            }
+        }
+        for Trunk { between: [one, other], .. } in &self.trunks {
+            if one == other {
+                return wrong(format!("a trunk leads from `{one}` to itself: name another switch"));
+            }
+            for word in [format!("{one}-{other}"), format!("{other}-{one}")] {
+                if !seen.insert(word.clone()) {
+                    return wrong(format!("`{word}` is given to two ports: keep it for one"));
+                }
+            }
+        }
+        let rules = Config {
+            ports: Vec::new(),
+            routes: Vec::new(),
+            classes: Classes(ClassMap(self.classes.map(|kind| match kind {
+                ClassKind::Lossless => lossless::ClassKind::Lossless,
+                ClassKind::Lossy => lossless::ClassKind::Lossy,
+            }))),
+            dscp: self.dscp.map(ClassMap),
+            scheduling: match self.scheduling {
+                model::Scheduling::Strict => lossless::Scheduling::Strict,
+                model::Scheduling::Weighted(weights) => lossless::Scheduling::Weighted(ClassMap(weights)),
+            },
+            pfc: self.pfc,
+            shared: self.shared,
+            ecn: self.ecn,
+            loss: self.loss,
+            seed: self.seed,
+            stall_after: self.stall_after,
+        };
+        rules.check().map_err(|error| LabError::Fabric(error.to_string()))?;
+        let plan = Plan::new(self, &rules)?;
+        for (switch, config) in plan.configs.iter().enumerate() {
+            match config.check() {
+                Ok(()) => {}
+                Err(InvalidConfig::Port { port, fault }) => {
+                    return wrong(format!("port `{}`: {fault}", plan.name(Place { switch, port })));
+                }
+                Err(error) => return wrong(error.to_string()),
+            }
+        }
+        for (port, place) in self.ports.iter().zip(&plan.hosts) {
+            let frames = plan.configs[place.switch].most_held(place.port).frames;
+            if frames > MOST_FRAMES {
+                return wrong(format!(
+                    "port `{}`: {frames} frames could be underway, and there is memory for {MOST_FRAMES}: lower `delay` or \
+                     `buffer`",
+                    port.name
+                ));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// A port's interface, with memory for all that may be underway.
+    pub(super) fn tap(&self, port: usize, plan: &Plan) -> TapConfig {
+        let it = &self.ports[port];
+        let places = plan.cables.iter().flatten().chain([&plan.hosts[port]]);
+        let mut most = Tally::default();
+        places.for_each(|place| most += plan.configs[place.switch].most_held(place.port));
+        let slots = |frames: u64| frames.min(MOST_FRAMES) as u32 + LATE;
+        let has_large = it.longest() > SMALL_FRAME;
+        TapConfig {
+            addresses: it.addresses.clone(),
+            mtu: it.mtu,
+            offload: it.offload,
+            small_slots: slots(most.frames),
+            // A read needs one of each kind, whatever comes of it.
+            large_slots: if has_large { slots(most.bytes / u64::from(SMALL_FRAME)) } else { 2 },
+            ..TapConfig::new(&it.netns, &it.interface, it.mac)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ::fabric::Buffer;
+    use units::Class;
+
+    use super::*;
+
+    const TWO: &str = "
+        [[port]]
+        name = \"a\"
+        netns = \"host-a\"
+        mac = \"02:00:00:00:00:01\"
+        rate = \"10gbit\"
+        delay = \"5us\"
+        [[port]]
+        name = \"b\"
+        netns = \"host-b\"
+        mac = \"02:00:00:00:00:02\"
+        rate = \"1gbit\"
+    ";
+
+    fn parse(text: &str) -> FabricSpec {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_left_out_is_a_lossy_switch_for_frames_of_the_usual_size() {
+        let spec = parse(TWO);
+        let plan = spec.plan().unwrap();
+        let config = &plan.configs[0];
+        assert!(Class::all().all(|class| config.classes.lossy(class).is_some()));
+        assert_eq!((config.ports[0].longest, config.ports[0].buffer), (1518, Buffer::default()));
+        let tap = spec.tap(0, &plan);
+        assert_eq!((tap.offload, tap.interface.as_str(), tap.large_slots), (false, "eth0", 2));
+        assert!(tap.small_slots > 8 * 2333);
+        assert_eq!(parse(&toml::to_string(&spec).unwrap()), spec);
+    }
+
+    #[test]
+    fn the_example_of_the_page_says_every_key_and_can_be() {
+        let page = include_str!("../../../../docs/lab.md");
+        let example = page.split("```toml\n").find(|block| block.contains("[pfc]")).unwrap();
+        let spec = parse(example.split("```").next().unwrap());
+        spec.plan().unwrap();
+        let keys = toml::to_string(&spec).unwrap();
+        let keys = keys.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key);
+        assert_eq!(keys.filter(|key| !example.contains(key)).collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_named() {
+        let lossless = "classes = [\"lossless\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\", \"lossy\"]\n";
+        for (text, word) in [
+            (TWO.replace("host-b", "host-a"), "`eth0 in host-a`"),
+            (
+                TWO.replace("name = \"b\"", "name = \"b\"\nswitch = \"far\""),
+                "no way leads from switch `far` to port `a`",
+            ),
+            (format!("{TWO}[[trunk]]\nbetween = [\"x\", \"x\"]\nrate = \"1gbit\""), "from `x` to itself"),
+            (
+                format!("{TWO}{0}{0}", "[[trunk]]\nbetween = [\"\", \"x\"]\nrate = \"1gbit\"\n"),
+                "`-x` is given",
+            ),
+            (TWO.replace("\"b\"", "\"a\""), "`a` is given to two"),
+            (TWO.replace("00:02", "00:01"), "`02:00:00:00:00:01`"),
+            (TWO.replace("02:00:00:00:00:02", "01:00:00:00:00:02"), "group address"),
+            (TWO.replace("5us", "10s"), "lower `delay`"),
+            (format!("loss = 2.0\n{TWO}"), "make it a probability"),
+            (format!("dscp = [0, 8, 16, 24, 32, 40, 48, 0]\n{TWO}"), "code point 0 to two classes"),
+            ("loss = 2.0".into(), "make it a probability"),
+            (format!("{lossless}{}", TWO.replace("5us", "1ms")), "port `a`: a lossless class needs"),
+            (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),
+        ] {
+            let error = parse(&text).plan().unwrap_err().to_string();
+            assert!(error.contains(word), "{text}: {error}");
+        }
     }
 }

@@ -26,7 +26,7 @@ use units::Mac;
 use crate::endpoint::make_switch_namespace;
 use crate::home::{HUGEPAGES, PROCESSES};
 use crate::hugepages::Hugepages;
-use crate::lab::Ground;
+use crate::site::Ground;
 use crate::{Home, LabError};
 
 use away::Away;

@@ -10,8 +10,8 @@ use std::process::{ChildStdin, Command};
 use units::Mac;
 
 use super::{Port, Rig, telemetry};
-use crate::lab::Ground;
 use crate::program::{Program, find, first};
+use crate::site::Ground;
 use crate::{DeviceCounters, LabError};
 
 const PROGRAM: &str = "dpdk-testpmd";

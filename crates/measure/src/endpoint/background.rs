@@ -9,8 +9,8 @@ use traffic::{Cdf, Distribution};
 use units::{Rng, Span};
 
 use super::control::Control;
+use super::error::{Doing, EndpointError};
 use super::query::{ZEROES, connect_now, listen};
-use super::{Doing, EndpointError};
 
 /// How long a blocked call may hide the parent.
 const GLANCE: Duration = Duration::from_millis(50);

@@ -10,6 +10,7 @@
 
 mod background;
 mod control;
+mod error;
 mod query;
 mod repairs;
 mod stream;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use background::{Background, BackgroundReport};
 pub use control::{Event, Order};
+pub use error::EndpointError;
 pub use query::{Aggregator, AggregatorReport, Worker, WorkerReport};
 pub use repairs::Repairs;
 pub use stream::{TcpReceive, TcpReceived, TcpSend, TcpSent};
@@ -46,30 +48,6 @@ pub enum Role {
     TcpReceive(TcpReceive),
     /// Sends flows of random sizes to random peers, and takes theirs.
     Background(Background),
-}
-
-/// Why a program gave up.
-#[derive(Debug, thiserror::Error)]
-pub enum EndpointError {
-    /// The kernel refused something.
-    #[error("could not {what}: {source}")]
-    Io {
-        /// What was tried.
-        what: &'static str,
-        /// What the kernel said.
-        source: std::io::Error,
-    },
-    /// A worker sent what nobody asked for.
-    #[error("worker {worker} sent more than query {query} asked for")]
-    Excess {
-        /// The worker.
-        worker: u32,
-        /// The query's number.
-        query: u64,
-    },
-    /// The role makes no sense.
-    #[error("{0}")]
-    Role(String),
 }
 
 /// Plays `role`, given as JSON, until its work is done or its parent is gone.
@@ -106,15 +84,4 @@ fn play(role: Role, control: &Control) -> Result<serde_json::Value, EndpointErro
 fn report(report: impl Serialize) -> Result<serde_json::Value, EndpointError> {
     serde_json::to_value(report)
         .map_err(|error| EndpointError::Role(format!("cannot write the report: {error}")))
-}
-
-/// Gives an I/O error the name of what was tried.
-trait Doing<T> {
-    fn doing(self, what: &'static str) -> Result<T, EndpointError>;
-}
-
-impl<T, E: Into<std::io::Error>> Doing<T> for Result<T, E> {
-    fn doing(self, what: &'static str) -> Result<T, EndpointError> {
-        self.map_err(|source| EndpointError::Io { what, source: source.into() })
-    }
 }

@@ -17,8 +17,8 @@ use traffic::{Arrival, Pending, Query, QueryPlan};
 use units::{Rng, Span};
 
 use super::control::Control;
+use super::error::{Doing, EndpointError};
 use super::repairs::{self, Repairs};
-use super::{Doing, EndpointError};
 
 const REQUEST: usize = 16;
 

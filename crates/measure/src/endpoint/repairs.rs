@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use kernel::tcp::{Resent, resent};
 use serde::{Deserialize, Serialize};
 
-use super::{Doing, EndpointError};
+use super::error::{Doing, EndpointError};
 
 /// What connections sent again.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]

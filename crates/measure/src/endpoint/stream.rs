@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
-use super::control::Control;
+use super::control::{Control, Event};
+use super::error::{Doing, EndpointError};
 use super::query::{ZEROES, connect, listen};
 use super::repairs::{self, Repairs};
-use super::{Doing, EndpointError};
 
 /// How long a blocked call may hide the clock and the parent.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError>
 /// Takes the expected streams to their ends.
 pub fn receive(role: &TcpReceive, control: &Control) -> Result<TcpReceived, EndpointError> {
     let listener = listen(role.port, &role.congestion)?;
-    control.say(&super::Event::Ready);
+    control.say(&Event::Ready);
     let mut streams = Vec::new();
     for _ in 0..role.flows {
         let (stream, _) = listener.accept().doing("accept a stream")?;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use units::Span;
 
 use super::control::Control;
-use super::{Doing, EndpointError};
+use super::error::{Doing, EndpointError};
 
 /// Ethernet, IPv4 and UDP headers: what a frame carries before a datagram's payload, in bytes.
 pub const FRAME_HEADERS: u32 = 14 + 20 + 8;

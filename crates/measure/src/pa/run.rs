@@ -5,7 +5,9 @@ use std::time::Duration;
 use lab::Lab;
 use traffic::Samples;
 
-use super::{BackgroundFlows, Cast, Completion, Config, Era, FRAME, SEGMENT, Subject};
+use super::cast::Cast;
+use super::config::{Config, FRAME, SEGMENT};
+use super::report::{BackgroundFlows, Completion, Era, Subject};
 use crate::endpoint::{
     Aggregator, AggregatorReport, Background, BackgroundReport, Repairs, Role, Worker, WorkerReport,
 };

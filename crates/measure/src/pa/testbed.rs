@@ -10,7 +10,8 @@
 use lab::{Endpoint, EndpointSpec, LabSpec};
 use serde::{Deserialize, Serialize};
 
-use super::{Cast, FlowControl};
+use super::cast::Cast;
+use super::flow_control::FlowControl;
 use crate::MeasureError;
 use crate::site::quiet_endpoint;
 

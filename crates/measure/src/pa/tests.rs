@@ -1,6 +1,8 @@
 //! What is found out, compared and refused, without a lab.
 
+use lab::SwitchKind;
 use traffic::Samples;
+use units::{Rate, Span};
 
 use super::*;
 use crate::Readable;

@@ -6,8 +6,9 @@ use maud::{Markup, html};
 
 use super::format::{MISSING, Unit};
 use super::palette::Palette;
+use super::pixels::px;
 use super::scale::{Axis, Scale, finite};
-use super::svg::{Plot, SIDE, Sample, TITLE_ROW, WIDTH, columns, gutter, legend, px, rows, svg};
+use super::svg::{Plot, SIDE, Sample, TITLE_ROW, WIDTH, columns, gutter, legend, rows, svg};
 use super::table::Table;
 
 const HEIGHT: f64 = 260.0;

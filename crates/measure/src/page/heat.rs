@@ -5,8 +5,9 @@ use std::fmt::Write;
 use maud::{Markup, html};
 
 use super::format::Unit;
+use super::pixels::px;
 use super::scale::Axis;
-use super::svg::{Plot, TEXT, TITLE_ROW, WIDTH, columns, px, shortened, svg, text_width};
+use super::svg::{Plot, TEXT, TITLE_ROW, WIDTH, columns, shortened, svg, text_width};
 use super::table::Table;
 
 /// The height of a row.

@@ -6,9 +6,10 @@ use maud::{Markup, html};
 
 use super::format::MISSING;
 use super::palette::{Look, Palette};
+use super::pixels::px;
 use super::scale::{Axis, Scale, finite};
 use super::svg::{
-    Plot, SIDE, Sample, TEXT, TITLE_ROW, WIDTH, columns, gutter, legend, px, rows, shortened, svg, text_width,
+    Plot, SIDE, Sample, TEXT, TITLE_ROW, WIDTH, columns, gutter, legend, rows, shortened, svg, text_width,
 };
 use super::table::Table;
 

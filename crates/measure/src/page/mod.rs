@@ -18,6 +18,7 @@ mod format;
 mod heat;
 mod lines;
 mod palette;
+mod pixels;
 mod scale;
 mod svg;
 mod table;

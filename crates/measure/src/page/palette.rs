@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::svg::px;
+use super::pixels::px;
 
 /// The names that look the same on every page.
 const KNOWN: [(&str, Hue); 6] = [

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::palette::Look;
+use super::pixels::px;
 use super::scale::{Scale, Tick};
 
 /// The width of every chart, in its own pixels.
@@ -33,13 +34,6 @@ pub(super) enum Sample {
     Line,
     LineAndMarker,
     Patch,
-}
-
-/// A coordinate with a tenth of a pixel.
-pub(super) fn px(value: f64) -> String {
-    let text = format!("{value:.1}");
-    let text = text.strip_suffix(".0").unwrap_or(&text);
-    if text == "-0" { "0".into() } else { text.into() }
 }
 
 /// About how wide `text` is. Fonts differ: this is on the generous side of most.

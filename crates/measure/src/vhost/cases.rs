@@ -5,9 +5,9 @@ use lab::SwitchKind;
 use lab::vhost::OvsDpdk;
 use units::Span;
 
-use super::Config;
 use super::ends::most_flows;
 use super::frames::{Kind, LONGEST, LONGEST_DATAGRAM, SMALLEST};
+use super::report::Config;
 use crate::{MeasureError, check_switches};
 
 /// One thing to carry.

@@ -2,9 +2,9 @@
 
 use super::cases::Case;
 use super::clock::Clock;
+use super::report::{Dropped, Latency, Ports, SHARES, Throughput};
 use super::sink::Carried;
 use super::switch::Account;
-use super::{Dropped, Latency, Ports, Throughput};
 use crate::losses::both_hold;
 use crate::stats::median;
 
@@ -101,7 +101,7 @@ fn latency(rounds: &[Round]) -> Vec<Latency> {
             p999_us: of(|timed| timed.quantiles[2] * 1e6)?,
         })
     };
-    super::SHARES.into_iter().filter_map(of_share).collect()
+    SHARES.into_iter().filter_map(of_share).collect()
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use lab::vhost::{OvsDpdk, Port, Rig, Testpmd, Zovn};
 use lab::{DeviceCounters, LabError, SwitchKind};
 use model::PortStatus;
 
-use super::Dropped;
 use super::clock::Clock;
 use super::frames::Kind;
+use super::report::Dropped;
 
 /// A switch that runs.
 pub enum Switch<'a> {

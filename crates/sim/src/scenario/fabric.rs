@@ -79,6 +79,9 @@ impl Default for Buffer {
     }
 }
 
+/// The class of a workload that names none, in a scenario that declares none.
+pub const DEFAULT_CLASS: &str = "default";
+
 /// A traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

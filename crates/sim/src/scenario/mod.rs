@@ -13,6 +13,7 @@
 //! Nothing here knows of events or packets.
 
 mod check;
+mod drawn;
 mod fabric;
 mod fault;
 mod node;
@@ -34,7 +35,7 @@ use units::{Class, Span};
 
 pub(crate) use ::fabric::PFC_FRAME;
 pub use ::fabric::{Link, Pfc, Thresholds};
-pub use fabric::{Buffer, ClassSpec, Fabric, Scheduling};
+pub use fabric::{Buffer, ClassSpec, DEFAULT_CLASS, Fabric, Scheduling};
 pub use fault::{Fault, ScenarioError};
 pub use node::{LinkName, Node, Tier};
 pub use plan::{Cell, MOST_SEED, Plan};
@@ -52,9 +53,6 @@ pub use workload::{
 
 /// The schema that this program reads, and writes into results.
 pub const VERSION: u32 = 1;
-
-/// The class of a workload that names none, in a scenario that declares none.
-pub const DEFAULT_CLASS: &str = "default";
 
 /// One run, with everything said.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::words::{ParseWordError, serde_as_word};
+use super::words::ParseWordError;
 
 /// The tiers of nodes.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -116,7 +116,7 @@ impl fmt::Display for LinkName {
     }
 }
 
-serde_as_word!(LinkName);
+units::serde_as_word!(LinkName);
 
 #[cfg(test)]
 mod tests {

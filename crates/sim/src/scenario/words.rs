@@ -30,25 +30,6 @@ impl ParseWordError {
     }
 }
 
-/// Stores a type as the word that people write.
-macro_rules! serde_as_word {
-    ($($word:ty),*) => {$(
-        impl serde::Serialize for $word {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for $word {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let word = String::deserialize(deserializer)?;
-                word.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    )*};
-}
-pub(super) use serde_as_word;
-
 /// Some of the virtual machines: `ROLE`, `ROLE@SERVER`, `ROLE@FIRST-LAST`, each with `/N` behind it for the n-th of the
 /// role on each server alone. The role `any` stands for all.
 ///
@@ -313,7 +294,7 @@ impl fmt::Display for Arrivals {
     }
 }
 
-serde_as_word!(Vms, Sizes, Arrivals);
+units::serde_as_word!(Vms, Sizes, Arrivals);
 
 /// Whether it may be the name of a role, a class, a workload or a distribution: a lowercase letter, then lowercase
 /// letters, digits, `-` and `_`.

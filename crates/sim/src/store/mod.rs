@@ -27,14 +27,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-pub(crate) use self::row::machine;
 use self::row::{Look, Rows};
 use self::table::Told;
 use crate::capture::Sink;
+use crate::outcome::Outcome;
 use crate::result::CellResult;
 use crate::samples::{Sample, Samples};
 use crate::scenario::{Cell, Output, Plan, Scenario};
-use crate::world::Outcome;
 
 /// The version that writes, and that reads.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,13 +1,14 @@
 //! Rows: a query, a flow or a stream that counts, what was seen of a queue, and the columns that tell them.
 //! docs/simulator.md explains each.
 
-use super::table::{Column, Told, Values, full, partial};
+use super::table::{CLASS, Column, FCT, KIND, PAUSED, PORT, QUEUE, SPAN, START, Told, Values, full, partial};
 use crate::ideal::Ideal;
+use crate::machines::{host, machine};
+use crate::outcome::Outcome;
 use crate::record::{Flow, Query};
 use crate::samples::Sample;
-use crate::scenario::{Cell, Scenario, Transport, Vm};
+use crate::scenario::{Cell, Scenario, Transport};
 use crate::time::Time;
-use crate::world::Outcome;
 
 /// A query, a round, a flow or a stream, as it is written down.
 #[derive(Clone, Debug)]
@@ -27,10 +28,6 @@ pub(super) struct Row<'a> {
 pub(super) const QUERY: &str = "query";
 pub(super) const FLOW: &str = "flow";
 const STREAM: &str = "stream";
-
-/// The columns that are read again.
-pub(super) const KIND: &str = "kind";
-pub(super) const FCT: &str = "fct_ns";
 
 impl Told for Row<'_> {
     fn columns() -> Vec<Column<Self>> {
@@ -55,13 +52,6 @@ pub(super) struct Look<'a> {
     pub cell: u64,
     pub sample: Sample<'a>,
 }
-
-pub(super) const START: &str = "start_ns";
-pub(super) const SPAN: &str = "span_ns";
-pub(super) const PORT: &str = "port";
-pub(super) const CLASS: &str = "class";
-pub(super) const QUEUE: &str = "queue_bytes";
-pub(super) const PAUSED: &str = "paused";
 
 impl Told for Look<'_> {
     fn columns() -> Vec<Column<Self>> {
@@ -155,39 +145,5 @@ impl<'a> Rows<'a> {
             ended: it.ended,
             base: None,
         }
-    }
-}
-
-/// A machine as scenarios call it, `worker@3/0`.
-pub(crate) fn machine(scenario: &Scenario, number: u32) -> String {
-    let Vm { server, mut slot } = match place(scenario, number) {
-        Ok(vm) => vm,
-        Err(client) => return format!("client{client}"),
-    };
-    for (role, count) in &scenario.virtual_network.vms {
-        if slot < *count {
-            return format!("{role}@{server}/{slot}");
-        }
-        slot -= count;
-    }
-    unreachable!("machine {number} has no role")
-}
-
-/// The host of a machine.
-fn host(scenario: &Scenario, number: u32) -> u32 {
-    match place(scenario, number) {
-        Ok(vm) => vm.server,
-        Err(client) => scenario.topology.servers() as u32 + client,
-    }
-}
-
-/// The server and slot of a machine, or the number of a client: clients come behind the last server's machines.
-fn place(scenario: &Scenario, number: u32) -> Result<Vm, u32> {
-    let slots = scenario.virtual_network.vms_per_server() as u32;
-    let machines = slots * scenario.topology.servers() as u32;
-    if number < machines {
-        Ok(Vm { server: number / slots, slot: number % slots })
-    } else {
-        Err(number - machines)
     }
 }

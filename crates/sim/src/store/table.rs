@@ -16,8 +16,17 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 
-use super::row::{CLASS, FCT, KIND, PAUSED, PORT, QUEUE, SPAN, START};
 use crate::samples::Sample;
+
+/// The columns that are read again.
+pub(super) const KIND: &str = "kind";
+pub(super) const FCT: &str = "fct_ns";
+pub(super) const START: &str = "start_ns";
+pub(super) const SPAN: &str = "span_ns";
+pub(super) const PORT: &str = "port";
+pub(super) const CLASS: &str = "class";
+pub(super) const QUEUE: &str = "queue_bytes";
+pub(super) const PAUSED: &str = "paused";
 
 /// How many rows are in memory as columns at once.
 const GROUP: usize = 1 << 17;

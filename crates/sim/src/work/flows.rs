@@ -9,7 +9,7 @@ use crate::scenario::{self, Transport};
 use crate::stack::{Heard, Pour};
 use crate::time::Time;
 
-use super::{Common, Context, Place, begin, drawn};
+use super::context::{Common, Context, Place, begin, drawn};
 
 #[derive(Debug)]
 pub(super) struct Flows {

@@ -9,7 +9,7 @@ use crate::scenario::PartitionAggregate;
 use crate::stack::Heard;
 use crate::time::Time;
 
-use super::{Common, Context, Place, drawn, write};
+use super::context::{Common, Context, Place, drawn, write};
 
 /// A client's message to an aggregator.
 const ASK: u16 = 0;

@@ -6,8 +6,8 @@ use crate::record::Ticket;
 use crate::scenario::{AllToAll, Incast};
 use crate::time::Time;
 
+use super::context::{Common, Context, Place};
 use super::queries::choose;
-use super::{Common, Context, Place};
 
 #[derive(Debug)]
 pub(super) struct Rounds {

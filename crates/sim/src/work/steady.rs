@@ -9,7 +9,7 @@ use crate::scenario::{Permutation, Transport};
 use crate::stack::{Heard, Pour};
 use crate::time::Time;
 
-use super::{Common, Context, Place, begin};
+use super::context::{Common, Context, Place, begin};
 
 #[derive(Debug)]
 pub(super) struct Steady {

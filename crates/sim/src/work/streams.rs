@@ -13,7 +13,7 @@ use crate::scenario::{Stream, Transport};
 use crate::stack::{Heard, Pour};
 use crate::time::{Pace, Time};
 
-use super::{Common, Context, Place};
+use super::context::{Common, Context, Place};
 
 /// What TCP without a rate writes at a time.
 const CHUNK: u64 = 256 << 10;

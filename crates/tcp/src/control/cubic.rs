@@ -7,7 +7,7 @@
 use units::{Instant, Span};
 
 use super::hystart::Hystart;
-use super::{LEAST, Progress, Window};
+use super::window::{LEAST, Progress, Window};
 use crate::NEVER;
 
 /// How steep the curve is, in segments/s³ (§5).
@@ -134,8 +134,8 @@ impl Cubic {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress;
-    use super::super::tests::full;
+    use super::super::window::progress;
+    use super::super::window::tests::full;
     use super::*;
 
     /// Runs a full window for so long, at so many milliseconds a round trip.

@@ -1,6 +1,6 @@
 //! DCTCP (RFC 8257): the window falls by as much as there were marks.
 
-use super::{LEAST, Progress, Window};
+use super::window::{LEAST, Progress, Window};
 
 /// How much of α a window's marks are (§3.3, §4.2).
 const G: f64 = 1.0 / 16.0;
@@ -48,8 +48,8 @@ impl Dctcp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress;
-    use super::super::tests::full;
+    use super::super::window::progress;
+    use super::super::window::tests::full;
     use super::*;
     use units::Instant;
 

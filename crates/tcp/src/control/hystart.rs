@@ -5,7 +5,7 @@
 
 use units::{Instant, Span};
 
-use super::{Progress, Window};
+use super::window::{Progress, Window};
 
 /// Below this window there is nothing to see.
 const LEAST: u32 = 16;
@@ -79,8 +79,8 @@ impl Hystart {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress;
-    use super::super::tests::full;
+    use super::super::window::progress;
+    use super::super::window::tests::full;
     use super::*;
 
     /// Acknowledgements of one window, each so much after the last, of round trips that long; the shortest takes 40 ms.

@@ -6,7 +6,7 @@
 
 use units::Span;
 
-use super::{LEAST, Progress, Window};
+use super::window::{LEAST, Progress, Window};
 
 /// Fewer segments in queues than this: the window grows.
 const ALPHA: u64 = 2;
@@ -111,8 +111,8 @@ fn grow_as_reno(window: &mut Window, progress: &Progress) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress;
-    use super::super::tests::full;
+    use super::super::window::progress;
+    use super::super::window::tests::full;
     use super::*;
     use units::Instant;
 

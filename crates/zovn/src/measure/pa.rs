@@ -8,7 +8,7 @@ use measure::pa::{self, BackgroundFlows, Era, FlowControl, Testbed};
 use traffic::{Cdf, Known};
 use units::{Rate, Span};
 
-use super::{CONTAINERS, Common};
+use super::common::{CONTAINERS, Common};
 
 /// What is asked, of whom, and where.
 #[derive(clap::Args)]

@@ -10,8 +10,8 @@ use serde::Serialize;
 use sim::scenario::Plan;
 
 use super::{bare, text};
-use crate::ending::print_json;
-use crate::{Outcome, signals};
+use crate::ending::{Outcome, print_json};
+use crate::signals;
 
 /// Partition-Aggregate on a fat tree of 256 servers, everything on: virtual switches, flow control, SACK, the ledger.
 const SCENARIO: &str = include_str!("bench.toml");

@@ -14,8 +14,7 @@ use sim::store::Sweep;
 
 use self::figures::{Figures, Line};
 use super::{bare, text};
-use crate::Outcome;
-use crate::ending::{PageFile, print_json};
+use crate::ending::{Outcome, PageFile, print_json};
 
 /// How many missing cells are told by name.
 const MOST_MISSING: usize = 10;

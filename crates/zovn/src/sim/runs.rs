@@ -11,10 +11,11 @@ use serde::Serialize;
 use sim::scenario::{Cell, LinkName, MOST_SEED, Plan, ScenarioError};
 use sim::{CellResult, Ended, Instruments, Progress, Seen, Watcher};
 
+use super::plan::plan;
 use super::watch::{Failure, Watch};
-use super::{bare, plan, text};
-use crate::ending::{USAGE, print_json};
-use crate::{Outcome, signals};
+use super::{bare, text};
+use crate::ending::{Outcome, USAGE, print_json};
+use crate::signals;
 
 /// What is to be run, and how it is told: by `run` and by `sweep`.
 #[derive(clap::Args)]

@@ -11,8 +11,8 @@ use sim::{CellResult, Ended, Instruments, Outcome as Ran, Progress, Seen, Store,
 
 use super::runs::{Ending, Order};
 use super::watch::{Failure, Watch};
-use crate::ending::USAGE;
-use crate::{Outcome, signals};
+use crate::ending::{Outcome, USAGE};
+use crate::signals;
 
 /// What to sweep, and where to.
 #[derive(clap::Args)]

@@ -6,8 +6,8 @@ use ratatui::style::Stylize;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
 
+use super::cells::{abridged, figure, si};
 use super::pace::{Pace, PeerRates};
-use super::view::{abridged, figure, si};
 
 /// A column of the table.
 struct Column {

@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
+use super::cells::{abridged, figure, si};
 use super::pace::{Pace, Rates, Sort, refused};
 use super::peers;
 
@@ -251,19 +252,6 @@ fn total(columns: &[Column]) -> u16 {
     columns.iter().map(|column| column.width + 1).sum::<u16>() - 1
 }
 
-/// A word that is too long for its cell loses its middle: names that begin alike mostly differ at their ends.
-pub fn abridged(mut cell: Vec<Span<'static>>, width: usize) -> Vec<Span<'static>> {
-    if let [word] = &mut cell[..]
-        && let letters = word.content.chars().collect::<Vec<_>>()
-        && letters.len() > width
-    {
-        let (head, tail) = ((width - 1) / 2, width / 2);
-        let (head, tail) = (&letters[..head], &letters[letters.len() - tail..]);
-        word.content = head.iter().chain(&['…']).chain(tail).collect::<String>().into();
-    }
-    cell
-}
-
 fn state(state: PortState) -> Span<'static> {
     match state {
         PortState::Up => "up".green(),
@@ -271,11 +259,6 @@ fn state(state: PortState) -> Span<'static> {
         PortState::Down => "down".yellow(),
         PortState::Failed => "failed".red().bold(),
     }
-}
-
-/// A figure, dim if it is none.
-pub fn figure(value: f64) -> Vec<Span<'static>> {
-    vec![if value == 0.0 { "0".dim() } else { si(value).into() }]
 }
 
 fn paused(paused: f64) -> Span<'static> {
@@ -330,24 +313,6 @@ fn keys_line(sort: Sort) -> Line<'static> {
     Line::from(line)
 }
 
-/// Three significant digits and a prefix of the International System.
-pub fn si(value: f64) -> String {
-    let (mut value, mut prefix) = (value, "");
-    for larger in ["k", "M", "G", "T", "P"] {
-        // What would round up to 1000 is the next prefix's 1.
-        if value < 999.5 {
-            break;
-        }
-        (value, prefix) = (value / 1000.0, larger);
-    }
-    match (prefix, value) {
-        ("", _) => format!("{value:.0}"),
-        (_, ..9.995) => format!("{value:.2}{prefix}"),
-        (_, ..99.95) => format!("{value:.1}{prefix}"),
-        _ => format!("{value:.0}{prefix}"),
-    }
-}
-
 /// A share, from 0 to 1, in percent.
 fn share(share: f64) -> String {
     match share * 100.0 {
@@ -375,20 +340,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_keep_three_digits() {
-        for (value, text) in [
-            (0.0, "0"),
-            (999.0, "999"),
-            (999.6, "1.00k"),
-            (12_345.0, "12.3k"),
-            (123_456.0, "123k"),
-            (9.996e6, "10.0M"),
-        ] {
-            assert_eq!(si(value), text);
-        }
-    }
-
-    #[test]
     fn every_column_is_there_in_text_and_the_law_stays_in_a_terminal_of_eighty() {
         assert_eq!(columns(total(&COLUMNS), NAME).len(), COLUMNS.len());
         for name in [NAME, 20, 63] {
@@ -396,14 +347,6 @@ mod tests {
             assert!(total(&narrow) <= 80);
             assert!(narrow.iter().any(|column| column.title == "LAW"));
         }
-    }
-
-    #[test]
-    fn names_that_begin_alike_do_not_look_alike() {
-        let shown = |name: &'static str| abridged(vec![name.into()], 12)[0].content.to_string();
-        assert_eq!(shown("kube-proxy-a"), "kube-proxy-a");
-        assert_eq!(shown("kube-proxy-a1"), "kube-…oxy-a1");
-        assert_ne!(shown("kube-proxy-a1"), shown("kube-proxy-a2"));
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! Why a declaration cannot stand.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use units::Mac;
+
+use crate::{InvalidNetwork, NetworkName, PortName, VtepList};
+
+/// Why a declaration cannot stand.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum InvalidConfig {
+    /// Two ports share a name.
+    #[error("port `{0}` is declared twice: give each port its own name")]
+    DuplicatePort(PortName),
+    /// Two ports share an Ethernet address.
+    #[error("port `{port}`: Ethernet address {mac} is port `{owner}`'s already: keep it for one of them")]
+    DuplicateMac {
+        /// The later port.
+        port: PortName,
+        /// The address.
+        mac: Mac,
+        /// The earlier port.
+        owner: PortName,
+    },
+    /// Two ports share a virtual machine's socket.
+    #[error("port `{port}`: socket {socket} is port `{owner}`'s already: each virtual machine has its own")]
+    DuplicateSocket {
+        /// The later port.
+        port: PortName,
+        /// The socket's path.
+        socket: String,
+        /// The earlier port.
+        owner: PortName,
+    },
+    /// Two ports share a label.
+    #[error("port `{port}`: `label` {label} is port `{owner}`'s already: each port has its own")]
+    DuplicateLabel {
+        /// The later port.
+        port: PortName,
+        /// The label.
+        label: u32,
+        /// The earlier port.
+        owner: PortName,
+    },
+    /// There are virtual networks, and no way out of the host.
+    #[error("virtual networks need this host's address in the underlay: declare it, `[uplink]` with `vtep`")]
+    NoUplink,
+    /// The end of the tunnels is wrong by itself: what is wrong, and what to write instead.
+    #[error("uplink: {0}")]
+    Uplink(&'static str),
+    /// A virtual network cannot stand.
+    #[error(transparent)]
+    Network(#[from] InvalidNetwork),
+    /// A port is in a network that there is not.
+    #[error("port `{port}`: network `{network}` is not declared: declare it first, or name another")]
+    UnknownNetwork {
+        /// The port.
+        port: PortName,
+        /// The network.
+        network: NetworkName,
+    },
+    /// A port is in a network without being its member: nobody would find it.
+    #[error(
+        "port `{port}`: network `{network}` has no member {mac} with `label` {label} at {vtep}: declare one, or give the port \
+         a member's `mac` and `label`"
+    )]
+    NoMember {
+        /// The port.
+        port: PortName,
+        /// The network.
+        network: NetworkName,
+        /// The port's Ethernet address.
+        mac: Mac,
+        /// This host's addresses in the underlay.
+        vtep: Box<VtepList>,
+        /// The port's label.
+        label: u32,
+    },
+    /// The agent's settings are wrong by themselves: what is wrong, and what to write instead.
+    #[error("agent: {0}")]
+    Agent(&'static str),
+    /// A port is wrong by itself.
+    #[error("port `{port}`: {what}")]
+    Port {
+        /// Which port.
+        port: PortName,
+        /// What is wrong, and what to write instead.
+        what: &'static str,
+    },
+}
