@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use model::{
-    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Uplink, check_networks,
+    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Position, Uplink,
+    check_networks,
 };
 use serde::Deserialize;
 use toml::Spanned;
@@ -58,8 +59,8 @@ pub fn load_networks(path: &Path) -> Result<Vec<NetworkSpec>, ConfigError> {
 fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, ConfigError> {
     let text = fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(&text).and_then(check).map_err(|Mistake { place, what }| {
-        let (line, text) = line_at(&text, place.start);
-        ConfigError::Wrong { path: path.into(), line, text, what }
+        let Position { line, text, .. } = Position::of(&text, place.start);
+        ConfigError::Wrong { path: path.into(), line, text: text.to_owned(), what }
     })
 }
 
@@ -144,13 +145,6 @@ fn apart<T>(parts: Vec<Spanned<T>>) -> (Vec<T>, Vec<Range<usize>>) {
 fn last<T>(parts: &[T], places: &[Range<usize>], is_meant: impl Fn(&T) -> bool) -> Range<usize> {
     let place = parts.iter().rposition(is_meant);
     place.and_then(|place| places.get(place)).cloned().unwrap_or_default()
-}
-
-/// The number, from 1, and the text of the line that holds the byte at `offset`.
-fn line_at(text: &str, offset: usize) -> (usize, String) {
-    let before = &text.as_bytes()[..offset.min(text.len())];
-    let line = before.iter().filter(|byte| **byte == b'\n').count();
-    (line + 1, text.lines().nth(line).unwrap_or_default().trim().to_owned())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::str::FromStr;
 
-use model::AgentSettings;
+use model::{AgentSettings, Position};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use units::{Mac, Prefix, Rate};
@@ -385,7 +385,7 @@ impl Endpoint {
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     let text = std::fs::read_to_string(path).map_err(LabError::file(path))?;
     toml::from_str(&text).map_err(|error| {
-        let line = 1 + text[..error.span().map_or(0, |span| span.start)].matches('\n').count();
+        let Position { line, .. } = Position::of(&text, error.span().map_or(0, |span| span.start));
         LabError::Toml { path: path.to_owned(), line, what: error.message().trim().to_owned() }
     })
 }

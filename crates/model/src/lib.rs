@@ -26,6 +26,7 @@ mod name;
 mod network;
 mod overlay;
 mod port;
+mod position;
 mod status;
 mod trace;
 mod uplink;
@@ -47,6 +48,7 @@ pub use port::{
     Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec, RateChange,
     Scheduling, SocketMode,
 };
+pub use position::Position;
 pub use status::{
     AddressStatus, AgentStatus, GateStatus, NetworksReplaced, NetworksStatus, PausedBy, PortState, PortStatus,
 };

@@ -14,6 +14,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use model::Position;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::de::{DeString, DeTable, DeValue};
@@ -157,16 +158,8 @@ impl<'t> Source<'t> {
 }
 
 fn fault(text: &str, span: Range<usize>, field: String, what: String) -> Fault {
-    let start = text.floor_char_boundary(span.start);
-    let before = &text[..start];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    Fault {
-        line: 1 + before.matches('\n').count(),
-        column: 1 + before[line_start..].chars().count(),
-        field,
-        what,
-        cell: None,
-    }
+    let Position { line, column, .. } = Position::of(text, span.start);
+    Fault { line, column, field, what, cell: None }
 }
 
 /// Reads a `T` from a tree, or says what is wrong and at which path.
