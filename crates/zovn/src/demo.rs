@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
+use figures::{Unit, bar, count, percent, si};
 use measure::pa::{Completion, Era};
-use measure::page::{Unit, bar, count, percent, si};
 use measure::{Bench, MeasureError, Measurement, SwitchKind, loss, pa};
 use serde::Serialize;
 use units::{Rate, Span};

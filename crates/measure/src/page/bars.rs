@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use figures::MISSING;
 use maud::{Markup, html};
 
-use super::format::MISSING;
 use super::palette::{Look, Palette};
 use super::pixels::px;
 use super::scale::{Axis, finite};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use figures::{MISSING, Unit};
 use maud::{Markup, html};
 
-use super::format::{MISSING, Unit};
 use super::palette::Palette;
 use super::pixels::px;
 use super::scale::{Axis, Scale, finite};

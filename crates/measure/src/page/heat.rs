@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use figures::Unit;
 use maud::{Markup, html};
 
-use super::format::Unit;
 use super::pixels::px;
 use super::scale::Axis;
 use super::svg::{Plot, TEXT, TITLE_ROW, WIDTH, columns, shortened, svg, text_width};

@@ -14,7 +14,6 @@
 
 mod bars;
 mod cdf;
-mod format;
 mod heat;
 mod lines;
 mod palette;
@@ -27,7 +26,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 pub use bars::Bars;
 pub use cdf::Cdf;
-pub use format::{Unit, bar, count, percent, si};
+pub use figures::{Unit, bar, count, percent, si};
 pub use heat::Heat;
 pub use lines::Lines;
 pub use scale::Axis;

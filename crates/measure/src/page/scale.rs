@@ -1,6 +1,6 @@
 //! Axes: from values to places, and the round numbers in between.
 
-use super::format::{Unit, grouped};
+use figures::{Unit, grouped};
 
 /// How many pixels a logarithmic axis sets aside for zero, which has no logarithm.
 const SHELF: f64 = 26.0;

@@ -1,6 +1,6 @@
 //! How an agent looks: the law on top, a line for each port and each host that tunnels lead to, keys at the bottom.
 
-use measure::page::count;
+use figures::count;
 use model::{AgentStatus, GateStatus, Ledgers, Limits, PortState, PortStatus};
 use ratatui::backend::TestBackend;
 use ratatui::layout::{Constraint, HorizontalAlignment, Layout, Rect};

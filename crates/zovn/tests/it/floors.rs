@@ -26,6 +26,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("port", 5),
     ("api", 5),
     ("callgrind", 5),
+    ("figures", 5),
     ("tap", 6),
     ("vhost", 6),
     ("underlay", 6),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use measure::page::{self, Axis, Page, Unit};
+use figures::Unit;
+use measure::page::{self, Axis, Page};
 use sim::store::StoreError;
 use sim::{CellResult, Store};
 

@@ -1,7 +1,8 @@
 //! A sweep's page, after figure 12 of the paper: bars for each value of the first axis, grouped by the second, a chart
 //! for each combination of the rest.
 
-use measure::page::{Axis, Bars, Cdf, Page, Table, Unit, count, si};
+use figures::{Unit, count, si};
+use measure::page::{Axis, Bars, Cdf, Page, Table};
 use sim::store::Sweep;
 
 use super::figures::{Figures, Line};

@@ -1,10 +1,12 @@
 //! Numbers as people read them: three digits, an SI prefix, a unit.
 //!
-//! The same functions serve pages and terminal tables, so a figure reads alike in both. Two promises hold
-//! everywhere: what is not zero never prints as zero, and a share below one never prints as 100 %.
+//! The same functions serve pages and terminal tables, so a figure reads alike in both. Two promises
+//! hold everywhere: what is not zero never prints as zero, and a share below one never prints as 100 %.
+
+#![forbid(unsafe_code)]
 
 /// What stands in for a number that does not exist: infinite, not a number, or not measured.
-pub(super) const MISSING: &str = "–";
+pub const MISSING: &str = "–";
 
 /// What a value counts, in base units: seconds and not milliseconds, bits per second and not megabits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,14 +67,14 @@ impl Unit {
     }
 
     /// Like [`Unit::brief`], but with every digit of what is counted: `72,345`. For tables.
-    pub(super) fn exact(self, value: f64) -> String {
+    pub fn exact(self, value: f64) -> String {
         let is_count = self.style == Style::Word && (1e3..1e15).contains(&value.abs());
         if is_count { signed(value, &grouped(&format!("{:.0}", value.abs()))) } else { self.brief(value) }
     }
 
     /// How to tell values up to `largest` in plain digits: what to divide them by, and what to write behind each.
     /// Values up to 0.02 s are told in thousandths, which the axis' title calls `ms`.
-    pub(super) fn scaled(self, largest: f64) -> (f64, &'static str) {
+    pub fn scaled(self, largest: f64) -> (f64, &'static str) {
         match self.style {
             Style::Share => (0.01, " %"),
             Style::Bare => (1.0, self.name),
@@ -81,7 +83,7 @@ impl Unit {
     }
 
     /// What an axis' title says of the unit, where its ticks do not: `ms`, `k frames/s`.
-    pub(super) fn title(self, largest: f64) -> String {
+    pub fn title(self, largest: f64) -> String {
         let (_, prefix) = self.prefix(largest);
         match self.style {
             Style::Share | Style::Bare => String::new(),
@@ -91,7 +93,7 @@ impl Unit {
     }
 
     /// The noun that [`Unit::brief`] and [`Unit::exact`] leave to a title.
-    pub(super) fn noun(self) -> Option<&'static str> {
+    pub fn noun(self) -> Option<&'static str> {
         (self.style == Style::Word).then_some(self.name)
     }
 
@@ -191,7 +193,7 @@ fn signed(value: f64, text: &str) -> String {
 }
 
 /// Sets the thousands of a decimal number apart.
-pub(super) fn grouped(number: &str) -> String {
+pub fn grouped(number: &str) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     let mut out = String::with_capacity(number.len() + whole.len() / 3);
     for (place, digit) in whole.char_indices() {
