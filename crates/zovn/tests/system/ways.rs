@@ -226,7 +226,7 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
         assert_eq!(world.uplink(0).send_errors, unsent, "nothing was sent into the void");
     }
     let metrics = world.client(0).metrics().unwrap();
-    assert!(metrics.contains("zovn_peer_way_up{peer=\"192.0.2.2\",way=\"192.0.2.2\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("zovn_peer_path_up{peer=\"192.0.2.2\",path=\"192.0.2.2\"} 1\n"), "{metrics}");
 }
 
 #[test]
