@@ -62,12 +62,12 @@ impl<F: Copy> Switch<F> {
             underway: egress.away.values().map(|queue| self.cells.iter(queue).count()).sum(),
             stalled: egress.stalled,
             ready_at: egress.shaper.as_ref().map_or(Instant::ZERO, |shaper| shaper.ready_at()),
-            parked_flows: egress.parked.len(),
+            parked_flows: egress.flows.len(),
         }
     }
 
     /// Whether a flow towards a port has frames set aside: another of that flow goes behind them.
     pub fn is_parked(&self, to: PortId, flow: Flow) -> bool {
-        self.port(to).egress.parked.contains_key(&flow)
+        self.port(to).egress.flows.contains(flow)
     }
 }

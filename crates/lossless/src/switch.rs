@@ -8,7 +8,7 @@ use core::mem::offset_of;
 use units::{Class, ClassMap, Instant, Span};
 
 use crate::cells::{Cells, Finished, Label, Node, Queue};
-use crate::parked::Parked;
+use crate::flows::{Flow, FlowQueue, State};
 use crate::port::{Egress, MAX_PORTS, Port};
 use crate::ports::Ports;
 use crate::refused::Refused;
@@ -75,8 +75,8 @@ pub enum Defect {
         /// The class.
         class: Class,
     },
-    /// A frame waits for a receiver that nobody would visit.
-    #[error("port {port}: frames wait for its receiver, which is not known to be visited")]
+    /// A frame waits for a receiver that nobody would visit, or in a flow that has no turn.
+    #[error("port {port}: frames wait for its receiver, or in a flow, that is not known to be visited")]
     Forgotten {
         /// The egress's number.
         port: usize,
@@ -134,8 +134,11 @@ impl<F: Copy> Switch<F> {
             .iter()
             .filter(|(_, voq)| voq.ingress() == id && voq.frames >= config.quota.get())
             .count();
+        let flows = self.ports.iter().flat_map(|(_, port)| port.egress.flows.iter());
+        let lanes = flows.filter(|(_, flow)| flow.state != State::Aside).flat_map(|(_, flow)| flow.lanes());
+        let lanes = lanes.filter(|(from, lane)| *from == id && lane.frames >= config.quota.get()).count();
         let port = self.port_mut(id);
-        port.ingress.at_quota = at_quota as u16;
+        port.ingress.at_quota = (at_quota + lanes) as u16;
         port.ingress.resume(now, &port.config);
         for class in Class::all() {
             self.pull(now, id, class);
@@ -288,9 +291,10 @@ impl<F: Copy> Switch<F> {
                 .as_ref()
                 .map(|shaper| shaper.ready_at())
                 .filter(|at| !egress.is_idle() && *at > now);
-            let stall =
-                (egress.ready != 0 && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
-            let flows = egress.parked.values().map(|flow| egress.idle_since(flow.progress) + verdict).min();
+            let waits = egress.ready | egress.ready_flows != 0;
+            let stall = (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
+            let flows = egress.flows.iter().filter(|(_, flow)| flow.state != State::Ready);
+            let flows = flows.map(|(_, flow)| egress.idle_since(flow.progress) + verdict).min();
             [shaped, stall, flows].into_iter().flatten().min()
         };
         self.pending.iter().filter_map(|port| of_port(self.port(port))).min()
@@ -310,17 +314,18 @@ impl<F: Copy> Switch<F> {
         let mut meant = vec![ClassMap([0; Class::COUNT]); self.ports.len()];
         for (id, port) in self.ports.iter() {
             let switched = port.egress.classes.0.iter().map(|class| &class.queue);
-            let parked = port.egress.parked.values().flat_map(Parked::queues);
+            let flows = port.egress.flows.iter().flat_map(|(_, flow)| flow.queues());
             let waiting = Class::all().flat_map(|class| self.waiting(id, class)).map(|voq| &voq.queue);
             let away = port.egress.away.values();
-            let queues = switched.chain(parked).chain(away).chain(waiting);
+            let queues = switched.chain(flows).chain(away).chain(waiting);
             for node in queues.flat_map(|queue| self.cells.iter(queue)) {
                 meant[id.index()][self.cells.label(node).stamp.class()] += 1;
             }
         }
         for (id, port) in self.ports.iter() {
             let index = id.index();
-            if !port.egress.is_idle() && !self.pending.contains(id) {
+            let is_forgotten = !port.egress.is_idle() && !self.pending.contains(id);
+            if is_forgotten || !port.egress.flows.rings_hold_the_ready() {
                 return Err(Defect::Forgotten { port: index });
             }
             for class in Class::all() {
@@ -409,7 +414,9 @@ impl<F: Copy> Switch<F> {
     ) {
         self.refuse_waiting(now, egress, refusal, released);
         let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
-        queues.extend(self.port(egress).egress.parked.values().flat_map(Parked::queues));
+        for flow in self.port(egress).egress.flows.keys().collect::<Vec<_>>() {
+            self.refuse_flow(now, egress, flow, refusal, released);
+        }
         queues.extend(self.port(egress).egress.away.values());
         for mut queue in queues {
             self.refuse_queue(now, egress, &mut queue, refusal, released);
@@ -447,9 +454,10 @@ impl<F: Copy> Switch<F> {
             self.pull(now, egress, class);
         }
         let Self { ports, cells, .. } = self;
-        let Egress { parked, away, .. } = &mut ports[egress].egress;
-        let mut gone: Vec<_> = parked.values_mut().map(|flow| flow.remove(ingress, cells)).collect();
-        parked.retain(|_, flow| !flow.is_empty());
+        let side = &mut ports[egress].egress;
+        let mut gone = side.flows.remove_sender(ingress, cells);
+        Class::all().for_each(|class| side.note_ready(class));
+        let away = &mut side.away;
         let is_its = |label: Label| label.stamp.ingress() == ingress.0;
         gone.extend(away.values_mut().map(|queue| cells.extract(queue, is_its)));
         away.retain(|_, queue| !queue.is_empty());
@@ -458,7 +466,7 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    fn refuse_queue(
+    pub(crate) fn refuse_queue(
         &mut self,
         now: Instant,
         egress: PortId,
@@ -475,7 +483,7 @@ impl<F: Copy> Switch<F> {
     fn watch(&mut self, now: Instant, id: PortId, released: &mut impl FnMut(Released<F>)) {
         let patience = self.settings.stall_after;
         let egress = &mut self.port_mut(id).egress;
-        if egress.ready == 0 {
+        if egress.ready | egress.ready_flows == 0 {
             egress.progress = now;
             egress.stalled = false;
         }
@@ -485,16 +493,35 @@ impl<F: Copy> Switch<F> {
             self.refuse_switched(now, id, released);
         }
         let egress = &self.port(id).egress;
-        let dead = |parked: &Parked| now >= egress.idle_since(parked.progress) + patience;
+        let dead = |flow: &FlowQueue| match flow.state {
+            State::Ready => egress.stalled,
+            State::Aside | State::Blocked => now >= egress.idle_since(flow.progress) + patience,
+        };
         let flows: Vec<_> =
-            egress.parked.iter().filter(|(_, flow)| dead(flow)).map(|(key, _)| *key).collect();
+            egress.flows.iter().filter(|(_, flow)| dead(flow)).map(|(flow, _)| flow).collect();
         for flow in flows {
-            let Some(parked) = self.port_mut(id).egress.parked.remove(&flow) else { continue };
-            for mut queue in parked.queues().copied() {
-                self.refuse_queue(now, id, &mut queue, Refusal::STALLED, released);
-            }
+            self.refuse_flow(now, id, flow, Refusal::STALLED, released);
         }
         self.rest(id);
+    }
+
+    /// Refuses everything in a flow.
+    pub(crate) fn refuse_flow(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        flow: Flow,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        let side = &mut self.port_mut(egress).egress;
+        let Some(gone) = side.flows.remove(flow) else { return };
+        Class::all().for_each(|class| side.note_ready(class));
+        for (sender, lane) in gone.lanes() {
+            let Port { config, ingress, .. } = self.port_mut(sender);
+            ingress.at_quota -= u16::from(gone.state != State::Aside && lane.frames >= config.quota.get());
+            self.refuse_queue(now, egress, &mut { lane.queue }, refusal, released);
+        }
     }
 
     /// Has a port's receiver left in peace if it has nothing to take.
