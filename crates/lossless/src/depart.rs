@@ -2,13 +2,14 @@
 
 use units::{Class, ClassMap, Instant};
 
+use crate::account::{End, Load, Refusal};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
 use crate::flows::{Flow, Popped, State};
-use crate::port::{Egress, Port, PortId};
-use crate::switch::End;
+use crate::id::PortId;
+use crate::port::{Egress, Port};
+use crate::switch::Switch;
 use crate::voqs::VoqId;
-use crate::{Load, Refusal, Switch};
 
 /// A visit to a receiver: hands frames out, one after the other. See [`Switch::departures`].
 ///

@@ -5,9 +5,11 @@ use core::ops::RangeInclusive;
 
 use units::Instant;
 
+use crate::account::{End, Refusal};
 use crate::cells::Node;
-use crate::switch::{End, Released};
-use crate::{Flow, PortId, Refusal, Switch};
+use crate::flows::Flow;
+use crate::id::PortId;
+use crate::switch::{Released, Switch};
 
 impl<F: Copy> Switch<F> {
     /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle

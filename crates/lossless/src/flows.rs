@@ -18,13 +18,15 @@ use core::ops::Bound;
 
 use units::{Class, ClassMap, Instant};
 
-use crate::PortId;
 use crate::cells::{Cells, Node, Queue};
-use crate::forward::QUANTUM;
+use crate::id::PortId;
 
 /// Frames for one egress that share a fate: as a rule those for one socket, or for one port of a far host. The number is the caller's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Flow(pub u64);
+
+/// What an ingress, a sender or a flow may send in its turn, in bytes: one full frame, so that turns are short.
+pub(crate) const QUANTUM: u32 = 1514;
 
 /// The flows of one egress.
 #[derive(Debug, Default)]

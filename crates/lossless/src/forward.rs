@@ -4,11 +4,15 @@ use alloc::vec::Vec;
 
 use units::{Class, Instant};
 
+use crate::account::{Load, Reason, Refusal};
 use crate::cells::{Cells, Label, Node, Queue, Stamp};
-use crate::flows::Flow;
-use crate::port::{EgressClass, Port, PortId};
+use crate::config::Limits;
+use crate::flows::{Flow, QUANTUM};
+use crate::id::PortId;
+use crate::port::{EgressClass, Port};
+use crate::set::PortSet;
+use crate::switch::Switch;
 use crate::voqs::{Voq, VoqId, Voqs};
-use crate::{Limits, Load, PortSet, Reason, Refusal, Switch};
 
 /// For whom a frame is, as its sender's owner has decided.
 #[derive(Clone, Copy, Debug)]
@@ -53,9 +57,6 @@ pub enum Offered<F> {
     /// The sender has as much in the switch as it may. The frame is not accepted, is in no books, and stays where it is.
     Full(F),
 }
-
-/// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
-pub(crate) const QUANTUM: u32 = 1514;
 
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///

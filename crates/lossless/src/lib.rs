@@ -28,28 +28,33 @@
 extern crate alloc;
 
 mod account;
+mod attach;
+mod audit;
 mod cells;
 mod config;
 mod depart;
 mod far;
 mod flows;
 mod forward;
+mod id;
 mod outlook;
 mod port;
 mod ports;
-mod refused;
+mod refuse;
 mod set;
 mod shaper;
+mod stall;
 mod switch;
 mod voqs;
 
 pub use account::{Account, Load, Reason, Refusal};
+pub use attach::TooManyPorts;
+pub use audit::Defect;
 pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
 pub use depart::{Departures, Head};
 pub use flows::Flow;
 pub use forward::{Arrivals, Audience, Destination, Offered, Size};
+pub use id::{MAX_PORTS, PortId};
 pub use outlook::{EgressOutlook, Fate};
-pub use port::{MAX_PORTS, PortId};
-pub use refused::Refused;
 pub use set::PortSet;
-pub use switch::{Defect, Released, Switch, TooManyPorts};
+pub use switch::{Refused, Released, Switch};

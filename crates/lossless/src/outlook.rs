@@ -2,8 +2,12 @@
 
 use units::{Class, Instant};
 
-use crate::forward::Step;
-use crate::{Flow, Limits, Load, PortId, Reason, Size, Switch};
+use crate::account::{Load, Reason};
+use crate::config::Limits;
+use crate::flows::Flow;
+use crate::forward::{Size, Step};
+use crate::id::PortId;
+use crate::switch::Switch;
 
 /// What would become of a frame at one egress, and what is there before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,33 +5,12 @@ use alloc::collections::BTreeMap;
 
 use units::{Class, ClassMap, Instant, Span};
 
+use crate::account::{Account, Load, Refusal};
 use crate::cells::Queue;
-use crate::flows::Flows;
+use crate::config::{Limits, PortConfig};
+use crate::flows::{Flow, Flows};
 use crate::shaper::Shaper;
 use crate::voqs::VoqId;
-use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
-
-/// A port of one switch.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct PortId(pub(crate) u16);
-
-impl PortId {
-    /// No port's.
-    pub(crate) const NONE: Self = Self(u16::MAX);
-
-    /// The port with this number; `None` if no switch has so many.
-    pub const fn new(number: u16) -> Option<Self> {
-        if (number as usize) < MAX_PORTS { Some(Self(number)) } else { None }
-    }
-
-    /// The port's number, from 0; a detached port's number is given out again.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// The most ports of one switch.
-pub const MAX_PORTS: usize = 1024;
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight through looks at, of its sender and of
 /// its receiver, is a line of the port and a line of the class.

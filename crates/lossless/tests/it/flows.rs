@@ -128,10 +128,10 @@ proptest! {
             }
             switch.audit().unwrap();
             prop_assert_eq!(switch.total().held, model.held());
-            for from in 0..2 {
+            for (from, id) in ids[..2].iter().enumerate() {
                 let lanes = model.waiting.iter().filter(|((_, it), _)| *it == from);
                 let is_at_quota = lanes.map(|(_, frames)| frames.len()).any(|len| len >= quota as usize);
-                prop_assert_eq!(switch.at_quota(ids[from]), is_at_quota, "of sender {}", from);
+                prop_assert_eq!(switch.at_quota(*id), is_at_quota, "of sender {}", from);
             }
         }
     }
