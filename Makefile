@@ -64,7 +64,7 @@ bench: packages ## every benchmark
 	$(CARGO) bench --workspace --benches
 
 count: packages ## the instructions that a frame costs, which must not grow by a tenth
-	$(CARGO) bench --package agent --package sim --bench instructions
+	$(CARGO) bench --package measure --package sim --bench instructions
 
 # The example's ports stay comments: it is for its reader to name containers that exist.
 install: build ## into DESTDIR/PREFIX: the program, its unit, and an example of /etc/zovn/host.toml if there is none

@@ -34,8 +34,8 @@ use units::{Dscp, Span};
 use wire::bfd::{PORT, SOURCE_PORTS};
 
 use crate::bell::Bell;
-use crate::clock::now;
 use health::{Counters, Watch};
+use kernel::clock::now;
 use table::Table;
 
 pub use health::{Counts, Health};

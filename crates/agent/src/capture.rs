@@ -24,8 +24,8 @@ use tokio::time::{Sleep, sleep};
 use units::{Instant, Span};
 use wire::Offload;
 
-use crate::clock;
-use crate::pump::{Caught, Chunk, Reader, Way};
+use kernel::clock;
+use plane::taps::{Caught, Chunk, Direction, Reader};
 
 /// Which way a frame went (`epb_flags`, §4.3.1): the lowest two bits.
 const INBOUND: u32 = 0b01;
@@ -93,7 +93,7 @@ impl File {
         let Caught { at, place, len, way, offload, refused, .. } = caught;
         let comment = |text: String| EnhancedPacketOption::Common(CommonOption::Comment(text.into()));
         let flags =
-            way.map(|way| EnhancedPacketOption::Flags(if way == Way::In { INBOUND } else { OUTBOUND }));
+            way.map(|way| EnhancedPacketOption::Flags(if way == Direction::In { INBOUND } else { OUTBOUND }));
         let comments = [refused, left_to_do(&offload)].into_iter().flatten().map(comment);
         self.write(EnhancedPacketBlock {
             interface_id: place,

@@ -3,7 +3,7 @@
 //! ```text
 //!   host.toml ──▶ serve ──┬── main thread: API, metrics, signals, systemd
 //!                         │      │ orders ▲ answers
-//!                         └── switch thread: Worker ─▶ Pump ─▶ ports
+//!                         └── switch thread: Worker ─▶ Host ─▶ ports
 //!                                                       └── watch thread: the ports' interfaces
 //! ```
 //!
@@ -16,14 +16,12 @@
 
 mod addresses;
 mod bell;
-pub mod bench;
 pub mod bfd;
 mod capture;
-pub mod clock;
 mod config;
+pub mod host;
 mod metrics;
 mod networks;
-pub mod pump;
 mod routes;
 mod serve;
 mod socket;

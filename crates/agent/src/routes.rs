@@ -18,7 +18,7 @@ use model::{
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 
-use crate::pump::{AttachError, CaptureError, ChangeError, DetachError, TraceError};
+use crate::host::{AttachError, CaptureError, ChangeError, DetachError, TraceError};
 use crate::worker::{Handle, Stopped};
 use crate::{capture, metrics};
 

@@ -1,7 +1,7 @@
 //! What outlives an agent: descriptors that the service manager keeps for the next one (sd_notify(3), `FDSTORE=1`).
 //!
 //! ```text
-//!   Pump ─keep, forget─▶ (thread) ─datagrams─▶ service manager ─LISTEN_FDS─▶ the next agent's Store
+//!   Host ─keep, forget─▶ (thread) ─datagrams─▶ service manager ─LISTEN_FDS─▶ the next agent's Store
 //! ```
 //!
 //! A manager that does not listen for a while keeps nobody waiting but the thread that speaks to it.

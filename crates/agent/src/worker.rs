@@ -1,4 +1,4 @@
-//! The switch's thread: it turns the pump, sleeps when there is nothing to do, and takes orders in between.
+//! The switch's thread: it turns the host, sleeps when there is nothing to do, and takes orders in between.
 //!
 //! ```text
 //!      ──orders─▶
@@ -25,20 +25,19 @@ use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
     NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
 };
+use plane::taps::Reader;
 use rustix::event::{PollFd, PollFlags, poll};
 use tokio::sync::oneshot;
 use units::{Instant, Span};
 
 use crate::addresses;
 use crate::bell::Bell;
-use crate::clock::{now, timespec};
+use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Host, TraceError, UplinkError};
 use crate::networks::Networks;
-use crate::pump::{
-    AttachError, CaptureError, ChangeError, DetachError, Pump, PumpError, Reader, TraceError, UplinkError,
-};
 use crate::store::Store;
+use kernel::clock::{now, timespec};
 
-/// While there is work, how often the pump looks for ports that were idle and no longer are.
+/// While there is work, how often the host looks for ports that were idle and no longer are.
 const LOOK_AROUND: Span = Span::from_micros(20);
 
 /// How long a port that is detached may take to hand over what it holds; what is left then is refused.
@@ -83,9 +82,9 @@ pub enum StartError {
     /// The kernel does not give what a thread and its bell need.
     #[error("cannot start the switch's thread: raise the limits on threads and open files")]
     Thread(#[source] io::Error),
-    /// The pump does not start.
+    /// The switch does not start.
     #[error("cannot start the switch")]
-    Pump(#[from] PumpError),
+    Host(#[from] crate::host::StartError),
     /// The host has no place in the underlay.
     #[error("cannot connect the uplink")]
     Uplink(#[from] UplinkError),
@@ -320,7 +319,7 @@ impl Handle {
 
 /// The thread's own state.
 struct Switch {
-    pump: Pump,
+    host: Host,
     networks: Arc<Networks>,
     generation: Generation,
     orders: mpsc::Receiver<Order>,
@@ -355,20 +354,20 @@ impl Switch {
         shared: Arc<Shared>,
     ) -> Result<Self, StartError> {
         let networks = Networks::new(config.networks.clone(), config.vtep().cloned())?;
-        let mut pump = Pump::new(&config.agent, store)?;
-        pump.inherit(&config.ports);
+        let mut host = Host::new(&config.agent, store)?;
+        host.inherit(&config.ports);
         if let Some(uplink) = &config.uplink {
-            pump.connect(uplink)?;
+            host.connect(uplink)?;
         }
-        pump.set_directory(networks.directory().clone());
+        host.set_directory(networks.directory().clone());
         for spec in &config.ports {
-            if let Err(source) = attach(&mut pump, &networks, spec) {
-                pump.end();
+            if let Err(source) = attach(&mut host, &networks, spec) {
+                host.end();
                 return Err(StartError::Attach { port: spec.name.clone(), source });
             }
         }
         Ok(Self {
-            pump,
+            host,
             networks: networks.into(),
             generation: Generation(1),
             orders,
@@ -399,7 +398,7 @@ impl Switch {
             if !self.obey_all() {
                 return self.end();
             }
-            let worked = self.pump.turn(turn_began);
+            let worked = self.host.turn(turn_began);
             let turn_ended = now();
             if worked {
                 self.busy += turn_ended.since(turn_began);
@@ -414,7 +413,7 @@ impl Switch {
                 continue;
             }
             if !worked && !refused && !self.spins(turn_ended, last_work) {
-                if !self.pump.arm() {
+                if !self.host.arm() {
                     self.sleep(turn_ended);
                 }
                 turn_began = now();
@@ -428,16 +427,16 @@ impl Switch {
     fn spins(&self, now: Instant, last_work: Instant) -> bool {
         self.polling == Polling::Always
             || now.since(last_work) < self.spin
-            || self.pump.deadline().is_some_and(|due| due.since(now) < self.spin)
+            || self.host.deadline().is_some_and(|due| due.since(now) < self.spin)
     }
 
     /// Sleeps until a port has work, an order comes, or something falls due.
     fn sleep(&self, now: Instant) {
         let stopping = self.stopping.iter().map(|stopping| stopping.until);
         let leaving = self.leaving.iter().map(|leaving| leaving.until);
-        let wait = stopping.chain(leaving).chain(self.pump.deadline()).min();
+        let wait = stopping.chain(leaving).chain(self.host.deadline()).min();
         let wait = wait.map(|due| timespec(due.since(now)));
-        let events = self.pump.events();
+        let events = self.host.events();
         let mut sources =
             [PollFd::from_borrowed_fd(events, PollFlags::IN), PollFd::new(&self.shared.bell, PollFlags::IN)];
         match poll(&mut sources, wait.as_ref()) {
@@ -449,8 +448,8 @@ impl Switch {
     }
 
     fn look(&mut self) {
-        if let Err(error) = self.pump.wake() {
-            panic!("epoll_wait(2) on the pump's own descriptor: {error}");
+        if let Err(error) = self.host.wake() {
+            panic!("epoll_wait(2) on the host's own descriptor: {error}");
         }
     }
 
@@ -479,30 +478,30 @@ impl Switch {
                 let _ = reply.send(self.status());
             }
             Order::Port(name, reply) => {
-                let _ = reply.send(self.pump.port(&name));
+                let _ = reply.send(self.host.port(&name));
             }
             Order::Addresses(reply) => {
-                let _ = reply.send(self.pump.addresses());
+                let _ = reply.send(self.host.addresses());
             }
             Order::Attach(spec, reply) => {
-                let outcome = attach(&mut self.pump, &self.networks, &spec);
+                let outcome = attach(&mut self.host, &self.networks, &spec);
                 let _ = reply.send(outcome.map(|()| self.port(&spec.name)));
             }
-            Order::Detach(name, reply) => match self.pump.close(&name) {
+            Order::Detach(name, reply) => match self.host.close(&name) {
                 Ok(()) => self.leaving.push(Leaving { name, until: now() + FAREWELL, reply }),
                 Err(error) => {
                     let _ = reply.send(Err(error));
                 }
             },
             Order::Change(name, change, reply) => {
-                let outcome = self.pump.change(&name, &change);
+                let outcome = self.host.change(&name, &change);
                 let _ = reply.send(outcome.map(|()| self.port(&name)));
             }
             Order::Capture(spec, reply) => {
-                let _ = reply.send(self.pump.capture(spec));
+                let _ = reply.send(self.host.capture(spec));
             }
             Order::Trace(spec, reply) => {
-                let _ = reply.send(self.pump.trace(&spec));
+                let _ = reply.send(self.host.trace(&spec));
             }
             Order::Networks(reply) => {
                 let _ = reply.send((self.generation, self.networks.clone()));
@@ -511,7 +510,7 @@ impl Switch {
                 let _ = reply.send(self.replace(networks));
             }
             Order::Stop(reply) => {
-                self.pump.stop_receiving();
+                self.host.stop_receiving();
                 self.stopping = Some(Stopping { until: now() + self.drain, reply });
             }
         }
@@ -519,36 +518,31 @@ impl Switch {
 
     /// Has frames go by other networks from now on, and returns the former ones with the new ones' number.
     fn replace(&mut self, networks: Arc<Networks>) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
-        self.pump.specs().try_for_each(|port| networks.check(port))?;
-        self.pump.set_directory(networks.directory().clone());
+        self.host.specs().try_for_each(|port| networks.check(port))?;
+        self.host.set_directory(networks.directory().clone());
         self.generation.0 += 1;
         Ok((self.generation, mem::replace(&mut self.networks, networks)))
     }
 
     fn status(&self) -> AgentStatus {
-        AgentStatus {
-            version: env!("CARGO_PKG_VERSION").into(),
-            uptime_ns: now().since(self.started).as_nanos(),
-            busy_ns: self.busy.as_nanos(),
-            ..self.pump.status()
-        }
+        self.host.status(now().since(self.started), self.busy)
     }
 
     /// A port that is attached.
     fn port(&self, name: &PortName) -> PortStatus {
-        self.pump.port(name).expect("its attachment or change has just succeeded")
+        self.host.port(name).expect("its attachment or change has just succeeded")
     }
 
     /// Detaches the ports that are to go and hold nothing more, or had their time. Whether there were any: what was for
     /// them is refused, so their senders may go on, and no event would tell.
     fn see_off(&mut self, now: Instant) -> bool {
-        let Self { pump, leaving, .. } = self;
+        let Self { host, leaving, .. } = self;
         let before = leaving.len();
         while let Some(place) =
-            leaving.iter().position(|leaving| now >= leaving.until || pump.is_empty(&leaving.name))
+            leaving.iter().position(|leaving| now >= leaving.until || host.is_empty(&leaving.name))
         {
             let Leaving { name, reply, .. } = leaving.remove(place);
-            let _ = reply.send(pump.detach(&name));
+            let _ = reply.send(host.detach(&name));
         }
         leaving.len() < before
     }
@@ -556,7 +550,7 @@ impl Switch {
     /// Whether a stop has nothing left to wait for.
     fn is_done(&self, now: Instant) -> bool {
         self.stopping.as_ref().is_some_and(|stopping| {
-            self.pump.drained() || now >= stopping.until || self.shared.at_once.load(Ordering::Relaxed)
+            self.host.drained() || now >= stopping.until || self.shared.at_once.load(Ordering::Relaxed)
         })
     }
 
@@ -564,9 +558,9 @@ impl Switch {
     fn end(mut self) {
         let status = self.status();
         for Leaving { name, reply, .. } in std::mem::take(&mut self.leaving) {
-            let _ = reply.send(self.pump.detach(&name));
+            let _ = reply.send(self.host.detach(&name));
         }
-        self.pump.end();
+        self.host.end();
         if let Some(stopping) = self.stopping {
             let _ = stopping.reply.send(status);
         }
@@ -574,7 +568,7 @@ impl Switch {
 }
 
 /// Attaches a port that is in the network that it names.
-fn attach(pump: &mut Pump, networks: &Networks, spec: &PortSpec) -> Result<(), AttachError> {
+fn attach(host: &mut Host, networks: &Networks, spec: &PortSpec) -> Result<(), AttachError> {
     networks.check(spec)?;
-    pump.attach(spec)
+    host.attach(spec)
 }

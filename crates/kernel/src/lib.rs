@@ -7,11 +7,13 @@
 //!   packet   sockets for whole frames                             thread   a thread's priority
 //!   sockopt  other options of sockets                             cycles   the processor's clock
 //!   tcp      what a connection sent again                         inherited descriptors of a service manager
+//!   clock    the clocks that threads read
 //! ```
 //!
 //! Each module stands for one interface of the kernel, cites its manual, and returns what the kernel says as an error. None of
 //! them keeps a policy: it knows neither ports nor switches nor tunnels.
 
+pub mod clock;
 pub mod cycles;
 pub mod ethtool;
 pub mod inherited;

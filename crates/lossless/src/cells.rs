@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use units::Class;
 
-use crate::account::Load;
+use crate::Load;
 
 const NONE: u32 = u32::MAX;
 

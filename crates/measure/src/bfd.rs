@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use agent::bfd::{Bfd, Counts, MOST, Path, Settings};
-use agent::clock::now;
+use kernel::clock::now;
 use kernel::joined::{self, INTERFACE, LOOPBACK};
 use kernel::netlink::{LinkChange, Netlink, Route};
 use kernel::netns::Namespace;

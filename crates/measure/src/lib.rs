@@ -20,6 +20,7 @@ mod fleet;
 mod flood;
 pub mod loss;
 mod losses;
+pub mod memory;
 pub mod pa;
 pub mod page;
 pub mod paths;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use agent::bench::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
 use lab::{LabSpec, SwitchKind};
 use serde::{Deserialize, Serialize};
 use units::Span;
@@ -12,6 +11,7 @@ use crate::fleet::Program;
 use crate::flood::{self, Flood, RECEIVER, sender};
 use crate::loss::check_size;
 use crate::losses::{Losses, both_hold, settled};
+use crate::memory::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
 use crate::site::{address, quiet_endpoint, raise};
 use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless};
 

@@ -158,7 +158,7 @@ impl Drop for Table {
 impl Drop for Entry {
     /// However the thread ends, nobody takes for up what nobody watches.
     fn drop(&mut self) {
-        self.watch.set(Health { status: UNWATCHED, since: crate::clock::now() });
+        self.watch.set(Health { status: UNWATCHED, since: kernel::clock::now() });
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_for_up_what_is_not_watched_any_more() {
-        let now = crate::clock::now();
+        let now = kernel::clock::now();
         let forget: [fn(Table); 2] = [drop, |mut table| table.forget(PATH)];
         for forget in forget {
             let watch = Arc::new(Watch::new(now));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_time_brings_is_published_with_its_time() {
-        let now = crate::clock::now();
+        let now = kernel::clock::now();
         let watch = Arc::new(Watch::new(now));
         let mut table = table(&watch);
         up(&mut table, &watch, now);

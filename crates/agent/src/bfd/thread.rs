@@ -12,7 +12,7 @@ use zerocopy::IntoBytes;
 
 use super::Order;
 use super::table::Table;
-use crate::clock::{now, thread_time, timespec};
+use kernel::clock::{now, thread_time, timespec};
 
 /// How long the thread rests after it has done something. Packets are late by so much at most.
 const REST: Duration = Duration::from_millis(1);

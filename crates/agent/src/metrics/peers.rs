@@ -10,7 +10,7 @@ use prometheus_client::registry::Unit;
 use tunnel::outer::Refusal;
 
 use super::{Labels, Page, reasons};
-use crate::pump::REASONS;
+use overlay::REASONS;
 
 /// A metric of a session: its name, its help text, its value.
 type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);

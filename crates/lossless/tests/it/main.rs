@@ -6,14 +6,13 @@
 //! are long; and ten million seeded visits keep the law.
 
 mod examples;
-mod flows;
 mod outlook;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Audience, ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig, PortId, Reason,
+    ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig, PortId, PortSet, Reason,
     Refusal, Scheduling, Settings, Shaping, Size, Switch,
 };
 use proptest::prelude::*;
@@ -50,11 +49,11 @@ impl Arrival {
     /// The same in a visit to its sender.
     fn offer_in(self, visit: &mut lossless::Arrivals<'_, Frame>, ids: &[PortId]) -> Offered<Frame> {
         let Self { frame, to, class, size } = self;
-        let mut all = Audience::default();
+        let mut all = PortSet::default();
         let to = match to {
             Some(to) => Destination::One(ids[to]),
             None => {
-                ids.iter().for_each(|id| all.ports.insert(*id));
+                ids.iter().for_each(|id| all.insert(*id));
                 Destination::Many(&all)
             }
         };

@@ -30,6 +30,8 @@ const FLOORS: &[(&str, u8)] = &[
     ("tap", 6),
     ("vhost", 6),
     ("underlay", 6),
+    ("plane", 6),
+    ("overlay", 7),
     ("udp-gate", 7),
     ("agent", 8),
     ("guest", 8),

@@ -1,0 +1,69 @@
+//! The state of ports, as the API and metrics report it.
+
+use lossless::PortId;
+use model::{PausedBy, PortState, PortStatus};
+use units::Instant;
+
+use super::attached::Attached;
+use super::host_plane::HostPlane;
+use super::watch::Sight;
+
+/// The state of a port.
+pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus {
+    let Attached { id, spec, lacks, sight, .. } = attached;
+    let failure = plane.failure(*id).map(ToString::to_string);
+    let seen = sight.iter().flat_map(Sight::notes);
+    let device = plane.device(*id).notes();
+    let state = state(plane, *id);
+    let is_both = state == PortState::Down && plane.switch().stalled(*id);
+    let stalled =
+        is_both.then(|| "it is stalled as well: what is for it is refused until it takes a frame".into());
+    let notes = lacks
+        .iter()
+        .cloned()
+        .chain(device)
+        .chain(stalled)
+        .chain(seen)
+        .chain(plane.gate().notes(*id))
+        .chain(failure);
+    let switch = plane.switch();
+    let (ingress, ingress_bytes) = plane.ingress_ledgers(*id);
+    let (egress, egress_bytes) = plane.egress_ledgers(*id);
+    let (paused, is_paused) = switch.paused(now, *id);
+    PortStatus {
+        name: spec.name.clone(),
+        attach: spec.attach.clone(),
+        network: spec.network.clone(),
+        label: spec.label,
+        state,
+        rate: spec.rate,
+        egress_limits: spec.egress,
+        ingress_limits: spec.ingress,
+        class: spec.class,
+        quota: spec.quota,
+        scheduling: spec.scheduling,
+        ingress,
+        egress,
+        ingress_bytes,
+        egress_bytes,
+        paused,
+        paused_by: is_paused.then(|| match switch.at_quota(*id) {
+            true => PausedBy::Egress,
+            false => PausedBy::Ingress,
+        }),
+        held_flows: switch.parked_flows(*id).len() as u32,
+        notes: notes.collect(),
+    }
+}
+
+fn state(plane: &HostPlane, id: PortId) -> PortState {
+    if plane.failure(id).is_some() {
+        PortState::Failed
+    } else if plane.device(id).is_down() {
+        PortState::Down
+    } else if plane.switch().stalled(id) {
+        PortState::Stalled
+    } else {
+        PortState::Up
+    }
+}

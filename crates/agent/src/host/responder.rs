@@ -1,0 +1,244 @@
+//! The responder: answers ARP, neighbour solicitations and packets that are too long, in place of machines
+//! that may be on other hosts.
+//!
+//! Each port has a token bucket (RFC 4443 §2.4 (f)): a port that asks too much, or does not take its
+//! replies, gets none, and delays nobody else's. Whoever needs a reply asks again.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datapath::{Answer, Directory, LONGEST_ANSWER};
+use lossless::PortId;
+use model::ResponderStatus;
+use plane::Responder;
+use port::FrameView;
+use units::{Instant, Span};
+use wire::Offload;
+
+/// The most replies to one port at once, and the most that wait for it.
+const BURST: usize = 256;
+
+/// The token bucket's rate: a thousand replies a second to one port.
+const EACH: Span = Span::from_millis(1);
+
+/// Room for a frame that does not lie in one piece.
+const LARGE: usize = 66 << 10;
+
+/// Replies from a directory.
+#[derive(Debug, Default)]
+pub struct HostResponder {
+    directory: Arc<Directory>,
+    /// The longest packet that fits into tunnels, in bytes.
+    mtu: u16,
+    /// The ports whose questions are answered, by port number.
+    askers: Vec<Option<Asker>>,
+    /// Ports with pending replies, in the order in which they asked.
+    waiting: VecDeque<PortId>,
+    now: Instant,
+    status: ResponderStatus,
+    scratch: Vec<u8>,
+}
+
+/// A port whose questions are answered.
+#[derive(Debug)]
+struct Asker {
+    /// The network that they are about.
+    vni: u32,
+    bucket: Bucket,
+    /// Replies to it.
+    waiting: VecDeque<Box<[u8]>>,
+}
+
+/// A token bucket of [`BURST`] tokens, kept as the time at which it will be full again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    full_at: Instant,
+}
+
+impl Bucket {
+    /// Takes a token, if there is one.
+    fn take(&mut self, now: Instant) -> bool {
+        let full_at = self.full_at.max(now) + EACH;
+        let has = full_at.since(now).as_nanos() <= EACH.as_nanos() * BURST as u64;
+        if has {
+            self.full_at = full_at;
+        }
+        has
+    }
+}
+
+impl HostResponder {
+    /// Sets the directory, the longest packet that tunnels carry, in bytes, and the networks of the ports
+    /// whose questions are answered. Drops pending replies.
+    pub fn follow(&mut self, directory: Arc<Directory>, mtu: u16, ports: Vec<(PortId, u32)>) {
+        (self.directory, self.mtu) = (directory, mtu);
+        self.waiting.clear();
+        let mut before = std::mem::take(&mut self.askers);
+        for (port, vni) in ports {
+            if self.askers.len() <= port.index() {
+                self.askers.resize_with(port.index() + 1, || None);
+            }
+            let before = before.get_mut(port.index()).and_then(Option::take);
+            let bucket = before.map_or(Bucket::default(), |asker| asker.bucket);
+            self.askers[port.index()] = Some(Asker { vni, bucket, waiting: VecDeque::new() });
+        }
+    }
+
+    /// Sets the time.
+    pub fn tick(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// What would become of a frame of a port that needs no offload. Changes nothing.
+    pub fn outlook<'b>(
+        &self,
+        port: PortId,
+        frame: &[u8],
+        buffer: &'b mut [u8; LONGEST_ANSWER],
+    ) -> Answer<'b> {
+        let asker = self.askers.get(port.index()).and_then(Option::as_ref);
+        match asker.and_then(|asker| self.directory.network(asker.vni)) {
+            Some(network) => datapath::answer(network, self.mtu, frame, &Offload::NONE, buffer),
+            None => Answer::Pass,
+        }
+    }
+
+    /// Forgets a port that is detached, and its pending replies.
+    pub fn forget(&mut self, port: PortId) {
+        self.waiting.retain(|asker| *asker != port);
+        if let Some(asker) = self.askers.get_mut(port.index()) {
+            *asker = None;
+        }
+    }
+
+    /// How many questions were answered, and how many were not.
+    pub fn status(&self) -> ResponderStatus {
+        self.status
+    }
+}
+
+impl Responder for HostResponder {
+    #[inline]
+    fn may_answer(&self, port: PortId, frame: &FrameView<'_>) -> bool {
+        self.askers.get(port.index()).is_some_and(Option::is_some)
+            && datapath::is_question(self.mtu, frame.bytes, frame.len(), &frame.offload())
+    }
+
+    #[cold]
+    fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> bool {
+        let Self { directory, mtu, askers, waiting, now, status, scratch } = self;
+        let Some(asker) = askers.get_mut(port.index()).and_then(Option::as_mut) else { return false };
+        let Some(network) = directory.network(asker.vni) else { return false };
+        if !frame.rest.is_empty() {
+            scratch.resize(LARGE, 0);
+        }
+        let bytes = frame.first(scratch);
+        match datapath::answer(network, *mtu, bytes, &frame.offload(), &mut [0; LONGEST_ANSWER]) {
+            Answer::Pass => return false,
+            Answer::Silence => {}
+            Answer::Reply(reply) if asker.waiting.len() < BURST && asker.bucket.take(*now) => {
+                if asker.waiting.is_empty() {
+                    waiting.push_back(port);
+                }
+                asker.waiting.push_back((*reply).into());
+            }
+            Answer::Reply(_) => status.rate_limited += 1,
+        }
+        true
+    }
+
+    fn poll_transmit(&mut self, mut transmit: impl FnMut(PortId, FrameView<'_>) -> bool) {
+        let Self { askers, waiting, status, .. } = self;
+        waiting.retain(|port| {
+            let Some(asker) = askers[port.index()].as_mut() else { return false };
+            while let Some(reply) = asker.waiting.front() {
+                if !transmit(*port, FrameView::plain(reply)) {
+                    return true;
+                }
+                status.replies += 1;
+                asker.waiting.pop_front();
+            }
+            false
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lossless::{PortConfig, Settings, Switch};
+    use std::net::IpAddr;
+
+    use model::{Member, NetworkName, NetworkSpec, VtepList};
+    use units::Mac;
+
+    use super::*;
+
+    /// Replies to two ports, in a network with a machine here, 10.0.0.1, and one elsewhere, 10.0.0.2.
+    fn answers() -> (HostResponder, [PortId; 2]) {
+        let vtep = |host: u8| VtepList::from(IpAddr::from([192, 0, 2, host]));
+        let member = |label: u8| Member {
+            mac: Mac::local(label.into()),
+            addresses: vec![[10, 0, 0, label].into()],
+            vtep: vtep(label),
+            label: label.into(),
+        };
+        let name = NetworkName("blue".into());
+        let network = NetworkSpec { name, vni: 7, members: vec![member(1), member(2)] };
+        let directory = Directory::new(&[network], &vtep(1)).unwrap();
+        let mut switch = Switch::<u32>::new(Settings::default());
+        let ports = [(); 2].map(|()| switch.attach(Instant::ZERO, PortConfig::default()).unwrap());
+        let mut answers = HostResponder::default();
+        answers.follow(directory.into(), 1450, ports.map(|port| (port, 7)).into());
+        (answers, ports)
+    }
+
+    /// Who has 10.0.0.2 (RFC 826)? asks 10.0.0.1.
+    fn question() -> Vec<u8> {
+        let us = Mac::local(1).0;
+        let ethernet = [&[0xff; 6][..], &us, &[8, 6]].concat();
+        let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &us, &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat();
+        [ethernet, arp].concat()
+    }
+
+    fn ask(answers: &mut HostResponder, port: PortId, times: usize) {
+        let question = question();
+        for _ in 0..times {
+            assert!(answers.may_answer(port, &FrameView::plain(&question)));
+            assert!(answers.intercept(port, &FrameView::plain(&question)), "nobody else is to have it");
+        }
+    }
+
+    /// How many answers a port takes.
+    fn taken(answers: &mut HostResponder, by: PortId) -> usize {
+        let mut taken = 0;
+        answers.poll_transmit(|port, _| {
+            taken += usize::from(port == by);
+            port == by
+        });
+        taken
+    }
+
+    #[test]
+    fn a_port_is_answered_a_burst_and_then_a_thousand_times_a_second() {
+        let (mut answers, [eager, other]) = answers();
+        answers.tick(Instant::ZERO + Span::from_secs(9));
+        ask(&mut answers, eager, BURST + 5);
+        assert_eq!(taken(&mut answers, eager), BURST);
+        assert_eq!(answers.status(), ResponderStatus { replies: BURST as u64, rate_limited: 5 });
+        ask(&mut answers, other, 1);
+        assert_eq!(taken(&mut answers, other), 1, "each port has a bucket of its own");
+        answers.tick(Instant::ZERO + Span::from_secs(9) + Span::from_millis(20));
+        ask(&mut answers, eager, 30);
+        assert_eq!(taken(&mut answers, eager), 20);
+    }
+
+    #[test]
+    fn who_takes_no_answers_stops_nobody_else() {
+        let (mut answers, [deaf, other]) = answers();
+        ask(&mut answers, deaf, 2);
+        ask(&mut answers, other, 2);
+        assert_eq!(taken(&mut answers, other), 2);
+        answers.forget(deaf);
+        assert_eq!((taken(&mut answers, deaf), answers.status().replies), (0, 2));
+    }
+}

@@ -1,0 +1,26 @@
+//! What watches paths to other hosts.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use model::BfdStatus;
+use units::Instant;
+
+/// Watches the paths that begin at one uplink, as BFD does.
+pub trait Monitor {
+    /// Watches the paths to these addresses, and no others.
+    fn watch(&mut self, far: &[IpAddr]);
+
+    /// What becomes readable when the state of a path has changed. `None` if no paths are watched.
+    fn events(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Calls `found` for each watched path with whether it works now. `None`: the far host's operator
+    /// holds BFD down, which says nothing of the path (RFC 5882 §3.2).
+    fn each(&self, found: &mut dyn FnMut(IpAddr, Option<bool>));
+
+    /// The state of the path to a host, if it is watched.
+    fn status(&self, now: Instant, remote: IpAddr) -> Option<BfdStatus>;
+
+    /// Why paths are not watched although that is wanted, in sentences.
+    fn notes(&self) -> Vec<String>;
+}

@@ -1,0 +1,41 @@
+//! A trunk: a far host as the plane sees it, with the session and the paths behind it.
+//!
+//! ```text
+//!                 ┌ Trunk ───────────────────────────────────────────────────┐
+//!   plane ──▶ send│ cut to the MTU ─▶ session: credit, window ─▶ header ─────┼─▶ Underlay ══▶
+//!         ◀── poll│ in order ◀─────── session ◀─ slot ◀────────── header ◀───┼── datagram ◀══
+//!                 └──────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Where there is a session, a frame that was sent stays in its sender's slot until the far receiver has
+//! consumed it, and is retransmitted from there. A large segment leaves as one datagram where a network
+//! card can cut it, or else in parts that fill datagrams, each with its own position in the stream. The
+//! far end joins the parts; whoever needs the segments cuts them. The frame is in flight from its first
+//! part on, and is completed with its last.
+
+mod config;
+mod cut;
+mod frames;
+mod liveness;
+mod out;
+mod outlook;
+mod paths;
+mod peer;
+mod receive;
+mod report;
+mod segments;
+mod send;
+mod state;
+mod steer;
+mod stt;
+#[cfg(test)]
+mod tests;
+
+pub use self::config::{Networks, TrunkConfig};
+pub use self::liveness::Liveness;
+pub use self::out::OPTIONS_LEN;
+pub use self::outlook::{Outlook, SessionOutlook};
+pub use self::paths::{Path, pair};
+pub use self::report::REASONS;
+pub use self::state::Trunk;
+pub use self::stt::STT_MTU;

@@ -1,0 +1,376 @@
+//! What leaves by a trunk: frames, whole or in parts, behind their headers.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+
+use tunnel::message::{self, PART};
+use tunnel::outer::Encapsulation;
+use tunnel::{Data, Part, Report};
+use underlay::{Cut, LONGEST, Len, Marking, Underlay};
+use units::Class;
+use wire::ecn::Ecn;
+use wire::ethernet::{self, ethertype};
+use wire::geneve::{self, Draft};
+use wire::tcp::{self, Flags};
+use wire::{Offload, Piece, SegmentKind, gre, vxlan};
+use zerocopy::FromBytes;
+
+use super::config::{TrunkConfig, way_to};
+use super::frames::say_len;
+
+/// How many bytes of options a packet with a frame of a session has at most that the underlay carries, if the frame is as long as it can be:
+/// a data option (docs/protocol.md).
+pub const OPTIONS_LEN: usize = 4 + 28;
+
+/// How many bytes of a datagram are before a frame of a session that no card cuts.
+pub const DATA_LEN: usize = geneve::Header::LEN + 4 + 24;
+
+/// How many are before one that a card may cut.
+const CUT_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
+
+/// How many bytes the option has that says what is left to do for a frame.
+const OFFLOAD_LEN: usize = 4 + Offload::LEN;
+
+const FITS: &str = "there is room for as many bytes as it has";
+const ROOM: &str = "these options have room in one packet";
+
+/// A frame that goes by a session: whole, with nothing left to do for it; or, if it is a large segment, as it is, in parts that fill
+/// datagrams.
+pub enum Going<'a> {
+    /// It is no large segment.
+    Whole(Piece<'a>),
+    /// It is one: what is left to do for it, and what a datagram's payload may have, in bytes.
+    Parts(&'a [u8], Offload, usize),
+}
+
+impl<'a> Going<'a> {
+    /// A frame, which lies in one piece. `None` if what is said of it is not so, or it is too long, or that is into which it is to be
+    /// cut.
+    pub fn new(bytes: &'a [u8], offload: Offload, most: usize) -> Option<Self> {
+        let first = wire::segments(bytes, offload).ok()?.next()?;
+        if first.len() == 0 || first.len() + DATA_LEN > most {
+            return None;
+        }
+        Some(match offload.segment {
+            None => Self::Whole(first),
+            Some(_) => Self::Parts(bytes, offload, most),
+        })
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Whole(piece) => piece.len(),
+            Self::Parts(bytes, ..) => bytes.len(),
+        }
+    }
+
+    /// How many bytes the part has that begins there, and whether it is the last; `None` behind that.
+    pub fn part(&self, begin: usize) -> Option<(NonZeroU16, bool)> {
+        let rest = self.len().checked_sub(begin)?;
+        let len = rest.min(self.room(begin));
+        Some((NonZeroU16::new(u16::try_from(len).ok()?)?, len == rest))
+    }
+
+    /// Whether it has so many bytes there, and a datagram has room for them.
+    pub fn has(&self, begin: usize, len: NonZeroU16) -> bool {
+        let (len, room) = (usize::from(len.get()), self.room(begin));
+        match self {
+            Self::Whole(_) => begin == 0 && len == room,
+            Self::Parts(bytes, ..) => begin + len <= bytes.len() && len <= room,
+        }
+    }
+
+    /// How it goes as one datagram, which a card cuts; `None` if it cannot, or is not worth it.
+    pub fn large(&self) -> Option<Large> {
+        let Self::Parts(bytes, offload, most) = *self else { return None };
+        let segment = offload.segment?;
+        let kind = match segment.kind {
+            SegmentKind::Tcp4 => ethertype::IPV4,
+            SegmentKind::Tcp6 => ethertype::IPV6,
+            SegmentKind::Udp => return None,
+        };
+        let size = NonZeroU16::new(segment.size)?;
+        let packet = CUT_LEN + usize::from(segment.header_len) + usize::from(segment.size);
+        // What is cut into many more packets than it has parts, would be a burden to the fabric and to its receiver.
+        let is_fit = (most / 2..=most).contains(&packet);
+        let begin = ethernet::Header::LEN;
+        let is_plain = bytes[..begin].ends_with(&kind.to_be_bytes());
+        // A host that takes it whole may be reached by IPv6, whose header is longer.
+        let is_short = CUT_LEN + bytes.len() + 20 <= LONGEST;
+        let len = NonZeroU16::new(bytes.len() as u16).filter(|len| is_short && is_large(*len, most))?;
+        let tcp = tcp::Header::ref_from_prefix(&bytes[offload.checksum?.start.into()..]).ok()?.0;
+        let flags = tcp.flags.without(Flags(!message::Cut::FLAGS.0));
+        let told = message::Cut { sequence: tcp.sequence.get() as u16, size, flags };
+        let cut = Cut { offload, frame: CUT_LEN as u16, packet: begin as u16 };
+        (is_fit && is_plain).then_some(Large { len, told, cut })
+    }
+
+    /// How many bytes a datagram has room for, from there on.
+    fn room(&self, begin: usize) -> usize {
+        match self {
+            Self::Whole(piece) => piece.len(),
+            Self::Parts(_, _, most) => part_len(begin, *most),
+        }
+    }
+
+    /// What is to be said of the part that begins there.
+    pub fn said(&self, data: &Data, begin: usize) -> Data {
+        let more = begin + usize::from(data.len.get()) < self.len();
+        let offload = match self {
+            Self::Parts(bytes, offload, _) if begin == 0 => {
+                let mut said = offload.emit();
+                say_len(&mut said, bytes.len());
+                Some(said)
+            }
+            _ => None,
+        };
+        Data { part: Part { continues: begin > 0, more }, offload, ..*data }
+    }
+
+    /// Writes the part that begins there.
+    pub fn write(&self, begin: usize, to: &mut [u8]) {
+        match self {
+            Self::Whole(piece) => {
+                piece.write(to).expect(FITS);
+            }
+            Self::Parts(bytes, ..) => to.copy_from_slice(&bytes[begin..begin + to.len()]),
+        }
+    }
+}
+
+/// A large segment that goes as one datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Large {
+    /// How many bytes it has.
+    pub len: NonZeroU16,
+    /// What the far end is told, so that it has it again.
+    told: message::Cut,
+    /// What the card is told.
+    cut: Cut,
+}
+
+/// Whether so many bytes have no room in a datagram that has no more than `most`.
+pub fn is_large(len: NonZeroU16, most: usize) -> bool {
+    usize::from(len.get()) + DATA_LEN > most
+}
+
+/// How many bytes of a large segment a datagram has room for that has no more than `most`, from there on.
+pub fn part_len(begin: usize, most: usize) -> usize {
+    most.saturating_sub(DATA_LEN + if begin == 0 { OFFLOAD_LEN } else { 0 })
+}
+
+/// Where what is sent goes.
+pub struct Out<'a> {
+    /// Whose.
+    pub config: &'a TrunkConfig,
+    /// By what.
+    pub underlay: &'a mut Underlay,
+    /// The network's number.
+    pub vni: u32,
+    /// How the outer packet is marked.
+    pub marking: Marking,
+}
+
+impl TrunkConfig {
+    /// How a packet is marked that carries a frame of this class, the packet in which has this traffic class: with its code point, or
+    /// its class's (RFC 2983 §3.1), and in either case with its ECN field (RFC 6040 §4.1).
+    pub fn marking(&self, class: Class, inner: u8) -> Marking {
+        let traffic_class = self.dscp.map_or(inner, |dscp| dscp[class].within(inner));
+        Marking { traffic_class, class }
+    }
+}
+
+impl Out<'_> {
+    /// Whether a report may ride in a datagram with so much of a frame.
+    pub fn may_ride(&self, len: NonZeroU16) -> bool {
+        !self.config.obeys_pauses
+            && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get()) <= self.config.most
+    }
+
+    /// Sends what belongs to a session: the part of a frame that begins there, and a report that [rides](Self::may_ride) with it.
+    pub fn put(&mut self, data: &Data, report: Option<&Report>, going: &Going<'_>, begin: usize) {
+        self.mark(data);
+        let data = going.said(data, begin);
+        let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
+        let mut draft = if data.part == Part::WHOLE { draft } else { draft.carrying(PART) };
+        let has_room = data.write(&mut draft) && report.is_none_or(|report| report.write(&mut draft));
+        debug_assert!(has_room, "{ROOM}");
+        self.put_draft(&draft, data.len.get().into(), |bytes| going.write(begin, bytes));
+    }
+
+    /// Tells of a frame's place alone.
+    pub fn put_place(&mut self, data: &Data) {
+        self.mark(data);
+        let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits").for_control(0);
+        let has_room = data.write(&mut draft);
+        debug_assert!(has_room, "{ROOM}");
+        self.put_draft(&draft, 0, |_| {});
+    }
+
+    /// Sends all of a large segment of a session.
+    pub fn put_large(&mut self, data: &Data, bytes: &[u8], large: Large) {
+        self.mark(data);
+        let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits");
+        let has_room = Data { cut: Some(large.told), ..*data }.write(&mut draft);
+        debug_assert!(has_room, "{ROOM}");
+        let ([fixed, options], far) = (draft.parts(), self.config.far);
+        self.underlay.send_large(far, way_to(far), self.marking, large.cut, [fixed, options, bytes]);
+    }
+
+    /// Of what it repairs, the session reacts to marks, whatever the transport in it understands.
+    fn mark(&mut self, data: &Data) {
+        let traffic_class = &mut self.marking.traffic_class;
+        if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.is_reliable(data.stream.class) {
+            *traffic_class = Ecn::Ect0.within(*traffic_class);
+        }
+    }
+
+    /// Sends what fits behind these headers in a packet of the underlay.
+    pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
+        let [fixed, options] = draft.parts();
+        let header_len = fixed.len() + options.len();
+        let Self { config, underlay, marking, .. } = self;
+        // One way for all of a session: packets that overtake each other look lost.
+        let (to, flow, len) = (config.far, way_to(config.far), header_len + len);
+        underlay.send(to, flow, *marking, Len::AtLeast(len), |bytes| {
+            let (header, rest) = bytes.split_at_mut(header_len);
+            header[..fixed.len()].copy_from_slice(fixed);
+            header[fixed.len()..].copy_from_slice(options);
+            write(rest);
+        });
+    }
+
+    /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
+    pub fn put_plain(&mut self, to: IpAddr, flow: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
+        use zerocopy::IntoBytes;
+
+        let Self { config, underlay, vni, marking } = self;
+        let (geneve, vxlan);
+        let mut nvgre = [0; 8];
+        let header = match config.encapsulation {
+            Encapsulation::Vxlan => {
+                vxlan = vxlan::Header::new(*vni).expect("a network's number has 24 bits");
+                vxlan.as_bytes()
+            }
+            Encapsulation::Nvgre => {
+                let subnet = gre::VirtualSubnet::new(*vni, (flow >> 24) as u8);
+                let header = subnet.expect("a network's number has 24 bits").header();
+                header.write(&mut nvgre).expect("a key is all it has")
+            }
+            Encapsulation::Stt => stt.as_bytes(),
+            Encapsulation::Geneve => {
+                geneve = Draft::new(*vni).expect("a network's number has 24 bits");
+                geneve.parts()[0]
+            }
+        };
+        let len = header.len() + piece.len();
+        if len > config.most {
+            return false;
+        }
+        underlay.send(to, flow, *marking, Len::Exactly(len), |bytes| {
+            let (head, rest) = bytes.split_at_mut(header.len());
+            head.copy_from_slice(header);
+            piece.write(rest).expect(FITS);
+        });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::num::NonZeroU32;
+
+    use proptest::prelude::*;
+    use tunnel::message::Ends;
+    use tunnel::outer::{Received, Vteps};
+    use tunnel::{Incarnation, SessionConfig, Stream};
+    use underlay::{Sent, Transport};
+    use units::{ClassMap, ClassSet, Dscp};
+    use wire::ethernet::{self, ethertype};
+    use wire::{Layout, ipv4};
+    use zerocopy::IntoBytes;
+
+    use super::super::tests::session;
+    use super::*;
+
+    /// An address that no other process's test has.
+    fn here() -> Ipv4Addr {
+        let [.., high, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(127, 3, high, low)
+    }
+
+    fn config(session: Option<SessionConfig>, dscp: Option<ClassMap<Dscp>>) -> TrunkConfig {
+        TrunkConfig {
+            host: here().into(),
+            far: here().into(),
+            pair: 0,
+            encapsulation: Encapsulation::Geneve,
+            session,
+            life: Incarnation(NonZeroU32::MIN),
+            most: 1400,
+            dscp,
+            obeys_pauses: false,
+        }
+    }
+
+    /// A frame whose packet has this traffic class.
+    fn frame(traffic_class: u8) -> Vec<u8> {
+        let ip = ipv4::Header::new(here(), here(), 253, 0).unwrap().with_traffic_class(traffic_class);
+        let ethernet = ethernet::Header::new(units::Mac::local(1), units::Mac::local(2), ethertype::IPV4);
+        [ethernet.as_bytes(), ip.as_bytes()].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn the_class_is_outside_and_the_packet_inside_keeps_its_own_code_point(
+            class in 0..8_u8,
+            inner: u8,
+            dscp in prop::option::of(prop::array::uniform8(0..64_u8)),
+            reliable: Option<u8>,
+        ) {
+            if !needs::root() {
+                return Ok(());
+            }
+            let class = Class::from_low_bits(class);
+            let code_points = dscp.map(|dscp| ClassMap(dscp.map(|number| Dscp::new(number).unwrap())));
+            let session = |bits| SessionConfig { reliable: ClassSet::from_bits(bits), ..session() };
+            let config = config(reliable.map(session), code_points);
+            let bytes = frame(inner);
+            let mut underlay = Underlay::open(here().into(), Transport::Udp(geneve::PORT), 64).unwrap();
+            let marking = config.marking(class, inner);
+            let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
+            let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
+            if reliable.is_some() {
+                let (life, stream) = (config.life, Stream { label: 1, class });
+                let (len, _) = going.part(0).unwrap();
+                let ends = Ends { from: life, to: life };
+                let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
+                out.put(&data, None, &going, 0);
+            } else {
+                let Going::Whole(piece) = going else { panic!("nothing is left to do") };
+                let (header, _) = super::super::stt::begin(&config, 7, &bytes, Offload::NONE);
+                prop_assert!(out.put_plain(here().into(), 0, &piece, &header));
+            }
+            let mut seen = None;
+            underlay.flush_telling(|Sent { traffic_class, payload, .. }| {
+                let vteps = Vteps::new(here().into(), here().into()).unwrap();
+                let received = Received::of_datagram(Encapsulation::Geneve, vteps, traffic_class, payload);
+                let received = received.unwrap();
+                let layout = Layout::of(&payload[received.frame.clone()]).unwrap();
+                let carried = layout.traffic_class(&payload[received.frame]);
+                seen = Some((traffic_class, carried, received.remark));
+            });
+            let (outer, carried, remark) = seen.unwrap();
+            let expected = dscp.map_or(inner >> 2, |dscp| dscp[class.index()]);
+            prop_assert_eq!((outer >> 2, carried), (expected, Some(inner)));
+            // RFC 6040 §4.1, but that a session reacts to marks of what it repairs, whatever is in it.
+            let ecn = match Ecn::of(inner) {
+                Ecn::NotEct if config.is_reliable(class) => Ecn::Ect0,
+                ecn => ecn,
+            };
+            prop_assert_eq!(Ecn::of(outer), ecn);
+            prop_assert_eq!(remark, None, "nothing comes in that was not marked on the way");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Frames that leave by a trunk, and those that leave again as they were lost.
+
+use std::num::NonZeroU16;
+
+use datapath::Network;
+use lossless::{Flow, PortId, Refusal};
+use plane::{Leaving, Peer, Sent};
+use port::{FrameView, Slot};
+use tunnel::{Admission, MAX_FRAME_LEN, Session, Stream};
+use units::Instant;
+use wire::Layout;
+
+use super::config::{stream_of, way_to};
+use super::frames::Kept;
+use super::liveness::Liveness;
+use super::out::{Going, Out, is_large, part_len};
+use super::paths::Path;
+use super::receive::LEAST_PART;
+use super::state::{Begun, Piece, Trunk};
+use super::stt;
+
+impl Trunk {
+    /// Sends a frame of this flow, or as much of it as may go now: then it is underway, and [`Self::resume_begun`] sends the rest.
+    pub(super) fn send_frame(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent {
+        if self.liveness == Liveness::Down {
+            return Sent::Wait;
+        }
+        let Some(flow) = flow.filter(|_| self.session.is_some()) else { return self.send_plain(leaving) };
+        // Whoever waits for the fabric has its turn first.
+        let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
+        let mut waiting = going.map(|(_, begun)| begun.waits);
+        if let Some(waits) = waiting.find(|waits| matches!(waits, Sent::Wait | Sent::Busy)) {
+            return waits;
+        }
+        if self.begun.contains_key(&flow) {
+            return Sent::Hold;
+        }
+        let Leaving { port, slot, .. } = *leaving;
+        match self.send_from(now, flow, leaving, 0) {
+            Ok(()) if self.config.is_reliable(stream_of(flow).class) => Sent::Underway,
+            Ok(()) => Sent::Gone,
+            Err((0, waits)) => waits,
+            Err((sent, waits)) => {
+                self.begun.insert(flow, Begun { from: Some((port, slot)), sent, waits });
+                Sent::Underway
+            }
+        }
+    }
+
+    /// Sends a frame of no session.
+    fn send_plain(&mut self, leaving: &Leaving<'_>) -> Sent {
+        let Self { config, paths, networks, scratch, .. } = self;
+        let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
+        let bytes = whole(&leaving.view, scratch);
+        let (stt, left) = stt::begin(config, vni, bytes, leaving.view.offload());
+        let Ok(pieces) = wire::segments(bytes, left) else { return Sent::Unfit };
+        let flow = wire::flow::hash(bytes, bytes.len());
+        let Path { underlay, far } = paths.get(paths.of(flow));
+        let mut underlay = underlay.borrow_mut();
+        let marking = config.marking(leaving.class, traffic_class(bytes));
+        let mut out = Out { config, underlay: &mut underlay, vni, marking };
+        if !out.underlay.has_room(flow) {
+            return Sent::Busy;
+        }
+        for piece in pieces {
+            if !out.put_plain(*far, flow, &piece, &stt) {
+                return Sent::Unfit;
+            }
+        }
+        Sent::Gone
+    }
+
+    /// Sends a frame of a session from the part on that begins at `first`. If not all of it goes now: where the next part begins, and
+    /// what it waits for.
+    fn send_from(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        leaving: &Leaving<'_>,
+        first: usize,
+    ) -> Result<(), (usize, Sent)> {
+        let Self { config, underlay, networks, session: Some(session), scratch, news_waits, .. } = self
+        else {
+            return Err((first, Sent::Unfit));
+        };
+        let Leaving { port, slot, network, view, .. } = *leaving;
+        let bytes = whole(&view, scratch);
+        let (vni, going) = (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
+        let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
+        let mut underlay = underlay.borrow_mut();
+        let stream = stream_of(flow);
+        let marking = config.marking(stream.class, traffic_class(bytes));
+        let mut out = Out { config, underlay: &mut underlay, vni, marking };
+        // Asked once: a large segment that was cut there would be two datagrams.
+        if !out.underlay.has_room(way_to(config.far)) {
+            return Err((first, Sent::Busy));
+        }
+        let handle = |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
+        let large =
+            going.large().filter(|_| first == 0 && !config.obeys_pauses && config.is_reliable(stream.class));
+        if let Some(large) = large
+            && session.may_send_large(now, large.len)
+            && out.underlay.carries_large(config.far)
+        {
+            match may_send(session, stream, large.len, false) {
+                Ok(()) => {
+                    let data = session.send_large(now, stream, large.len, handle(0, true));
+                    out.put_large(&data, bytes, large);
+                    return Ok(());
+                }
+                Err(Sent::Hold) => return Err((0, Sent::Hold)),
+                // What waits for so much room at once would wait for ever, as others take what there is.
+                Err(_) => {}
+            }
+        }
+        let mut begin = first;
+        while let Some((len, is_last)) = going.part(begin) {
+            may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
+            let data = session.send(now, stream, len, handle(begin as u32, is_last));
+            let report = out.may_ride(len).then(|| session.piggyback(stream.class)).flatten();
+            // What is left has waited.
+            *news_waits &= report.is_none() || session.may_piggyback();
+            out.put(&data, report.as_ref(), &going, begin);
+            begin += usize::from(len.get());
+        }
+        if first < begin { Ok(()) } else { Err((first, Sent::Unfit)) }
+    }
+
+    /// Goes on with large segments of which some was sent, as far as they may go now. `frame_of` tells of a frame that is underway,
+    /// by its port and slot. Whether anything was sent.
+    pub(super) fn resume_begun<'f>(
+        &mut self,
+        now: Instant,
+        network_of: impl Fn(PortId) -> Network,
+        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+    ) -> bool {
+        let mut moved = false;
+        if self.liveness == Liveness::Down {
+            return false;
+        }
+        let flows: Vec<_> = self.begun.keys().copied().filter(|flow| !self.is_paused(*flow)).collect();
+        for flow in flows {
+            let Begun { from, sent, .. } = self.begun[&flow];
+            let outcome = match from {
+                None => Err((sent, Sent::Unfit)),
+                Some((port, slot)) => {
+                    let (view, class) = (frame_of(port, slot), stream_of(flow).class);
+                    let leaving = Leaving { port, slot, network: network_of(port), class, view };
+                    self.send_from(now, flow, &leaving, sent)
+                }
+            };
+            let outcome = match outcome {
+                // A guest has taken away the memory of the rest, or its network is gone, or it is itself.
+                Err((sent, Sent::Unfit)) => {
+                    let ended = self.end(now, flow, from);
+                    if let (Ok(()), Some((port, slot))) = (ended, from) {
+                        self.spoilt.insert((port, slot), why_unfit(&frame_of(port, slot)));
+                    }
+                    ended.map_err(|waits| (sent, waits))
+                }
+                outcome => outcome,
+            };
+            match outcome {
+                Ok(()) => {
+                    moved = true;
+                    self.begun.remove(&flow);
+                    if let Some(from) = from
+                        && !self.config.is_reliable(stream_of(flow).class)
+                    {
+                        self.completed.push_back((flow, self.spoilt.remove(&from)));
+                    }
+                }
+                Err((now_sent, waits)) => {
+                    moved |= now_sent > sent;
+                    self.begun.insert(flow, Begun { from, sent: now_sent, waits });
+                }
+            }
+        }
+        moved
+    }
+
+    /// Ends a large segment early: a place without a frame is its last. Its sender, if it is there still, has it back then.
+    fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Sent> {
+        let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
+        let stream = stream_of(flow);
+        let mut underlay = underlay.borrow_mut();
+        if !underlay.has_room(way_to(config.far)) {
+            return Err(Sent::Busy);
+        }
+        may_send(session, stream, NonZeroU16::MIN, true)?;
+        let handle = Piece { flow, from, begin: None, is_last: from.is_some() };
+        let data = session.send(now, stream, NonZeroU16::MIN, handle);
+        let marking = config.marking(stream.class, 0);
+        Out { config, underlay: &mut underlay, vni: 0, marking }.put_place(&data);
+        Ok(())
+    }
+
+    /// Sends again what was lost, as far as it may go now. `frame_of` tells of a frame that is underway, by its port and slot.
+    /// Whether anything was sent.
+    pub(super) fn retransmit_lost<'f>(
+        &mut self,
+        now: Instant,
+        network_of: impl Fn(PortId) -> Network,
+        frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+    ) -> bool {
+        let Self { config, underlay, networks, session: Some(session), scratch, spoilt, .. } = self else {
+            return false;
+        };
+        // What is lost in one class waits for all of them: links that pause lose little.
+        if self.paused != 0 || self.liveness == Liveness::Down {
+            return false;
+        }
+        let mut underlay = underlay.borrow_mut();
+        let mut moved = false;
+        while underlay.has_room(way_to(config.far))
+            && let Some((handle, data)) =
+                session.retransmit_divided(now, |piece, len| in_two(piece, len, config.most))
+        {
+            moved = true;
+            let marking = config.marking(data.stream.class, 0);
+            let mut out = Out { config, underlay: &mut underlay, vni: 0, marking };
+            let Some(Piece { from: Some((port, slot)), begin: Some(begin), .. }) = handle else {
+                out.put_place(&data);
+                continue;
+            };
+            let view = frame_of(port, slot);
+            let bytes = whole(&view, scratch);
+            out.vni = networks.vnis.get(&network_of(port)).copied().unwrap_or(0);
+            out.marking = config.marking(data.stream.class, traffic_class(bytes));
+            let going = Going::new(bytes, view.offload(), config.most);
+            let going = going.filter(|going| going.has(begin as usize, data.len));
+            // A guest that takes away the memory of what it sent leaves a place, and so does a part for which datagrams have
+            // become too short.
+            if going.is_none() {
+                spoilt.insert((port, slot), why_unfit(&view));
+            }
+            match &going {
+                Some(going) => out.put(&data, None, going, begin as usize),
+                None => out.put_place(&data),
+            }
+        }
+        moved
+    }
+}
+
+/// Whether a frame may be sent on a stream; if not, what it waits for.
+fn may_send(
+    session: &mut Session<Piece, Kept>,
+    stream: Stream,
+    len: NonZeroU16,
+    continues: bool,
+) -> Result<(), Sent> {
+    match session.admit(stream, len, continues) {
+        Admission::Go => Ok(()),
+        Admission::NoCredit => Err(Sent::Hold),
+        Admission::NoSession | Admission::NoWindow => Err(Sent::Wait),
+    }
+}
+
+/// Has what went as one datagram, which a card cut, go again in parts that a datagram has room for: the first one, and the rest.
+fn in_two(piece: Piece, len: NonZeroU16, most: usize) -> Option<[(Piece, NonZeroU16); 2]> {
+    let begin = piece.begin.filter(|_| is_large(len, most))?;
+    let first = part_len(begin as usize, most).min(usize::from(len.get()).saturating_sub(LEAST_PART));
+    let first = NonZeroU16::new(first as u16)?;
+    let rest = NonZeroU16::new(len.get() - first.get())?;
+    let next = begin + u32::from(first.get());
+    Some([(Piece { is_last: false, ..piece }, first), (Piece { begin: Some(next), ..piece }, rest)])
+}
+
+/// Why a frame cannot be sent any further.
+fn why_unfit(view: &FrameView<'_>) -> Refusal {
+    if view.bytes.is_empty() { Refusal::WITHDRAWN } else { Refusal::UNFIT }
+}
+
+/// All of a frame's bytes: where they are, or in `scratch`.
+fn whole<'a>(view: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if !view.rest.is_empty() {
+        scratch.resize(MAX_FRAME_LEN as usize, 0);
+    }
+    view.first(scratch)
+}
+
+/// The traffic class of the packet in a frame; 0 if there is none.
+fn traffic_class(frame: &[u8]) -> u8 {
+    Layout::of(frame).and_then(|layout| layout.traffic_class(frame)).unwrap_or(0)
+}

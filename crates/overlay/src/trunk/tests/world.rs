@@ -1,0 +1,549 @@
+//! A host that sends and one that receives, each with a trunk and a socket of its own, and between the sockets a fabric that loses,
+//! repeats and delays what it is given. Time is a number.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU32;
+use std::rc::Rc;
+
+use datapath::Network;
+use lossless::{Flow, PortConfig, PortId, Refusal, Settings, Switch};
+use plane::{Leaving, Peer, Sent};
+use port::{FrameView, Slot};
+use tunnel::message::Message;
+use tunnel::outer::{Encapsulation, Received, Vteps};
+use tunnel::{Counters, Data, Incarnation, SessionConfig};
+use underlay::{Transport, Underlay};
+use units::{Class, Instant, Mac, Rng, Span};
+use wire::ecn::Ecn;
+use wire::{Layout, Offload, geneve};
+
+use super::super::frames::{Counts, Frames};
+use super::super::{Networks, Path, Trunk, TrunkConfig};
+use super::{large, session};
+
+/// How many flows there are: each to a receiver of its own, in a class of its own.
+pub const FLOWS: usize = 3;
+
+const VNI: u32 = 7;
+const NETWORK: Network = Network::new(1).unwrap();
+
+/// Where a TCP header has its sequence number, behind Ethernet's and IPv4's.
+const SEQUENCE: std::ops::Range<usize> = 38..42;
+
+/// How long a packet is underway at most.
+const LATE: Span = Span::from_millis(30);
+
+/// By then all is over: probes come once a second, and there are a few of them in a row.
+const OVER: Instant = Instant::from_nanos(120_000_000_000);
+
+/// Of a thousand packets, how many are lost, come twice, are delayed so that others overtake them, and are marked (CE).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fabric {
+    pub lost: u64,
+    pub repeated: u64,
+    pub late: u64,
+    pub marked: u64,
+}
+
+/// Frames that are offered together.
+#[derive(Clone, Copy, Debug)]
+pub enum Offer {
+    /// One that one datagram carries; so many bytes of payload.
+    Small(usize),
+    /// TCP segments that follow one another, cut from so many bytes of payload.
+    Burst(usize),
+    /// A large segment, with what is left to do for it.
+    Large(usize),
+}
+
+/// A frame in its sender's memory.
+struct Frame {
+    port: PortId,
+    flow: usize,
+    bytes: Vec<u8>,
+    offload: Offload,
+}
+
+struct End {
+    address: IpAddr,
+    underlay: Rc<RefCell<Underlay>>,
+    trunk: Trunk,
+    lives: u32,
+}
+
+/// What one life of the receiver has had of a flow: the numbers of its frames.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Had {
+    /// What was lifted, in order.
+    pub lifted: Vec<usize>,
+    /// What was released.
+    pub taken: Vec<usize>,
+}
+
+pub struct World {
+    pub now: Instant,
+    rng: Rng,
+    fabric: Fabric,
+    session: SessionConfig,
+    /// The sender's, then the receiver's.
+    ends: [End; 2],
+    /// The sender's ports.
+    pub ports: [PortId; 2],
+    /// What was offered of each flow, and by which port.
+    pub offered: [Vec<PortId>; FLOWS],
+    /// By their bytes: which of its flow's frames it is.
+    known: HashMap<Vec<u8>, (usize, usize, Offload)>,
+    /// What the sender has, by slot.
+    memory: BTreeMap<Slot, Frame>,
+    slots: u32,
+    unsent: [VecDeque<(usize, Slot)>; FLOWS],
+    underway: [VecDeque<(usize, Slot)>; FLOWS],
+    /// How each frame that the sender has no more ended, by number.
+    pub completed: [BTreeMap<usize, Option<Refusal>>; FLOWS],
+    /// By life of the receiver and flow.
+    pub had: Vec<[Had; FLOWS]>,
+    /// What was lifted and not released: the receiver's slot, and which frames of which flow are in it.
+    held: Vec<(Slot, usize, Vec<usize>)>,
+    /// Nobody lifts or releases.
+    pub is_stopped: bool,
+    /// The flow whose receiver takes nothing.
+    pub stalled: Option<usize>,
+    /// When each packet arrives, and in which order it was sent: at which end, its traffic class and its payload.
+    packets: BTreeMap<(Instant, u64), (usize, u8, Vec<u8>)>,
+    count: u64,
+    /// How many large datagrams cards have cut.
+    pub cut: u32,
+    /// The traffic class of the packets in frames.
+    pub traffic_class: u8,
+    /// How many frames came with a mark in their packets.
+    pub came_marked: u32,
+}
+
+fn mac(flow: usize) -> Mac {
+    Mac::local(100 + flow as u32)
+}
+
+impl End {
+    fn new(now: Instant, [address, far]: [IpAddr; 2], session: SessionConfig) -> Self {
+        let port = 40_000 + std::process::id() as u16 % 10_000;
+        let underlay = Underlay::open(address, Transport::Udp(port), 64).unwrap();
+        let underlay = Rc::new(RefCell::new(underlay));
+        let trunk = trunk(now, &underlay, far, session, 1);
+        Self { address, underlay, trunk, lives: 1 }
+    }
+
+    fn path(&self, far: IpAddr) -> Path {
+        Path { underlay: self.underlay.clone(), far }
+    }
+}
+
+/// A trunk in a life of this number.
+fn trunk(
+    now: Instant,
+    underlay: &Rc<RefCell<Underlay>>,
+    far: IpAddr,
+    session: SessionConfig,
+    life: u32,
+) -> Trunk {
+    let config = TrunkConfig {
+        host: far,
+        far,
+        pair: 1,
+        encapsulation: Encapsulation::Geneve,
+        session: Some(session),
+        life: Incarnation(NonZeroU32::new(life).unwrap()),
+        most: session.datagram as usize,
+        dscp: None,
+        obeys_pauses: false,
+    };
+    let mut trunk = Trunk::new(now, config, vec![Path { underlay: underlay.clone(), far }]);
+    let networks =
+        Networks { by_vni: HashMap::from([(VNI, NETWORK)]), vnis: HashMap::from([(NETWORK, VNI)]) };
+    let labels = (0..FLOWS).map(|flow| ((NETWORK, mac(flow)), flow as u32));
+    trunk.set_members(Rc::new(networks), labels.collect());
+    trunk
+}
+
+impl World {
+    /// Both hosts, at addresses that only this `place` has, with datagrams' payloads of so many bytes at most, and credit for so many
+    /// bytes of each stream. The receiver has memory for so many frames of each size.
+    pub fn new(place: u8, seed: u64, fabric: Fabric, most: usize, window: u32, frames: Counts) -> Self {
+        let session = SessionConfig { stream_window: window, datagram: most as u32, ..session() };
+        Self::of(place, seed, fabric, session, frames)
+    }
+
+    /// The same, with such sessions.
+    pub fn of(place: u8, seed: u64, fabric: Fabric, session: SessionConfig, frames: Counts) -> Self {
+        let now = Instant::ZERO + Span::from_micros(1);
+        let address = |end| IpAddr::V4(Ipv4Addr::new(127, 13, place, end));
+        let ways = [[address(1), address(2)], [address(2), address(1)]];
+        let mut switch = Switch::<Slot>::new(Settings::default());
+        let mut world = Self {
+            now,
+            rng: Rng::new(seed),
+            fabric,
+            session,
+            ends: ways.map(|way| End::new(now, way, session)),
+            ports: [(); 2].map(|()| switch.attach(now, PortConfig::default()).unwrap()),
+            offered: Default::default(),
+            known: HashMap::new(),
+            memory: BTreeMap::new(),
+            slots: 0,
+            unsent: Default::default(),
+            underway: Default::default(),
+            completed: Default::default(),
+            had: vec![Default::default()],
+            held: Vec::new(),
+            is_stopped: false,
+            stalled: None,
+            packets: BTreeMap::new(),
+            count: 0,
+            cut: 0,
+            traffic_class: 0,
+            came_marked: 0,
+        };
+        world.ends[1].trunk.frames = Frames::new(frames);
+        world
+    }
+
+    /// A port of the sender has frames of a flow.
+    pub fn offer(&mut self, flow: usize, port: usize, offer: Offer) {
+        let (Offer::Small(len) | Offer::Burst(len) | Offer::Large(len)) = offer;
+        let (mut bytes, offload) = large(len, self.traffic_class);
+        bytes[..6].copy_from_slice(&mac(flow).0);
+        // No two frames are alike.
+        bytes[SEQUENCE].copy_from_slice(&(self.known.len() as u32 * 70_000).to_be_bytes());
+        match offer {
+            Offer::Small(_) => self.offer_frame(flow, port, bytes, Offload::NONE),
+            Offer::Large(_) => self.offer_frame(flow, port, bytes, offload),
+            Offer::Burst(_) => {
+                pieces(&bytes, offload)
+                    .into_iter()
+                    .for_each(|piece| self.offer_frame(flow, port, piece, Offload::NONE));
+            }
+        }
+    }
+
+    fn offer_frame(&mut self, flow: usize, port: usize, bytes: Vec<u8>, offload: Offload) {
+        let (number, slot, port) = (self.offered[flow].len(), Slot(self.slots), self.ports[port]);
+        self.slots += 1;
+        self.offered[flow].push(port);
+        self.known.insert(bytes.clone(), (flow, number, offload));
+        self.memory.insert(slot, Frame { port, flow, bytes, offload });
+        self.unsent[flow].push_back((number, slot));
+    }
+
+    /// The sender's trunk sends what it may, and again what was lost; its frames are its own again once it says so.
+    fn send(&mut self) {
+        let Self { ends: [End { trunk, .. }, _], memory, unsent, underway, completed, now, .. } = self;
+        let frame_of = |port, slot| {
+            let frame: &Frame = &memory[&slot];
+            assert_eq!(frame.port, port);
+            FrameView::noted(&frame.bytes, &frame.offload)
+        };
+        trunk.retransmit(*now, |_| NETWORK, frame_of);
+        trunk.resume(*now, |_| NETWORK, frame_of);
+        let mut ended = Vec::new();
+        'flows: for (flow, unsent) in unsent.iter_mut().enumerate() {
+            while let Some((number, slot)) = unsent.front().copied() {
+                let port = memory[&slot].port;
+                let class = Class::from_low_bits(flow as u8);
+                let leaving = Leaving { port, slot, network: NETWORK, class, view: frame_of(port, slot) };
+                let named = trunk.flow(&leaving).unwrap();
+                match trunk.send(*now, named, &leaving) {
+                    Sent::Underway => underway[flow].push_back((number, slot)),
+                    Sent::Unfit => ended.push((flow, number, slot, Some(Refusal::UNFIT))),
+                    Sent::Hold => break,
+                    Sent::Wait | Sent::Busy => break 'flows,
+                    Sent::Gone => ended.push((flow, number, slot, None)),
+                }
+                unsent.pop_front();
+            }
+        }
+        while let Some((Flow(named), missed)) = trunk.poll_completed() {
+            let flow = named as u32 as usize;
+            let (number, slot) = underway[flow].pop_front().expect("what is completed was underway");
+            ended.push((flow, number, slot, missed));
+        }
+        for (flow, number, slot, missed) in ended {
+            assert_eq!(memory.remove(&slot).unwrap().flow, flow);
+            assert_eq!(completed[flow].insert(number, missed), None);
+        }
+    }
+
+    /// The receiver's switch lifts what has come, and its receivers take some of it.
+    fn receive(&mut self) {
+        if self.is_stopped {
+            return;
+        }
+        let Self { ends: [_, End { trunk, .. }], known, had, held, rng, stalled, came_marked, .. } = self;
+        let had = had.last_mut().unwrap();
+        while let Some((slot, come)) = trunk.poll_arrival() {
+            assert_eq!(come.network, NETWORK);
+            let view = trunk.frame(slot);
+            let mut bytes = view.bytes.to_vec();
+            let layout = Layout::of(&bytes).unwrap();
+            let class = layout.traffic_class(&bytes).unwrap();
+            if Ecn::of(class) == Ecn::Ce {
+                *came_marked += 1;
+                layout.set_traffic_class(&mut bytes, Ecn::Ect0.within(class)).unwrap();
+            }
+            let (flow, numbers) = match known.get(&bytes) {
+                Some((flow, number, offload)) => {
+                    assert_eq!(view.offload(), *offload);
+                    (*flow, vec![*number])
+                }
+                // What came one by one may have been joined.
+                None => {
+                    let pieces = pieces(&bytes, view.offload());
+                    let pieces: Vec<_> = pieces.iter().map(|piece| known[piece]).collect();
+                    assert!(
+                        pieces
+                            .iter()
+                            .all(|(flow, _, offload)| { (*flow, *offload) == (pieces[0].0, Offload::NONE) })
+                    );
+                    (pieces[0].0, pieces.into_iter().map(|(_, number, _)| number).collect())
+                }
+            };
+            assert_eq!(come.class, Some(Class::from_low_bits(flow as u8)));
+            had[flow].lifted.extend(&numbers);
+            held.push((slot, flow, numbers));
+        }
+        // Receivers are as quick as they are.
+        for _ in 0..rng.below(held.len() as u64 + 1) {
+            let place = rng.below(held.len() as u64) as usize;
+            if Some(held[place].1) == *stalled {
+                continue;
+            }
+            let (slot, flow, numbers) = held.swap_remove(place);
+            trunk.release(slot);
+            had[flow].taken.extend(numbers);
+        }
+    }
+
+    /// What an end has to send reaches its own socket's far end, and from there on it is the fabric's.
+    fn carry(&mut self, from: usize) {
+        let mut sent = 0;
+        assert!(self.ends[from].underlay.borrow_mut().flush_telling(|_| sent += 1), "loopback has room");
+        let Self { ends, fabric, session, rng, packets, count, cut, now, .. } = self;
+        let (mut came, mut tries) = (0, 0);
+        while came < sent {
+            ends[1 - from].underlay.borrow_mut().receive(|datagram| {
+                came += 1;
+                let is_large = datagram.payload.len() > session.datagram as usize;
+                let cards = if is_large && rng.below(2) == 0 {
+                    *cut += 1;
+                    cut_by_card(datagram.payload)
+                } else {
+                    vec![datagram.payload.to_vec()]
+                };
+                for packet in cards {
+                    let mut is = |thousandths: u64| rng.below(1000) < thousandths;
+                    let (is_lost, is_repeated) = (is(fabric.lost), is(fabric.repeated));
+                    let copies = match (is_lost, is_repeated) {
+                        (true, _) => 0,
+                        (_, is_repeated) => 1 + usize::from(is_repeated),
+                    };
+                    for _ in 0..copies {
+                        let is_late = rng.below(1000) < fabric.late;
+                        let late = if is_late { rng.below(LATE.as_nanos()) } else { 0 };
+                        let at = *now + Span::from_micros(20) + Span::from_nanos(late);
+                        *count += 1;
+                        let is_marked = rng.below(1000) < fabric.marked;
+                        let ecn = if is_marked { Ecn::Ce } else { Ecn::of(datagram.traffic_class) };
+                        let class = ecn.within(datagram.traffic_class);
+                        packets.insert((at, *count), (1 - from, class, packet.clone()));
+                    }
+                }
+            });
+            tries += 1;
+            assert!(tries < 1_000_000, "{came} of {sent} datagrams came by the loopback");
+        }
+    }
+
+    /// A packet arrives.
+    fn arrive(&mut self, end: usize, traffic_class: u8, payload: &[u8]) {
+        let vteps = Vteps::new(self.ends[end].address, self.ends[1 - end].address).unwrap();
+        let received = Received::of_datagram(Encapsulation::Geneve, vteps, traffic_class, payload).unwrap();
+        let trunk = &mut self.ends[end].trunk;
+        if trunk.handle(self.now, &received, payload) {
+            trunk.settle(self.now);
+        }
+    }
+
+    /// Both ends do what there is to do now, and time goes on to the next event; `false` if there is none before `until`.
+    fn step(&mut self, until: Instant) -> bool {
+        for End { trunk, .. } in &mut self.ends {
+            if trunk.deadline().is_some_and(|at| at <= self.now) {
+                trunk.handle_timeout(self.now);
+            }
+        }
+        self.receive();
+        self.send();
+        let mut waits = None;
+        for end in 0..2 {
+            let handed = self.rng.below(2) == 0;
+            waits = self.ends[end].trunk.transmit_control(self.now, handed).then_some(self.now).or(waits);
+            self.carry(end);
+        }
+        // Receivers take more in a while.
+        let busy = (!self.held.is_empty() && !self.is_stopped).then(|| self.now + Span::from_micros(50));
+        let due = self.ends.iter().filter_map(|end| end.trunk.deadline()).chain(busy).chain(waits);
+        let next = due.chain(self.packets.keys().next().map(|(at, _)| *at)).min();
+        let Some(next) = next.filter(|next| *next <= until) else { return false };
+        // Whatever is late is due now, and time goes on.
+        self.now = next.max(self.now + Span::from_nanos(1));
+        while let Some(entry) = self.packets.first_entry()
+            && entry.key().0 <= self.now
+        {
+            let (end, traffic_class, payload) = entry.remove();
+            self.arrive(end, traffic_class, &payload);
+        }
+        true
+    }
+
+    /// So much time goes by.
+    pub fn run_for(&mut self, long: Span) {
+        let until = self.now + long;
+        while self.step(until) {}
+        self.now = self.now.max(until);
+    }
+
+    /// Until the receiver's switch was shown so many frames in this life, or all is over.
+    pub fn run_until_lifted(&mut self, count: usize) {
+        let lifted =
+            |world: &Self| world.had.last().unwrap().iter().map(|had| had.lifted.len()).sum::<usize>();
+        while lifted(self) < count && !self.is_done() && self.step(OVER) {}
+    }
+
+    /// Until the sender has all its frames back, and nothing is underway. Then nobody has anything left.
+    pub fn run(&mut self) {
+        while !self.is_done() && self.step(OVER) {}
+        assert!(self.is_done(), "it stands still: {}", self.left());
+        let End { trunk, .. } = &self.ends[0];
+        assert!(trunk.spoilt.is_empty() && trunk.completed.is_empty());
+        assert!(self.underway.iter().all(VecDeque::is_empty));
+        let End { trunk, .. } = &self.ends[1];
+        assert!(trunk.ready.is_empty() && trunk.frames.is_all_free());
+    }
+
+    fn is_done(&self) -> bool {
+        let End { trunk, .. } = &self.ends[0];
+        let is_all_sent = trunk.begun.is_empty() && trunk.session.as_ref().unwrap().outstanding() == 0;
+        is_all_sent && self.memory.is_empty() && self.packets.is_empty() && self.held.is_empty()
+    }
+
+    fn left(&self) -> String {
+        let numbers = |queues: &[VecDeque<(usize, Slot)>; FLOWS]| queues.each_ref().map(VecDeque::len);
+        format!(
+            "{:?} unsent, {:?} underway, {} held, {:?}",
+            numbers(&self.unsent),
+            numbers(&self.underway),
+            self.held.len(),
+            self.counters(),
+        )
+    }
+
+    /// The receiver begins another life. If it `leaves`, it tells the sender before of what was taken.
+    pub fn restart(&mut self, leaves: bool) {
+        let far = self.ends[0].address;
+        if leaves {
+            assert!(self.ends[1].trunk.leave(self.now));
+            self.carry(1);
+        }
+        let Self { ends: [_, end], now, session, had, held, .. } = self;
+        end.lives += 1;
+        end.trunk = trunk(*now, &end.underlay, far, *session, end.lives);
+        had.push(Default::default());
+        held.clear();
+    }
+
+    /// A port of the sender is gone, with its memory.
+    pub fn forget(&mut self, port: usize) {
+        self.send();
+        let gone = self.ports[port];
+        self.ends[0].trunk.forget_sender(gone);
+        let Self { memory, unsent, underway, .. } = self;
+        for queue in unsent.iter_mut().chain(underway) {
+            queue.retain(|(_, slot)| memory[slot].port != gone);
+        }
+        memory.retain(|_, frame| frame.port != gone);
+    }
+
+    /// Datagrams have to be shorter from now on.
+    pub fn shorten(&mut self, most: usize) {
+        let ways = vec![self.ends[0].path(self.ends[1].address)];
+        self.ends[0].trunk.set_paths(self.now, ways, Some(most));
+    }
+
+    /// What was offered is sent, and taken at once. What leaves by the receiver's trunk in the next turn, if so many frames with
+    /// this payload answer it.
+    pub fn answer(&mut self, frames: u32, len: usize) -> Vec<Message> {
+        self.ends[1].trunk.transmit_control(self.now, false);
+        self.send();
+        (0..2).for_each(|end| self.carry(end));
+        while let Some((_, (end, traffic_class, payload))) = self.packets.pop_first() {
+            self.arrive(end, traffic_class, &payload);
+        }
+        let Self { ends: [_, End { trunk, underlay, .. }], ports, now, .. } = self;
+        while let Some((slot, _)) = trunk.poll_arrival() {
+            trunk.release(slot);
+        }
+        if !trunk.config.obeys_pauses {
+            assert!(
+                trunk.transmit_control(*now, true) && underlay.borrow().queued() == 0,
+                "it waits for an answer"
+            );
+        }
+        let (mut bytes, _) = large(len, 0);
+        bytes[..6].copy_from_slice(&mac(0).0);
+        for number in 0..frames {
+            let view = FrameView::noted(&bytes, &Offload::NONE);
+            let (slot, class) = (Slot(number), Class::from_low_bits(0));
+            let leaving = Leaving { port: ports[0], slot, network: NETWORK, class, view };
+            let flow = trunk.flow(&leaving).unwrap();
+            assert_eq!(trunk.send(*now, flow, &leaving), Sent::Underway);
+        }
+        // More may have been handed on meanwhile.
+        trunk.transmit_control(*now, true);
+        let mut left = Vec::new();
+        underlay.borrow_mut().flush_telling(|sent| {
+            left.extend(Message::parse(geneve::Packet::parse(sent.payload).unwrap().options));
+        });
+        left
+    }
+
+    /// The receiver's link may pause classes from now on.
+    pub fn obey_pauses(&mut self) {
+        self.ends[1].trunk.config.obeys_pauses = true;
+    }
+
+    /// How each end's session has fared.
+    pub fn counters(&self) -> [Counters; 2] {
+        self.ends.each_ref().map(|end| end.trunk.session.as_ref().unwrap().counters())
+    }
+}
+
+/// What a card makes of a large datagram: each segment of the frame in it behind the same headers.
+fn cut_by_card(datagram: &[u8]) -> Vec<Vec<u8>> {
+    let packet = geneve::Packet::parse(datagram).unwrap();
+    let Some(Message::Data(Data { cut: Some(cut), .. }, _)) = Message::parse(packet.options) else {
+        panic!("a large datagram says how it may be cut");
+    };
+    let headers = &datagram[..datagram.len() - packet.payload.len()];
+    let offload = wire::cut::offload(packet.payload, cut.size.get()).unwrap();
+    pieces(packet.payload, offload).iter().map(|piece| [headers, piece].concat()).collect()
+}
+
+/// What a frame is cut into.
+fn pieces(bytes: &[u8], offload: Offload) -> Vec<Vec<u8>> {
+    let pieces = wire::segments(bytes, offload).unwrap();
+    let write = |piece: wire::Piece<'_>| {
+        let mut bytes = vec![0; piece.len()];
+        piece.write(&mut bytes).unwrap();
+        bytes
+    };
+    pieces.map(write).collect()
+}

@@ -1,0 +1,51 @@
+//! The ledgers of ports, as the API and metrics report them.
+
+use lossless::{Account, PortId};
+use model::{ClassKind, ClassStatus, LedgerStatus, Ledgers};
+use port::Port;
+use units::Class;
+
+use crate::peer::Peer;
+use crate::plane::Plane;
+use crate::stages::{Gate, Responder};
+
+impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
+    /// The ledgers of a port's ingress, and how many bytes they are about.
+    pub fn ingress_ledgers(&self, id: PortId) -> (Ledgers, u64) {
+        self.ledgers(|class| self.switch.ingress_account(id, class))
+    }
+
+    /// The ledgers of a port's egress, and how many bytes they are about.
+    pub fn egress_ledgers(&self, id: PortId) -> (Ledgers, u64) {
+        self.ledgers(|class| self.switch.egress_account(id, class))
+    }
+
+    /// The ledger of the whole switch.
+    pub fn total_ledger(&self) -> LedgerStatus {
+        ledger(&self.switch.total())
+    }
+
+    fn ledgers<'a>(&self, account: impl Fn(Class) -> &'a Account) -> (Ledgers, u64) {
+        let bytes = Class::all().map(|class| account(class).bytes).sum();
+        let mut total = Account::default();
+        let mut classes = Vec::new();
+        for class in Class::all().filter(|class| account(*class).accepted > 0) {
+            total.merge(account(class));
+            let kind = match self.switch.settings().classes.0[class] {
+                lossless::ClassKind::Lossless => ClassKind::Lossless,
+                lossless::ClassKind::Lossy => ClassKind::Lossy,
+            };
+            classes.push(ClassStatus { class: class.pcp(), kind, ledger: ledger(account(class)) });
+        }
+        (Ledgers { total: ledger(&total), classes }, bytes)
+    }
+}
+
+fn ledger(account: &Account) -> LedgerStatus {
+    LedgerStatus {
+        accepted: account.accepted,
+        delivered: account.delivered,
+        refused: account.refusals().map(|(reason, frames)| (reason.name().into(), frames)).collect(),
+        held: account.held,
+    }
+}

@@ -1,0 +1,30 @@
+//! One thread's worth of switch: devices, far hosts, and the turns that move frames between them.
+//!
+//! ```text
+//!            ┌ Plane ───────────────────────────────────────────────────────────────┐
+//! device j ──┼─▶ receive ─▶ Responder ─▶ datapath ─▶ switch ─▶ Gate ─▶ transmit ────┼─▶ device k
+//! far host ──┼─▶ receive ──────────────▶    │          │ └───────────▶ send ────────┼─▶ far host
+//!            └─────────────── Taps: copies of frames, for those who capture ────────┘
+//! ```
+//!
+//! [`Plane`] owns the [ports](port::Port), the datapath that decides where frames go, and the queues in
+//! which they wait. What a host adds to that comes in by three traits: [`Responder`] answers frames at
+//! their ingress, [`Gate`] holds frames whose last receiver has no room at their egress, and [`Peer`]
+//! is a far host behind a tunnel. The crate opens no sockets, starts no threads, and knows neither
+//! tunnels nor names of networks.
+
+#![forbid(unsafe_code)]
+
+mod far;
+mod ledgers;
+mod line;
+mod peer;
+mod plane;
+mod stages;
+pub mod taps;
+#[cfg(test)]
+mod tests;
+
+pub use peer::{Arrival, Leaving, NoPeer, Peer, Sent, Unfit};
+pub use plane::Plane;
+pub use stages::{Clearance, Gate, NoGate, NoResponder, Responder};

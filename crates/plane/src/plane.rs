@@ -1,0 +1,722 @@
+//! Devices, far hosts and a switch between them: one thread's worth of forwarding.
+//!
+//! ```text
+//!           receive            offer            head              transmit
+//! device j ────────▶ slot ───────────▶ switch ────────▶ (gate) ───────────▶ device k
+//!             ▲                                                        │
+//!             └──────────────────── release ◀──────────────────────────┘
+//! ```
+//!
+//! A turn receives what each sender has, as far as the switch has room for that sender, and transmits to
+//! each receiver what waits for it, as far as the receiver takes it. It visits only ports that may have
+//! something to do, so that idle ones cost nothing. The plane is told the time and never sleeps.
+//!
+//! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A device
+//! without events of its own is asked for one first ([`Plane::arm`]).
+
+use datapath::{Datapath, Decision, Network, Verdict};
+use lossless::{
+    Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings, Size, Switch,
+    TooManyPorts,
+};
+use port::{FrameView, Left, Port, PortError, Slot, Taken};
+use units::Instant;
+
+use crate::line::{End, Line, Lines, release};
+use crate::peer::{NoPeer, Peer};
+use crate::stages::{Clearance, Gate, NoGate, NoResponder, Responder};
+use crate::taps::{Direction, Taps};
+
+/// The most frames of one port in one visit.
+pub const BURST: u32 = port::BURST as u32;
+
+/// How many slots a guest gets back at once that owes an answer: enough for a few messages.
+const KEPT: usize = 8;
+
+/// What a visit to a sender relies on.
+pub const HAS_ROOM: &str = "no more is received than there is room for";
+
+/// Devices that were armed: for a frame, for room for one.
+#[derive(Default)]
+struct Armed {
+    ingress: PortSet,
+    egress: PortSet,
+}
+
+/// Ports, far hosts, and the switch between them: devices of type `P`, peers of type `F`, and the
+/// stages `R` at their ingress and `G` at their egress.
+pub struct Plane<P, F = NoPeer, R = NoResponder, G = NoGate> {
+    /// Decides where frames go.
+    pub(crate) datapath: Datapath,
+    /// Queues them.
+    pub(crate) switch: Switch<Slot>,
+    pub(crate) lines: Lines<P, F>,
+    /// Ports that may have frames to receive. The others were seen empty, and an event will tell.
+    pub(crate) rx_ready: PortSet,
+    /// Those of `rx_ready` that were seen empty, and make no event unless they are armed.
+    unarmed: PortSet,
+    /// Devices that were armed since the last [check](Self::check_armed), and those to check next.
+    armed: Armed,
+    doubtful: Armed,
+    /// Ports that were touched since their last flush.
+    pub(crate) needs_flush: PortSet,
+    /// Ports that had no room when a frame was last offered to them, or could not finish their flush.
+    pub(crate) tx_blocked: PortSet,
+    /// Ports with a far host behind them.
+    pub(crate) peers: PortSet,
+    responder: R,
+    gate: G,
+    /// Frames that were refused or intercepted in this visit, to be released at its end.
+    pub(crate) refused: Vec<Slot>,
+    /// Captures, if there are any.
+    pub(crate) taps: Option<Box<Taps>>,
+}
+
+impl<P: Port> Plane<P> {
+    /// A plane without ports, far hosts and stages.
+    pub fn new(settings: Settings, datapath: datapath::Settings) -> Self {
+        Self::with_stages(settings, datapath, NoResponder, NoGate)
+    }
+}
+
+impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
+    /// A plane without ports.
+    pub fn with_stages(settings: Settings, datapath: datapath::Settings, responder: R, gate: G) -> Self {
+        Self {
+            datapath: Datapath::new(datapath),
+            switch: Switch::new(settings),
+            lines: Vec::new(),
+            rx_ready: PortSet::default(),
+            unarmed: PortSet::default(),
+            armed: Armed::default(),
+            doubtful: Armed::default(),
+            needs_flush: PortSet::default(),
+            tx_blocked: PortSet::default(),
+            peers: PortSet::default(),
+            responder,
+            gate,
+            refused: Vec::with_capacity(BURST as usize),
+            taps: None,
+        }
+    }
+
+    /// Attaches a device.
+    ///
+    /// # Errors
+    ///
+    /// [`TooManyPorts`]; the device is dropped.
+    pub fn attach(
+        &mut self,
+        now: Instant,
+        device: P,
+        config: PortConfig,
+        forwarding: datapath::PortConfig,
+    ) -> Result<PortId, TooManyPorts> {
+        self.attach_end(now, End::Device(device), config, forwarding)
+    }
+
+    /// Attaches a device or a far host.
+    pub(crate) fn attach_end(
+        &mut self,
+        now: Instant,
+        end: End<P, F>,
+        config: PortConfig,
+        forwarding: datapath::PortConfig,
+    ) -> Result<PortId, TooManyPorts> {
+        let id = self.switch.attach(now, config)?;
+        self.datapath.attach(id, forwarding);
+        if id.index() == self.lines.len() {
+            self.lines.push(None);
+        }
+        self.lines[id.index()] =
+            Some(Box::new(Line { id, end, network: forwarding.network, muted: false, failed: None }));
+        self.rx_ready.insert(id);
+        self.needs_flush.insert(id);
+        Ok(id)
+    }
+
+    /// Detaches a device. What is still held from it or for it is refused, and its memory released.
+    ///
+    /// # Panics
+    ///
+    /// If no device is attached there.
+    pub fn detach(&mut self, now: Instant, id: PortId) -> P {
+        match self.detach_end(now, id) {
+            End::Device(device) => device,
+            End::Peer(_) => panic!("behind port {} is a far host", id.index()),
+        }
+    }
+
+    /// Detaches a device or a far host.
+    pub(crate) fn detach_end(&mut self, now: Instant, id: PortId) -> End<P, F> {
+        self.forget_sender(id);
+        let mut gone = Vec::new();
+        self.switch.detach(now, id, |released| gone.push(released));
+        self.datapath.detach(id);
+        self.release_all(now, gone);
+        let Self { rx_ready, unarmed, needs_flush, tx_blocked, peers, .. } = self;
+        for set in [rx_ready, unarmed, needs_flush, tx_blocked, peers] {
+            set.remove(id);
+        }
+        self.lines[id.index()].take().expect("a port is detached once").end
+    }
+
+    /// Stops new frames to and from a port that will be detached, as if it were detached already.
+    /// Frames that are held go on to their receivers.
+    pub fn close(&mut self, id: PortId) {
+        self.mute(id);
+        self.switch.close(id);
+        self.datapath.close(id);
+    }
+
+    /// The datapath, to be asked and configured.
+    pub fn datapath(&self) -> &Datapath {
+        &self.datapath
+    }
+
+    /// The datapath, to be asked and configured.
+    pub fn datapath_mut(&mut self) -> &mut Datapath {
+        &mut self.datapath
+    }
+
+    /// The switch, to be asked and configured.
+    pub fn switch(&self) -> &Switch<Slot> {
+        &self.switch
+    }
+
+    /// The switch, to be asked and configured.
+    pub fn switch_mut(&mut self) -> &mut Switch<Slot> {
+        &mut self.switch
+    }
+
+    /// The responder at every ingress.
+    pub fn responder(&self) -> &R {
+        &self.responder
+    }
+
+    /// The responder at every ingress.
+    pub fn responder_mut(&mut self) -> &mut R {
+        &mut self.responder
+    }
+
+    /// The gate at every egress.
+    pub fn gate(&self) -> &G {
+        &self.gate
+    }
+
+    /// The gate at every egress.
+    pub fn gate_mut(&mut self) -> &mut G {
+        &mut self.gate
+    }
+
+    /// A port's device.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn device(&self, id: PortId) -> &P {
+        match &self.line(id).end {
+            End::Device(device) => device,
+            End::Peer(_) => panic!("behind port {} is a far host", id.index()),
+        }
+    }
+
+    /// A port's device.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    pub fn device_mut(&mut self, id: PortId) -> &mut P {
+        self.line_mut(id).device()
+    }
+
+    /// Whether a port had no room for a frame, or could not finish its flush, and will make no event when
+    /// it can.
+    pub fn is_any_tx_blocked(&self) -> bool {
+        !self.tx_blocked.is_empty()
+    }
+
+    /// Whether a port had no room for the last frame that it was offered.
+    pub fn is_tx_blocked(&self, id: PortId) -> bool {
+        self.tx_blocked.contains(id)
+    }
+
+    /// Whether nothing is received from a port any more.
+    pub fn is_muted(&self, id: PortId) -> bool {
+        self.line(id).muted
+    }
+
+    /// Why a port's device no longer works, if so.
+    pub fn failure(&self, id: PortId) -> Option<&PortError> {
+        self.line(id).failed.as_ref()
+    }
+
+    /// Receives nothing from a port from now on. Frames that are held go on to their receivers.
+    pub fn mute(&mut self, id: PortId) {
+        if let Some(line) = self.lines[id.index()].as_mut() {
+            line.muted = true;
+        }
+    }
+
+    /// Marks the port with this number as ready to receive from, and returns its device. `None` if
+    /// there is none.
+    pub fn mark_rx_ready(&mut self, port: usize) -> Option<&mut P> {
+        let line = self.lines.get_mut(port)?.as_mut()?;
+        self.rx_ready.insert(line.id);
+        match &mut line.end {
+            End::Device(device) => Some(device),
+            End::Peer(_) => None,
+        }
+    }
+
+    /// Arms devices that make no events by themselves, so that the next frame or room for one makes an
+    /// event. To be called after a turn that moved nothing, before its owner sleeps. Returns whether
+    /// something has arrived already: then the owner must not sleep.
+    pub fn arm(&mut self) -> bool {
+        let mut ready = false;
+        for id in self.unarmed.iter() {
+            let line = self.lines[id.index()].as_mut().expect("the port is attached");
+            match line.device().arm_ingress() {
+                Ok(true) => ready = true,
+                Ok(false) => {
+                    self.unarmed.remove(id);
+                    self.rx_ready.remove(id);
+                    self.armed.ingress.insert(id);
+                }
+                Err(error) => line.failed = Some(error),
+            }
+        }
+        for id in self.tx_blocked.iter() {
+            let line = self.lines[id.index()].as_mut().expect("the port is attached");
+            // Sockets to far hosts make no event of room.
+            let End::Device(device) = &mut line.end else { continue };
+            match device.arm_egress() {
+                Ok(Some(true)) => ready = true,
+                Ok(Some(false)) => {
+                    self.tx_blocked.remove(id);
+                    self.armed.egress.insert(id);
+                }
+                Ok(None) => {}
+                Err(error) => line.failed = Some(error),
+            }
+        }
+        ready
+    }
+
+    /// Whether there are devices to [check](Self::check_armed).
+    pub fn is_armed(&self) -> bool {
+        let sets = [&self.armed, &self.doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
+        !sets.iter().flatten().all(|set| set.is_empty())
+    }
+
+    /// Checks devices that were armed before the last call of this, and returns whether one has something
+    /// that it made no event of.
+    ///
+    /// A driver publishes a buffer and then reads whether an event is wanted (VIRTIO 1.2 §2.7.13); we ask
+    /// for an event and then read whether there is a buffer. Both sides need a full barrier in between. A
+    /// guest whose only processor QEMU emulates has none (TCG emits barriers for several processors only),
+    /// so its buffer may become visible a moment later.
+    pub fn check_armed(&mut self) -> bool {
+        let armed = std::mem::take(&mut self.armed);
+        let doubtful = std::mem::replace(&mut self.doubtful, armed);
+        let mut found = false;
+        for id in doubtful.ingress.iter() {
+            let Some(line) = self.lines[id.index()].as_mut().filter(|line| line.failed.is_none()) else {
+                continue;
+            };
+            match line.device().arm_ingress() {
+                Ok(true) => {
+                    self.rx_ready.insert(id);
+                    found = true;
+                }
+                Ok(false) => {}
+                Err(error) => line.failed = Some(error),
+            }
+        }
+        for id in doubtful.egress.iter() {
+            let Some(line) = self.lines[id.index()].as_mut().filter(|line| line.failed.is_none()) else {
+                continue;
+            };
+            match line.device().arm_egress() {
+                Ok(has_room) => found |= has_room == Some(true),
+                Err(error) => line.failed = Some(error),
+            }
+        }
+        found
+    }
+
+    /// Marks all ports as ready to receive from.
+    pub fn mark_all_rx_ready(&mut self) {
+        self.lines.iter().flatten().for_each(|line| self.rx_ready.insert(line.id));
+    }
+
+    /// Visits every port that may have something to do. Returns whether a frame moved.
+    pub fn turn(&mut self, now: Instant) -> bool {
+        match self.taps {
+            None => self.turn_as::<false>(now),
+            Some(_) => self.turn_as::<true>(now),
+        }
+    }
+
+    /// A turn that captures frames, or one that is compiled without captures.
+    fn turn_as<const TAPPED: bool>(&mut self, now: Instant) -> bool {
+        let mut moved = false;
+        self.tx_blocked = PortSet::default();
+        for id in self.rx_ready.iter() {
+            moved |= if self.peers.contains(id) {
+                self.receive_peer(now, id)
+            } else {
+                self.receive::<TAPPED>(now, id)
+            };
+        }
+        let mut delivered = false;
+        for id in self.switch.pending().iter() {
+            let sent = self.transmit::<TAPPED>(now, id);
+            delivered |= sent && !self.peers.contains(id);
+            moved |= sent;
+        }
+        self.transmit_own(now);
+        for id in self.needs_flush.iter() {
+            if self.peers.contains(id) {
+                moved |= self.maintain_peer(now, id, delivered);
+            } else {
+                self.flush(id);
+            }
+        }
+        moved
+    }
+
+    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Gives up silent peers.
+    pub fn tick(&mut self, now: Instant) {
+        self.check_peers(now);
+        self.datapath.tick(now);
+        let mut gone = Vec::new();
+        self.switch.tick(now, |released| gone.push(released));
+        self.release_all(now, gone);
+    }
+
+    /// Where captures begin: from now on frames are copied.
+    pub fn taps_or_new(&mut self) -> &mut Taps {
+        let Self { switch, taps, .. } = self;
+        taps.get_or_insert_with(|| {
+            switch.list_refused(true);
+            Box::default()
+        })
+    }
+
+    /// The captures, if there are any.
+    pub fn taps_mut(&mut self) -> Option<&mut Taps> {
+        self.taps.as_deref_mut()
+    }
+
+    /// Passes what was captured since the last call on to the readers.
+    pub fn flush_taps(&mut self) {
+        if let Some(taps) = &mut self.taps
+            && !taps.flush()
+        {
+            self.taps = None;
+            self.switch.list_refused(false);
+        }
+    }
+
+    /// Releases frames, after the captures have seen which of them were refused.
+    pub(crate) fn release_all(&mut self, now: Instant, gone: Vec<Released<Slot>>) {
+        let Self { switch, lines, needs_flush, taps, .. } = self;
+        if let Some(taps) = taps {
+            show_refused(now, switch, taps, |port, slot| {
+                lines[port.index()]
+                    .as_deref()
+                    .expect("it is attached as long as it has frames")
+                    .end
+                    .frame(slot)
+            });
+        }
+        gone.into_iter().for_each(|released| release(lines, needs_flush, released));
+    }
+
+    pub(crate) fn line(&self, id: PortId) -> &Line<P, F> {
+        self.lines[id.index()].as_ref().expect("the port is attached")
+    }
+
+    pub(crate) fn line_mut(&mut self, id: PortId) -> &mut Line<P, F> {
+        self.lines[id.index()].as_mut().expect("the port is attached")
+    }
+
+    /// Receives what a device has, as far as the switch has room for it.
+    // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
+    #[inline(never)]
+    fn receive<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+        let Self {
+            datapath,
+            switch,
+            lines,
+            rx_ready,
+            unarmed,
+            armed,
+            needs_flush,
+            responder,
+            gate,
+            refused,
+            taps,
+            ..
+        } = self;
+        let line = lines[id.index()].as_mut().expect("the port is attached");
+        unarmed.remove(id);
+        if line.muted || line.failed.is_some() {
+            rx_ready.remove(id);
+            return false;
+        }
+        let most = switch.room(now, id).min(BURST);
+        if most == 0 {
+            return false;
+        }
+        let mut moved = false;
+        let mut decisions = datapath.visit(now, id);
+        let mut visit = switch.arrivals(now, id);
+        let network = line.network;
+        let arrived = |slot: Slot, view: &FrameView<'_>| {
+            moved = true;
+            let mut taps = if TAPPED { taps.as_deref_mut() } else { None };
+            let Some(header) = wire::ethernet::peek(view.bytes) else {
+                visit.refuse(decisions.default_class(), view.len() as u32, Refusal::MALFORMED);
+                refused.push(slot);
+                if let Some(taps) = taps {
+                    taps.refuse(now, id, None, Reason::Malformed, view);
+                }
+                return;
+            };
+            if let Some(taps) = &mut taps {
+                taps.pass(now, id, Direction::In, view);
+            }
+            let is_report = wire::room::may_be(header.destination()) && gate.intercept(id, view);
+            let is_question = network != Network::default() && responder.may_answer(id, view);
+            if is_report || is_question && responder.intercept(id, view) {
+                refused.push(slot);
+                return;
+            }
+            let (bytes, frames) = view.on_wire();
+            let size = Size { bytes: bytes as u32, frames: frames as u16 };
+            let reason = match decisions.decide(&header, network) {
+                Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
+                {
+                    Offered::Held => return,
+                    Offered::Refused(_, reason) => reason,
+                    Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+                },
+                Decision { class, verdict: Verdict::Refuse(refusal) } => {
+                    visit.refuse(class, size.bytes, refusal);
+                    refusal.reason()
+                }
+            };
+            refused.push(slot);
+            if let Some(taps) = taps {
+                taps.refuse(now, id, None, reason, view);
+            }
+        };
+        let received = line.device().receive(most as usize, arrived);
+        drop(visit);
+        match received {
+            Ok(Left::Full) if !moved => switch.pause(now, id),
+            Ok(Left::Full | Left::More) => {}
+            Ok(Left::Silence) => unarmed.insert(id),
+            Ok(Left::Nothing) => rx_ready.remove(id),
+            Ok(Left::Armed) => {
+                rx_ready.remove(id);
+                armed.ingress.insert(id);
+            }
+            Err(error) => line.failed = Some(error),
+        }
+        if TAPPED && let Some(taps) = taps {
+            show_refused(now, switch, taps, |_, slot| line.end.frame(slot));
+        }
+        for slot in refused.drain(..) {
+            line.end.release(slot);
+        }
+        // Even if it received nothing: that the ring was seen empty may be what a grant was waiting for.
+        needs_flush.insert(id);
+        moved
+    }
+
+    /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go now.
+    #[inline(never)]
+    fn transmit<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
+        // For the visit, the receiver's line leaves its place: so every sender's can be borrowed beside it.
+        let mut line = self.lines[id.index()].take().expect("the port is attached");
+        let mut moved = false;
+        if self.switch.parked_flows(id).len() > 0 {
+            let flows: Vec<_> = self.switch.parked_flows(id).collect();
+            for flow in flows {
+                moved |= self.transmit_from::<TAPPED>(now, id, &mut line, Some(flow));
+            }
+        }
+        moved |= self.transmit_from::<TAPPED>(now, id, &mut line, None);
+        // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget it then.
+        if moved
+            && let End::Device(device) = &mut line.end
+            && let Err(error) = device.deliver()
+        {
+            line.failed.get_or_insert(error);
+        }
+        self.lines[id.index()] = Some(line);
+        moved
+    }
+
+    /// Transmits the frames of one parked flow, or those of the queue.
+    #[inline(always)]
+    fn transmit_from<const TAPPED: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P, F>,
+        parked: Option<Flow>,
+    ) -> bool {
+        if self.peers.contains(id) {
+            self.send_to_peer(now, id, line, parked)
+        } else {
+            self.transmit_to_device::<TAPPED>(now, id, line, parked)
+        }
+    }
+
+    #[inline(always)]
+    fn transmit_to_device<const TAPPED: bool>(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        line: &mut Line<P, F>,
+        parked: Option<Flow>,
+    ) -> bool {
+        let Self { switch, lines, needs_flush, tx_blocked, gate, taps, .. } = self;
+        if line.failed.is_some() {
+            return false;
+        }
+        let mut visit = switch.departures(now, id);
+        let mut done = 0;
+        let mut last = id;
+        while done < BURST {
+            let head = match parked {
+                None => visit.head(),
+                Some(flow) => visit.parked_head(flow),
+            };
+            let Some(head) = head else { break };
+            let ingress = head.ingress();
+            let source = lines[ingress.index()].as_deref_mut();
+            let source = source.expect("a frame leaves by another port than it came, which is attached");
+            let frame = &source.end.frame(head.frame());
+            let taps = if TAPPED { taps.as_deref_mut() } else { None };
+            if frame.bytes.is_empty() {
+                if let Some(taps) = taps {
+                    taps.refuse(now, ingress, Some(id), Reason::Withdrawn, frame);
+                }
+                let gone = head.refuse(Refusal::WITHDRAWN);
+                gone.into_iter()
+                    .for_each(|frame| release(lines, needs_flush, Released { port: ingress, frame }));
+                done += 1;
+                continue;
+            }
+            match gate.ask(id, frame) {
+                Clearance::Hold(_) if parked.is_some() => break,
+                Clearance::Hold(flow) => head.park(flow),
+                Clearance::Go(flow) if parked.is_none() && head.is_parked(flow) => head.park(flow),
+                Clearance::Go(_) | Clearance::Free => {
+                    let released = match line.device().transmit(frame) {
+                        Ok(Taken::Yes) => {
+                            gate.passed();
+                            if let Some(taps) = taps {
+                                taps.pass(now, id, Direction::Out, frame);
+                            }
+                            head.delivered()
+                        }
+                        Ok(Taken::Unfit) => {
+                            if let Some(taps) = taps {
+                                taps.refuse(now, ingress, Some(id), Reason::Unfit, frame);
+                            }
+                            head.refuse(Refusal::UNFIT)
+                        }
+                        Ok(Taken::Busy) => {
+                            tx_blocked.insert(id);
+                            // A flush returns the buffers that the device found unusable.
+                            needs_flush.insert(id);
+                            break;
+                        }
+                        Err(error) => {
+                            line.failed = Some(error);
+                            break;
+                        }
+                    };
+                    if let Some(slot) = released {
+                        source.end.release(slot);
+                        if ingress != last {
+                            needs_flush.insert(ingress);
+                            last = ingress;
+                        }
+                    }
+                }
+            }
+            done += 1;
+        }
+        if done > 0 {
+            needs_flush.insert(id);
+        }
+        done > 0
+    }
+
+    /// Transmits what the responder and the gate have pending.
+    fn transmit_own(&mut self, now: Instant) {
+        let Self { lines, needs_flush, tx_blocked, responder, gate, taps, .. } = self;
+        let mut transmit = |id: PortId, frame: FrameView<'_>| {
+            let line = lines[id.index()].as_mut().expect("the port is attached");
+            if line.failed.is_some() {
+                return true;
+            }
+            match line.device().transmit(&frame) {
+                Ok(taken @ (Taken::Yes | Taken::Unfit)) => {
+                    needs_flush.insert(id);
+                    if let (Taken::Yes, Some(taps)) = (taken, taps.as_deref_mut()) {
+                        taps.pass(now, id, Direction::Out, &frame);
+                    }
+                }
+                Ok(Taken::Busy) => {
+                    tx_blocked.insert(id);
+                    return false;
+                }
+                Err(error) => line.failed = Some(error),
+            }
+            true
+        };
+        gate.poll_transmit(&mut transmit);
+        responder.poll_transmit(transmit);
+        gate.each_late(|id| {
+            lines[id.index()].as_mut().expect("the port is attached").device().keep(KEPT);
+            needs_flush.insert(id);
+        });
+    }
+
+    /// Flushes a device.
+    fn flush(&mut self, id: PortId) {
+        let line = self.lines[id.index()].as_mut().expect("the port is attached");
+        self.needs_flush.remove(id);
+        if line.failed.is_some() {
+            return;
+        }
+        match line.device().flush() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.needs_flush.insert(id);
+                self.tx_blocked.insert(id);
+            }
+            Err(error) => line.failed = Some(error),
+        }
+    }
+}
+
+/// Shows the captures what the switch has refused, while it still lies in its slot.
+pub fn show_refused<'f>(
+    now: Instant,
+    switch: &mut Switch<Slot>,
+    taps: &mut Taps,
+    frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
+) {
+    for Refused { frame, ingress, egress, reason } in switch.take_refused() {
+        taps.refuse(now, ingress, Some(egress), reason, &frame_of(ingress, frame));
+    }
+}

@@ -1,0 +1,186 @@
+//! A plane over devices that are numbers.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use lossless::{PortConfig, Reason, Settings};
+use port::{FrameView, Left, Port, PortError, Slot, Taken};
+use units::Instant;
+
+use crate::Plane;
+use crate::plane::BURST;
+
+/// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container port does.
+#[derive(Default)]
+struct Granting {
+    frames: u32,
+    seen_empty: bool,
+    grants: u32,
+    taken: u32,
+    busy: bool,
+    /// It makes an event of room, and of a frame once it is armed.
+    tells: bool,
+    /// The memory that its frames lie in was taken away.
+    is_gone: bool,
+    /// Released, and not given back before the next flush.
+    released: u32,
+    /// How many frames it took and does not see yet.
+    unseen: u32,
+    /// How many frames all receivers took and do not see yet.
+    unseen_of_all: Rc<Cell<u32>>,
+}
+
+/// From and to nobody who is known.
+const FRAME: [u8; 60] = {
+    let mut frame = [2; 60];
+    frame[11] = 4;
+    frame
+};
+
+impl Port for Granting {
+    fn receive(
+        &mut self,
+        most: usize,
+        mut arrived: impl FnMut(Slot, &FrameView<'_>),
+    ) -> Result<Left, PortError> {
+        for _ in 0..most {
+            if self.frames == 0 {
+                self.seen_empty = true;
+                return Ok(if self.tells { Left::Armed } else { Left::Nothing });
+            }
+            self.frames -= 1;
+            arrived(Slot(self.frames), &self.frame(Slot(self.frames)));
+        }
+        Ok(Left::More)
+    }
+
+    fn frame(&self, _: Slot) -> FrameView<'_> {
+        FrameView::plain(if self.is_gone { &[] } else { &FRAME })
+    }
+
+    fn release(&mut self, _: Slot) {
+        self.released += 1;
+    }
+
+    fn transmit(&mut self, _: &FrameView<'_>) -> Result<Taken, PortError> {
+        if self.busy {
+            return Ok(Taken::Busy);
+        }
+        self.taken += 1;
+        self.unseen += 1;
+        self.unseen_of_all.update(|unseen| unseen + 1);
+        Ok(Taken::Yes)
+    }
+
+    fn deliver(&mut self) -> Result<(), PortError> {
+        let seen = std::mem::take(&mut self.unseen);
+        self.unseen_of_all.update(|unseen| unseen - seen);
+        Ok(())
+    }
+
+    fn arm_ingress(&mut self) -> Result<bool, PortError> {
+        Ok(self.frames > 0)
+    }
+
+    fn arm_egress(&mut self) -> Result<Option<bool>, PortError> {
+        Ok(self.tells.then_some(false))
+    }
+
+    fn flush(&mut self) -> Result<bool, PortError> {
+        self.grants += u32::from(std::mem::take(&mut self.seen_empty));
+        let given_back = std::mem::take(&mut self.released);
+        assert!(given_back == 0 || self.unseen_of_all.get() == 0, "whoever is killed now loses frames");
+        Ok(true)
+    }
+}
+
+#[test]
+fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let sender = Granting { frames: BURST, ..Granting::default() };
+    let sender = plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+    let receiver = plane
+        .attach(now, Granting::default(), PortConfig::default(), datapath::PortConfig::default())
+        .unwrap();
+    assert!(plane.turn(now), "a burst moves");
+    assert_eq!(plane.device_mut(receiver).taken, BURST);
+    let before = plane.device_mut(sender).grants;
+    assert!(!plane.turn(now), "nothing is left");
+    assert_eq!(plane.device_mut(sender).grants, before + 1);
+    assert!(!plane.is_armed(), "what makes events by itself is not doubted");
+}
+
+#[test]
+fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
+    let now = Instant::ZERO;
+    let unseen_of_all = Rc::<Cell<u32>>::default();
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    // Flooded, and each of them both sends and receives.
+    let ports = [(); 3].map(|()| {
+        let device =
+            Granting { frames: 2 * BURST, unseen_of_all: unseen_of_all.clone(), ..Granting::default() };
+        plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
+    });
+    while plane.turn(now) {}
+    assert_eq!(ports.map(|port| plane.device_mut(port).taken), [4 * BURST; 3]);
+}
+
+#[test]
+fn a_frame_that_no_event_was_made_of_is_found_once_more() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let [receiver, sender] = [false, true].map(|tells| {
+        let device = Granting { tells, ..Granting::default() };
+        plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
+    });
+    assert!(!plane.turn(now) && !plane.arm() && plane.is_armed());
+    // It is there now, and the sender believes that nobody waits for it.
+    plane.device_mut(sender).frames = 1;
+    assert!(!plane.turn(now), "nobody looks");
+    assert!(!plane.check_armed(), "it may be too early");
+    assert!(plane.check_armed() && plane.turn(now));
+    assert_eq!(plane.device_mut(receiver).taken, 1);
+    while plane.turn(now) {}
+    assert!(!plane.arm() && !plane.check_armed() && plane.is_armed());
+    assert!(!plane.check_armed() && !plane.is_armed(), "then all is said");
+}
+
+#[test]
+fn a_frame_whose_memory_was_taken_away_is_refused_by_name() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let sender = plane
+        .attach(
+            now,
+            Granting { frames: 3, ..Granting::default() },
+            PortConfig::default(),
+            datapath::PortConfig::default(),
+        )
+        .unwrap();
+    let slow = Granting { busy: true, ..Granting::default() };
+    let receiver = plane.attach(now, slow, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+    plane.turn(now);
+    assert_eq!(plane.switch().total().held, 3);
+    plane.device_mut(sender).is_gone = true;
+    plane.device_mut(receiver).busy = false;
+    assert!(plane.turn(now), "its sender may go on");
+    let total = plane.switch().total();
+    assert_eq!((total.held, total.refusals().collect()), (0, vec![(Reason::Withdrawn, 3)]));
+    assert_eq!((plane.device_mut(receiver).taken, plane.switch().audit()), (0, Ok(())));
+}
+
+#[test]
+fn only_a_busy_device_that_tells_of_no_room_is_tried_again_soon() {
+    let now = Instant::ZERO;
+    for tells in [false, true] {
+        let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+        let sender = Granting { frames: 3, ..Granting::default() };
+        plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+        let receiver = Granting { busy: true, tells, ..Granting::default() };
+        plane.attach(now, receiver, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+        plane.turn(now);
+        assert!(plane.is_any_tx_blocked() && !plane.arm());
+        assert_eq!(plane.is_any_tx_blocked(), !tells);
+    }
+}
