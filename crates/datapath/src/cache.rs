@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use lossless::{PortId, Refusal};
 use units::{Class, Instant};
 
+use crate::Remote;
 use crate::key::FlowKey;
 
 /// What is done with the frames of one flow.
@@ -23,6 +24,8 @@ pub(crate) struct Action {
 pub(crate) enum Cached {
     /// It goes to this port.
     To(PortId),
+    /// It goes to a port of a far host.
+    Far(Remote),
     /// A copy goes to each member of its network that is to have it.
     Flood,
     /// It goes nowhere.

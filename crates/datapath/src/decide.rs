@@ -10,16 +10,17 @@
 //! So [`Datapath::explain`] runs the very same.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use lossless::{Destination, PortId, PortSet, Refusal};
+use lossless::{Audience, Destination, PortId, Refusal};
 use units::{Class, ClassMap, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
 
-use crate::Network;
 use crate::cache::{Action, Cache, Cached, Entry};
 use crate::key::FlowKey;
 use crate::l2::{Address, Learned, Place, Segment};
+use crate::{Declared, Network, Peer, Remote};
 
 /// What a datapath is told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -109,8 +110,10 @@ pub struct Datapath {
     decided: u64,
     /// When something may be too old.
     sweep_at: Instant,
+    /// The port that far hosts are behind, if there is one.
+    uplink: Option<PortId>,
     /// Who is to have the frame that was flooded last.
-    audience: PortSet,
+    audience: Audience,
 }
 
 impl Datapath {
@@ -125,7 +128,8 @@ impl Datapath {
             addresses: 0,
             decided: 0,
             sweep_at: Instant::ZERO,
-            audience: PortSet::default(),
+            uplink: None,
+            audience: Audience::default(),
         }
     }
 
@@ -174,7 +178,36 @@ impl Datapath {
             segment.generation = *generation;
         }
         self.members[port.index()] = None;
+        if self.uplink == Some(port) {
+            self.uplink = None;
+            for segment in self.segments.iter_mut().flatten().filter(|segment| segment.declared.is_some()) {
+                self.generation += 1;
+                segment.generation = self.generation;
+            }
+        }
         self.drop_empty();
+    }
+
+    /// From now on all far hosts are behind this port. It is a member of every network that is [declared](Self::declare).
+    pub fn set_uplink(&mut self, port: PortId, class: Class) {
+        let config = PortConfig { class, network: Network::NONE, trunk: true };
+        self.attach(port, config);
+        self.uplink = Some(port);
+    }
+
+    /// From now on the machines of a network on other hosts are these; none if the network is this host's alone. What was decided in
+    /// it is decided anew. This is all that a change of a network's members costs the thread that forwards.
+    pub fn declare(&mut self, network: Network, declared: Option<Arc<Declared>>) {
+        let segment = self.segment_mut(network);
+        segment.declared = declared;
+        if segment.is_empty() {
+            self.segments[network.index()] = None;
+        }
+    }
+
+    /// What is declared of a network.
+    pub fn declared(&self, network: Network) -> Option<&Arc<Declared>> {
+        self.segment(network)?.declared.as_ref()
     }
 
     /// Makes a trunk a member of a network.
@@ -273,7 +306,8 @@ impl Datapath {
         let Action { class, verdict } = self.stages(from, key);
         let verdict = match verdict {
             Cached::To(port) => Fate::To(port),
-            Cached::Flood => Fate::Flooded(self.audience(from, key)),
+            Cached::Far(remote) => Fate::Far(remote),
+            Cached::Flood => Fate::Flooded(self.audience(from, key, class)),
             Cached::Refuse(refusal) => Fate::Refused(refusal),
         };
         Explained { class, vlan: self.class_and_vlan(from, key.tag()).1, fate: verdict }
@@ -331,8 +365,14 @@ impl Datapath {
     /// The stages, one after the other.
     fn stages(&self, from: PortId, key: FlowKey) -> Action {
         let (class, vlan) = self.class_and_vlan(from, key.tag());
-        let verdict = match self.segment(key.network()).filter(|segment| segment.is_member(from)) {
-            Some(segment) => l2(segment, from, key.destination(), vlan),
+        let is_uplink = self.uplink == Some(from);
+        let is_member =
+            |segment: &&Segment| segment.is_member(from) || is_uplink && segment.declared.is_some();
+        let verdict = match self.segment(key.network()).filter(is_member) {
+            Some(segment) => match l2(segment, from, is_uplink, key.destination(), vlan) {
+                Cached::Far(_) if self.uplink.is_none() => Cached::Refuse(Refusal::NO_EGRESS),
+                verdict => verdict,
+            },
             None => Cached::Refuse(Refusal::NOT_MEMBER),
         };
         Action { class, verdict }
@@ -352,21 +392,33 @@ impl Datapath {
     fn decision(&mut self, from: PortId, key: FlowKey, action: Action) -> Decision<'_> {
         let verdict = match action.verdict {
             Cached::To(port) => Verdict::Forward(Destination::One(port)),
-            Cached::Flood => Verdict::Forward(Destination::Many(self.flood(from, key))),
+            Cached::Far(remote) => {
+                let uplink = self.uplink.expect("who decided so knew one");
+                Verdict::Forward(Destination::Flow(uplink, remote.flow(action.class)))
+            }
+            Cached::Flood => Verdict::Forward(Destination::Many(self.flood(from, key, action.class))),
             Cached::Refuse(refusal) => Verdict::Refuse(refusal),
         };
         Decision { class: action.class, verdict }
     }
 
     #[cold]
-    fn flood(&mut self, from: PortId, key: FlowKey) -> &PortSet {
-        self.audience = self.audience(from, key);
+    fn flood(&mut self, from: PortId, key: FlowKey, class: Class) -> &Audience {
+        self.audience = self.audience(from, key, class);
         &self.audience
     }
 
-    fn audience(&self, from: PortId, key: FlowKey) -> PortSet {
-        let segment = self.segment(key.network());
-        segment.map(|segment| segment.audience(from, key.destination().is_multicast())).unwrap_or_default()
+    fn audience(&self, from: PortId, key: FlowKey, class: Class) -> Audience {
+        let Some(segment) = self.segment(key.network()) else { return Audience::default() };
+        // What has come from another host has reached every other that it is for.
+        let reaches_far = key.destination().is_multicast() && self.uplink != Some(from);
+        let ports = segment.audience(from, reaches_far);
+        let far = self.uplink.filter(|_| reaches_far).zip(segment.declared.as_deref());
+        let flows = far.into_iter().flat_map(|(uplink, declared)| {
+            let flow = move |peer: &Peer| (uplink, Remote::flood(*peer, declared.vni()).flow(class));
+            declared.peers().iter().map(flow)
+        });
+        Audience { ports, flows: flows.collect() }
     }
 
     /// How long a port may keep quiet about an address that it keeps seeing.
@@ -467,7 +519,7 @@ impl Visit<'_> {
 }
 
 /// What would become of a frame.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Explained {
     /// Its class.
     pub class: Class,
@@ -478,12 +530,14 @@ pub struct Explained {
 }
 
 /// Where a frame would go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Fate {
     /// To this port alone.
     To(PortId),
+    /// To this port of a far host alone.
+    Far(Remote),
     /// A copy to each of these, but for its own port and those that are closed.
-    Flooded(PortSet),
+    Flooded(Audience),
     /// Nowhere.
     Refused(Refusal),
 }
@@ -494,18 +548,29 @@ fn learned_of(members: &mut [Option<Box<Member>>], port: PortId) -> &mut u32 {
 }
 
 /// Where a frame goes by the network's own table: 802.1Q §8.6.
-fn l2(segment: &Segment, from: PortId, destination: Mac, vlan: u16) -> Cached {
+fn l2(segment: &Segment, from: PortId, is_uplink: bool, destination: Mac, vlan: u16) -> Cached {
     if is_link_local(destination) {
         return Cached::Refuse(Refusal::LINK_LOCAL);
     }
-    let known = segment.addresses.get(&Address::new(destination, vlan));
-    let Some(place) = known.filter(|_| !destination.is_multicast()) else { return Cached::Flood };
+    if destination.is_multicast() {
+        return Cached::Flood;
+    }
+    let Some(place) = segment.addresses.get(&Address::new(destination, vlan)) else {
+        // Declared machines are known by their untagged address.
+        let declared = segment.declared.as_ref().filter(|_| vlan == 0);
+        let remote = declared.and_then(|declared| declared.place(destination));
+        return match remote {
+            Some(_) if is_uplink => Cached::Refuse(Refusal::SPLIT_HORIZON),
+            Some(remote) => Cached::Far(remote),
+            None => Cached::Flood,
+        };
+    };
     let leaves_by_trunk = segment.trunks.contains(place.port);
     if place.port == from {
         Cached::Refuse(Refusal::SAME_PORT)
     } else if !segment.is_member(place.port) {
         Cached::Refuse(Refusal::NOT_MEMBER)
-    } else if leaves_by_trunk && segment.trunks.contains(from) {
+    } else if leaves_by_trunk && (is_uplink || segment.trunks.contains(from)) {
         Cached::Refuse(Refusal::SPLIT_HORIZON)
     } else {
         Cached::To(place.port)

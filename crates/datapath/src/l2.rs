@@ -13,9 +13,12 @@
 //! for: where each host reaches every other, this split horizon keeps frames from going in circles (RFC 4762 §4.4).
 
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
 use lossless::{PortId, PortSet};
 use units::{Instant, Mac, Span};
+
+use crate::Declared;
 
 /// An address and its VLAN in one number: 48 and 12 bits.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -64,6 +67,8 @@ pub(crate) struct Segment {
     pub locals: PortSet,
     pub trunks: PortSet,
     pub addresses: BTreeMap<Address, Place>,
+    /// Machines on other hosts; absent for a network of this host alone.
+    pub declared: Option<Arc<Declared>>,
 }
 
 impl Segment {
@@ -73,7 +78,10 @@ impl Segment {
 
     /// Whether nobody is a member, and no address is known.
     pub(crate) fn is_empty(&self) -> bool {
-        self.locals.is_empty() && self.trunks.is_empty() && self.addresses.is_empty()
+        self.locals.is_empty()
+            && self.trunks.is_empty()
+            && self.addresses.is_empty()
+            && self.declared.is_none()
     }
 
     /// A frame from an address came in by a port, which may have another one learned.

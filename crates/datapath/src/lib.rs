@@ -29,6 +29,7 @@ mod directory;
 mod key;
 mod l2;
 mod network;
+mod remote;
 
 pub use answer::{Answer, LONGEST_ANSWER, answer, is_question};
 pub use decide::{
@@ -36,3 +37,4 @@ pub use decide::{
 };
 pub use directory::{Directory, Place, VirtualNetwork};
 pub use network::Network;
+pub use remote::{Declared, Peer, Remote};

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use datapath::{Datapath, Network, Verdict};
-use lossless::{Destination, PortId, PortSet, Refusal};
+use lossless::{Audience, Destination, PortId, PortSet, Refusal};
 use units::{Instant, Mac};
 use wire::ethernet::Peek;
 use wire::flow;
@@ -26,7 +26,7 @@ pub(crate) enum Forwarding {
 pub(crate) struct Routes {
     ports: BTreeMap<Mac, Vec<PortId>>,
     /// Those that lead to hosts: who gets what is for no declared address.
-    hosts: PortSet,
+    hosts: Audience,
     /// What came by one of these leaves by none of them.
     trunks: PortSet,
     /// Some address is reached by several ports.
@@ -48,8 +48,10 @@ impl Forwarding {
             }
             return Self::Learns(Box::new(datapath));
         }
-        let [mut hosts, mut trunks] = [PortSet::default(); 2];
-        ports.iter().for_each(|(id, config)| if config.trunk { &mut trunks } else { &mut hosts }.insert(*id));
+        let (mut hosts, mut trunks) = (Audience::default(), PortSet::default());
+        for (id, config) in ports {
+            if config.trunk { &mut trunks } else { &mut hosts.ports }.insert(*id);
+        }
         let ids = |route: &Route| route.ports.iter().map(|port| ports[*port].0).collect();
         let ports: BTreeMap<Mac, Vec<PortId>> = routes.iter().map(|route| (route.mac, ids(route))).collect();
         let has_choice = ports.values().any(|ports| ports.len() > 1);

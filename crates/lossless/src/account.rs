@@ -1,7 +1,6 @@
 //! The law, kept in numbers: accepted = delivered + refused + held.
 
-use crate::LossyClass;
-use crate::switch::End;
+use crate::config::LossyClass;
 
 /// Why a frame is refused. Policy, never congestion of a lossless class.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -87,7 +86,8 @@ impl Refusal {
         Self(Reason::Full)
     }
 
-    pub(crate) const STALLED: Self = Self(Reason::StalledReceiver);
+    /// Nothing was heard of its receiver for the stall time.
+    pub const STALLED: Self = Self(Reason::StalledReceiver);
     pub(crate) const DETACHED: Self = Self(Reason::Detached);
     /// Of its ports, the one that it came by is the one that it is for.
     pub const SAME_PORT: Self = Self(Reason::SamePort);
@@ -111,6 +111,13 @@ impl Refusal {
     pub const fn reason(self) -> Reason {
         self.0
     }
+}
+
+/// How a frame's stay at one egress ended.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    Delivered,
+    Refused(Refusal),
 }
 
 /// Frames and bytes that lie in a queue.

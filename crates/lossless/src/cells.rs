@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use units::Class;
 
-use crate::Load;
+use crate::account::Load;
 
 const NONE: u32 = u32::MAX;
 

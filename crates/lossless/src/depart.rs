@@ -1,20 +1,15 @@
 //! From an egress to its receiver.
 
-use alloc::collections::btree_map::Entry;
-
 use units::{Class, ClassMap, Instant};
 
+use crate::account::{End, Load, Refusal};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
 use crate::config::Scheduling;
-use crate::parked::Parked;
-use crate::port::{Egress, Port, PortId};
-use crate::switch::End;
+use crate::flows::{Flow, Popped, State};
+use crate::id::PortId;
+use crate::port::{Egress, Port};
+use crate::switch::Switch;
 use crate::voqs::VoqId;
-use crate::{Load, Refusal, Switch};
-
-/// Frames for one egress that share a fate: as a rule those for one socket. The number is the caller's.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Flow(pub u64);
 
 /// A visit to a receiver: hands frames out, one after the other. See [`Switch::departures`].
 ///
@@ -36,7 +31,7 @@ pub struct Departures<'a, F: Copy> {
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Class(Class),
-    Parked(Flow),
+    Flow(Flow),
 }
 
 /// Frames of one sender that left the queue one after the other, and that no other egress wants.
@@ -74,9 +69,36 @@ impl<F: Copy> Switch<F> {
         self.port_mut(to).egress.paused = classes;
     }
 
-    /// The flows towards a port that have frames set aside, in the order of their numbers.
+    /// The flows towards a port that have frames, in the order of their numbers.
     pub fn parked_flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
-        self.port(to).egress.parked.keys().copied()
+        self.port(to).egress.flows.keys()
+    }
+}
+
+impl<F: Copy> Switch<F> {
+    /// A flow that was blocked takes turns again.
+    pub fn unblock(&mut self, to: PortId, flow: Flow) {
+        let egress = &mut self.port_mut(to).egress;
+        if let Some(class) = egress.flows.unblock(flow) {
+            egress.note_ready(class);
+            self.pending.insert(to);
+        }
+    }
+
+    /// Takes the first frame out of a flow.
+    fn leave_flow(&mut self, now: Instant, to: PortId, flow: Flow) {
+        let Self { ports, cells, .. } = self;
+        let egress = &mut ports[to].egress;
+        let Popped { ingress, frames, state, class } = egress.flows.pop(now, flow, cells);
+        if state == State::Aside {
+            return;
+        }
+        egress.note_ready(class);
+        let Port { config, ingress, .. } = &mut ports[ingress];
+        if frames == config.quota.get() {
+            ingress.at_quota -= 1;
+            ingress.resume(now, config);
+        }
     }
 }
 
@@ -122,17 +144,14 @@ impl Egress {
         }
     }
 
-    /// Takes the first frame out of a flow that was parked.
-    #[cold]
-    fn leave_parked<F: Copy>(&mut self, cells: &Cells<F>, now: Instant, flow: Flow) {
-        let Entry::Occupied(mut parked) = self.parked.entry(flow) else {
-            unreachable!("a parked head has a flow");
-        };
-        parked.get_mut().pop(cells);
-        if parked.get().is_empty() {
-            parked.remove();
+    /// A class has ready flows, or has none any more.
+    #[inline]
+    pub(crate) fn note_ready(&mut self, class: Class) {
+        let bit = 1 << class.pcp();
+        if self.flows.is_ready(class) {
+            self.ready_flows |= bit;
         } else {
-            parked.get_mut().progress = now;
+            self.ready_flows &= !bit;
         }
     }
 
@@ -177,11 +196,27 @@ impl<'a, F: Copy> Departures<'a, F> {
         if egress.must_wait(self.now) {
             return None;
         }
-        let node = egress.parked.get(&flow)?.head()?;
+        let node = egress.flows.get(flow)?.head()?;
         if egress.pauses(self.switch.cells.label(node).stamp.class()) {
             return None;
         }
-        self.source = Source::Parked(flow);
+        self.source = Source::Flow(flow);
+        Some(self.at(node))
+    }
+
+    /// The next frame of those that were offered in flows, if the egress's rate allows it: of the highest class that has a ready flow
+    /// and is not paused, of the flow whose turn it is.
+    pub fn flow_head(&mut self) -> Option<Head<'_, 'a, F>> {
+        self.settle();
+        let Self { switch, now, to, .. } = self;
+        let egress = &mut switch.ports[*to].egress;
+        let ready = egress.ready_flows & !egress.paused;
+        if ready == 0 || egress.must_wait(*now) {
+            return None;
+        }
+        let class = Class::from_low_bits(7 - ready.leading_zeros() as u8);
+        let (flow, node) = egress.flows.choose(class, &switch.cells)?;
+        self.source = Source::Flow(flow);
         Some(self.at(node))
     }
 
@@ -276,7 +311,7 @@ impl<'a, F: Copy> Departures<'a, F> {
                 switch.cells.pop(&mut queue);
                 egress.leave(class, queue, label.load());
             }
-            Source::Parked(flow) => egress.leave_parked(&switch.cells, *now, flow),
+            Source::Flow(flow) => switch.leave_flow(*now, *to, flow),
         }
         let result = end(switch, *now, *to);
         switch.pull(*now, *to, class);
@@ -320,8 +355,8 @@ impl<F: Copy> Head<'_, '_, F> {
     /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
     #[inline]
     pub fn is_parked(&self, flow: Flow) -> bool {
-        let parked = &self.visit.switch.port(self.visit.to).egress.parked;
-        !parked.is_empty() && parked.contains_key(&flow)
+        let flows = &self.visit.switch.port(self.visit.to).egress.flows;
+        !flows.is_empty() && flows.contains(flow)
     }
 
     /// The receiver has it. The handle comes back if no other egress still wants the frame, and the next that waited
@@ -352,16 +387,31 @@ impl<F: Copy> Head<'_, '_, F> {
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
-        let ingress = self.ingress();
         let Self { visit, seen: Seen { node, .. } } = self;
-        if matches!(visit.source, Source::Parked(_)) {
+        if matches!(visit.source, Source::Flow(_)) {
             return;
         }
         visit.leave(node, |switch, now, to| {
-            let parked = &mut switch.ports[to].egress.parked;
-            let parked = parked.entry(flow).or_insert_with(|| Parked::new(now, ingress));
-            parked.push(&mut switch.cells, node);
+            switch.ports[to].egress.flows.park(now, flow, &mut switch.cells, node);
         });
+    }
+
+    /// The flow of a [flow's head](Departures::flow_head).
+    pub fn flow(&self) -> Option<Flow> {
+        match self.visit.source {
+            Source::Class(_) => None,
+            Source::Flow(flow) => Some(flow),
+        }
+    }
+
+    /// The head's flow can send nothing now: it takes no turns before it is [unblocked](Switch::unblock), and others of its class
+    /// pass. What is blocked for the stall time is refused.
+    pub fn block(self) {
+        if let Source::Flow(flow) = self.visit.source {
+            let egress = &mut self.visit.switch.ports[self.visit.to].egress;
+            egress.flows.block(self.visit.now, flow);
+            egress.note_ready(self.seen.label.stamp.class());
+        }
     }
 
     /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's share, until it is known to have

@@ -1,10 +1,15 @@
 //! Receivers far away: what [departed](crate::Head::depart) and has not arrived, and whether anybody is there.
 
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
 use units::Instant;
 
+use crate::account::{End, Refusal};
 use crate::cells::Node;
-use crate::switch::{End, Released};
-use crate::{Flow, PortId, Refusal, Switch};
+use crate::flows::Flow;
+use crate::id::PortId;
+use crate::switch::{Released, Switch};
 
 impl<F: Copy> Switch<F> {
     /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
@@ -35,6 +40,29 @@ impl<F: Copy> Switch<F> {
             away.remove(&flow);
         }
         Some(node)
+    }
+
+    /// Nothing is heard of those behind a port whose flows these are: what is held for them is refused, underway or not. What is
+    /// underway is to be called back before: it is its senders' again.
+    pub fn abandon_flows(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        flows: RangeInclusive<Flow>,
+        refusal: Refusal,
+        mut released: impl FnMut(Released<F>),
+    ) {
+        let egress = &self.port(port).egress;
+        let waiting: Vec<_> = egress.flows.range(flows.clone()).collect();
+        let underway: Vec<_> = egress.away.range(flows).map(|(flow, _)| *flow).collect();
+        for flow in waiting {
+            self.refuse_flow(now, port, flow, refusal, &mut released);
+        }
+        for flow in underway {
+            let Some(mut queue) = self.port_mut(port).egress.away.remove(&flow) else { continue };
+            self.refuse_queue(now, port, &mut queue, refusal, &mut released);
+        }
+        self.rest(port);
     }
 
     /// Nothing is heard of a port's receiver far away: what is held for it is refused as for a stalled one, underway or not, and so

@@ -1,19 +1,38 @@
 //! From a sender to an egress: the forwarder of Algorithm 1 in both directions.
 
+use alloc::vec::Vec;
+
 use units::{Class, Instant};
 
+use crate::account::{Load, Reason, Refusal};
 use crate::cells::{Cells, Label, Node, Queue, Stamp};
-use crate::port::{EgressClass, Port, PortId};
+use crate::config::Limits;
+use crate::flows::{Flow, QUANTUM};
+use crate::id::PortId;
+use crate::port::{EgressClass, Port};
+use crate::set::PortSet;
+use crate::switch::Switch;
 use crate::voqs::{Voq, VoqId, Voqs};
-use crate::{Limits, Load, PortSet, Reason, Refusal, Switch};
 
 /// For whom a frame is, as its sender's owner has decided.
 #[derive(Clone, Copy, Debug)]
 pub enum Destination<'a> {
     /// One receiver.
     One(PortId),
-    /// A copy for each of these, but for the port that the frame comes by, and those that are [closed](Switch::close).
-    Many(&'a PortSet),
+    /// One of many receivers behind a port, as a port of a far host: its frames have a queue of their own.
+    Flow(PortId, Flow),
+    /// A copy for each of these.
+    Many(&'a Audience),
+}
+
+/// For whom a frame is that is for many: a copy goes to each, but to the port that the frame comes by, and those that are
+/// [closed](Switch::close).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Audience {
+    /// Receivers at ports.
+    pub ports: PortSet,
+    /// One each of many behind a port.
+    pub flows: Vec<(PortId, Flow)>,
 }
 
 /// What a frame counts as.
@@ -38,9 +57,6 @@ pub enum Offered<F> {
     /// The sender has as much in the switch as it may. The frame is not accepted, is in no books, and stays where it is.
     Full(F),
 }
-
-/// What one ingress may send in its turn, in bytes: one full frame, so that turns are short.
-pub(crate) const QUANTUM: u32 = 1514;
 
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///
@@ -140,40 +156,79 @@ impl<F: Copy> Switch<F> {
         &mut self,
         now: Instant,
         from: PortId,
-        audience: &PortSet,
+        audience: &Audience,
         frame: F,
         label: Label,
     ) -> Offered<F> {
         let class = label.stamp.class();
-        let mut audience = *audience;
-        audience.remove(from);
-        for port in audience.iter().filter(|port| self.port(*port).egress.closed) {
-            audience.remove(port);
-        }
-        let mut receivers = audience.iter().peekable();
-        if receivers.peek().is_none() {
+        let is_open = |port: &PortId| *port != from && !self.port(*port).egress.closed;
+        let ports = audience.ports.iter().map(|port| (port, None));
+        let flows = audience.flows.iter().map(|(port, flow)| (*port, Some(*flow)));
+        let receivers: Vec<_> = ports.chain(flows).filter(|(port, _)| is_open(port)).collect();
+        let Some(((last, last_flow), others)) = receivers.split_last() else {
             self.ports[from].ingress.classes[class].account.turn_away(label.bytes, Refusal::NO_EGRESS);
             return Offered::Refused(frame, Reason::NoEgress);
-        }
+        };
         self.ports[from].ingress.classes[class].accept(1, label.bytes.into());
         let node = self.cells.insert(frame, label);
-        let mut offered = Offered::Held;
-        while let Some(to) = receivers.next() {
-            // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
-            let place = if receivers.peek().is_none() { node } else { self.cells.copy(node) };
-            let cells = Queue::of(place);
-            match self.step(to, class, label.load()) {
-                Step::Switched => self.switch(now, to, class, cells, 1, label.load()),
-                Step::Waits => self.hold_back(from, to, class, cells, 1),
-                Step::Refused(refusal) => {
-                    self.port_mut(to).egress.classes[class].account.accept(1);
-                    if let Some(released) = self.refuse(now, to, place, refusal) {
-                        offered = Offered::Refused(released.frame, refusal.reason());
-                    }
-                }
+        for (to, flow) in others {
+            let copy = self.cells.copy(node);
+            self.place(now, from, *to, *flow, copy);
+        }
+        // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
+        match self.place(now, from, *last, *last_flow, node) {
+            None => Offered::Held,
+            Some((frame, reason)) => Offered::Refused(frame, reason),
+        }
+    }
+
+    /// Puts a frame that lies in no queue where it goes. Its handle and why, if it is refused and no other egress wants it.
+    fn place(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        to: PortId,
+        flow: Option<Flow>,
+        node: Node,
+    ) -> Option<(F, Reason)> {
+        let label = self.cells.label(node);
+        let class = label.stamp.class();
+        let step = match flow {
+            None => self.step(to, class, label.load()),
+            Some(_) if self.port(to).egress.refuses() => Step::Refused(Refusal::STALLED),
+            Some(flow) => {
+                self.join_flow(now, from, to, flow, node);
+                return None;
+            }
+        };
+        match step {
+            Step::Switched => self.switch(now, to, class, Queue::of(node), 1, label.load()),
+            Step::Waits => self.hold_back(from, to, class, Queue::of(node), 1),
+            Step::Refused(refusal) => {
+                self.port_mut(to).egress.classes[class].account.accept(1);
+                let released = self.refuse(now, to, node, refusal)?;
+                return Some((released.frame, refusal.reason()));
             }
         }
-        offered
+        None
+    }
+
+    /// Puts a frame behind others of its flow.
+    fn join_flow(&mut self, now: Instant, from: PortId, to: PortId, flow: Flow, node: Node) {
+        let Self { ports, cells, pending, .. } = self;
+        let class = cells.label(node).stamp.class();
+        let egress = &mut ports[to].egress;
+        if egress.ready | egress.ready_flows == 0 {
+            egress.progress = now;
+        }
+        egress.classes[class].account.accept(1);
+        let (frames, is_new) = egress.flows.offer(now, flow, cells, node);
+        if is_new {
+            egress.ready_flows |= 1 << class.pcp();
+        }
+        pending.insert(to);
+        let Port { config, ingress, .. } = &mut ports[from];
+        ingress.at_quota += u16::from(frames == config.quota.get());
     }
 
     /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's queue if there is a
@@ -283,7 +338,7 @@ impl<F: Copy> Switch<F> {
         let Self { ports, voqs, .. } = self;
         let Some(id) = voqs.find(from, to, class) else { return Queue::EMPTY };
         let side = &mut ports[to].egress.classes[class];
-        let mut others = alloc::vec::Vec::new();
+        let mut others = Vec::new();
         while let Some(other) = side.leave_round(voqs) {
             others.push(other);
         }
@@ -357,6 +412,14 @@ impl<F: Copy> Arrivals<'_, F> {
             Destination::One(_) => {
                 self.refuse(class, bytes, Refusal::SAME_PORT);
                 return Offered::Refused(frame, Reason::SamePort);
+            }
+            Destination::Flow(to, flow) => {
+                ingress.classes[class].accept(1, bytes.into());
+                let node = switch.cells.insert(frame, label);
+                return match switch.place(now, from, to, Some(flow), node) {
+                    None => Offered::Held,
+                    Some((frame, reason)) => Offered::Refused(frame, reason),
+                };
             }
             Destination::Many(audience) => return switch.flood(now, from, audience, frame, label),
         };

@@ -2,8 +2,12 @@
 
 use units::{Class, Instant};
 
-use crate::forward::Step;
-use crate::{Flow, Limits, Load, PortId, Reason, Size, Switch};
+use crate::account::{Load, Reason};
+use crate::config::Limits;
+use crate::flows::Flow;
+use crate::forward::{Size, Step};
+use crate::id::PortId;
+use crate::switch::Switch;
 
 /// What would become of a frame at one egress, and what is there before it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,12 +66,12 @@ impl<F: Copy> Switch<F> {
             underway: egress.away.values().map(|queue| self.cells.iter(queue).count()).sum(),
             stalled: egress.stalled,
             ready_at: egress.shaper.as_ref().map_or(Instant::ZERO, |shaper| shaper.ready_at()),
-            parked_flows: egress.parked.len(),
+            parked_flows: egress.flows.len(),
         }
     }
 
     /// Whether a flow towards a port has frames set aside: another of that flow goes behind them.
     pub fn is_parked(&self, to: PortId, flow: Flow) -> bool {
-        self.port(to).egress.parked.contains_key(&flow)
+        self.port(to).egress.flows.contains(flow)
     }
 }

@@ -5,33 +5,12 @@ use alloc::collections::BTreeMap;
 
 use units::{Class, ClassMap, Instant, Span};
 
+use crate::account::{Account, Load, Refusal};
 use crate::cells::Queue;
-use crate::parked::Parked;
+use crate::config::{Limits, PortConfig};
+use crate::flows::{Flow, Flows};
 use crate::shaper::Shaper;
 use crate::voqs::VoqId;
-use crate::{Account, Flow, Limits, Load, PortConfig, Refusal};
-
-/// A port of one switch.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct PortId(pub(crate) u16);
-
-impl PortId {
-    /// No port's.
-    pub(crate) const NONE: Self = Self(u16::MAX);
-
-    /// The port with this number; `None` if no switch has so many.
-    pub const fn new(number: u16) -> Option<Self> {
-        if (number as usize) < MAX_PORTS { Some(Self(number)) } else { None }
-    }
-
-    /// The port's number, from 0; a detached port's number is given out again.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// The most ports of one switch.
-pub const MAX_PORTS: usize = 1024;
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight through looks at, of its sender and of
 /// its receiver, is a line of the port and a line of the class.
@@ -104,14 +83,16 @@ pub(crate) struct Egress {
     pub abandoned: bool,
     /// It is told of nothing new: its port is about to go.
     pub closed: bool,
-    /// The classes that have a frame switched and not parked, one bit each.
+    /// The classes that have a frame switched and in no flow, one bit each.
     pub ready: u8,
     /// The classes of which the receiver takes nothing for now, one bit each.
     pub paused: u8,
     /// Weighted scheduling: whose turn it is, and what each class may still send in this round.
     pub turn: u8,
-    /// Frames set aside because their flow cannot be delivered now.
-    pub parked: BTreeMap<Flow, Parked>,
+    /// The classes that have a ready flow, one bit each.
+    pub ready_flows: u8,
+    /// Frames that have a queue of their own.
+    pub flows: Flows,
     pub shaper: Option<Box<Shaper>>,
     pub classes: ClassMap<EgressClass>,
     pub deficits: ClassMap<i64>,
@@ -174,7 +155,8 @@ impl Egress {
             shaper: config.shaping.map(Shaper::boxed),
             deficits: ClassMap::default(),
             turn: 0,
-            parked: BTreeMap::new(),
+            ready_flows: 0,
+            flows: Flows::default(),
             away: BTreeMap::new(),
             progress: now,
             stalled: false,
@@ -193,10 +175,10 @@ impl Egress {
         self.stalled | self.abandoned
     }
 
-    /// Whether nothing is switched and nothing set aside. Nothing waits for room then either.
+    /// Whether nothing is switched, and no flow has a frame. Nothing waits for room then either.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.ready == 0 && self.parked.is_empty()
+        self.ready == 0 && self.flows.is_empty()
     }
 
     /// Since when a receiver that took its last frame at `progress` could have taken another: time in which the bucket

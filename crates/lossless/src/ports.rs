@@ -6,8 +6,11 @@ use core::ops::{Index, IndexMut};
 
 use units::Instant;
 
-use crate::port::{MAX_PORTS, Port};
-use crate::{PortConfig, PortId, PortSet};
+use crate::config::PortConfig;
+use crate::id::MAX_PORTS;
+use crate::id::PortId;
+use crate::port::Port;
+use crate::set::PortSet;
 
 /// The ports that are attached, each at its number. It is looked at for each frame, and fills half a cache line.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! A set of ports, so that nobody has to visit those that have nothing.
 
-use crate::PortId;
-use crate::port::MAX_PORTS;
+use crate::id::MAX_PORTS;
+use crate::id::PortId;
 
 const WORD: usize = u64::BITS as usize;
 

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use units::Instant;
 
-use crate::Shaping;
+use crate::config::Shaping;
 
 /// The generic cell rate algorithm (ITU-T I.371 annex A) over bytes: one number and no timer.
 ///

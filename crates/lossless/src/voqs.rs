@@ -9,8 +9,8 @@ use alloc::vec::Vec;
 
 use units::Class;
 
-use crate::PortId;
 use crate::cells::Queue;
+use crate::id::PortId;
 
 /// A VOQ's place in the slab.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -153,9 +153,10 @@ impl Walk<'_> {
         let (egresses, flooded, refused) = match fate {
             datapath::Fate::Refused(refusal) => (Vec::new(), false, Some(refusal.reason())),
             datapath::Fate::To(port) => (vec![outlook(port)], false, None),
-            datapath::Fate::Flooded(ports) => {
+            datapath::Fate::Far(_) => unreachable!("far hosts are ports"),
+            datapath::Fate::Flooded(audience) => {
                 let egresses: Vec<_> =
-                    ports.iter().filter(|port| !switch.is_closed(*port)).map(outlook).collect();
+                    audience.ports.iter().filter(|port| !switch.is_closed(*port)).map(outlook).collect();
                 let refused = egresses.is_empty().then_some(Reason::NoEgress);
                 (egresses, refused.is_none(), refused)
             }

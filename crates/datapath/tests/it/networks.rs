@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use datapath::{Datapath, Fate, Network, PortConfig, Settings, Verdict};
-use lossless::{Destination, PortId, Reason};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use datapath::{Datapath, Declared, Directory, Fate, Network, Peer, PortConfig, Remote, Settings, Verdict};
+use lossless::{Audience, Destination, PortId, Reason};
+use model::{Member, NetworkName, NetworkSpec};
 use proptest::prelude::*;
 use units::{Class, Instant, Mac, Span};
 use wire::ethernet::{Peek, Tag};
@@ -30,8 +34,45 @@ fn trunk() -> PortConfig {
     PortConfig { trunk: true, ..PortConfig::default() }
 }
 
+/// Who may get a frame: a port, or one of a far host.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Receiver {
+    Port(PortId),
+    Far(Remote),
+}
+
 /// Who gets a frame, or why nobody does. A flood may name nobody.
-type Outcome = Result<BTreeSet<PortId>, Reason>;
+type Outcome = Result<BTreeSet<Receiver>, Reason>;
+
+/// The port that far hosts are behind.
+const UPLINK: usize = 20;
+
+fn peer(number: u32) -> Peer {
+    Peer::new(number).unwrap()
+}
+
+fn vtep(number: u32) -> IpAddr {
+    Ipv4Addr::from_bits(0xc000_0200 + number).into()
+}
+
+/// Machines of a network by their addresses, peers and labels, as far hosts declare them.
+fn declared(number: u16, machines: &BTreeMap<usize, (u32, u32)>) -> Declared {
+    let vni = u32::from(number) + 100;
+    let member = |(address, (host, label)): (&usize, &(u32, u32))| Member {
+        mac: mac(*address),
+        addresses: [].into(),
+        vtep: vtep(*host).into(),
+        label: *label,
+    };
+    let spec = NetworkSpec {
+        name: NetworkName(format!("n{number}")),
+        vni,
+        members: machines.iter().map(member).collect(),
+    };
+    let directory = Directory::new(&[spec], &vtep(99).into()).unwrap();
+    let number_of = |it: IpAddr| (0..9).find(|number| vtep(*number) == it).map(peer);
+    Declared::new(vni, directory.network(vni).unwrap(), number_of)
+}
 
 /// The ports, and where each address is, in maps and sets.
 #[derive(Default)]
@@ -41,6 +82,8 @@ struct Model {
     trunks: BTreeMap<PortId, BTreeSet<Network>>,
     /// By network, VLAN and address: the port, and whether it was pinned.
     addresses: BTreeMap<(Network, u16, Mac), (PortId, bool)>,
+    /// By network: the peer and label of each machine on other hosts.
+    declared: BTreeMap<Network, BTreeMap<usize, (u32, u32)>>,
 }
 
 impl Model {
@@ -65,6 +108,7 @@ impl Model {
     fn is_member(&self, port: PortId, network: Network) -> bool {
         self.locals.get(&port) == Some(&network)
             || self.trunks.get(&port).is_some_and(|joined| joined.contains(&network))
+            || port == self::port(UPLINK) && self.declared.contains_key(&network)
     }
 
     /// Who gets a frame, or why nobody does.
@@ -73,7 +117,8 @@ impl Model {
             return Err(Reason::NotMember);
         }
         let vlan = header.tag.map_or(0, |tag| tag.vlan);
-        let from_trunk = self.trunks.contains_key(&from);
+        let is_uplink = from == port(UPLINK);
+        let from_trunk = self.trunks.contains_key(&from) || is_uplink;
         if !from_trunk && !header.source().is_multicast() {
             let place = self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
             if !place.1 {
@@ -87,7 +132,18 @@ impl Model {
                 _ if *to == from => Err(Reason::SamePort),
                 _ if !self.is_member(*to, network) => Err(Reason::NotMember),
                 true if from_trunk => Err(Reason::SplitHorizon),
-                _ => Ok(BTreeSet::from([*to])),
+                _ => Ok(BTreeSet::from([Receiver::Port(*to)])),
+            };
+        }
+        let far = self.declared.get(&network).into_iter().flatten();
+        let remote = |(_, (host, label)): (&usize, &(u32, u32))| Remote { peer: peer(*host), label: *label };
+        let mut is_it =
+            far.clone().filter(|(address, _)| vlan == 0 && mac(**address) == header.destination());
+        if let Some(it) = is_it.next().filter(|_| !is_group) {
+            return if is_uplink {
+                Err(Reason::SplitHorizon)
+            } else {
+                Ok(BTreeSet::from([Receiver::Far(remote(it))]))
             };
         }
         if header.destination() == LINK_LOCAL {
@@ -98,6 +154,11 @@ impl Model {
             all.extend(self.trunks.keys());
         }
         all.retain(|port| *port != from && self.is_member(*port, network));
+        let mut all: BTreeSet<_> = all.into_iter().map(Receiver::Port).collect();
+        if is_group && !is_uplink {
+            let vni = u32::from(network.number()) + 100;
+            all.extend(far.map(|(_, (host, _))| Receiver::Far(Remote::flood(peer(*host), vni))));
+        }
         Ok(all)
     }
 }
@@ -127,6 +188,8 @@ enum Step {
     Join(usize, u16),
     Leave(usize, u16),
     Close(usize),
+    /// A network's machines on other hosts; none: it is this host's alone.
+    Declare(u16, Option<BTreeMap<usize, (u32, u32)>>),
     /// Another port in one's place: a trunk, if of no network.
     Replace(usize, Option<u16>),
 }
@@ -136,21 +199,41 @@ fn step() -> impl Strategy<Value = Step> {
     let number = || 0u16..3;
     let drawn = || (prop::option::weighted(0.2, number()), 0usize..7, 0usize..8, 0u16..2);
     let frames = prop::collection::vec(drawn(), 1..8);
+    // The port with the highest number is the uplink.
+    let visitor = || 0usize..8;
+    // Each port of a host has a label of its own.
+    let labelled = |(address, host): (usize, u32)| (address, (host, address as u32 + 1));
+    let machines = prop::collection::btree_map(0usize..6, 0u32..3, 1..5);
+    let machines = machines.prop_map(move |machines| machines.into_iter().map(labelled).collect());
     prop_oneof![
-        6 => (port(), frames).prop_map(|(port, frames)| Step::Visit(port, frames)),
-        6 => port().prop_map(Step::Again),
+        6 => (visitor(), frames).prop_map(|(port, frames)| Step::Visit(port, frames)),
+        6 => visitor().prop_map(Step::Again),
         3 => (port(), number(), 0u16..2, 0usize..6).prop_map(|(port, number, vlan, mac)| Step::Pin(port, number, vlan, mac)),
         3 => (port(), number()).prop_map(|(port, number)| Step::Join(port, number)),
         1 => (port(), number()).prop_map(|(port, number)| Step::Leave(port, number)),
         1 => (port(), prop::option::of(number())).prop_map(|(port, number)| Step::Replace(port, number)),
         1 => port().prop_map(Step::Close),
+        3 => (number(), prop::option::weighted(0.8, machines)).prop_map(|(number, it)| Step::Declare(number, it)),
     ]
+}
+
+/// Everybody of an audience.
+fn all_of(audience: &Audience) -> BTreeSet<Receiver> {
+    let flows = audience.flows.iter().map(|(uplink, flow)| {
+        assert_eq!(*uplink, port(UPLINK));
+        Receiver::Far(Remote::of_flow(*flow).0)
+    });
+    audience.ports.iter().map(Receiver::Port).chain(flows).collect()
 }
 
 fn outcome(verdict: Verdict<'_>) -> Outcome {
     match verdict {
-        Verdict::Forward(Destination::One(port)) => Ok(BTreeSet::from([port])),
-        Verdict::Forward(Destination::Many(ports)) => Ok(ports.iter().collect()),
+        Verdict::Forward(Destination::One(port)) => Ok(BTreeSet::from([Receiver::Port(port)])),
+        Verdict::Forward(Destination::Flow(uplink, flow)) => {
+            assert_eq!(uplink, port(UPLINK));
+            Ok(BTreeSet::from([Receiver::Far(Remote::of_flow(flow).0)]))
+        }
+        Verdict::Forward(Destination::Many(audience)) => Ok(all_of(audience)),
         Verdict::Refuse(refusal) => Err(refusal.reason()),
     }
 }
@@ -187,7 +270,7 @@ impl Pair {
         }
         let teaches = frames[0].0.source() == frames[0].0.destination();
         assert!(
-            teaches || outcomes[0] == outcome_of(explained),
+            teaches || outcomes[0] == outcome_of(&explained),
             "explained as {explained:?}, not {outcomes:?}"
         );
         for (outcome, (header, network)) in outcomes.into_iter().zip(frames) {
@@ -196,8 +279,14 @@ impl Pair {
     }
 
     fn step(&mut self, step: Step, ports: usize) {
-        let at = |number: usize| port(number % ports);
+        let at = |number: usize| if number == 7 { port(UPLINK) } else { port(number % ports) };
         match step {
+            Step::Declare(number, machines) => {
+                let it = machines.as_ref().map(|machines| Arc::new(declared(number, machines)));
+                self.datapath.declare(network(number), it);
+                self.model.declared.remove(&network(number));
+                self.model.declared.extend(machines.map(|machines| (network(number), machines)));
+            }
             Step::Visit(port, frames) => {
                 self.visit(at(port), &frames);
                 self.last.insert(at(port), frames);
@@ -238,10 +327,11 @@ impl Pair {
     }
 }
 
-fn outcome_of(fate: Fate) -> Outcome {
+fn outcome_of(fate: &Fate) -> Outcome {
     match fate {
-        Fate::To(port) => Ok(BTreeSet::from([port])),
-        Fate::Flooded(ports) => Ok(ports.iter().collect()),
+        Fate::To(port) => Ok(BTreeSet::from([Receiver::Port(*port)])),
+        Fate::Far(remote) => Ok(BTreeSet::from([Receiver::Far(*remote)])),
+        Fate::Flooded(audience) => Ok(all_of(audience)),
         Fate::Refused(refusal) => Err(refusal.reason()),
     }
 }
@@ -255,6 +345,7 @@ proptest! {
     ) {
         let datapath = Datapath::new(Settings::default());
         let mut pair = Pair { datapath, model: Model::default(), last: BTreeMap::new() };
+        pair.datapath.set_uplink(port(UPLINK), Class::default());
         ports.iter().enumerate().for_each(|(number, config)| pair.attach(port(number), *config));
         for step in steps {
             pair.step(step, ports.len());
@@ -287,7 +378,11 @@ fn two_networks() -> Datapath {
 fn heard(datapath: &mut Datapath, from: usize, number: u16, to: Option<usize>) -> Result<Vec<usize>, Reason> {
     let header = Peek::new(to.map_or(Mac::BROADCAST, mac), mac(from), None);
     let decision = datapath.decide(NOW, port(from), &header, network(number));
-    outcome(decision.verdict).map(|ports| ports.into_iter().map(PortId::index).collect())
+    let number = |receiver| match receiver {
+        Receiver::Port(port) => port.index(),
+        Receiver::Far(remote) => panic!("{remote:?}"),
+    };
+    outcome(decision.verdict).map(|receivers| receivers.into_iter().map(number).collect())
 }
 
 #[test]
@@ -381,6 +476,28 @@ fn an_address_that_is_pinned_leaves_its_place_to_one_that_is_learned() {
     it.pin(network(0), mac(1), 0, port(0));
     it.decide(NOW, port(0), &Peek::new(Mac::BROADCAST, mac(2), None), network(0));
     assert_eq!(it.addresses().len(), 2);
+}
+
+#[test]
+fn a_machine_that_moves_is_reached_where_it_is_now() {
+    let mut it = two_networks();
+    it.set_uplink(port(UPLINK), Class::default());
+    let ask = |it: &mut Datapath| {
+        let header = Peek::new(mac(9), mac(0), None);
+        outcome(it.decide(NOW, port(0), &header, network(1)).verdict)
+    };
+    let at = |host, label| Some(Arc::new(declared(1, &BTreeMap::from([(9, (host, label))]))));
+    let far = |host, label| Ok(BTreeSet::from([Receiver::Far(Remote { peer: peer(host), label })]));
+    it.declare(network(1), at(3, 5));
+    assert_eq!(ask(&mut it), far(3, 5));
+    it.declare(network(1), at(4, 6));
+    assert_eq!(ask(&mut it), far(4, 6));
+    it.pin(network(1), mac(9), 0, port(1));
+    assert_eq!(ask(&mut it), Ok(BTreeSet::from([Receiver::Port(port(1))])), "it is here now");
+    it.close(port(1));
+    assert_eq!(ask(&mut it), far(4, 6));
+    it.detach(port(UPLINK));
+    assert_eq!(ask(&mut it), Err(Reason::NoEgress));
 }
 
 #[test]

@@ -6,13 +6,14 @@
 //! are long; and ten million seeded visits keep the law.
 
 mod examples;
+mod flows;
 mod outlook;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig, PortId, PortSet, Reason,
+    Audience, ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig, PortId, Reason,
     Refusal, Scheduling, Settings, Shaping, Size, Switch,
 };
 use proptest::prelude::*;
@@ -49,11 +50,11 @@ impl Arrival {
     /// The same in a visit to its sender.
     fn offer_in(self, visit: &mut lossless::Arrivals<'_, Frame>, ids: &[PortId]) -> Offered<Frame> {
         let Self { frame, to, class, size } = self;
-        let mut all = PortSet::default();
+        let mut all = Audience::default();
         let to = match to {
             Some(to) => Destination::One(ids[to]),
             None => {
-                ids.iter().for_each(|id| all.insert(*id));
+                ids.iter().for_each(|id| all.ports.insert(*id));
                 Destination::Many(&all)
             }
         };

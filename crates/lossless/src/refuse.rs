@@ -1,0 +1,145 @@
+//! How a frame's stay ends, and what the switch itself refuses.
+//!
+//! The books count refusals; who captures frames wants their bytes as well. So, while it is asked to, the switch keeps a list.
+//! Its owner takes it after each visit, tick or detachment, before it gives back what was released.
+
+use alloc::vec::Vec;
+use core::mem;
+
+use units::{Class, ClassMap, Instant};
+
+use crate::account::{End, Refusal};
+use crate::cells::{Finished, Label, Node, Queue};
+use crate::flows::{Flow, State};
+use crate::id::PortId;
+use crate::port::{Egress, Port};
+use crate::switch::{Refused, Released, Switch};
+
+impl<F: Copy> Switch<F> {
+    /// Whether a list of what is refused is kept from now on. It grows until it is [taken](Self::take_refused).
+    pub fn list_refused(&mut self, wanted: bool) {
+        self.refused = wanted.then(Vec::new);
+    }
+
+    /// Takes the list of what was refused since it was taken last, in order: each copy of a flooded frame that was refused. What
+    /// the switch's owner refused ([`Head::refuse`](crate::Head::refuse), [`Arrivals::refuse`](crate::Arrivals::refuse)) is not in
+    /// it, nor what no egress was to have ([`Offered::Refused`](crate::Offered::Refused) tells of it).
+    pub fn take_refused(&mut self) -> Vec<Refused<F>> {
+        self.refused.as_mut().map(mem::take).unwrap_or_default()
+    }
+
+    /// One egress refuses a frame that lies in none of its queues any more.
+    pub(crate) fn refuse(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        node: Node,
+        refusal: Refusal,
+    ) -> Option<Released<F>> {
+        self.note_refusal(node, egress, refusal);
+        self.finish(now, egress, node, End::Refused(refusal))
+    }
+
+    #[inline]
+    fn note_refusal(&mut self, node: Node, egress: PortId, refusal: Refusal) {
+        let Self { refused, cells, .. } = self;
+        if let Some(refused) = refused {
+            let seen = cells.look(node);
+            let ingress = PortId(seen.label.stamp.ingress());
+            refused.push(Refused { frame: seen.frame, ingress, egress, reason: refusal.reason() });
+        }
+    }
+
+    /// One egress is done with a frame that lies in none of its queues any more: books it on both sides, and forgets
+    /// it if no other egress wants it.
+    pub(crate) fn finish(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        node: Node,
+        end: End,
+    ) -> Option<Released<F>> {
+        let Label { stamp, bytes, .. } = self.cells.label(node);
+        let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
+        self.port_mut(egress).egress.classes[class].account.end(end, bytes);
+        let Finished { frame, delivered } = self.cells.finish(node, matches!(end, End::Delivered))?;
+        let port = self.port_mut(ingress);
+        let side = &mut port.ingress.classes[class];
+        match end {
+            End::Refused(refusal) if !delivered => side.refuse(refusal, bytes),
+            _ => side.deliver(1, bytes.into()),
+        }
+        port.ingress.resume(now, &port.config);
+        Some(Released { port: ingress, frame })
+    }
+
+    pub(crate) fn refuse_queue(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        queue: &mut Queue,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        while let Some(node) = self.cells.pop(queue) {
+            self.refuse(now, egress, node, refusal).into_iter().for_each(&mut *released);
+        }
+    }
+
+    /// Refuses everything that waits for `egress` in VOQs: its receiver will not take it.
+    pub(crate) fn refuse_waiting(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        for class in Class::all() {
+            while let Some(node) = self.pop_waiting(now, egress, class) {
+                self.refuse(now, egress, node, refusal).into_iter().for_each(&mut *released);
+            }
+        }
+    }
+
+    /// Refuses everything in a flow.
+    pub(crate) fn refuse_flow(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        flow: Flow,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        let side = &mut self.port_mut(egress).egress;
+        let Some(gone) = side.flows.remove(flow) else { return };
+        Class::all().for_each(|class| side.note_ready(class));
+        for (sender, lane) in gone.lanes() {
+            let Port { config, ingress, .. } = self.port_mut(sender);
+            ingress.at_quota -= u16::from(gone.state != State::Aside && lane.frames >= config.quota.get());
+            self.refuse_queue(now, egress, &mut { lane.queue }, refusal, released);
+        }
+    }
+
+    /// Refuses everything for `egress`.
+    pub(crate) fn empty_egress(
+        &mut self,
+        now: Instant,
+        egress: PortId,
+        refusal: Refusal,
+        released: &mut impl FnMut(Released<F>),
+    ) {
+        self.refuse_waiting(now, egress, refusal, released);
+        let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
+        for flow in self.port(egress).egress.flows.keys().collect::<Vec<_>>() {
+            self.refuse_flow(now, egress, flow, refusal, released);
+        }
+        queues.extend(self.port(egress).egress.away.values());
+        for mut queue in queues {
+            self.refuse_queue(now, egress, &mut queue, refusal, released);
+        }
+        let Port { config, egress, .. } = self.port_mut(egress);
+        let accounts = egress.classes.0.map(|class| class.account);
+        let (closed, paused) = (egress.closed, egress.paused);
+        *egress = Egress { closed, paused, ..Egress::new(config, now, ClassMap(accounts)) };
+    }
+}

@@ -1,0 +1,220 @@
+//! Flows that are offered: receivers of their own behind one port.
+
+use super::*;
+
+const NOW: Instant = Instant::ZERO;
+
+/// The port that all flows are behind.
+const FAR: usize = 2;
+
+fn offer(
+    switch: &mut Switch<Frame>,
+    ids: &[PortId],
+    frame: Frame,
+    class: Class,
+    bytes: u32,
+) -> Offered<Frame> {
+    let to = Destination::Flow(ids[FAR], Flow(frame.flow));
+    switch.arrivals(NOW, ids[frame.from]).offer(to, class, frame, Size { bytes, frames: 1 })
+}
+
+/// Each flow is of one class.
+fn class_of(flow: u64) -> Class {
+    Class::from_low_bits((flow % 2) as u8)
+}
+
+/// Which frames are where, in queues and sets.
+#[derive(Default)]
+struct Model {
+    /// By flow and sender: what waits, oldest first.
+    waiting: BTreeMap<(u64, usize), VecDeque<Frame>>,
+    blocked: BTreeSet<u64>,
+    /// By flow: what is underway, oldest first.
+    away: BTreeMap<u64, VecDeque<Frame>>,
+}
+
+impl Model {
+    fn held(&self) -> u64 {
+        let waiting = self.waiting.values().chain(self.away.values());
+        waiting.map(|frames| frames.len() as u64).sum()
+    }
+
+    fn has(&self, flow: u64) -> bool {
+        self.waiting.iter().any(|((it, _), frames)| *it == flow && !frames.is_empty())
+    }
+
+    /// The highest class that has a flow with a frame that is not blocked.
+    fn next_class(&self) -> Option<Class> {
+        let ready = self
+            .waiting
+            .iter()
+            .filter(|((flow, _), frames)| !frames.is_empty() && !self.blocked.contains(flow));
+        ready.map(|((flow, _), _)| class_of(*flow)).max()
+    }
+
+    /// A frame leaves its flow. A flow without frames is forgotten, and with it that it was blocked.
+    fn leave(&mut self, frame: Frame) {
+        let first = self.waiting.get_mut(&(frame.flow, frame.from)).and_then(VecDeque::pop_front);
+        assert_eq!(first, Some(frame), "order within flow and sender");
+        if !self.has(frame.flow) {
+            self.blocked.remove(&frame.flow);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn flows_hold_what_a_naive_model_holds(
+        quota in 1u32..6,
+        steps in prop::collection::vec((0u8..12, 0usize..2, 0u64..5), 1..300),
+    ) {
+        let config = PortConfig { quota: super::quota(quota), ..PortConfig::default() };
+        let (mut switch, ids) = switch(Settings::default(), &[config; 3]);
+        let mut model = Model::default();
+        for (number, (kind, from, flow)) in (0u64..).zip(steps) {
+            let frame = Frame { number, from, flow };
+            match kind {
+                0..=4 => {
+                    prop_assert_eq!(offer(&mut switch, &ids, frame, class_of(flow), 100), Offered::Held);
+                    model.waiting.entry((flow, from)).or_default().push_back(frame);
+                }
+                5..=8 => {
+                    let next = model.next_class();
+                    let mut visit = switch.departures(NOW, ids[FAR]);
+                    let Some(head) = visit.flow_head() else {
+                        prop_assert_eq!(next, None);
+                        continue;
+                    };
+                    let frame = head.frame();
+                    prop_assert_eq!((Some(head.class()), head.flow()), (next, Some(Flow(frame.flow))));
+                    match kind {
+                        5 => {
+                            head.block();
+                            model.blocked.insert(frame.flow);
+                        }
+                        6 => {
+                            prop_assert_eq!(head.refuse(Refusal::UNFIT), Some(frame));
+                            model.leave(frame);
+                        }
+                        7 => {
+                            head.depart(Flow(frame.flow));
+                            model.leave(frame);
+                            model.away.entry(frame.flow).or_default().push_back(frame);
+                        }
+                        _ => {
+                            prop_assert_eq!(head.delivered(), Some(frame));
+                            model.leave(frame);
+                        }
+                    }
+                }
+                9 => {
+                    switch.unblock(ids[FAR], Flow(flow));
+                    model.blocked.remove(&flow);
+                }
+                10 => {
+                    let arrived = switch.arrived(NOW, ids[FAR], Flow(flow)).map(|released| released.frame);
+                    prop_assert_eq!(arrived, model.away.get_mut(&flow).and_then(VecDeque::pop_front));
+                }
+                _ => {
+                    let mut gone = 0;
+                    let (one, other) = (flow, flow + 1);
+                    switch.abandon_flows(NOW, ids[FAR], Flow(one)..=Flow(other), Refusal::STALLED, |_| gone += 1);
+                    let before = model.held();
+                    model.waiting.retain(|(flow, _), _| *flow != one && *flow != other);
+                    model.away.retain(|flow, _| *flow != one && *flow != other);
+                    model.blocked.retain(|flow| *flow != one && *flow != other);
+                    prop_assert_eq!(before - model.held(), gone);
+                }
+            }
+            switch.audit().unwrap();
+            prop_assert_eq!(switch.total().held, model.held());
+            for (from, id) in ids[..2].iter().enumerate() {
+                let lanes = model.waiting.iter().filter(|((_, it), _)| *it == from);
+                let is_at_quota = lanes.map(|(_, frames)| frames.len()).any(|len| len >= quota as usize);
+                prop_assert_eq!(switch.at_quota(*id), is_at_quota, "of sender {}", from);
+            }
+        }
+    }
+}
+
+#[test]
+fn flows_of_a_class_take_turns_in_bytes() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    let mut number = 0;
+    // The first flow sends short frames, the second full ones, the third full ones from two senders.
+    let mut fill = |switch: &mut Switch<Frame>, flow, from, bytes, count| {
+        for _ in 0..count {
+            number += 1;
+            let frame = Frame { number, from, flow };
+            assert_eq!(offer(switch, &ids, frame, Class::default(), bytes), Offered::Held);
+        }
+    };
+    for (flow, from, bytes, count) in [(0, 0, 100, 800), (1, 0, 1500, 60), (2, 0, 1500, 30), (2, 1, 1500, 30)]
+    {
+        fill(&mut switch, flow, from, bytes, count);
+    }
+    let mut bytes = [0u32; 3];
+    let mut visit = switch.departures(NOW, ids[FAR]);
+    while bytes.iter().sum::<u32>() < 150_000 {
+        let head = visit.flow_head().unwrap();
+        bytes[head.frame().flow as usize] += head.bytes();
+        head.delivered();
+    }
+    assert!(bytes.iter().all(|sent| sent.abs_diff(50_000) <= 3_100), "{bytes:?}");
+}
+
+#[test]
+fn a_blocked_flow_holds_back_nobody_and_is_refused_in_the_end() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    for number in 0..4 {
+        let frame = Frame { number, from: 0, flow: number % 2 };
+        assert_eq!(offer(&mut switch, &ids, frame, Class::default(), 100), Offered::Held);
+    }
+    let mut visit = switch.departures(NOW, ids[FAR]);
+    visit.flow_head().unwrap().block();
+    let passed: Vec<_> = std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
+    drop(visit);
+    assert_eq!(passed, [1, 3]);
+    let due = switch.deadline(NOW).unwrap();
+    assert_eq!(due, NOW + Span::from_secs(10));
+    let mut refused = Vec::new();
+    switch.tick(due, |released| refused.push(released.frame.number));
+    assert_eq!((refused, switch.total().held), (vec![0, 2], 0));
+    assert_eq!(switch.total().refused[Reason::StalledReceiver as usize], 2);
+    switch.audit().unwrap();
+}
+
+#[test]
+fn a_sender_that_goes_leaves_the_flows_to_the_others() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    for (number, (from, flow)) in (0..).zip([(0, 0), (1, 0), (0, 1), (1, 2)]) {
+        let frame = Frame { number, from, flow };
+        assert_eq!(offer(&mut switch, &ids, frame, Class::default(), 100), Offered::Held);
+    }
+    switch.detach(NOW, ids[0], |_| {});
+    switch.audit().unwrap();
+    let mut visit = switch.departures(NOW, ids[FAR]);
+    let left: Vec<_> = std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
+    assert_eq!(left, [1, 3]);
+}
+
+#[test]
+fn a_copy_goes_to_each_flow_of_an_audience() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    let mut audience = Audience::default();
+    ids[..2].iter().for_each(|id| audience.ports.insert(*id));
+    audience.flows = vec![(ids[FAR], Flow(7)), (ids[FAR], Flow(9))];
+    let frame = Frame { number: 1, from: 0, flow: 0 };
+    let size = Size { bytes: 100, frames: 1 };
+    let to = Destination::Many(&audience);
+    assert_eq!(switch.arrivals(NOW, ids[0]).offer(to, Class::default(), frame, size), Offered::Held);
+    let mut visit = switch.departures(NOW, ids[FAR]);
+    for flow in [7, 9] {
+        let head = visit.flow_head().unwrap();
+        assert_eq!((head.frame(), head.flow()), (frame, Some(Flow(flow))));
+        assert_eq!(head.delivered(), None, "others have yet to take it");
+    }
+    drop(visit);
+    assert_eq!(switch.departures(NOW, ids[1]).head().unwrap().delivered(), Some(frame));
+    assert_eq!((switch.total().delivered, switch.audit()), (1, Ok(())));
+}
