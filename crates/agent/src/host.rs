@@ -76,6 +76,15 @@ const PATHS: u64 = 4 << 32;
 /// What is above the numbers.
 const KIND: u64 = !0 << 32;
 
+/// How a status proves that the books balance.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof {
+    /// Every frame that is held is counted now.
+    Now,
+    /// As the last completed round of audits found, a few ports each tick.
+    LastRound,
+}
+
 /// A host's ports and the switch between them. One thread owns it, turns it, and sleeps on its
 /// [events](Host::events) when a turn moves nothing.
 pub struct Host {
@@ -373,7 +382,7 @@ impl Host {
     }
 
     /// The state of the host, whose agent has run for `uptime` and was busy for `busy`.
-    pub fn status(&self, uptime: Span, busy: Span) -> AgentStatus {
+    pub fn status(&self, uptime: Span, busy: Span, proof: Proof) -> AgentStatus {
         let (now, plane) = (clock::now(), &self.plane);
         let responder = plane.responder().status();
         let uplink = |overlay: &Overlay| overlay.status(plane, &self.numbers.names(), responder, now);
@@ -385,7 +394,10 @@ impl Host {
             ports: self.attached.iter().map(|port| report::port(plane, port, now)).collect(),
             uplink: self.overlay.as_ref().map(uplink),
             ledger: plane.total_ledger(),
-            balanced: plane.switch().audit().is_ok(),
+            balanced: match proof {
+                Proof::Now => plane.switch().audit().is_ok(),
+                Proof::LastRound => plane.is_balanced(),
+            },
         }
     }
 

@@ -55,7 +55,7 @@ impl Snapshot {
         let balanced = i64::from(status.balanced);
         page.gauge(
             "ledger_balanced",
-            "1: accepted = delivered + refused + held.",
+            "1: accepted = delivered + refused + held, as the last round of audits found.",
             None,
             [(vec![], balanced)],
         )?;

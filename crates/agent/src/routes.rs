@@ -18,7 +18,7 @@ use model::{
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
 
-use crate::host::{AttachError, CaptureError, ChangeError, DetachError, TraceError};
+use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Proof, TraceError};
 use crate::worker::{Handle, Stopped};
 use crate::{capture, metrics};
 
@@ -77,7 +77,7 @@ type Answer<T> = Result<Json<T>, Refusal>;
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn status(State(switch): State<Handle>) -> Answer<AgentStatus> {
-    Ok(Json(switch.status().await?))
+    Ok(Json(switch.status(Proof::Now).await?))
 }
 
 /// Every port at this moment, by name.
@@ -86,7 +86,7 @@ async fn status(State(switch): State<Handle>) -> Answer<AgentStatus> {
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn ports(State(switch): State<Handle>) -> Answer<Vec<PortStatus>> {
-    Ok(Json(switch.status().await?.ports))
+    Ok(Json(switch.status(Proof::LastRound).await?.ports))
 }
 
 /// Attaches a port.
@@ -255,7 +255,7 @@ async fn openapi() -> Json<utoipa::openapi::OpenApi> {
     (status = 503, body = Problem, description = "The agent is stopping."),
 ))]
 async fn scrape(State(switch): State<Handle>) -> Result<Response, Refusal> {
-    let page = metrics::render(switch.status().await?);
+    let page = metrics::render(switch.status(Proof::LastRound).await?);
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], page).into_response())
 }
 

@@ -16,7 +16,7 @@ use std::io;
 use std::mem;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
@@ -32,7 +32,9 @@ use units::{Instant, Span};
 
 use crate::addresses;
 use crate::bell::Bell;
-use crate::host::{AttachError, CaptureError, ChangeError, DetachError, Host, TraceError, UplinkError};
+use crate::host::{
+    AttachError, CaptureError, ChangeError, DetachError, Host, Proof, TraceError, UplinkError,
+};
 use crate::networks::Networks;
 use crate::store::Store;
 use kernel::clock::{now, timespec};
@@ -72,6 +74,8 @@ struct Shared {
     bell: Bell,
     /// The host's own address in the underlay.
     vtep: Option<VtepList>,
+    /// How many turns the thread has taken.
+    turns: AtomicU64,
     stopping: AtomicBool,
     at_once: AtomicBool,
 }
@@ -107,7 +111,7 @@ pub enum StartError {
 pub struct Stopped;
 
 enum Order {
-    Status(oneshot::Sender<AgentStatus>),
+    Status(Proof, oneshot::Sender<AgentStatus>),
     Port(PortName, oneshot::Sender<Option<PortStatus>>),
     Addresses(oneshot::Sender<Vec<AddressStatus>>),
     Attach(Box<PortSpec>, oneshot::Sender<Result<PortStatus, AttachError>>),
@@ -130,7 +134,8 @@ impl Worker {
     pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Shared { bell, vtep: config.vtep().cloned(), stopping, at_once };
+        let shared =
+            Shared { bell, vtep: config.vtep().cloned(), turns: AtomicU64::new(0), stopping, at_once };
         let shared = Arc::new(shared);
         let (orders, inbox) = mpsc::channel();
         let handle = Handle { orders, shared: shared.clone() };
@@ -178,13 +183,24 @@ impl Worker {
 }
 
 impl Handle {
-    /// The whole agent at this moment.
+    /// The state of the agent.
     ///
     /// # Errors
     ///
     /// [`Stopped`], here and below: nobody is there to answer.
-    pub async fn status(&self) -> Result<AgentStatus, Stopped> {
-        self.order(Order::Status).await
+    pub async fn status(&self, proof: Proof) -> Result<AgentStatus, Stopped> {
+        self.order(|reply| Order::Status(proof, reply)).await
+    }
+
+    /// How many turns the thread has taken. A thread that sleeps takes the next one when it is
+    /// [woken](Self::wake).
+    pub fn turns(&self) -> u64 {
+        self.shared.turns.load(Ordering::Relaxed)
+    }
+
+    /// Has the thread take a turn, if it sleeps.
+    pub fn wake(&self) {
+        self.shared.bell.ring();
     }
 
     /// One port at this moment, if there is one of that name.
@@ -391,6 +407,7 @@ impl Switch {
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
             tracing::debug!(%error, "the switch's thread may wake late");
         }
+        let mut turns = 0;
         let mut turn_began = now();
         let mut last_work = turn_began;
         let mut last_look = turn_began;
@@ -400,6 +417,8 @@ impl Switch {
             }
             let worked = self.host.turn(turn_began);
             let turn_ended = now();
+            turns += 1;
+            self.shared.turns.store(turns, Ordering::Relaxed);
             if worked {
                 self.busy += turn_ended.since(turn_began);
                 last_work = turn_ended;
@@ -474,8 +493,8 @@ impl Switch {
             | Order::Replace(..)
             | Order::Stop(_)
                 if self.stopping.is_some() => {}
-            Order::Status(reply) => {
-                let _ = reply.send(self.status());
+            Order::Status(proof, reply) => {
+                let _ = reply.send(self.status(proof));
             }
             Order::Port(name, reply) => {
                 let _ = reply.send(self.host.port(&name));
@@ -524,8 +543,8 @@ impl Switch {
         Ok((self.generation, mem::replace(&mut self.networks, networks)))
     }
 
-    fn status(&self) -> AgentStatus {
-        self.host.status(now().since(self.started), self.busy)
+    fn status(&self, proof: Proof) -> AgentStatus {
+        self.host.status(now().since(self.started), self.busy, proof)
     }
 
     /// A port that is attached.
@@ -556,7 +575,7 @@ impl Switch {
 
     /// Detaches every port, and tells what there was before.
     fn end(mut self) {
-        let status = self.status();
+        let status = self.status(Proof::Now);
         for Leaving { name, reply, .. } in std::mem::take(&mut self.leaving) {
             let _ = reply.send(self.host.detach(&name));
         }

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod far;
 mod ledgers;
 mod line;

@@ -22,6 +22,7 @@ use lossless::{
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
 
+use crate::audit::Audit;
 use crate::line::{End, Line, Lines, release};
 use crate::peer::{NoPeer, Peer};
 use crate::stages::{Clearance, Gate, NoGate, NoResponder, Responder};
@@ -68,6 +69,7 @@ pub struct Plane<P, F = NoPeer, R = NoResponder, G = NoGate> {
     gate: G,
     /// Frames that were refused or intercepted in this visit, to be released at its end.
     pub(crate) refused: Vec<Slot>,
+    audit: Audit,
     /// Captures, if there are any.
     pub(crate) taps: Option<Box<Taps>>,
 }
@@ -96,6 +98,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             responder,
             gate,
             refused: Vec::with_capacity(BURST as usize),
+            audit: Audit::default(),
             taps: None,
         }
     }
@@ -386,13 +389,22 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         moved
     }
 
-    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Gives up silent peers.
+    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Gives up silent peers, and
+    /// audits a few ports.
     pub fn tick(&mut self, now: Instant) {
         self.check_peers(now);
         self.datapath.tick(now);
         let mut gone = Vec::new();
         self.switch.tick(now, |released| gone.push(released));
         self.release_all(now, gone);
+        let Self { audit, switch, lines, .. } = self;
+        audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
+    }
+
+    /// Whether the books balance, as the last completed round of audits found: each tick audits a few
+    /// ports. [`Switch::audit`] counts everything at once.
+    pub fn is_balanced(&self) -> bool {
+        self.audit.is_balanced()
     }
 
     /// Where captures begin: from now on frames are copied.
