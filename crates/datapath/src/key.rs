@@ -2,7 +2,7 @@
 //!
 //! The addresses are taken as they lie in the frame, in whole words.
 
-use units::Mac;
+use units::{Mac, hash};
 use wire::ethernet::{Peek, Tag};
 
 use crate::Network;
@@ -30,10 +30,8 @@ impl FlowKey {
     /// A number for frames that are alike and came in by this port.
     #[inline]
     pub(crate) fn hash(self, port: usize) -> u64 {
-        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4); a product's uppermost have seen all.
-        let mixed = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let first = mixed(self.0 ^ (port as u64) << 48);
-        mixed(first.rotate_left(32) ^ self.1) >> 48
+        let first = hash::fibonacci(self.0 ^ (port as u64) << 48);
+        hash::fibonacci(first.rotate_left(32) ^ self.1) >> 48
     }
 
     pub(crate) fn source(self) -> Mac {

@@ -6,11 +6,10 @@ use units::{Class, Instant};
 
 use crate::account::Refusal;
 use crate::cells::Label;
-use crate::config::PortConfig;
+use crate::config::{PortConfig, Shaping};
 use crate::flows::State;
 use crate::id::{MAX_PORTS, PortId};
 use crate::port::Port;
-use crate::shaper::Shaper;
 use crate::switch::{Released, Switch};
 
 /// A switch has 1,024 ports at the most: detach one first.
@@ -36,7 +35,7 @@ impl<F: Copy> Switch<F> {
     pub fn configure(&mut self, now: Instant, id: PortId, config: PortConfig) {
         let port = self.port_mut(id);
         if port.config.shaping != config.shaping {
-            port.egress.shaper = config.shaping.map(Shaper::boxed);
+            port.egress.shaper = config.shaping.map(Shaping::bucket);
         }
         port.config = config;
         let at_quota = self

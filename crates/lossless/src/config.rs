@@ -1,8 +1,9 @@
 //! What a switch and its ports are told.
 
+use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use units::{Class, ClassMap, Rate, Span};
+use units::{Class, ClassMap, Gcra, Rate, Span};
 
 /// What a class promises (IEEE 802.1Qbb calls a lossless class PFC-enabled).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -72,6 +73,12 @@ pub struct Shaping {
     /// The bucket's depth in bytes. A frame leaves as soon as the bucket is not in debt, so up to `burst` bytes, and
     /// the frame that crosses it, leave back to back.
     pub burst: u32,
+}
+
+impl Shaping {
+    pub(crate) fn bucket(self) -> Box<Gcra> {
+        Box::new(Gcra::of_bytes(self.rate, self.burst))
+    }
 }
 
 /// What a port is told when it is attached.

@@ -42,7 +42,6 @@ mod port;
 mod ports;
 mod refuse;
 mod set;
-mod shaper;
 mod stall;
 mod switch;
 mod voqs;

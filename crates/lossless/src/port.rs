@@ -3,13 +3,12 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 
-use units::{Class, ClassMap, Instant, Span};
+use units::{Class, ClassMap, Gcra, Instant, Span};
 
 use crate::account::{Account, Load, Refusal};
 use crate::cells::Queue;
-use crate::config::{Limits, PortConfig};
+use crate::config::{Limits, PortConfig, Shaping};
 use crate::flows::{Flow, Flows};
-use crate::shaper::Shaper;
 use crate::voqs::VoqId;
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight through looks at, of its sender and of
@@ -93,7 +92,7 @@ pub(crate) struct Egress {
     pub ready_flows: u8,
     /// Frames that have a queue of their own.
     pub flows: Flows,
-    pub shaper: Option<Box<Shaper>>,
+    pub shaper: Option<Box<Gcra>>,
     pub classes: ClassMap<EgressClass>,
     pub deficits: ClassMap<i64>,
     /// Frames that have left for a receiver far away, and are not known to have arrived. None is empty.
@@ -152,7 +151,7 @@ impl Egress {
             classes: ClassMap(accounts.0.map(EgressClass::empty)),
             ready: 0,
             paused: 0,
-            shaper: config.shaping.map(Shaper::boxed),
+            shaper: config.shaping.map(Shaping::bucket),
             deficits: ClassMap::default(),
             turn: 0,
             ready_flows: 0,

@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use units::Class;
+use units::{Class, hash};
 
 use crate::cells::Queue;
 use crate::id::PortId;
@@ -51,10 +51,9 @@ impl Key {
         Self(u64::from(class.pcp()) << 32 | u64::from(to.0) << 16 | u64::from(from.0))
     }
 
-    /// Fibonacci hashing (Knuth, volume 3, §6.4): the uppermost bits of the product have seen all of the key's.
     #[inline]
     fn hash(self) -> usize {
-        (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+        (hash::fibonacci(self.0) >> 32) as usize
     }
 }
 

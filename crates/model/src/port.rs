@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Class, Mac, Prefix, Rate};
+use units::{Bytes, Class, Mac, Prefix, Rate, hash};
 
 use crate::name::is_word;
 use crate::{InvalidConfig, LABELS, NetworkName, NetworkSpec, PortName, VtepList};
@@ -431,16 +431,11 @@ impl PortSpec {
     pub fn mac(&self) -> Option<Mac> {
         match self.attach {
             Attachment::Container { mac, .. } => {
-                Some(mac.unwrap_or_else(|| Mac::local(fnv1a(self.name.0.as_bytes()))))
+                Some(mac.unwrap_or_else(|| Mac::local(hash::fnv1a_32(self.name.0.as_bytes()))))
             }
             Attachment::VhostUser { mac, .. } => mac,
         }
     }
-}
-
-/// FNV-1a, 32 bits (RFC 9923 §5): a number for a name, the same on every host.
-fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 fn no_byte_bound() -> Bytes {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
-use units::Rng;
+use units::{Rng, hash};
 
 use crate::scenario::{Cable, Link, Node, RingRouting, Scenario, Tier, Topology};
 
@@ -113,9 +113,9 @@ impl Graph {
         self.ports[host as usize].start
     }
 
-    /// The port by which a packet with this hash leaves `switch` for `host`.
+    /// The port by which a packet with this hash of its flow leaves `switch` for `host`.
     #[inline]
-    pub(crate) fn route(&self, switch: u32, host: u32, hash: u32) -> u32 {
+    pub(crate) fn route(&self, switch: u32, host: u32, flow: u32) -> u32 {
         let (last, port) = self.access[host as usize];
         if last == switch {
             return port;
@@ -126,19 +126,11 @@ impl Graph {
         let members = &self.routes.members[start as usize..end as usize];
         let [only] = members else {
             // Each switch draws anew from the hash, or all flows of one way would take one way from there on.
-            let drawn = mix(hash ^ self.salt ^ switch.wrapping_mul(0x9e37_79b9));
+            let drawn = hash::murmur32(flow ^ self.salt ^ hash::fibonacci32(switch));
             return members[((u64::from(drawn) * members.len() as u64) >> 32) as usize];
         };
         *only
     }
-}
-
-/// A number that depends on every bit of another (the finalizer of MurmurHash3).
-#[inline]
-pub(crate) fn mix(mut x: u32) -> u32 {
-    x = (x ^ x >> 16).wrapping_mul(0x85eb_ca6b);
-    x = (x ^ x >> 13).wrapping_mul(0xc2b2_ae35);
-    x ^ x >> 16
 }
 
 /// Whether frames may take a cable up, and down.

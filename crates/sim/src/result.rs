@@ -7,7 +7,7 @@ use traffic::{Samples, TimesUs};
 
 use crate::confidence::mean_error;
 use crate::outcome::{Ending, Outcome};
-use crate::scenario::{Cell, fold};
+use crate::scenario::Cell;
 
 /// A cell's outcome, at a glance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -205,5 +205,5 @@ fn rows(outcome: &Outcome) -> u64 {
         ends.into_iter().chain([it.bytes, it.begun.as_picos(), it.ended.as_picos()])
     });
     let bytes: Vec<u8> = queries.chain(flows).flat_map(u64::to_le_bytes).collect();
-    fold(&bytes)
+    units::hash::fnv1a_64(&bytes)
 }

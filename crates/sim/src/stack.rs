@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tcp::{Config, Endpoint};
+use units::hash;
 
 use crate::clock::{Burst, Clock, Event, Maker};
 use crate::events::EventList;
-use crate::graph::mix;
 use crate::host::Hosts;
 use crate::packet::{Handle, Load, Packet, Packets, Queue, Target};
 use crate::time::Time;
@@ -171,9 +171,9 @@ impl Stack {
     /// Makes a connection between two machines: the number of the side at `from`. It opens when something is written.
     pub(crate) fn open(&mut self, hosts: &Hosts, from: u32, to: u32, lane: u8) -> u32 {
         self.opened += 1;
-        let hash = mix(self.opened);
-        let endpoint = Endpoint::connect_shared(self.config.clone(), hash);
-        let back = mix(hash);
+        let there = hash::murmur32(self.opened);
+        let endpoint = Endpoint::connect_shared(self.config.clone(), there);
+        let back = hash::murmur32(there);
         let side = |[machine, to]: [u32; 2], [hash, peer]: [u32; 2], endpoint: Option<Endpoint>| End {
             endpoint,
             machine,
@@ -189,7 +189,7 @@ impl Stack {
             due: VecDeque::new(),
             closes: false,
         };
-        let pair = [side([from, to], [hash, back], Some(endpoint)), side([to, from], [back, hash], None)];
+        let pair = [side([from, to], [there, back], Some(endpoint)), side([to, from], [back, there], None)];
         match self.closed.pop() {
             Some(first) => {
                 for (place, end) in (first as usize..).zip(pair) {
@@ -448,7 +448,7 @@ impl Stack {
         let sender = Sender {
             machine: from,
             to: hosts.target(to),
-            hash: mix(self.opened),
+            hash: hash::murmur32(self.opened),
             lane,
             datagram,
             gap,

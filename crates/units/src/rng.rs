@@ -1,5 +1,7 @@
 //! Seeded randomness: the same seed gives the same numbers on every machine, for ever.
 
+use crate::hash;
+
 /// A generator that belongs to its seed (xoshiro256**, Blackman and Vigna 2018; seeded by SplitMix64).
 ///
 /// It is written out here because its output is part of our promise: a scenario and a seed replay the same bytes
@@ -13,10 +15,7 @@ impl Rng {
         let mut state = seed;
         let mut split = || {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = state;
-            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
+            hash::splitmix64(state)
         };
         Self([split(), split(), split(), split()])
     }

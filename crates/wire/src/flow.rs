@@ -39,8 +39,7 @@ pub const fn source_port(hash: u32) -> u16 {
 fn mix(hash: u64, bytes: &[u8]) -> u64 {
     let (words, _) = bytes.as_chunks::<4>();
     words.iter().fold(hash, |hash, word| {
-        // The golden ratio's bits, as in Fibonacci hashing (Knuth, volume 3, §6.4).
-        (hash.rotate_left(23) ^ u64::from(u32::from_ne_bytes(*word))).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        units::hash::fibonacci(hash.rotate_left(23) ^ u64::from(u32::from_ne_bytes(*word)))
     })
 }
 

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use model::ClassKind;
 use serde::{Deserialize, Serialize};
 use traffic::{Cdf, Known};
-use units::{Class, Span};
+use units::{Class, Span, hash};
 
 pub(crate) use ::fabric::PFC_FRAME;
 pub use ::fabric::{Link, Pfc, Thresholds};
@@ -224,14 +224,9 @@ impl Scenario {
             run: Run { time_limit: None, ..self.run },
             ..self.clone()
         };
-        fold(&serde_json::to_vec(&bare).expect("a scenario has words for keys, and JSON can say the rest"))
+        let json = serde_json::to_vec(&bare);
+        hash::fnv1a_64(&json.expect("a scenario has words for keys, and JSON can say the rest"))
     }
-}
-
-/// A number for bytes: FNV-1a, 64 bits (RFC 9923 §5).
-pub(crate) fn fold(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 /// Lossless where both say so.

@@ -18,7 +18,7 @@ use toml::{Table, Value};
 
 use super::fault::{self, Complaint, Fault, ScenarioError, Source};
 use super::sweep::{Setting, Sweep};
-use super::{Axis, Scenario, Shard, VERSION, fold};
+use super::{Axis, Scenario, Shard, VERSION};
 
 /// The largest file, in bytes; of a scenario, and of a distribution.
 const MOST_TEXT: usize = 1 << 18;
@@ -180,7 +180,7 @@ impl Plan {
             text.extend(values.iter().map(|(axis, label)| format!(",{axis}={label}")));
             text.push_str(&format!(" {:016x}", scenario.digest()));
         }
-        fold(text.as_bytes())
+        units::hash::fnv1a_64(text.as_bytes())
     }
 
     /// Every cell, in order: the last axis changes faster than the one before it, the repetition fastest.

@@ -7,7 +7,7 @@ mod rounds;
 mod steady;
 mod streams;
 
-use units::Rng;
+use units::{Rng, hash};
 
 use self::context::{Common, Place};
 use crate::clock::{Event, Maker};
@@ -47,7 +47,7 @@ impl Work {
         lane: u8,
     ) -> Self {
         // Every workload has randomness of its own: what one draws does not depend on the others.
-        let seed = scenario.run.seed ^ (u64::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let seed = scenario.run.seed ^ hash::fibonacci(u64::from(number) + 1);
         let common = Common {
             number,
             maker: Maker(graph.ports.len() as u32 + u32::from(number)),
