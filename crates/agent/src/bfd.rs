@@ -16,67 +16,29 @@
 //! told that it is administratively down (RFC 5880 §6.8.16): that is no failure to it.
 
 mod health;
+mod shared;
 mod table;
 mod thread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU8;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use tunnel::bfd::Interval;
+use kernel::clock::now;
 use underlay::single_hop::{Receiver, Sender};
-use units::{Dscp, Span};
-use wire::bfd::{PORT, SOURCE_PORTS};
+use wire::bfd::PORT;
 
 use crate::bell::Bell;
 use health::{Counters, Watch};
-use kernel::clock::now;
+use shared::{Order, Shared};
 use table::Table;
 
 pub use health::{Counts, Health};
-
-/// The most paths at one address: as many as there are source ports (RFC 5881 §4).
-pub const MOST: usize = (*SOURCE_PORTS.end() - *SOURCE_PORTS.start()) as usize + 1;
-
-/// A path between two hosts: one session (RFC 5881 §3).
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Path {
-    /// Our address.
-    pub local: IpAddr,
-    /// The other host's.
-    pub remote: IpAddr,
-}
-
-/// What is asked of every session.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Settings {
-    /// Where packets come to: an address of ours, or all of its family if it is unspecified.
-    pub address: IpAddr,
-    /// The least time between two packets, in each direction, while a session is up.
-    pub interval: Interval,
-    /// Once so many packets in a row are missing, the path is down.
-    pub multiplier: NonZeroU8,
-    /// The code point of what is sent.
-    pub dscp: Dscp,
-}
-
-impl Settings {
-    /// The interval unless it is told: a path that is cut is noticed within 300 ms.
-    pub const INTERVAL: Interval = Interval::new(Span::from_millis(100)).expect("it is some microseconds");
-
-    /// The multiplier unless it is told.
-    pub const MULTIPLIER: NonZeroU8 = NonZeroU8::new(3).expect("it is not 0");
-
-    /// Every 100 ms, with a multiplier of 3: what keeps a network together is not to wait behind what it carries.
-    pub const fn new(address: IpAddr) -> Self {
-        Self { address, interval: Self::INTERVAL, multiplier: Self::MULTIPLIER, dscp: Dscp::CS6 }
-    }
-}
+pub use shared::{MOST, Path, Settings};
 
 /// Why there is no BFD.
 #[derive(Debug, thiserror::Error)]
@@ -122,22 +84,6 @@ pub enum PathError {
     /// The thread is gone.
     #[error("BFD's thread has ended: start the agent again")]
     Ended,
-}
-
-/// An order to the thread.
-enum Order {
-    Open(Path, Arc<Watch>),
-    Close(Path),
-}
-
-/// What the thread and its owner both see.
-#[derive(Debug)]
-struct Shared {
-    /// Rung for the thread.
-    ordered: Bell,
-    /// Rung by the thread.
-    changed: Bell,
-    counters: Counters,
 }
 
 /// BFD at one address of ours, from its start until it is dropped.

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hyper::body::{Body, Bytes, Frame};
+use kernel::clock;
 use pcap_file::DataLink;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -20,12 +21,10 @@ use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, 
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+use plane::taps::{Caught, Chunk, Direction, Reader};
 use tokio::time::{Sleep, sleep};
 use units::{Instant, Span};
 use wire::Offload;
-
-use kernel::clock;
-use plane::taps::{Caught, Chunk, Direction, Reader};
 
 /// Which way a frame went (`epb_flags`, §4.3.1): the lowest two bits.
 const INBOUND: u32 = 0b01;

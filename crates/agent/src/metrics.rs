@@ -3,19 +3,18 @@
 //! Everything is read from one [`AgentStatus`], so the figures of one scrape belong to one moment and balance.
 //! Labels are few and bounded: a port's name or a peer's address, a direction, one of eight classes, one of the reasons for a refusal.
 
+mod page;
 mod peers;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use lossless::Reason;
 use model::{AgentStatus, GateStatus, LedgerStatus, Ledgers, PortState, PortStatus};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::{Registry, Unit};
+
+use page::{Labels, Page, reasons};
 
 /// The media type of [`render`]'s text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,9 +30,6 @@ pub fn render(status: AgentStatus) -> String {
 
 #[derive(Debug)]
 struct Snapshot(AgentStatus);
-
-/// A sample's labels.
-type Labels = Vec<(&'static str, String)>;
 
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -137,19 +133,6 @@ impl Snapshot {
     }
 }
 
-/// A count for each reason that there may be, from 0, so that the first refusal is an increase.
-fn reasons<const N: usize>(
-    labels: Labels,
-    all: [&'static str; N],
-    counts: &BTreeMap<String, u64>,
-) -> impl Iterator<Item = (Labels, u64)> {
-    all.into_iter().map(move |reason| {
-        let mut labels = labels.clone();
-        labels.push(("reason", reason.to_owned()));
-        (labels, counts.get(reason).copied().unwrap_or(0))
-    })
-}
-
 fn name(port: &PortStatus) -> Labels {
     vec![("port", port.name.0.clone())]
 }
@@ -164,47 +147,6 @@ fn state_name(state: PortState) -> &'static str {
         PortState::Stalled => "stalled",
         PortState::Down => "down",
         PortState::Failed => "failed",
-    }
-}
-
-/// Writes families of samples. A family without samples is left out.
-struct Page<'a>(DescriptorEncoder<'a>);
-
-impl Page<'_> {
-    fn counter(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        samples: impl IntoIterator<Item = (Labels, impl EncodeCounterValue)>,
-    ) -> fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
-            return Ok(());
-        }
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        for (labels, value) in samples {
-            family.encode_family(&labels)?.encode_counter(&value, None::<&Exemplar<Labels, u64>>)?;
-        }
-        Ok(())
-    }
-
-    fn gauge(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        samples: impl IntoIterator<Item = (Labels, impl EncodeGaugeValue)>,
-    ) -> fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
-            return Ok(());
-        }
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        for (labels, value) in samples {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
     }
 }
 

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, TryRecvError};
 use std::thread::{self, JoinHandle};
 
+use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
@@ -37,7 +38,6 @@ use crate::host::{
 };
 use crate::networks::Networks;
 use crate::store::Store;
-use kernel::clock::{now, timespec};
 
 /// While there is work, how often the host looks for ports that were idle and no longer are.
 const LOOK_AROUND: Span = Span::from_micros(20);

@@ -10,8 +10,8 @@ use underlay::single_hop::{ALL, Received};
 use units::Instant;
 use wire::bfd::{Diagnostic, Header, PORT, Packet, SOURCE_PORTS, State, TTL};
 
-use super::health::Watch;
-use super::{Health, MOST, Path, Settings, Shared};
+use super::health::{Health, Watch};
+use super::shared::{MOST, Path, Settings, Shared};
 
 const _: () = assert!(TTL == ALL, "BFD's packets have all their hops");
 

@@ -10,7 +10,7 @@ use underlay::single_hop::{Datagram, Receiver, Sender, Sent};
 use units::{Instant, Span};
 use zerocopy::IntoBytes;
 
-use super::Order;
+use super::shared::Order;
 use super::table::Table;
 use kernel::clock::{now, thread_time, timespec};
 

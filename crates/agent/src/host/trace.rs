@@ -24,7 +24,7 @@ use port::{FrameView, Slot};
 use tunnel::Admission;
 use units::{Instant, Mac};
 
-use self::frame::{Frame, LENGTHS};
+use self::frame::{Frame, LENGTHS, Target};
 use super::Host;
 use super::attached::Attached;
 
@@ -60,15 +60,6 @@ struct Walk<'p> {
     from: &'p Attached,
     network: Network,
     hops: Vec<TraceHop>,
-}
-
-/// Whom a frame is for.
-enum Target {
-    Mac(Mac),
-    /// The machine that has this address.
-    Ip(IpAddr, Mac),
-    /// Nobody has this address.
-    Nobody(IpAddr),
 }
 
 impl Host {

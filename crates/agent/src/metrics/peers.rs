@@ -6,11 +6,11 @@ use model::{
     BfdState, LedgerStatus, Ledgers, PathStatus, PauseFramesStatus, PeerState, PeerStatus, SessionStatus,
     UplinkStatus,
 };
+use overlay::REASONS;
 use prometheus_client::registry::Unit;
 use tunnel::outer::Refusal;
 
-use super::{Labels, Page, reasons};
-use overlay::REASONS;
+use super::page::{Labels, Page, reasons};
 
 /// A metric of a session: its name, its help text, its value.
 type Figure<T> = (&'static str, &'static str, fn(&SessionStatus) -> T);

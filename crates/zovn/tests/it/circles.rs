@@ -24,7 +24,7 @@ use syn::visit::{self, Visit};
 
 /// Crates that still have circles, and how many of their files are in one. A crate with fewer fails,
 /// too, until its figure is lowered: this list only shrinks.
-const KNOWN: &[(&str, usize)] = &[("agent", 7), ("tunnel", 5)];
+const KNOWN: &[(&str, usize)] = &[("tunnel", 5)];
 
 /// A place that a path can lead to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

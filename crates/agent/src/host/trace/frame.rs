@@ -10,8 +10,6 @@ use wire::ip::protocol;
 use wire::{ipv4, ipv6, udp};
 use zerocopy::IntoBytes;
 
-use super::Target;
-
 /// How long a frame can be, in bytes: from the shortest of Ethernet to the longest packet behind a header.
 pub(super) const LENGTHS: RangeInclusive<u32> = 60..=65_549;
 
@@ -20,6 +18,15 @@ const DISCARD: u16 = 9;
 
 /// For experiments on a link (IEEE 802, clause 9).
 const EXPERIMENT: u16 = 0x88b5;
+
+/// Whom a frame is for.
+pub(super) enum Target {
+    Mac(Mac),
+    /// The machine that has this address.
+    Ip(IpAddr, Mac),
+    /// Nobody has this address.
+    Nobody(IpAddr),
+}
 
 /// A frame that nothing is left to do for.
 pub(super) struct Frame {
