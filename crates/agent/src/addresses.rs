@@ -1,4 +1,5 @@
-//! When containers' addresses are in use: whoever asked for their ports waits for that, and never the switch's thread.
+//! When containers' addresses are in use: whoever asked for their ports waits for that, and never
+//! the switch's thread.
 
 use std::time::Instant;
 
@@ -6,7 +7,8 @@ use kernel::netlink::{self, OpenError};
 use kernel::netns::Namespace;
 use model::{Attachment, PortSpec};
 
-/// Waits until attached containers' kernels take packets for all their addresses as their own, and warns of those that do not.
+/// Waits until attached containers' kernels take packets for all their addresses as their own, and
+/// warns of those that do not.
 pub(crate) fn await_use<'a>(ports: impl IntoIterator<Item = &'a PortSpec>) {
     let deadline = Instant::now() + netlink::PATIENCE;
     for port in ports {

@@ -7,13 +7,15 @@
 //!             ◀─health, counts (atomics)
 //! ```
 //!
-//! One thread runs all sessions at one address of ours. Packets that come or fall due within a millisecond go through one system
-//! call, so that thousands of sessions cost little. The owner reads how each path is whenever it likes, without a lock, and may
-//! sleep on a bell until one has changed; however often that happens, nothing piles up.
+//! One thread runs all sessions at one address of ours. Packets that come or fall due within a
+//! millisecond go through one system call, so that thousands of sessions cost little. The owner
+//! reads how each path is whenever it likes, without a lock, and may sleep on a bell until one has
+//! changed; however often that happens, nothing piles up.
 //!
-//! A packet counts only if it has all its hops left (RFC 5881 §5), so nobody further away than a neighbour can forge one.
-//! Sessions have the source ports of RFC 5881 §4, each its own. When a path is given up, and when the owner goes, the far end is
-//! told that it is administratively down (RFC 5880 §6.8.16): that is no failure to it.
+//! A packet counts only if it has all its hops left (RFC 5881 §5), so nobody further away than a
+//! neighbour can forge one. Sessions have the source ports of RFC 5881 §4, each its own. When a
+//! path is given up, and when the owner goes, the far end is told that it is administratively down
+//! (RFC 5880 §6.8.16): that is no failure to it.
 
 mod health;
 mod shared;
@@ -98,8 +100,9 @@ pub struct Bfd {
 }
 
 impl Bfd {
-    /// Starts the thread, in the network namespace of the caller, without any paths. The seed says how packets are spread in
-    /// time and what the first discriminator is: it should be another at each start.
+    /// Starts the thread, in the network namespace of the caller, without any paths. The seed says
+    /// how packets are spread in time and what the first discriminator is: it should be another at
+    /// each start.
     ///
     /// # Errors
     ///

@@ -46,7 +46,8 @@ pub fn load(path: &Path) -> Result<HostConfig, ConfigError> {
     read(path, HostFile::checked)
 }
 
-/// Reads and checks the virtual networks of a file, which may be a host's declaration and is looked at no further.
+/// Reads and checks the virtual networks of a file, which may be a host's declaration and is looked
+/// at no further.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! A host's ports, the switch between them, the tunnels to other hosts, and the names by which people
-//! know them.
+//! A host's ports, the switch between them, the tunnels to other hosts, and the names by which
+//! people know them.
 
 mod attached;
 mod device;
@@ -58,16 +58,19 @@ const TICK: Span = Span::from_millis(1);
 /// How long after they were armed devices are looked at once more: [`plane::Plane::check_armed`].
 const LOOK_AGAIN: Span = Span::from_millis(1);
 
-/// How soon a device that had no room, and that tells nobody when it has, is offered its frame again.
+/// How soon a device that had no room, and that tells nobody when it has, is offered its frame
+/// again.
 const RETRY: Span = Span::from_micros(500);
 
-/// The event that says that a held UDP flow may go; ports' events carry their numbers, below all of these.
+/// The event that says that a held UDP flow may go; ports' events carry their numbers, below all of
+/// these.
 const BELL: u64 = 1 << 32;
 
 /// The event that says that datagrams have come from other hosts, with the number of an uplink.
 const UPLINK: u64 = 2 << 32;
 
-/// The event that says that the link below is to be silent, or may go on, with the number of an uplink.
+/// The event that says that the link below is to be silent, or may go on, with the number of an
+/// uplink.
 const PAUSES: u64 = 3 << 32;
 
 /// The event that says that a path to another host works, or does not any more.
@@ -166,7 +169,8 @@ impl Host {
         })
     }
 
-    /// Takes the host's place in the underlay. Tunnels lead from there once a [directory](Self::set_directory) says where.
+    /// Takes the host's place in the underlay. Tunnels lead from there once a
+    /// [directory](Self::set_directory) says where.
     ///
     /// # Errors
     ///
@@ -192,8 +196,8 @@ impl Host {
         Ok(())
     }
 
-    /// Finds what the agent before has left of these ports, before any of them is attached. What it has left of others, or of
-    /// these when they were declared otherwise, ends.
+    /// Finds what the agent before has left of these ports, before any of them is attached. What it
+    /// has left of others, or of these when they were declared otherwise, ends.
     pub fn inherit(&mut self, ports: &[PortSpec]) {
         for (name, kept) in self.store.inherited() {
             let port = ports.iter().find(|port| store::name(&port.name) == name);
@@ -295,8 +299,8 @@ impl Host {
         Ok(())
     }
 
-    /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it. What it holds goes on to
-    /// its receivers.
+    /// Before a port is detached: nothing new is taken from it, and nothing new is meant for it.
+    /// What it holds goes on to its receivers.
     ///
     /// # Errors
     ///
@@ -313,8 +317,8 @@ impl Host {
         !self.find(name).is_ok_and(|place| self.plane.switch().holds(self.attached[place].id))
     }
 
-    /// Detaches a port and removes its interface at once, and returns what the port was at its end. What it still holds
-    /// is refused.
+    /// Detaches a port and removes its interface at once, and returns what the port was at its end.
+    /// What it still holds is refused.
     ///
     /// # Errors
     ///
@@ -343,7 +347,8 @@ impl Host {
         Ok(())
     }
 
-    /// Has frames go by another directory from now on. What was held for hosts that are in none of its networks is refused.
+    /// Has frames go by another directory from now on. What was held for hosts that are in none of
+    /// its networks is refused.
     pub fn set_directory(&mut self, directory: Arc<Directory>) {
         self.directory = directory;
         let Self { overlay: Some(overlay), plane, numbers, directory, attached, .. } = self else { return };
@@ -443,7 +448,8 @@ impl Host {
         Ok(reader)
     }
 
-    /// One visit to every port that may have something. Whether it did something; if not, it is time to sleep.
+    /// One visit to every port that may have something. Whether it did something; if not, it is
+    /// time to sleep.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.turned_at = now;
         let received = self.receive(now);
@@ -472,18 +478,20 @@ impl Host {
         self.gate_due.is_some_and(|due| due <= now)
     }
 
-    /// Receives what has come from other hosts, and has those trunks looked at for which something is due.
+    /// Receives what has come from other hosts, and has those trunks looked at for which something
+    /// is due.
     fn receive(&mut self, now: Instant) -> bool {
         let Self { overlay: Some(overlay), plane, .. } = self else { return false };
         overlay.handle_pauses(now, plane);
         let received = overlay.receive(now, plane);
-        // After that: what arrived may be what a timeout would have missed, as this thread was late.
+        // After that: what arrived may be what a timeout would have missed, as this thread was
+        // late.
         plane.handle_peer_timeouts(now);
         received
     }
 
-    /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an event. Whether something
-    /// has come already, so that it is no time to sleep.
+    /// Before its owner sleeps, after a turn that did nothing: has everything that may come make an
+    /// event. Whether something has come already, so that it is no time to sleep.
     pub fn arm(&mut self) -> bool {
         let ready = self.plane.arm();
         if self.plane.is_armed() {
@@ -495,7 +503,8 @@ impl Host {
         ready
     }
 
-    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask about.
+    /// When something falls due although no event comes: a shaped frame, a verdict, a flow to ask
+    /// about.
     pub fn deadline(&self) -> Option<Instant> {
         // As the last turn saw it: what became due since then has not been looked at.
         let switch = self.plane.switch().deadline(self.turned_at);
@@ -554,8 +563,8 @@ impl Host {
         }
     }
 
-    /// Ends the switch: every port is detached. What virtual machines and far hosts have sent and is still held is left to the next
-    /// switch; the rest had its time, and is refused.
+    /// Ends the switch: every port is detached. What virtual machines and far hosts have sent and
+    /// is still held is left to the next switch; the rest had its time, and is refused.
     pub fn end(&mut self) {
         self.attached.iter().for_each(|port| self.plane.device_mut(port.id).leave());
         if let Some(overlay) = &mut self.overlay {
@@ -599,10 +608,12 @@ impl Host {
     }
 }
 
-/// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of them.
+/// How many large segments of one sender the switch holds, where full frames are small: 4 MiB of
+/// them.
 const SEGMENTS: u32 = 64;
 
-/// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to them are never flooded.
+/// Sets a port's declared addresses for good, its own too: nobody else can take them, and frames to
+/// them are never flooded.
 fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
     let network = plane.datapath().config(id).network;
     for (mac, vlan) in spec.addresses() {

@@ -7,10 +7,11 @@
 //!                                                       └── watch thread: the ports' interfaces
 //! ```
 //!
-//! One thread owns the ports and the switch: it moves frames, and attaches, detaches and counts when it is asked to. The
-//! main thread talks to people and programs, and asks the first for whatever it needs to know. A third watches what
-//! containers do to their interfaces. [`bfd`] has one of its own as well. Where a service manager keeps descriptors ([`Store`]), a fourth speaks to it. [`serve`] runs
-//! them until a signal ends them.
+//! One thread owns the ports and the switch: it moves frames, and attaches, detaches and counts
+//! when it is asked to. The main thread talks to people and programs, and asks the first for
+//! whatever it needs to know. A third watches what containers do to their interfaces. [`bfd`] has
+//! one of its own as well. Where a service manager keeps descriptors ([`Store`]), a fourth speaks
+//! to it. [`serve`] runs them until a signal ends them.
 
 #![forbid(unsafe_code)]
 

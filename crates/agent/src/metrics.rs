@@ -1,7 +1,8 @@
 //! The agent's status as OpenMetrics text, which Prometheus scrapes.
 //!
-//! Everything is read from one [`AgentStatus`], so the figures of one scrape belong to one moment and balance.
-//! Labels are few and bounded: a port's name or a peer's address, a direction, one of eight classes, one of the reasons for a refusal.
+//! Everything is read from one [`AgentStatus`], so the figures of one scrape belong to one moment
+//! and balance. Labels are few and bounded: a port's name or a peer's address, a direction, one of
+//! eight classes, one of the reasons for a refusal.
 
 mod page;
 mod peers;

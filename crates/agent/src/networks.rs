@@ -14,11 +14,13 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Checks networks and makes their directory, which takes a while where there are many: not on the switch's thread.
+    /// Checks networks and makes their directory, which takes a while where there are many: not on
+    /// the switch's thread.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] if they cannot stand, or if there are some and the host has no address at which they would be reached.
+    /// [`InvalidConfig`] if they cannot stand, or if there are some and the host has no address at
+    /// which they would be reached.
     pub fn new(specs: Vec<NetworkSpec>, vtep: Option<VtepList>) -> Result<Self, InvalidConfig> {
         let directory = match &vtep {
             Some(vtep) => Directory::new(&specs, vtep)?,

@@ -35,13 +35,13 @@ pub enum ServeError {
 
 /// Runs a host's switch until SIGTERM or SIGINT.
 ///
-/// The first signal drains: no more frames are taken, and those that are held have the declared time to reach their
-/// receivers. A second one ends it at once. Either way nothing is left behind.
+/// The first signal drains: no more frames are taken, and those that are held have the declared
+/// time to reach their receivers. A second one ends it at once. Either way nothing is left behind.
 ///
 /// # Errors
 ///
-/// [`ServeError`]; then, too, nothing is left behind. Only a switch that died leaves its containers' interfaces, with
-/// what waits in them, to the next agent.
+/// [`ServeError`]; then, too, nothing is left behind. Only a switch that died leaves its
+/// containers' interfaces, with what waits in them, to the next agent.
 pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let inside = runtime.enter();
@@ -56,7 +56,8 @@ pub fn serve(config: HostConfig) -> Result<(), ServeError> {
     let last = runtime.block_on(async {
         let last = live(&mut worker, listener, signals).await;
         if last.is_err() {
-            // Nobody could ask it for anything any more. If it has ended already, so much the better.
+            // Nobody could ask it for anything any more. If it has ended already, so much the
+            // better.
             worker.handle().hurry();
             let _ = worker.handle().stop().await;
         }
@@ -88,7 +89,8 @@ async fn live(
     }
 }
 
-/// Waits for a signal and stops the switch; a second signal makes it hurry. [`Stopped`]: it died unasked.
+/// Waits for a signal and stops the switch; a second signal makes it hurry. [`Stopped`]: it died
+/// unasked.
 async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<AgentStatus, Stopped> {
     let switch = worker.handle();
     tokio::select! {
@@ -108,7 +110,8 @@ async fn until_stopped(worker: &mut Worker, signals: &mut Signals) -> Result<Age
     }
 }
 
-/// Tells systemd that we live, as often as it asked for, as long as the switch's thread takes turns.
+/// Tells systemd that we live, as often as it asked for, as long as the switch's thread takes
+/// turns.
 async fn feed_watchdog(switch: &Handle) -> Infallible {
     let Some(period) = sd_notify::watchdog_enabled() else {
         return pending().await;
@@ -138,7 +141,8 @@ fn tell_systemd(news: &[NotifyState<'_>]) {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    // Caught and not looked at: there is nothing to reload, and a terminal that closes is no reason to stop.
+    // Caught and not looked at: there is nothing to reload, and a terminal that closes is no reason
+    // to stop.
     _hangup: Signal,
 }
 

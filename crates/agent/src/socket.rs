@@ -37,9 +37,11 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Listens on `path`. A socket that a killed agent left there is replaced, a living agent's is not.
+    /// Listens on `path`. A socket that a killed agent left there is replaced, a living agent's is
+    /// not.
     ///
-    /// The listener does not block. Its directory is made if it is missing, and the socket is its owner's alone.
+    /// The listener does not block. Its directory is made if it is missing, and the socket is its
+    /// owner's alone.
     pub fn bind(path: &Path) -> Result<(Self, UnixListener), SocketError> {
         let refused = |operation| {
             let path = path.to_owned();
@@ -51,8 +53,8 @@ impl Socket {
             .mode(0o755)
             .create(dir)
             .map_err(refused("make the directory of"))?;
-        // Two agents that start together must not both take the same corpse away. A lock on the directory leaves
-        // nothing behind.
+        // Two agents that start together must not both take the same corpse away. A lock on the
+        // directory leaves nothing behind.
         let dir = File::open(dir).map_err(refused("open the directory of"))?;
         flock(&dir, FlockOperation::LockExclusive)
             .map_err(io::Error::from)
@@ -95,7 +97,8 @@ fn remove_corpse(path: &Path) -> Result<(), SocketError> {
 fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Linux gives the file the mode that the socket has when it is bound, so it is never open to others.
+    // Linux gives the file the mode that the socket has when it is bound, so it is never open to
+    // others.
     fchmod(&socket, Mode::from_raw_mode(0o600))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, 128)?;

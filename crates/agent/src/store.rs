@@ -1,10 +1,12 @@
-//! What outlives an agent: descriptors that the service manager keeps for the next one (sd_notify(3), `FDSTORE=1`).
+//! What outlives an agent: descriptors that the service manager keeps for the next one
+//! (sd_notify(3), `FDSTORE=1`).
 //!
 //! ```text
 //!   Host ─keep, forget─▶ (thread) ─datagrams─▶ service manager ─LISTEN_FDS─▶ the next agent's Store
 //! ```
 //!
-//! A manager that does not listen for a while keeps nobody waiting but the thread that speaks to it.
+//! A manager that does not listen for a while keeps nobody waiting but the thread that speaks to
+//! it.
 
 use std::ffi::OsStr;
 use std::io::{self, IoSlice};
@@ -42,7 +44,8 @@ struct Speaker {
 }
 
 impl Store {
-    /// The store of the manager that started this process, if one did, with what the agent before has left there.
+    /// The store of the manager that started this process, if one did, with what the agent before
+    /// has left there.
     pub fn open() -> Self {
         let Some(address) = std::env::var_os("NOTIFY_SOCKET") else { return Self::default() };
         match Speaker::start(&address) {

@@ -1,4 +1,5 @@
-//! The switch's thread: it turns the host, sleeps when there is nothing to do, and takes orders in between.
+//! The switch's thread: it turns the host, sleeps when there is nothing to do, and takes orders in
+//! between.
 //!
 //! ```text
 //!      ──orders─▶
@@ -7,9 +8,9 @@
 //!               └──────────────────────────────────────────────────────────────────────▲
 //! ```
 //!
-//! Whoever gives an order puts it into the channel and then rings the bell. The thread, woken by the bell, silences
-//! it and then empties the channel, so an order is never overlooked. While it has work it looks into the channel
-//! once a turn and needs no bell.
+//! Whoever gives an order puts it into the channel and then rings the bell. The thread, woken by
+//! the bell, silences it and then empties the channel, so an order is never overlooked. While it
+//! has work it looks into the channel once a turn and needs no bell.
 
 use std::convert::Infallible;
 use std::io;
@@ -42,18 +43,19 @@ use crate::store::Store;
 /// While there is work, how often the host looks for ports that were idle and no longer are.
 const LOOK_AROUND: Span = Span::from_micros(20);
 
-/// How long a port that is detached may take to hand over what it holds; what is left then is refused.
+/// How long a port that is detached may take to hand over what it holds; what is left then is
+/// refused.
 const FAREWELL: Span = Span::from_secs(1);
 /// The thread's priority: what Open vSwitch runs with, too.
 const NICE: i32 = -10;
 
-/// How long the thread runs before another that waits has its turn. Every frame on this host waits for this thread, so
-/// it has to be back soon; but a sender or receiver on its processor has to be let in soon as well, and the kernel's own
-/// slice is as long as a hundred frames of a gigabit.
+/// How long the thread runs before another that waits has its turn. Every frame on this host waits
+/// for this thread, so it has to be back soon; but a sender or receiver on its processor has to be
+/// let in soon as well, and the kernel's own slice is as long as a hundred frames of a gigabit.
 const SLICE: Span = Span::from_micros(100);
 
-/// The switch's thread, from its start to its end. It ends, and leaves nothing attached, when it is stopped or when
-/// nobody is left who could give it an order.
+/// The switch's thread, from its start to its end. It ends, and leaves nothing attached, when it is
+/// stopped or when nobody is left who could give it an order.
 #[derive(Debug)]
 pub struct Worker {
     handle: Handle,
@@ -125,8 +127,8 @@ enum Order {
 }
 
 impl Worker {
-    /// Starts the thread and attaches the declared ports, which go on with what is left of them in `store`; returns once frames
-    /// flow and the ports' addresses are in use.
+    /// Starts the thread and attaches the declared ports, which go on with what is left of them in
+    /// `store`; returns once frames flow and the ports' addresses are in use.
     ///
     /// # Errors
     ///
@@ -289,7 +291,8 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// [`Stopped`]; or, inside, why they cannot stand, or not beside the ports that are attached. Then all stay as they were.
+    /// [`Stopped`]; or, inside, why they cannot stand, or not beside the ports that are attached.
+    /// Then all stay as they were.
     pub async fn set_networks(
         &self,
         networks: Vec<NetworkSpec>,
@@ -303,8 +306,9 @@ impl Handle {
         Ok(replaced.map(|(generation, _old)| generation))
     }
 
-    /// Takes no more frames, lets those that are held reach their receivers within the declared time, detaches
-    /// every port, and ends the thread. Returns the last status, taken when the draining was over.
+    /// Takes no more frames, lets those that are held reach their receivers within the declared
+    /// time, detaches every port, and ends the thread. Returns the last status, taken when the
+    /// draining was over.
     ///
     /// # Errors
     ///
@@ -403,7 +407,8 @@ impl Switch {
         if let Err(error) = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE)) {
             tracing::debug!(%error, "the switch's thread may have to wait for others");
         }
-        // A shaped frame is due to the microsecond; by default a timer may be 50 µs late (prctl(2), PR_SET_TIMERSLACK).
+        // A shaped frame is due to the microsecond; by default a timer may be 50 µs late (prctl(2),
+        // PR_SET_TIMERSLACK).
         if let Err(error) = rustix::thread::set_current_timer_slack(NonZeroU64::new(1)) {
             tracing::debug!(%error, "the switch's thread may wake late");
         }
@@ -483,8 +488,8 @@ impl Switch {
         }
     }
 
-    // An answer that nobody waits for any more is dropped, and so is the order of somebody who comes too late: the
-    // broken channel tells him.
+    // An answer that nobody waits for any more is dropped, and so is the order of somebody who
+    // comes too late: the broken channel tells him.
     fn obey(&mut self, order: Order) {
         match order {
             Order::Attach(..)
@@ -535,7 +540,8 @@ impl Switch {
         }
     }
 
-    /// Has frames go by other networks from now on, and returns the former ones with the new ones' number.
+    /// Has frames go by other networks from now on, and returns the former ones with the new ones'
+    /// number.
     fn replace(&mut self, networks: Arc<Networks>) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
         self.host.specs().try_for_each(|port| networks.check(port))?;
         self.host.set_directory(networks.directory().clone());
@@ -552,8 +558,8 @@ impl Switch {
         self.host.port(name).expect("its attachment or change has just succeeded")
     }
 
-    /// Detaches the ports that are to go and hold nothing more, or had their time. Whether there were any: what was for
-    /// them is refused, so their senders may go on, and no event would tell.
+    /// Detaches the ports that are to go and hold nothing more, or had their time. Whether there
+    /// were any: what was for them is refused, so their senders may go on, and no event would tell.
     fn see_off(&mut self, now: Instant) -> bool {
         let Self { host, leaving, .. } = self;
         let before = leaving.len();

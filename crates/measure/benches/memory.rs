@@ -1,7 +1,8 @@
 //! The switch between ports in its own memory, generators and sinks included.
 //!
-//! `cargo bench -p measure --bench memory`. One iteration is a round: a burst of 64 frames from each sender, a turn of
-//! the switch, and all that the receivers were given. Criterion's "elem" is a frame.
+//! `cargo bench -p measure --bench memory`. One iteration is a round: a burst of 64 frames from
+//! each sender, a turn of the switch, and all that the receivers were given. Criterion's "elem" is
+//! a frame.
 
 #![allow(missing_docs, reason = "criterion's macros define public items")]
 

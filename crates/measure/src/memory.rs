@@ -1,13 +1,14 @@
-//! How fast the switch is by itself: frames between ports in its own memory, with nothing behind them.
+//! How fast the switch is by itself: frames between ports in its own memory, with nothing behind
+//! them.
 //!
 //! ```text
 //!   generator j ─▶ MemoryPort ─▶ Plane ─▶ MemoryPort ─▶ sink k
 //!   └────────── one thread, or one for these and one for the plane ──────────┘
 //! ```
 //!
-//! With one thread the three take turns, and the switch's own share of the time can be told apart: cycles are counted
-//! around [`Plane::turn`] alone, the reading of its clock included. With two threads the whole is as fast as its
-//! slower half.
+//! With one thread the three take turns, and the switch's own share of the time can be told apart:
+//! cycles are counted around [`Plane::turn`] alone, the reading of its clock included. With two
+//! threads the whole is as fast as its slower half.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +24,8 @@ use wire::ethernet::{Header, ethertype};
 /// Slots of a port in each direction: two bursts and as many again on their way back.
 const SLOTS: u32 = 256;
 
-/// The most frames that a generator sends before the next one's turn: what the plane takes in a visit.
+/// The most frames that a generator sends before the next one's turn: what the plane takes in a
+/// visit.
 const BURST: usize = 64;
 
 /// Frames that are carried before the clock starts, so that memory is there and caches are warm.
@@ -73,7 +75,8 @@ pub struct MemoryResult {
     pub lost: u64,
     /// From the first frame to the last, generators and sinks included.
     pub elapsed: Span,
-    /// The part of it that the switch took, where it can be told: with one thread, on a processor that counts.
+    /// The part of it that the switch took, where it can be told: with one thread, on a processor
+    /// that counts.
     pub switch: Option<Share>,
 }
 
@@ -100,7 +103,8 @@ pub enum MemoryRunError {
 const MAX_SIZE: u32 = 65_536;
 const MAX_FLOWS: u32 = 256;
 
-/// Bytes of a slot that frames up to the usual length lie in, so that short frames are as far apart as in earnest.
+/// Bytes of a slot that frames up to the usual length lie in, so that short frames are as far apart
+/// as in earnest.
 const SLOT_SIZE: u32 = 2048;
 
 /// Carries frames between memory ports for a while.
@@ -182,8 +186,8 @@ impl World {
         Ok(Self { ends: Ends { generators, sinks, size: size as usize, sent: 0, arrived: 0 }, plane })
     }
 
-    /// A burst of each generator, a turn of the switch, and all that the sinks were given. Returns how many frames
-    /// they got.
+    /// A burst of each generator, a turn of the switch, and all that the sinks were given. Returns
+    /// how many frames they got.
     pub fn round(&mut self, now: Instant) -> u64 {
         self.ends.send();
         turn(&mut self.plane, now);

@@ -8,9 +8,10 @@
 //!            └──────────────── Monitor: which paths work ── pauses ────────┘
 //! ```
 //!
-//! [`Overlay`] makes and ends trunks as a directory says, receives datagrams for them, and sends theirs.
-//! A [`Trunk`] is what the plane knows of a far host. The session protocol is [`tunnel`]'s, sockets are
-//! [`underlay`]'s. The crate starts no threads; paths are watched by whoever implements [`Monitor`].
+//! [`Overlay`] makes and ends trunks as a directory says, receives datagrams for them, and sends
+//! theirs. A [`Trunk`] is what the plane knows of a far host. The session protocol is [`tunnel`]'s,
+//! sockets are [`underlay`]'s. The crate starts no threads; paths are watched by whoever implements
+//! [`Monitor`].
 
 #![forbid(unsafe_code)]
 

@@ -82,7 +82,8 @@ impl Link {
         wait(self.underlay.borrow().as_fd())
     }
 
-    /// What becomes readable when a pause frame has arrived. `None` if the link's pauses are not obeyed.
+    /// What becomes readable when a pause frame has arrived. `None` if the link's pauses are not
+    /// obeyed.
     pub fn pauses(&self) -> Option<BorrowedFd<'_>> {
         self.pauses.as_ref().map(AsFd::as_fd)
     }

@@ -14,8 +14,8 @@ pub trait Monitor {
     /// What becomes readable when the state of a path has changed. `None` if no paths are watched.
     fn events(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Calls `found` for each watched path with whether it works now. `None`: the far host's operator
-    /// holds BFD down, which says nothing of the path (RFC 5882 §3.2).
+    /// Calls `found` for each watched path with whether it works now. `None`: the far host's
+    /// operator holds BFD down, which says nothing of the path (RFC 5882 §3.2).
     fn each(&self, found: &mut dyn FnMut(IpAddr, Option<bool>));
 
     /// The state of the path to a host, if it is watched.

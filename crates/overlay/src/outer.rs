@@ -31,8 +31,8 @@ impl Outer<'_> {
         }
     }
 
-    /// The offload of a packet with so many bytes before its payload: of STT, the checksum, if the packet
-    /// is on no wire yet.
+    /// The offload of a packet with so many bytes before its payload: of STT, the checksum, if the
+    /// packet is on no wire yet.
     fn offload(&self, start: usize) -> Offload {
         let is_partial = self.is_stt() && outer::is_partial(self.vteps, self.payload);
         let checksum = PartialChecksum { start: start as u16, offset: tcp::Header::CHECKSUM_OFFSET };
@@ -43,14 +43,15 @@ impl Outer<'_> {
         self.ports[1] == stt::PORT
     }
 
-    /// The headers before the datagram in the underlay, as far as they are known. Addresses on the link
-    /// are not.
+    /// The headers before the datagram in the underlay, as far as they are known. Addresses on the
+    /// link are not.
     fn header<'b>(&self, buffer: &'b mut [u8; outer::LONGEST]) -> Option<&'b [u8]> {
         let nobody = Mac([0; 6]);
         let tunnel = Tunnel {
             encapsulation: match self.ports {
                 _ if self.is_stt() => Encapsulation::Stt,
-                // All others that have ports are alike so far; of those that have none there is one.
+                // All others that have ports are alike so far; of those that have none there is
+                // one.
                 [0, 0] => Encapsulation::Nvgre,
                 _ => Encapsulation::Geneve,
             },

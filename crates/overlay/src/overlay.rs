@@ -71,9 +71,9 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Opens a host's uplinks; no tunnel leads anywhere yet. `monitor` makes what watches the paths of the
-    /// uplink with this address; its second argument is a seed that differs between uplinks and
-    /// incarnations (RFC 5880 §6.3 wants numbers that no other session of the host has).
+    /// Opens a host's uplinks; no tunnel leads anywhere yet. `monitor` makes what watches the paths
+    /// of the uplink with this address; its second argument is a seed that differs between uplinks
+    /// and incarnations (RFC 5880 §6.3 wants numbers that no other session of the host has).
     ///
     /// # Errors
     ///
@@ -106,9 +106,9 @@ impl Overlay {
         })
     }
 
-    /// Makes tunnels to the hosts at which a directory has members of networks that are here too, and ends
-    /// the others. Frames that are held for hosts without a tunnel are refused. `number` gives a
-    /// network's number in the switch; `None` leaves the network out.
+    /// Makes tunnels to the hosts at which a directory has members of networks that are here too,
+    /// and ends the others. Frames that are held for hosts without a tunnel are refused. `number`
+    /// gives a network's number in the switch; `None` leaves the network out.
     ///
     /// # Errors
     ///
@@ -188,7 +188,8 @@ impl Overlay {
         let least = if host.is_ipv4() { 576 } else { 1280 };
         let (most, inner) = room.unwrap_or_else(|| self.room_of(host, least));
         self.inner_mtu = self.inner_mtu.min(inner);
-        // A trunk that is made again remembers nothing of its far host, which sees a new incarnation.
+        // A trunk that is made again remembers nothing of its far host, which sees a new
+        // incarnation.
         let incarnation = match self.incarnations.get(&host) {
             None => self.incarnation,
             Some(last) => Some(incarnation()).filter(|now| now.is_after(*last)).unwrap_or(last.next()),
@@ -211,8 +212,8 @@ impl Overlay {
         Ok(id)
     }
 
-    /// The longest payload of a datagram that all these paths carry, and the longest packet in it, in
-    /// bytes. Paths without a route are left out; `None` if all are.
+    /// The longest payload of a datagram that all these paths carry, and the longest packet in it,
+    /// in bytes. Paths without a route are left out; `None` if all are.
     fn room(&self, paths: &[trunk::Path]) -> Option<(usize, u16)> {
         let rooms = paths.iter().filter_map(|path| {
             let mtu = self.uplink.mtu.or_else(|| path.underlay.borrow().mtu_to(path.far))?;
@@ -234,8 +235,8 @@ impl Overlay {
         (most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0))
     }
 
-    /// The configuration of a session whose datagrams have payloads of at most so many bytes. `None` if
-    /// neither retransmission nor credit is wanted.
+    /// The configuration of a session whose datagrams have payloads of at most so many bytes.
+    /// `None` if neither retransmission nor credit is wanted.
     fn session(&self, most: usize) -> Option<SessionConfig> {
         let Uplink { window, unsolicited, in_flight, retransmit, credit, .. } = self.uplink;
         let session = SessionConfig {
@@ -289,7 +290,8 @@ impl Overlay {
         &mut self.links
     }
 
-    /// Obeys the links' pauses, and pauses their far ends while memory for arriving frames runs low.
+    /// Obeys the links' pauses, and pauses their far ends while memory for arriving frames runs
+    /// low.
     pub fn handle_pauses<P: Port, R: Responder, G: Gate>(
         &mut self,
         now: Instant,
@@ -365,8 +367,8 @@ impl Overlay {
         self.links.iter_mut().fold(true, |all, link| link.flush(now, taps.as_deref_mut()) & all)
     }
 
-    /// Before the switch ends: tells far hosts how far streams were consumed. Waits for room in the kernel
-    /// if necessary, for at most [`FAREWELL`].
+    /// Before the switch ends: tells far hosts how far streams were consumed. Waits for room in the
+    /// kernel if necessary, for at most [`FAREWELL`].
     pub fn leave<P: Port, R: Responder, G: Gate>(&mut self, plane: &mut Plane<P, Trunk, R, G>) {
         let until = clock::now() + FAREWELL;
         loop {
@@ -393,7 +395,8 @@ impl Overlay {
         }
     }
 
-    /// Waits until the kernel may have room for something that is to be sent. `false` if it has none by then.
+    /// Waits until the kernel may have room for something that is to be sent. `false` if it has
+    /// none by then.
     fn wait(&self, until: Instant) -> bool {
         let underlays: Vec<_> = self.links.iter().map(|link| link.underlay().borrow()).collect();
         let waiting = underlays.iter().flat_map(|underlay| underlay.waiting());
@@ -464,8 +467,9 @@ fn seed(incarnation: Incarnation, place: usize) -> u64 {
     u64::from(incarnation.0.get()) << 8 | place as u64
 }
 
-/// An incarnation of this host's end of sessions that is after all earlier ones: the wall clock in units
-/// of 2^26 ns, about 67 ms, within which no agent ends and starts again. Numbers repeat after nine years.
+/// An incarnation of this host's end of sessions that is after all earlier ones: the wall clock in
+/// units of 2^26 ns, about 67 ms, within which no agent ends and starts again. Numbers repeat after
+/// nine years.
 pub fn incarnation() -> Incarnation {
     let units = clock::wall_ns() >> 26;
     Incarnation(NonZeroU32::new(units as u32).unwrap_or(NonZeroU32::MIN))

@@ -1,8 +1,8 @@
-//! Pause frames of an uplink's link (802.1Qbb): those of its far end, and ours when memory for arriving
-//! frames runs low.
+//! Pause frames of an uplink's link (802.1Qbb): those of its far end, and ours when memory for
+//! arriving frames runs low.
 //!
-//! Credit keeps what other hosts send below the memory that there is. Pauses are for hosts that send
-//! without credit, and for the fabric, whose switches pause us as they would any host.
+//! Credit keeps what other hosts send below the memory that there is. Pauses are for hosts that
+//! send without credit, and for the fabric, whose switches pause us as they would any host.
 
 use std::io;
 use std::net::IpAddr;

@@ -59,8 +59,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         }
     }
 
-    /// The far host behind a port, for whoever changes its state: the next turn receives from it and
-    /// flushes it.
+    /// The far host behind a port, for whoever changes its state: the next turn receives from it
+    /// and flushes it.
     ///
     /// # Panics
     ///
@@ -210,11 +210,12 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         sent > 0
     }
 
-    /// Services one far host: completes consumed frames, retransmits lost ones, sends pending control
-    /// messages. Reports wait one turn if frames were `delivered` to a local receiver this turn, because
-    /// its reply may carry them. Returns whether a frame moved.
+    /// Services one far host: completes consumed frames, retransmits lost ones, sends pending
+    /// control messages. Reports wait one turn if frames were `delivered` to a local receiver this
+    /// turn, because its reply may carry them. Returns whether a frame moved.
     pub(crate) fn maintain_peer(&mut self, now: Instant, id: PortId, delivered: bool) -> bool {
-        // For the visit, the peer's line leaves its place, so that every sender's can be borrowed beside it.
+        // For the visit, the peer's line leaves its place, so that every sender's can be borrowed
+        // beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         self.needs_flush.remove(id);
         let Self { switch, lines, needs_flush, tx_blocked, taps, .. } = self;
@@ -251,8 +252,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         moved
     }
 
-    /// Gives up what is in flight to peers that were silent for the stall time, and lets frames go to
-    /// those that answer again.
+    /// Gives up what is in flight to peers that were silent for the stall time, and lets frames go
+    /// to those that answer again.
     pub(crate) fn check_peers(&mut self, now: Instant) {
         let peers = self.peers;
         let patience = self.switch.settings().stall_after;
@@ -283,7 +284,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// When something falls due at a far host, although nothing arrives.
     pub fn peer_deadline(&mut self) -> Option<Instant> {
         let peers = self.peers;
-        // Without room for a control message there is nothing to wake up for: the owner tries again soon.
+        // Without room for a control message there is nothing to wake up for: the owner tries again
+        // soon.
         let due = |peer: &mut F| peer.deadline().filter(|_| peer.can_transmit());
         peers.iter().filter_map(|id| due(self.line_mut(id).peer())).min()
     }

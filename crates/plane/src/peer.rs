@@ -1,8 +1,8 @@
 //! What a plane needs of a far host: frames that arrive from there, and frames that leave for it.
 //!
-//! A frame that leaves stays in its sender's slot until the far receiver has consumed it, so that it can
-//! be retransmitted from there. A frame that arrives lies in the peer's own memory until its last
-//! receiver here has it.
+//! A frame that leaves stays in its sender's slot until the far receiver has consumed it, so that
+//! it can be retransmitted from there. A frame that arrives lies in the peer's own memory until its
+//! last receiver here has it.
 
 use datapath::Network;
 use lossless::{Flow, PortId, Refusal};
@@ -64,16 +64,16 @@ pub trait Peer {
     /// Frees the slot of a frame that its last receiver has, or that was refused.
     fn release(&mut self, slot: Slot);
 
-    /// The flow of a frame: frames of one flow have the same far egress and class. `None` if the peer
-    /// keeps no sessions. [`Unfit`] if no machine there has the frame's address.
+    /// The flow of a frame: frames of one flow have the same far egress and class. `None` if the
+    /// peer keeps no sessions. [`Unfit`] if no machine there has the frame's address.
     ///
     /// # Errors
     ///
     /// [`Unfit`]
     fn flow(&self, leaving: &Leaving<'_>) -> Result<Option<Flow>, Unfit>;
 
-    /// Sends a frame of this flow, or as much of it as may go now; [`resume`](Self::resume) sends the
-    /// rest.
+    /// Sends a frame of this flow, or as much of it as may go now; [`resume`](Self::resume) sends
+    /// the rest.
     fn send(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent;
 
     /// Retransmits what was lost, as far as the window allows. `network_of` and `frame_of` give the
@@ -94,19 +94,20 @@ pub trait Peer {
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool;
 
-    /// The flow of the next frame that is no longer in flight: consumed by its far receiver, or given
-    /// up for this reason. In the order in which the flow's frames were sent.
+    /// The flow of the next frame that is no longer in flight: consumed by its far receiver, or
+    /// given up for this reason. In the order in which the flow's frames were sent.
     fn poll_completed(&mut self) -> Option<(Flow, Option<Refusal>)>;
 
-    /// Sends pending control messages, as far as the kernel has room. If frames were `delivered` to a
-    /// local receiver this turn, a report waits one turn, because the reply may carry it. Returns
+    /// Sends pending control messages, as far as the kernel has room. If frames were `delivered` to
+    /// a local receiver this turn, a report waits one turn, because the reply may carry it. Returns
     /// whether one waits.
     fn transmit_control(&mut self, now: Instant, delivered: bool) -> bool;
 
     /// Whether the kernel has room for a datagram to the peer.
     fn can_transmit(&self) -> bool;
 
-    /// Sets the bit mask of classes of which nothing is sent (802.1Qbb). Replaces the previous mask.
+    /// Sets the bit mask of classes of which nothing is sent (802.1Qbb). Replaces the previous
+    /// mask.
     fn pause(&mut self, classes: u8);
 
     /// Whether the class of a flow is paused.
@@ -126,11 +127,12 @@ pub trait Peer {
     /// [completed](Self::poll_completed) frames must have been polled before.
     fn forget_sender(&mut self, port: PortId);
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next, although nothing arrives.
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called next, although nothing
+    /// arrives.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Does what is due by now: delivers frames that waited in vain for earlier ones, marks frames as
-    /// lost, grants credit.
+    /// Does what is due by now: delivers frames that waited in vain for earlier ones, marks frames
+    /// as lost, grants credit.
     fn handle_timeout(&mut self, now: Instant);
 }
 

@@ -7,12 +7,13 @@
 //!             └──────────────────── release ◀──────────────────────────┘
 //! ```
 //!
-//! A turn receives what each sender has, as far as the switch has room for that sender, and transmits to
-//! each receiver what waits for it, as far as the receiver takes it. It visits only ports that may have
-//! something to do, so that idle ones cost nothing. The plane is told the time and never sleeps.
+//! A turn receives what each sender has, as far as the switch has room for that sender, and
+//! transmits to each receiver what waits for it, as far as the receiver takes it. It visits only
+//! ports that may have something to do, so that idle ones cost nothing. The plane is told the time
+//! and never sleeps.
 //!
-//! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A device
-//! without events of its own is asked for one first ([`Plane::arm`]).
+//! A port that has nothing to receive leaves the `rx_ready` set, and enters it again by an event. A
+//! device without events of its own is asked for one first ([`Plane::arm`]).
 
 use datapath::{Datapath, Decision, Network, Verdict};
 use lossless::{
@@ -61,7 +62,8 @@ pub struct Plane<P, F = NoPeer, R = NoResponder, G = NoGate> {
     doubtful: Armed,
     /// Ports that were touched since their last flush.
     pub(crate) needs_flush: PortSet,
-    /// Ports that had no room when a frame was last offered to them, or could not finish their flush.
+    /// Ports that had no room when a frame was last offered to them, or could not finish their
+    /// flush.
     pub(crate) tx_blocked: PortSet,
     /// Ports with a far host behind them.
     pub(crate) peers: PortSet,
@@ -233,8 +235,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.line_mut(id).device()
     }
 
-    /// Whether a port had no room for a frame, or could not finish its flush, and will make no event when
-    /// it can.
+    /// Whether a port had no room for a frame, or could not finish its flush, and will make no
+    /// event when it can.
     pub fn is_any_tx_blocked(&self) -> bool {
         !self.tx_blocked.is_empty()
     }
@@ -272,9 +274,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         }
     }
 
-    /// Arms devices that make no events by themselves, so that the next frame or room for one makes an
-    /// event. To be called after a turn that moved nothing, before its owner sleeps. Returns whether
-    /// something has arrived already: then the owner must not sleep.
+    /// Arms devices that make no events by themselves, so that the next frame or room for one makes
+    /// an event. To be called after a turn that moved nothing, before its owner sleeps. Returns
+    /// whether something has arrived already: then the owner must not sleep.
     pub fn arm(&mut self) -> bool {
         let mut ready = false;
         for id in self.unarmed.iter() {
@@ -312,13 +314,13 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         !sets.iter().flatten().all(|set| set.is_empty())
     }
 
-    /// Checks devices that were armed before the last call of this, and returns whether one has something
-    /// that it made no event of.
+    /// Checks devices that were armed before the last call of this, and returns whether one has
+    /// something that it made no event of.
     ///
-    /// A driver publishes a buffer and then reads whether an event is wanted (VIRTIO 1.2 §2.7.13); we ask
-    /// for an event and then read whether there is a buffer. Both sides need a full barrier in between. A
-    /// guest whose only processor QEMU emulates has none (TCG emits barriers for several processors only),
-    /// so its buffer may become visible a moment later.
+    /// A driver publishes a buffer and then reads whether an event is wanted (VIRTIO 1.2 §2.7.13);
+    /// we ask for an event and then read whether there is a buffer. Both sides need a full barrier
+    /// in between. A guest whose only processor QEMU emulates has none (TCG emits barriers for
+    /// several processors only), so its buffer may become visible a moment later.
     pub fn check_armed(&mut self) -> bool {
         let armed = std::mem::take(&mut self.armed);
         let doubtful = std::mem::replace(&mut self.doubtful, armed);
@@ -389,8 +391,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         moved
     }
 
-    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Gives up silent peers, and
-    /// audits a few ports.
+    /// Does what is due by now: see [`Switch::tick`] and [`Datapath::tick`]. Gives up silent peers,
+    /// and audits a few ports.
     pub fn tick(&mut self, now: Instant) {
         self.check_peers(now);
         self.datapath.tick(now);
@@ -401,8 +403,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
     }
 
-    /// Whether the books balance, as the last completed round of audits found: each tick audits a few
-    /// ports. [`Switch::audit`] counts everything at once.
+    /// Whether the books balance, as the last completed round of audits found: each tick audits a
+    /// few ports. [`Switch::audit`] counts everything at once.
     pub fn is_balanced(&self) -> bool {
         self.audit.is_balanced()
     }
@@ -455,7 +457,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     }
 
     /// Receives what a device has, as far as the switch has room for it.
-    // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the processor's registers.
+    // A visit each for `receive` and `transmit`: as parts of a turn, their loops would not fit the
+    // processor's registers.
     #[inline(never)]
     fn receive<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
         let Self {
@@ -544,15 +547,18 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         for slot in refused.drain(..) {
             line.end.release(slot);
         }
-        // Even if it received nothing: that the ring was seen empty may be what a grant was waiting for.
+        // Even if it received nothing: that the ring was seen empty may be what a grant was waiting
+        // for.
         needs_flush.insert(id);
         moved
     }
 
-    /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go now.
+    /// Transmits what waits for a receiver, as far as it takes it: first parked flows that may go
+    /// now.
     #[inline(never)]
     fn transmit<const TAPPED: bool>(&mut self, now: Instant, id: PortId) -> bool {
-        // For the visit, the receiver's line leaves its place: so every sender's can be borrowed beside it.
+        // For the visit, the receiver's line leaves its place: so every sender's can be borrowed
+        // beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
         if self.switch.parked_flows(id).len() > 0 {
@@ -562,7 +568,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
         }
         moved |= self.transmit_from::<TAPPED>(now, id, &mut line, None);
-        // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget it then.
+        // Before anybody's flush, and before a peer acknowledges: the sender of a frame may forget
+        // it then.
         if moved
             && let End::Device(device) = &mut line.end
             && let Err(error) = device.deliver()

@@ -10,38 +10,39 @@ use port::FrameView;
 
 /// Answers frames at their ingress, in place of machines that may be on other hosts.
 pub trait Responder {
-    /// Whether a frame from behind `port`, which is a member of a virtual network, may be a question.
-    /// May say yes of a frame that is none; never says no of one that is.
+    /// Whether a frame from behind `port`, which is a member of a virtual network, may be a
+    /// question. May say yes of a frame that is none; never says no of one that is.
     fn may_answer(&self, port: PortId, frame: &FrameView<'_>) -> bool;
 
-    /// Takes a frame that may be a question. `true`: it was one, and is forwarded to nobody and counted
-    /// in no ledger. `false`: it passes.
+    /// Takes a frame that may be a question. `true`: it was one, and is forwarded to nobody and
+    /// counted in no ledger. `false`: it passes.
     fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> bool;
 
-    /// Transmits pending replies, each by the port that asked. `transmit` returns whether a reply is
-    /// done with; if not, it stays pending.
+    /// Transmits pending replies, each by the port that asked. `transmit` returns whether a reply
+    /// is done with; if not, it stays pending.
     fn poll_transmit(&mut self, transmit: impl FnMut(PortId, FrameView<'_>) -> bool);
 }
 
 /// Asks, at a frame's egress, whether its last receiver behind the device has room for it.
 pub trait Gate {
-    /// Whether `frame` may go to the receiver behind `port` now, and with which others it shares its fate.
+    /// Whether `frame` may go to the receiver behind `port` now, and with which others it shares
+    /// its fate.
     fn ask(&mut self, port: PortId, frame: &FrameView<'_>) -> Clearance;
 
     /// The device has taken the frame that was asked about last.
     fn passed(&mut self);
 
-    /// Takes a frame that is for the gate itself: what a guest reports of its sockets. `true`: it was
-    /// such a report, and is forwarded to nobody and counted in no ledger. Asked only of frames whose
-    /// [destination](wire::room::may_be) allows it.
+    /// Takes a frame that is for the gate itself: what a guest reports of its sockets. `true`: it
+    /// was such a report, and is forwarded to nobody and counted in no ledger. Asked only of frames
+    /// whose [destination](wire::room::may_be) allows it.
     fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> bool;
 
-    /// Transmits the gate's own pending requests to guests, after the frames that went to them before.
-    /// `transmit` returns whether a request is done with; if not, it stays pending.
+    /// Transmits the gate's own pending requests to guests, after the frames that went to them
+    /// before. `transmit` returns whether a request is done with; if not, it stays pending.
     fn poll_transmit(&mut self, transmit: impl FnMut(PortId, FrameView<'_>) -> bool);
 
-    /// Calls `late` for each port whose guest owes an answer. Its transmit ring may be full of frames
-    /// that wait for receivers which themselves wait for that answer.
+    /// Calls `late` for each port whose guest owes an answer. Its transmit ring may be full of
+    /// frames that wait for receivers which themselves wait for that answer.
     fn each_late(&mut self, late: impl FnMut(PortId));
 }
 

@@ -10,7 +10,8 @@ use units::Instant;
 use crate::Plane;
 use crate::plane::BURST;
 
-/// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container port does.
+/// A sender of 64 frames that goes on only once it was seen empty and then flushed, as a container
+/// port does.
 #[derive(Default)]
 struct Granting {
     frames: u32,

@@ -88,7 +88,8 @@ pub struct Counts {
     pub unknown: u64,
     /// Refused: they are authenticated, which no session here is.
     pub authenticated: u64,
-    /// How long a processor has worked for the thread; what the kernel does for it while it sends and receives is part of it.
+    /// How long a processor has worked for the thread; what the kernel does for it while it sends
+    /// and receives is part of it.
     pub busy: Span,
 }
 

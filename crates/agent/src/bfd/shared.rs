@@ -43,7 +43,8 @@ impl Settings {
     /// The multiplier unless it is told.
     pub const MULTIPLIER: NonZeroU8 = NonZeroU8::new(3).expect("it is not 0");
 
-    /// Every 100 ms, with a multiplier of 3: what keeps a network together is not to wait behind what it carries.
+    /// Every 100 ms, with a multiplier of 3: what keeps a network together is not to wait behind
+    /// what it carries.
     pub const fn new(address: IpAddr) -> Self {
         Self { address, interval: Self::INTERVAL, multiplier: Self::MULTIPLIER, dscp: Dscp::CS6 }
     }

@@ -1,4 +1,5 @@
-//! The sessions of one address: which path each of them watches, and what is published of it. No sockets.
+//! The sessions of one address: which path each of them watches, and what is published of it. No
+//! sockets.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -63,7 +64,8 @@ impl Table {
         assert_eq!(before, None, "{path:?} is watched once");
     }
 
-    /// Holds a path's session down, so that the next packet tells the far end; [`forget`](Self::forget) it then.
+    /// Holds a path's session down, so that the next packet tells the far end;
+    /// [`forget`](Self::forget) it then.
     pub(super) fn hold_down(&mut self, path: Path) {
         let Some(discriminator) = self.by_path.get(&path) else { return };
         self.sessions

@@ -17,10 +17,12 @@ use kernel::clock::{now, thread_time, timespec};
 /// How long the thread rests after it has done something. Packets are late by so much at most.
 const REST: Duration = Duration::from_millis(1);
 
-/// Batches that are taken in before anything is said: what waits at a full socket. Whoever sends more keeps nobody from speaking.
+/// Batches that are taken in before anything is said: what waits at a full socket. Whoever sends
+/// more keeps nobody from speaking.
 const BATCHES: usize = 256;
 
-/// The thread's priority, the switch's own: hosts that do not hear us in time take the path to us for cut.
+/// The thread's priority, the switch's own: hosts that do not hear us in time take the path to us
+/// for cut.
 const NICE: i32 = -10;
 
 /// How long it runs before another that waits has its turn.
@@ -54,7 +56,8 @@ struct End {
 }
 
 impl End {
-    /// Does what was ordered since it was asked last. `false`: nobody is left who could order anything.
+    /// Does what was ordered since it was asked last. `false`: nobody is left who could order
+    /// anything.
     fn obey_all(&mut self, orders: &Inbox<Order>) -> bool {
         loop {
             match orders.try_recv() {

@@ -1,5 +1,5 @@
-//! The UDP gates of this host, by port: one for all namespaces, whose sockets we see ourselves, and one for each guest
-//! that tells of its own.
+//! The UDP gates of this host, by port: one for all namespaces, whose sockets we see ourselves, and
+//! one for each guest that tells of its own.
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
@@ -14,8 +14,8 @@ use port::FrameView;
 use udp_gate::{GuestGate, UdpGate};
 use units::{Instant, Span};
 
-/// Holds UDP flows whose socket is full, where the kernel lets us see that or a guest says so; lets everything go where
-/// they do not.
+/// Holds UDP flows whose socket is full, where the kernel lets us see that or a guest says so; lets
+/// everything go where they do not.
 #[derive(Debug)]
 pub(super) struct HostGate {
     /// The gate, or why there is none.
@@ -132,8 +132,8 @@ impl HostGate {
         }
     }
 
-    /// To be called before sleeping: when to ask again although the bell does not ring. A time that has come says that
-    /// some flow may go already.
+    /// To be called before sleeping: when to ask again although the bell does not ring. A time that
+    /// has come says that some flow may go already.
     pub(super) fn arm(&mut self, now: Instant) -> Option<Instant> {
         let wait = self.gate.as_mut().ok().and_then(UdpGate::arm);
         let guests = self.guests.iter_mut().flatten().filter_map(|guest| guest.gate.wait());
@@ -200,8 +200,8 @@ impl Gate for HostGate {
         if !wire::room::is_ours(frame.bytes) {
             return false;
         }
-        // Of sockets that the host sees itself no guest needs to report. A guest's report counts for its own
-        // port only.
+        // Of sockets that the host sees itself no guest needs to report. A guest's report counts
+        // for its own port only.
         if self.namespace(port).is_none() {
             let now = time::Instant::now();
             if self.guests.len() <= port.index() {

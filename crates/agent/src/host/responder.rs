@@ -1,8 +1,8 @@
-//! The responder: answers ARP, neighbour solicitations and packets that are too long, in place of machines
-//! that may be on other hosts.
+//! The responder: answers ARP, neighbour solicitations and packets that are too long, in place of
+//! machines that may be on other hosts.
 //!
-//! Each port has a token bucket (RFC 4443 §2.4 (f)): a port that asks too much, or does not take its
-//! replies, gets none, and delays nobody else's. Whoever needs a reply asks again.
+//! Each port has a token bucket (RFC 4443 §2.4 (f)): a port that asks too much, or does not take
+//! its replies, gets none, and delays nobody else's. Whoever needs a reply asks again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,8 +68,8 @@ impl Bucket {
 }
 
 impl HostResponder {
-    /// Sets the directory, the longest packet that tunnels carry, in bytes, and the networks of the ports
-    /// whose questions are answered. Drops pending replies.
+    /// Sets the directory, the longest packet that tunnels carry, in bytes, and the networks of the
+    /// ports whose questions are answered. Drops pending replies.
     pub fn follow(&mut self, directory: Arc<Directory>, mtu: u16, ports: Vec<(PortId, u32)>) {
         (self.directory, self.mtu) = (directory, mtu);
         self.waiting.clear();
@@ -173,7 +173,8 @@ mod tests {
 
     use super::*;
 
-    /// Replies to two ports, in a network with a machine here, 10.0.0.1, and one elsewhere, 10.0.0.2.
+    /// Replies to two ports, in a network with a machine here, 10.0.0.1, and one elsewhere,
+    /// 10.0.0.2.
     fn answers() -> (HostResponder, [PortId; 2]) {
         let vtep = |host: u8| VtepList::from(IpAddr::from([192, 0, 2, host]));
         let member = |label: u8| Member {

@@ -179,7 +179,8 @@ impl Walk<'_> {
         TraceReport { hops: self.hops, outcome, verdict }
     }
 
-    /// Whether the switch answers the frame, or what its sender asks before. What becomes of it if it goes no further.
+    /// Whether the switch answers the frame, or what its sender asks before. What becomes of it if
+    /// it goes no further.
     fn question(&mut self, target: &Target, frame: &Frame) -> Option<(TraceOutcome, String)> {
         let network = self.from.spec.network.as_ref();
         match (target, network) {

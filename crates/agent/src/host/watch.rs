@@ -1,5 +1,5 @@
-//! What containers do to their interfaces, found out on a thread of its own: the kernel answers under a lock that others
-//! may hold for long, and no frame is to wait for that.
+//! What containers do to their interfaces, found out on a thread of its own: the kernel answers
+//! under a lock that others may hold for long, and no frame is to wait for that.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use tap::Inspector;
 
-/// How long a round through all ports takes at least, and how long the kernel is left in peace between two ports: others
-/// wait for its lock as well.
+/// How long a round through all ports takes at least, and how long the kernel is left in peace
+/// between two ports: others wait for its lock as well.
 const ROUND: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -21,8 +21,8 @@ pub(super) struct Watcher {
     orders: Sender<Order>,
 }
 
-/// A port under watch until this is dropped, and until the thread, which may be waiting for the kernel, hears of it: so
-/// long it keeps the port's namespace.
+/// A port under watch until this is dropped, and until the thread, which may be waiting for the
+/// kernel, hears of it: so long it keeps the port's namespace.
 #[derive(Debug)]
 pub(super) struct Sight {
     notes: Notes,

@@ -1,4 +1,5 @@
-//! The same between virtual machines: the switch with its own ports, and drivers of rings with nothing behind them.
+//! The same between virtual machines: the switch with its own ports, and drivers of rings with
+//! nothing behind them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +29,8 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Two machines whose rings run, their ways known, nothing sent. Sockets and records are made in `directory`.
+    /// Two machines whose rings run, their ways known, nothing sent. Sockets and records are made
+    /// in `directory`.
     ///
     /// # Panics
     ///
@@ -78,7 +80,8 @@ impl Machines {
         Self { plane, sender, receiver }
     }
 
-    /// A burst, a turn of the switch, and all that the receiver was given. Returns how many frames it got.
+    /// A burst, a turn of the switch, and all that the receiver was given. Returns how many frames
+    /// it got.
     pub fn round(&mut self, now: Instant) -> u64 {
         self.sender.send(BURST, |_, _| ());
         self.sender.publish();

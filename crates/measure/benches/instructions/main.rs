@@ -56,8 +56,8 @@ fn carry(case: &str, frames: u64) -> u64 {
     carried
 }
 
-/// A switch, and what decides for it, that are offered frames from nobody's memory. An incast's receiver has room for four of
-/// them.
+/// A switch, and what decides for it, that are offered frames from nobody's memory. An incast's
+/// receiver has room for four of them.
 struct Core {
     datapath: Datapath,
     switch: Switch<u32>,

@@ -9,50 +9,52 @@ use tunnel::outer::Encapsulation;
 use tunnel::{Incarnation, SessionConfig, Stream};
 use units::{Class, ClassMap, Dscp};
 
-/// The label of what is for all of a network's machines at a host is this and the network's number.
+/// A frame for all members of a network at a host has this label, combined with the network's VNI.
 pub const FLOOD: u32 = 1 << 31;
 
-/// How a trunk is.
+/// The configuration of a trunk.
 #[derive(Clone, Debug)]
 pub struct TrunkConfig {
     /// The far host, by the first of its tunnel addresses.
     pub host: IpAddr,
-    /// Its address at the end of the way that the session goes by.
+    /// Its address at the end of the path that the session uses.
     pub far: IpAddr,
-    /// What chooses that way: [`pair`].
+    /// The number that chooses that path: [`pair`](super::pair).
     pub pair: u32,
-    /// How frames are carried.
+    /// The encapsulation of frames.
     pub encapsulation: Encapsulation,
-    /// How the session is; none: frames are sent, and nothing more is heard of them.
+    /// The session's configuration. `None`: frames are sent and neither acknowledged nor
+    /// retransmitted.
     pub session: Option<SessionConfig>,
-    /// This life of ours.
+    /// The incarnation of our end.
     pub life: Incarnation,
     /// The longest payload of a datagram that the underlay carries, in bytes.
     pub most: usize,
-    /// The code point of each class outside, unless it is that of the packet in a frame.
+    /// The outer DSCP of each class. `None`: each frame's inner DSCP is copied.
     pub dscp: Option<ClassMap<Dscp>>,
-    /// The link may have a class be silent. So cards cut no large segments, as what they are handed for that has not its class for the
-    /// kernel; and reports do not ride, as they would wait with frames that they do not tell of.
+    /// The link may pause classes. Then cards cut no large segments, because the kernel does not
+    /// see the class of what it hands them; and frames carry no reports, because a report would be
+    /// paused with them.
     pub obeys_pauses: bool,
 }
 
 impl TrunkConfig {
-    /// Whether what is lost of this class is sent again.
+    /// Whether lost frames of this class are retransmitted.
     pub fn is_reliable(&self, class: Class) -> bool {
         self.session.is_some_and(|session| session.reliable.contains(class))
     }
 }
 
-/// Which networks there are here, by the numbers that tunnels give them.
+/// The networks of this host, and their VNIs.
 #[derive(Debug, Default)]
 pub struct Networks {
-    /// By the number in tunnels.
+    /// The network of each VNI.
     pub by_vni: HashMap<u32, Network>,
-    /// The number in tunnels.
+    /// The VNI of each network.
     pub vnis: HashMap<Network, u32>,
 }
 
-/// A number for the way to a host.
+/// A hash of a host's address, which spreads hosts over sockets and paths.
 pub fn way_to(far: IpAddr) -> u32 {
     match far {
         IpAddr::V4(far) => far.to_bits().wrapping_mul(0x9e37_79b9),

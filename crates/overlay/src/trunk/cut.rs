@@ -1,4 +1,4 @@
-//! Large segments that a card has cut on their way, whose receiver was handed what it made of them.
+//! Large segments that the sender's network card has cut: the receiver joins the pieces.
 
 use std::mem;
 
@@ -12,14 +12,14 @@ use wire::stt::{self, Joined};
 
 use super::state::Trunk;
 
-/// What it takes to put a frame together, of which a packet brings no more than a piece.
+/// What is needed to join a frame, if the packet carries only a piece of it.
 pub fn piece_of(received: &Received<'_>, data: &Data) -> Option<Cut> {
     let is_frame = data.part == Part::WHOLE && !received.is_control && !received.is_part;
     data.cut.filter(|_| is_frame && received.frame.len() < usize::from(data.len.get()))
 }
 
 impl Trunk {
-    /// A piece of a frame has come. With the last of them, all of it has.
+    /// Handles a piece of a frame. With the last piece, the frame is whole.
     pub(super) fn handle_piece(
         &mut self,
         now: Instant,
@@ -30,7 +30,7 @@ impl Trunk {
     ) {
         let Some(session) = &mut self.session else { return };
         if !session.is_between(data.ends) {
-            // It takes no place.
+            // It takes no position in the stream.
             session.handle_data(now, data, false, Payload::Placeholder, |_| {});
             return;
         }

@@ -1,4 +1,5 @@
-//! Frames that have come from another host: each in a slot of its own until its last receiver has it.
+//! Frames that have arrived from a far host, each in a slot of its own until its last receiver has
+//! it.
 
 #[cfg(test)]
 mod tests;
@@ -14,27 +15,28 @@ use units::{Class, ClassMap, ClassSet};
 use wire::ecn::Ecn;
 use wire::{Join, Layout, Offload};
 
-/// How many bytes slots have: room for a frame of an MTU of 1500, for one of an MTU of 9000 or a middle-sized segment, and for the
-/// longest frame. A frame lies in the smallest that has room for it, so that those that only the longest need are left to them.
+/// The sizes of slots in bytes: for a frame at an MTU of 1500, for one at an MTU of 9000 or a
+/// middle-sized segment, and for the longest frame. A frame lies in the smallest that fits, so that
+/// large slots are left for frames that need them.
 const SIZES: [usize; 3] = [2 << 10, 16 << 10, MAX_FRAME_LEN as usize];
 
-/// Of how many streams that found no slot it is remembered what they wanted.
+/// For how many streams that found no slot the wanted size is remembered.
 const MOST_WANTED: usize = 8 << 10;
 
-/// How many slots there are of each size.
+/// The number of slots of each size.
 pub type Counts = [u32; SIZES.len()];
 
-/// Where the header that says what is left to do for a frame says how many KiB that has, rounded up: in the place of a field that
-/// tells nothing here (docs/protocol.md).
+/// Where the offload header has the frame's length in KiB, rounded up: in place of a field that is
+/// unused here (docs/protocol.md).
 const KIB: Range<usize> = 10..Offload::LEN;
 
-/// Has the first part of a frame say how long all of it is.
+/// Writes a frame's length into the offload header of its first part.
 pub fn say_len(said: &mut [u8; Offload::LEN], len: usize) {
     let kib = len.div_ceil(1 << 10).max(2) as u16;
     said[KIB].copy_from_slice(&kib.to_le_bytes());
 }
 
-/// How long a frame is at most, as its first part says.
+/// The greatest length of a frame, as the offload header of its first part says.
 fn said_len(said: [u8; Offload::LEN]) -> usize {
     match u16::from_le_bytes([said[KIB.start], said[KIB.start + 1]]) {
         0 | 1 => MAX_FRAME_LEN as usize,
@@ -42,83 +44,84 @@ fn said_len(said: [u8; Offload::LEN]) -> usize {
     }
 }
 
-/// Where a frame begins in its stream, as that is counted in an era.
+/// Where a frame begins in its stream, in the positions of an epoch.
 pub type Place = (Stream, Epoch, u64);
 
-/// What is known of a frame that has come.
+/// What is known of an arrived frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Come {
-    /// Whose it is.
+    /// The network that it belongs to.
     pub network: Network,
-    /// Its class, where the far switch says it.
+    /// Its class, if the far switch says it.
     pub class: Option<Class>,
-    /// What the session wants to hear of once it is taken.
+    /// The position that the session acknowledges once the frame is consumed.
     pub place: Option<Place>,
-    /// The stream that has its slot, if it is repaired.
+    /// The stream that its slot is counted for, if the stream is reliable.
     whose: Option<Stream>,
     len: usize,
-    /// What is left to do for it, as its sender says, until it is whole.
+    /// The sender's offload header, until the frame is whole.
     said: Option<[u8; Offload::LEN]>,
-    /// What is left to do for it.
+    /// Its offload.
     offload: Offload,
-    /// The fabric has marked a part of it.
+    /// A part of it arrived with a congestion mark (CE).
     is_marked: bool,
-    /// How many frames it is, as a wire has them, once the switch has it; 0 before.
+    /// How many frames it is, as counted on a wire, once the plane has polled it; 0 before.
     lifted: u64,
 }
 
 impl Come {
-    /// Whether segments of both may be one frame.
+    /// Whether both may be segments of one frame.
     fn is_alike(&self, other: &Self) -> bool {
         let of = |come: &Self| (come.network, come.class, come.place.map(|(stream, era, _)| (stream, era)));
         of(self) == of(other) && [self, other].iter().all(|come| come.offload == Offload::NONE)
     }
 }
 
-/// A frame, or a part of one, whose turn has not come.
+/// A frame, or a part of one, that waits for earlier ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
-    /// Where it lies; `None`: behind the parts of its frame that came before it.
+    /// Its slot. `None`: it lies behind the earlier parts of its frame.
     pub slot: Option<Slot>,
-    /// How many bytes it has.
+    /// Its length in bytes.
     len: u16,
     /// Which part of a frame it is.
     part: Part,
-    /// The fabric has marked it.
+    /// It arrived with a congestion mark (CE).
     is_marked: bool,
 }
 
-/// A frame of which parts have had their turn.
+/// A frame whose first parts are in order, and others are missing.
 #[derive(Clone, Copy, Debug)]
 struct Growing {
     slot: Slot,
-    /// Where in the stream its next part begins.
+    /// The position of its next part in the stream.
     end: u64,
 }
 
-/// Slots, known by one number: the smallest first, then the larger ones.
+/// The slots, numbered from the smallest size to the largest.
 pub struct Frames {
     pools: [Pool; SIZES.len()],
-    /// Who has their slots.
+    /// The quotas of each size's slots.
     places: [Quota; SIZES.len()],
     come: Box<[Option<Come>]>,
-    /// By slot, but for the smallest ones: where those parts or segments begin in their stream that were put behind the first one there.
+    /// For each slot but the smallest: the positions of the parts or segments behind the first one.
     joined: Box<[Vec<u64>]>,
     growing: BTreeMap<Stream, Growing>,
-    /// Where what was not put together began: nobody will take it.
+    /// The positions of frames that were dropped before they were whole.
     torn: Vec<Place>,
-    /// The era in which streams are counted now.
+    /// The epoch of the streams' positions.
     era: Epoch,
-    /// How many frames, as a wire has them, the switch has that began in it.
+    /// How many frames of this epoch the plane holds, as counted on a wire, by class.
     lifted: ClassMap<u64>,
-    /// Frames that are not what was said of them.
+    /// Frames whose offload header contradicts them.
     malformed: u64,
-    /// By stream that waits, of some thousands: the largest size for which it found no slot.
+    /// The largest size for which each waiting stream found no slot, for a bounded number of
+    /// streams.
     wanted: BTreeMap<Stream, usize>,
 }
 
 impl Frames {
-    /// Memory for so many frames of each size, which is taken as it is used.
+    /// Memory for so many frames of each size. Pages are touched as they are used.
     pub fn new(counts: Counts) -> Self {
         let slots = counts.iter().sum::<u32>();
         Self {
@@ -135,17 +138,17 @@ impl Frames {
         }
     }
 
-    /// Whether what does not come again will soon find no slot.
+    /// Whether unreliable frames will soon find no slot.
     pub fn is_short(&self) -> bool {
         self.places.iter().any(Quota::is_short)
     }
 
-    /// Frames that are not what was said of them.
+    /// Frames whose offload header contradicts them.
     pub fn malformed(&self) -> u64 {
         self.malformed
     }
 
-    /// Copies a frame, of which this is left to do, to a free slot; `None` if there is none.
+    /// Copies a frame with this offload to a free slot. `None` if there is none.
     pub fn keep(
         &mut self,
         frame: &[u8],
@@ -159,7 +162,8 @@ impl Frames {
         Some(slot)
     }
 
-    /// Copies what a session has brought to a free slot, or behind the parts of its frame before it; `None` if there is none for it.
+    /// Copies a session's frame or part to a free slot, or behind the earlier parts of its frame.
+    /// `None` if there is no slot.
     pub fn keep_data(
         &mut self,
         data: &Data,
@@ -189,7 +193,8 @@ impl Frames {
         Some(kept(Some(slot)))
     }
 
-    /// A stream waits, as this found no slot. Whoever names ever more of them is not remembered for ever.
+    /// Remembers that a stream waits because this found no slot. A bound holds against peers that
+    /// name ever more streams.
     pub fn wait(&mut self, data: &Data) {
         if self.wanted.len() >= MOST_WANTED && !self.wanted.contains_key(&data.stream) {
             self.wanted.clear();
@@ -198,13 +203,13 @@ impl Frames {
         *wanted = size_of(data).unwrap_or_default().max(*wanted);
     }
 
-    /// A stream that found no slot goes on.
+    /// Forgets that a stream waits.
     pub fn go_on(&mut self, stream: Stream) {
         self.wanted.remove(&stream);
     }
 
-    /// Whether a stream of which something was turned away may have so many slots that it is worth while to ask for more. What is put
-    /// behind the beginning of a frame needs none.
+    /// Whether a stream that found no slot may have enough of them now to be asked for more. Parts
+    /// behind the first part of a frame need none.
     pub fn welcomes(&self, stream: Stream) -> bool {
         let wanted = self.wanted.get(&stream).map_or(&self.places[..], |size| &self.places[*size..=*size]);
         let held: u32 = self.places.iter().map(|places| places.held(stream)).sum();
@@ -228,7 +233,8 @@ impl Frames {
         Some(slot)
     }
 
-    /// The turn of what was kept has come. The frame that is whole by that, if one is.
+    /// Puts the next frame or part of a stream in order. Returns the frame that is whole by that,
+    /// if any.
     pub fn turn(&mut self, kept: Kept, place: Place) -> Option<Slot> {
         let (stream, _, offset) = place;
         let part = kept.part;
@@ -255,7 +261,7 @@ impl Frames {
                 self.joined_mut(slot).expect(LARGER).push(offset);
                 slot
             }
-            // Its frame's first part never came.
+            // The first part of its frame never arrived.
             _ => {
                 self.torn.push(place);
                 self.forget(kept);
@@ -270,7 +276,7 @@ impl Frames {
         self.finish(slot)
     }
 
-    /// Makes a part the last so far of a frame that grows. `false` if there is no room for it.
+    /// Appends a part to an incomplete frame. `false` if there is no room for it.
     fn append(&mut self, slot: Slot, kept: Kept) -> bool {
         let (at, len) = (self.get(slot).len, usize::from(kept.len));
         self.get_mut(slot).is_marked |= kept.is_marked;
@@ -293,14 +299,14 @@ impl Frames {
         true
     }
 
-    /// Whatever follows in a stream, it is not the rest of a frame that grows there.
+    /// Drops the incomplete frame of a stream: what follows is not its rest.
     pub fn tear(&mut self, stream: Stream) {
         if let Some(Growing { slot, .. }) = self.growing.remove(&stream) {
             self.tear_up(slot);
         }
     }
 
-    /// Streams are counted anew in this era: all parts of what was not whole will come again.
+    /// Begins an epoch: all parts of incomplete frames will be sent again.
     pub fn begin_era(&mut self, era: Epoch) {
         (self.era, self.lifted) = (era, ClassMap::default());
         self.wanted.clear();
@@ -315,19 +321,19 @@ impl Frames {
         self.torn = torn;
     }
 
-    /// Where what was not put together began, each once.
+    /// The position of the next frame that was dropped before it was whole. Each is returned once.
     pub fn torn(&mut self) -> Option<Place> {
         self.torn.pop()
     }
 
-    /// Does what its sender has said of a frame that is whole. `None` if it cannot be so.
+    /// Applies the sender's offload header to a whole frame. `None` if it contradicts the frame.
     fn finish(&mut self, slot: Slot) -> Option<Slot> {
         let come = *self.get(slot);
         let bytes = self.bytes_mut(slot);
         if let Some(layout) = Layout::of(bytes).filter(|_| come.is_marked)
             && let Some(class) = layout.traffic_class(bytes).filter(|class| Ecn::of(*class) != Ecn::NotEct)
         {
-            // It was read from this very header.
+            // The layout was read from this header.
             let _ = layout.set_traffic_class(bytes, Ecn::Ce.within(class));
         }
         let Some(said) = come.said else { return Some(slot) };
@@ -342,19 +348,21 @@ impl Frames {
         None
     }
 
-    /// How many frames of these classes, as a wire has them, were lifted of those that began in this era, and not released.
+    /// How many frames of these classes and this epoch, as counted on a wire, were polled and not
+    /// released.
     pub fn lifted_of(&self, classes: ClassSet) -> u64 {
         classes.iter().map(|class| self.lifted[class]).sum()
     }
 
-    /// Frees what was kept and has not had its turn.
+    /// Frees a frame or part that waited for earlier ones.
     pub fn forget(&mut self, kept: Kept) {
         if let Some(slot) = kept.slot {
             self.release(slot, |_| {});
         }
     }
 
-    /// Takes the first frame that is ready, and with it those that make one large segment of it.
+    /// Polls the first frame that is ready, joined with the next ones if they make one large
+    /// segment.
     pub fn next(&mut self, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         let first = ready.pop_front()?;
         let slot = self.join(first, ready).unwrap_or(first);
@@ -369,9 +377,9 @@ impl Frames {
         Some(slot)
     }
 
-    /// Joins segments to the first, in a larger slot, as long as they follow; `None` if none does.
+    /// Joins the segments that follow the first, in a larger slot. `None` if none does.
     fn join(&mut self, first: Slot, ready: &mut VecDeque<Slot>) -> Option<Slot> {
-        // Those of larger frames are many of a wire's already.
+        // Larger frames are large segments already.
         let is_next = |slot: Slot| self.find(slot).0 == 0 && self.get(slot).is_alike(self.get(first));
         ready.front().filter(|next| is_next(first) && is_next(**next))?;
         let one = self.view(first).bytes;
@@ -387,7 +395,7 @@ impl Frames {
             return None;
         }
         let claim = self.get(first).whose.map_or(Claim::Unreliable, Claim::Reliable);
-        // They can do without.
+        // Without a larger slot, they stay as they are.
         if !self.places[size].can_spare(claim) {
             return None;
         }
@@ -422,7 +430,7 @@ impl Frames {
         self.come[slot.0 as usize].as_ref().expect("the slot has a frame")
     }
 
-    /// What is known of the frame in a slot, to be added to.
+    /// What is known of the frame in a slot, to be changed.
     ///
     /// # Panics
     ///
@@ -457,7 +465,7 @@ impl Frames {
         self.pools[size].bytes(slot)
     }
 
-    /// Frees a slot, and tells `taken` of each place in a stream that its frame had.
+    /// Frees a slot, and calls `taken` with each position in a stream that its frame had.
     ///
     /// # Panics
     ///
@@ -477,7 +485,7 @@ impl Frames {
         self.places[size].put(come.whose);
     }
 
-    /// Whether nothing is kept.
+    /// Whether all slots are free.
     #[cfg(test)]
     pub fn is_all_free(&self) -> bool {
         let is_free =
@@ -485,7 +493,7 @@ impl Frames {
         self.growing.is_empty() && self.torn.is_empty() && self.pools.iter().zip(&self.places).all(is_free)
     }
 
-    /// Takes a free slot of a size, if there is one for this.
+    /// Takes a free slot of a size, if the quota allows it.
     fn take(&mut self, size: usize, claim: Claim) -> Option<Slot> {
         if !self.places[size].has_for(claim) {
             return None;
@@ -497,7 +505,7 @@ impl Frames {
         Some(slot)
     }
 
-    /// Of which size a slot is, and which of those it is.
+    /// The size of a slot, and its number among those.
     fn find(&self, Slot(mut slot): Slot) -> (usize, u32) {
         for (size, pool) in self.pools.iter().enumerate() {
             match slot.checked_sub(pool.slots() as u32) {
@@ -508,7 +516,8 @@ impl Frames {
         unreachable!("slots have numbers below their count")
     }
 
-    /// Where those parts or segments begin that were put behind the first one in a slot; `None` if it is one of the smallest.
+    /// The positions of the parts or segments behind the first one in a slot. `None` if it is one
+    /// of the smallest.
     fn joined_mut(&mut self, slot: Slot) -> Option<&mut Vec<u64>> {
         let place = (slot.0 as usize).checked_sub(self.pools[0].slots())?;
         Some(&mut self.joined[place])
@@ -517,15 +526,15 @@ impl Frames {
 
 const LARGER: &str = "what is put together lies in a slot that is not one of the smallest";
 
-/// The size of slot that a frame is to have which begins so; `None` if none is as large.
+/// The size of slot for a frame with this first part. `None` if none is large enough.
 fn size_of(data: &Data) -> Option<usize> {
     let begins = data.part.more && !data.part.continues;
     let all = if begins { data.offload.map_or(MAX_FRAME_LEN as usize, said_len) } else { 0 };
-    // In the smallest, nothing is put together.
+    // In the smallest, frames are not joined.
     Some(size_for(all.max(data.len.get().into()))?.max(begins.into()))
 }
 
-/// The smallest size that has room for so many bytes; `None` if none has.
+/// The smallest size that has room for so many bytes. `None` if none has.
 fn size_for(len: usize) -> Option<usize> {
     SIZES.iter().position(|size| len <= *size)
 }

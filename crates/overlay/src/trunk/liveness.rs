@@ -5,8 +5,8 @@
 pub enum Liveness {
     /// It worked, and does not any more: nothing is sent by it.
     Down,
-    /// BFD does not watch it, or never found it up: the far host may not speak BFD. Frames use it, unless
-    /// there is a better one.
+    /// BFD does not watch it, or never found it up: the far host may not speak BFD. Frames use it,
+    /// unless there is a better one.
     #[default]
     Unknown,
     /// It works.
@@ -14,8 +14,8 @@ pub enum Liveness {
 }
 
 impl Liveness {
-    /// The state after BFD has found that the path works, or that it does not. `None`: the far host's
-    /// operator holds BFD down, which says nothing of the path (RFC 5882 §3.2).
+    /// The state after BFD has found that the path works, or that it does not. `None`: the far
+    /// host's operator holds BFD down, which says nothing of the path (RFC 5882 §3.2).
     #[must_use]
     pub fn found(self, works: Option<bool>) -> Self {
         match (self, works) {

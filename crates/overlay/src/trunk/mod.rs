@@ -7,11 +7,11 @@
 //!                 └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Where there is a session, a frame that was sent stays in its sender's slot until the far receiver has
-//! consumed it, and is retransmitted from there. A large segment leaves as one datagram where a network
-//! card can cut it, or else in parts that fill datagrams, each with its own position in the stream. The
-//! far end joins the parts; whoever needs the segments cuts them. The frame is in flight from its first
-//! part on, and is completed with its last.
+//! Where there is a session, a frame that was sent stays in its sender's slot until the far
+//! receiver has consumed it, and is retransmitted from there. A large segment leaves as one
+//! datagram where a network card can cut it, or else in parts that fill datagrams, each with its
+//! own position in the stream. The far end joins the parts; whoever needs the segments cuts them.
+//! The frame is in flight from its first part on, and is completed with its last.
 
 mod config;
 mod cut;

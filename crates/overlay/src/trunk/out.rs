@@ -1,4 +1,4 @@
-//! What leaves by a trunk: frames, whole or in parts, behind their headers.
+//! Datagrams to a far host: frames, whole or in parts, behind their headers.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -18,34 +18,33 @@ use zerocopy::FromBytes;
 use super::config::{TrunkConfig, way_to};
 use super::frames::say_len;
 
-/// How many bytes of options a packet with a frame of a session has at most that the underlay carries, if the frame is as long as it can be:
-/// a data option (docs/protocol.md).
+/// The most bytes of options before a frame of a session: a data option (docs/protocol.md).
 pub const OPTIONS_LEN: usize = 4 + 28;
 
-/// How many bytes of a datagram are before a frame of a session that no card cuts.
+/// The bytes of a datagram before a frame of a session that no card cuts.
 pub const DATA_LEN: usize = geneve::Header::LEN + 4 + 24;
 
-/// How many are before one that a card may cut.
+/// The bytes before one that a card may cut.
 const CUT_LEN: usize = geneve::Header::LEN + OPTIONS_LEN;
 
-/// How many bytes the option has that says what is left to do for a frame.
+/// The length of the option with a frame's offload, in bytes.
 const OFFLOAD_LEN: usize = 4 + Offload::LEN;
 
 const FITS: &str = "there is room for as many bytes as it has";
 const ROOM: &str = "these options have room in one packet";
 
-/// A frame that goes by a session: whole, with nothing left to do for it; or, if it is a large segment, as it is, in parts that fill
+/// A frame as a session sends it: whole and without offload, or a large segment, in parts that fill
 /// datagrams.
 pub enum Going<'a> {
-    /// It is no large segment.
+    /// A frame that is no large segment.
     Whole(Piece<'a>),
-    /// It is one: what is left to do for it, and what a datagram's payload may have, in bytes.
+    /// A large segment: its offload, and the longest payload of a datagram, in bytes.
     Parts(&'a [u8], Offload, usize),
 }
 
 impl<'a> Going<'a> {
-    /// A frame, which lies in one piece. `None` if what is said of it is not so, or it is too long, or that is into which it is to be
-    /// cut.
+    /// A frame that lies in one piece. `None` if the offload metadata contradicts the frame, or the
+    /// frame or a segment of it exceeds the path MTU.
     pub fn new(bytes: &'a [u8], offload: Offload, most: usize) -> Option<Self> {
         let first = wire::segments(bytes, offload).ok()?.next()?;
         if first.len() == 0 || first.len() + DATA_LEN > most {
@@ -64,14 +63,14 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// How many bytes the part has that begins there, and whether it is the last; `None` behind that.
+    /// The length of the part at this offset, and whether it is the last. `None` behind the last.
     pub fn part(&self, begin: usize) -> Option<(NonZeroU16, bool)> {
         let rest = self.len().checked_sub(begin)?;
         let len = rest.min(self.room(begin));
         Some((NonZeroU16::new(u16::try_from(len).ok()?)?, len == rest))
     }
 
-    /// Whether it has so many bytes there, and a datagram has room for them.
+    /// Whether it has so many bytes at this offset, and a datagram has room for them.
     pub fn has(&self, begin: usize, len: NonZeroU16) -> bool {
         let (len, room) = (usize::from(len.get()), self.room(begin));
         match self {
@@ -80,7 +79,8 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// How it goes as one datagram, which a card cuts; `None` if it cannot, or is not worth it.
+    /// How it leaves as one datagram that a card cuts. `None` if it cannot, or if that is not
+    /// worthwhile.
     pub fn large(&self) -> Option<Large> {
         let Self::Parts(bytes, offload, most) = *self else { return None };
         let segment = offload.segment?;
@@ -91,11 +91,11 @@ impl<'a> Going<'a> {
         };
         let size = NonZeroU16::new(segment.size)?;
         let packet = CUT_LEN + usize::from(segment.header_len) + usize::from(segment.size);
-        // What is cut into many more packets than it has parts, would be a burden to the fabric and to its receiver.
+        // Many more packets than parts would burden the fabric and the receiver.
         let is_fit = (most / 2..=most).contains(&packet);
         let begin = ethernet::Header::LEN;
         let is_plain = bytes[..begin].ends_with(&kind.to_be_bytes());
-        // A host that takes it whole may be reached by IPv6, whose header is longer.
+        // The path may be IPv6, whose header is longer.
         let is_short = CUT_LEN + bytes.len() + 20 <= LONGEST;
         let len = NonZeroU16::new(bytes.len() as u16).filter(|len| is_short && is_large(*len, most))?;
         let tcp = tcp::Header::ref_from_prefix(&bytes[offload.checksum?.start.into()..]).ok()?.0;
@@ -105,7 +105,7 @@ impl<'a> Going<'a> {
         (is_fit && is_plain).then_some(Large { len, told, cut })
     }
 
-    /// How many bytes a datagram has room for, from there on.
+    /// How many bytes from this offset on fit into a datagram.
     fn room(&self, begin: usize) -> usize {
         match self {
             Self::Whole(piece) => piece.len(),
@@ -113,7 +113,7 @@ impl<'a> Going<'a> {
         }
     }
 
-    /// What is to be said of the part that begins there.
+    /// The data message of the part at this offset.
     pub fn said(&self, data: &Data, begin: usize) -> Data {
         let more = begin + usize::from(data.len.get()) < self.len();
         let offload = match self {
@@ -127,7 +127,7 @@ impl<'a> Going<'a> {
         Data { part: Part { continues: begin > 0, more }, offload, ..*data }
     }
 
-    /// Writes the part that begins there.
+    /// Writes the part at this offset.
     pub fn write(&self, begin: usize, to: &mut [u8]) {
         match self {
             Self::Whole(piece) => {
@@ -138,42 +138,43 @@ impl<'a> Going<'a> {
     }
 }
 
-/// A large segment that goes as one datagram.
+/// A large segment that leaves as one datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Large {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub len: NonZeroU16,
-    /// What the far end is told, so that it has it again.
+    /// What the far end needs to join it.
     told: message::Cut,
-    /// What the card is told.
+    /// What the card needs to cut it.
     cut: Cut,
 }
 
-/// Whether so many bytes have no room in a datagram that has no more than `most`.
+/// Whether so many bytes exceed a datagram of `most` bytes.
 pub fn is_large(len: NonZeroU16, most: usize) -> bool {
     usize::from(len.get()) + DATA_LEN > most
 }
 
-/// How many bytes of a large segment a datagram has room for that has no more than `most`, from there on.
+/// How many bytes of a large segment from this offset on fit into a datagram of `most` bytes.
 pub fn part_len(begin: usize, most: usize) -> usize {
     most.saturating_sub(DATA_LEN + if begin == 0 { OFFLOAD_LEN } else { 0 })
 }
 
-/// Where what is sent goes.
+/// Where datagrams go, and how they are marked.
 pub struct Out<'a> {
-    /// Whose.
+    /// The trunk's configuration.
     pub config: &'a TrunkConfig,
-    /// By what.
+    /// The sockets.
     pub underlay: &'a mut Underlay,
-    /// The network's number.
+    /// The network's VNI.
     pub vni: u32,
-    /// How the outer packet is marked.
+    /// DSCP and ECN of the outer packet.
     pub marking: Marking,
 }
 
 impl TrunkConfig {
-    /// How a packet is marked that carries a frame of this class, the packet in which has this traffic class: with its code point, or
-    /// its class's (RFC 2983 §3.1), and in either case with its ECN field (RFC 6040 §4.1).
+    /// DSCP and ECN of an outer packet with a frame of this class, whose inner packet has this
+    /// traffic class: the inner DSCP or that of the class (RFC 2983 §3.1), and the inner ECN field
+    /// (RFC 6040 §4.1).
     pub fn marking(&self, class: Class, inner: u8) -> Marking {
         let traffic_class = self.dscp.map_or(inner, |dscp| dscp[class].within(inner));
         Marking { traffic_class, class }
@@ -181,13 +182,14 @@ impl TrunkConfig {
 }
 
 impl Out<'_> {
-    /// Whether a report may ride in a datagram with so much of a frame.
+    /// Whether a datagram has room for a report beside so many bytes of a frame.
     pub fn may_ride(&self, len: NonZeroU16) -> bool {
         !self.config.obeys_pauses
             && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get()) <= self.config.most
     }
 
-    /// Sends what belongs to a session: the part of a frame that begins there, and a report that [rides](Self::may_ride) with it.
+    /// Sends the part of a session's frame at this offset, with a report if [there is
+    /// room](Self::may_ride).
     pub fn put(&mut self, data: &Data, report: Option<&Report>, going: &Going<'_>, begin: usize) {
         self.mark(data);
         let data = going.said(data, begin);
@@ -198,7 +200,7 @@ impl Out<'_> {
         self.put_draft(&draft, data.len.get().into(), |bytes| going.write(begin, bytes));
     }
 
-    /// Tells of a frame's place alone.
+    /// Sends a frame's position in the stream without its bytes.
     pub fn put_place(&mut self, data: &Data) {
         self.mark(data);
         let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits").for_control(0);
@@ -217,7 +219,8 @@ impl Out<'_> {
         self.underlay.send_large(far, way_to(far), self.marking, large.cut, [fixed, options, bytes]);
     }
 
-    /// Of what it repairs, the session reacts to marks, whatever the transport in it understands.
+    /// Marks reliable frames as ECN-capable: the session reacts to marks, whatever the inner
+    /// transport does.
     fn mark(&mut self, data: &Data) {
         let traffic_class = &mut self.marking.traffic_class;
         if Ecn::of(*traffic_class) == Ecn::NotEct && self.config.is_reliable(data.stream.class) {
@@ -225,12 +228,12 @@ impl Out<'_> {
         }
     }
 
-    /// Sends what fits behind these headers in a packet of the underlay.
+    /// Sends a packet of the underlay: these headers, and what `write` puts behind them.
     pub fn put_draft(&mut self, draft: &Draft, len: usize, write: impl FnOnce(&mut [u8])) {
         let [fixed, options] = draft.parts();
         let header_len = fixed.len() + options.len();
         let Self { config, underlay, marking, .. } = self;
-        // One way for all of a session: packets that overtake each other look lost.
+        // One socket for all of a session: packets that overtake each other look lost.
         let (to, flow, len) = (config.far, way_to(config.far), header_len + len);
         underlay.send(to, flow, *marking, Len::AtLeast(len), |bytes| {
             let (header, rest) = bytes.split_at_mut(header_len);
@@ -240,7 +243,8 @@ impl Out<'_> {
         });
     }
 
-    /// Sends a frame of no session, behind this header if it is STT's. `false` if it is too long.
+    /// Sends a frame without a session, behind this header if it is STT's. `false` if it is too
+    /// long.
     pub fn put_plain(&mut self, to: IpAddr, flow: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
         use zerocopy::IntoBytes;
 
@@ -364,7 +368,8 @@ mod tests {
             let (outer, carried, remark) = seen.unwrap();
             let expected = dscp.map_or(inner >> 2, |dscp| dscp[class.index()]);
             prop_assert_eq!((outer >> 2, carried), (expected, Some(inner)));
-            // RFC 6040 §4.1, but that a session reacts to marks of what it repairs, whatever is in it.
+            // RFC 6040 §4.1, but that a session reacts to marks of what it repairs, whatever is in
+            // it.
             let ecn = match Ecn::of(inner) {
                 Ecn::NotEct if config.is_reliable(class) => Ecn::Ect0,
                 ecn => ecn,

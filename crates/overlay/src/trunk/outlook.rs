@@ -1,4 +1,4 @@
-//! What would become of a frame at a trunk, without changing anything.
+//! What would become of a frame that leaves by a trunk. Changes nothing.
 
 use std::num::NonZeroU16;
 
@@ -16,35 +16,35 @@ use super::state::Trunk;
 /// What would become of a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Outlook {
-    /// The network's number in the tunnel.
+    /// The network's VNI.
     pub vni: u32,
     /// The far port's label, if the frame is for one.
     pub label: Option<u32>,
-    /// What the session says, if there is one.
+    /// What the session would do, if there is one.
     pub session: Option<SessionOutlook>,
-    /// The underlay carries no frame this long.
+    /// It exceeds the path MTU.
     pub is_too_long: bool,
 }
 
-/// What a session says of a frame.
+/// What a session would do with a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOutlook {
-    /// What it shares its fate with.
+    /// Its flow.
     pub flow: Flow,
     /// Whether it may be sent.
     pub admission: Admission,
-    /// Bytes that the far receiver still takes.
+    /// The credit that is left, in bytes.
     pub credit: u64,
-    /// The smoothed round trip.
+    /// The smoothed round-trip time.
     pub rtt: Option<Span>,
-    /// Bytes in the fabric.
+    /// Bytes in flight.
     pub in_flight: u64,
-    /// The most that may be there.
+    /// The congestion window, in bytes.
     pub congestion_window: u64,
 }
 
 impl Trunk {
-    /// What would become of a frame that nothing is left to do for; `None` if nobody is there whom it could be for.
+    /// What would become of a frame without offload. `None` if no machine there has its address.
     pub fn outlook(&self, leaving: &Leaving<'_>) -> Option<Outlook> {
         let vni = *self.networks.vnis.get(&leaving.network)?;
         let flow = self.flow(leaving).ok()?;
@@ -52,7 +52,7 @@ impl Trunk {
         let header_len = match self.config.encapsulation {
             Encapsulation::Stt => stt::Header::LEN,
             _ if flow.is_some() => DATA_LEN,
-            // The others' are as long.
+            // The other encapsulations' headers are as long.
             _ => geneve::Header::LEN,
         };
         let session = flow.zip(self.session.as_ref()).and_then(|(flow, session)| {

@@ -1,11 +1,13 @@
 //! Which of several paths to a host frames take.
 //!
 //! A path that works is better than one of unknown state, and nothing goes by a path that was found
-//! down. Among equals a number decides, by the highest random weight (Thaler and Ravishankar, 1998): a
-//! path that goes down moves only what went by it, and takes nothing else when it comes back.
+//! down. Among equals a number decides, by the highest random weight (Thaler and Ravishankar,
+//! 1998): a path that goes down moves only what went by it, and takes nothing else when it comes
+//! back.
 //!
-//! A session uses one path at a time, because packets that overtake each other look lost. The pair of
-//! hosts decides which, so that both choose the same. Frames without a session are spread by their flows.
+//! A session uses one path at a time, because packets that overtake each other look lost. The pair
+//! of hosts decides which, so that both choose the same. Frames without a session are spread by
+//! their flows.
 
 use std::cell::RefCell;
 use std::net::IpAddr;

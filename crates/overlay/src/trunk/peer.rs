@@ -149,9 +149,10 @@ impl Peer for Trunk {
 }
 
 impl Trunk {
-    /// Before the switch ends: tells the far host how far each stream was consumed. The rest it will send
-    /// to the next switch, also what was consumed behind a frame that waits for one of several receivers.
-    /// Returns whether all is sent; if not, this is to be called again once the underlay has room.
+    /// Before the switch ends: tells the far host how far each stream was consumed. The rest it
+    /// will send to the next switch, also what was consumed behind a frame that waits for one of
+    /// several receivers. Returns whether all is sent; if not, this is to be called again once the
+    /// underlay has room.
     pub fn leave(&mut self, now: Instant) -> bool {
         if let Some(session) = &mut self.session {
             session.hurry();

@@ -1,4 +1,4 @@
-//! What comes by a trunk, until the switch lifts it.
+//! Datagrams from a far host, and their frames until the plane polls them.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,8 @@ use super::cut::piece_of;
 use super::frames::{Frames, Kept};
 use super::state::{Piece, Trunk};
 
-/// The least of a part that others follow, in bytes: packets of 576 bytes, which all carry, have room for it.
+/// The shortest part that is not the last, in bytes: a packet of 576 bytes, which every network
+/// carries, has room for it.
 pub(super) const LEAST_PART: usize = 256;
 
 impl Trunk {
@@ -40,7 +41,7 @@ impl Trunk {
             }
             (Some(Message::Report(report)), Some(_)) => self.handle_report(now, &report),
             (Some(Message::Data(data, report)), Some(session)) => {
-                // Of another life, the packet is stale once.
+                // A packet of an earlier incarnation is counted as stale once.
                 let report = report.filter(|report| session.is_between(report.ends));
                 report.iter().for_each(|report| self.handle_report(now, report));
                 self.handle_data(now, received, &data, payload);
@@ -50,7 +51,7 @@ impl Trunk {
                     self.ready.push_back(slot);
                 }
             }
-            // A far end that speaks of sessions where none was declared.
+            // The far end uses a session where none is declared here.
             _ => self.refused.malformed += 1,
         }
         false
@@ -63,7 +64,7 @@ impl Trunk {
                 completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
             }
         });
-        // Who asks may go on.
+        // The answer to a window probe may open the window.
         report.window_probes.iter().for_each(|ask| invite(frames, session, ask.stream));
     }
 
@@ -74,7 +75,7 @@ impl Trunk {
         self.handle_all(now, received, data, payload, None);
     }
 
-    /// All of what a packet speaks of has come, or of what a card has `cut`.
+    /// Handles a whole frame or part: that of a packet, or what a card has `cut`.
     pub(super) fn handle_all(
         &mut self,
         now: Instant,
@@ -91,7 +92,8 @@ impl Trunk {
             }
             false => match self.keep_data(received, payload, data, cut) {
                 Ok(kept) => Payload::Frame(kept),
-                // It is refused, and its place taken: it would come again and again otherwise.
+                // The frame is refused and its position consumed: otherwise it would be
+                // retransmitted forever.
                 Err(NoPlace::Network) => Payload::Placeholder,
                 Err(NoPlace::Memory) => Payload::NoMemory,
             },
@@ -106,7 +108,7 @@ impl Trunk {
         bury(frames, session);
     }
 
-    /// Puts a frame that has come into memory.
+    /// Stores an arrived frame.
     fn keep(&mut self, received: &Received<'_>, payload: &[u8]) -> Result<Slot, NoPlace> {
         let network = self.network(received)?;
         let (frame, class) = (&payload[received.frame.clone()], received.tag.map(|tag| tag.class));
@@ -118,7 +120,7 @@ impl Trunk {
         Ok(slot)
     }
 
-    /// Puts what a session has brought into memory.
+    /// Stores an arrived frame or part of a session.
     fn keep_data(
         &mut self,
         received: &Received<'_>,
@@ -136,13 +138,13 @@ impl Trunk {
         let kept = self.frames.keep_data(data, is_marked, claim, bytes, network).ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
             self.remark(received, slot);
-            // What carries no TCP was not cut.
+            // A card cuts nothing but TCP.
             let _ = cut.and_then(|cut| wire::cut::restore(self.frames.bytes_mut(slot), cut.flags));
         }
         Ok(kept)
     }
 
-    /// The network of what has come.
+    /// The network of an arrived frame.
     fn network(&mut self, received: &Received<'_>) -> Result<Network, NoPlace> {
         let network = self.networks.by_vni.get(&received.vni.number()).copied();
         network.ok_or_else(|| {
@@ -151,19 +153,19 @@ impl Trunk {
         })
     }
 
-    /// Has a frame's packet say what the fabric has marked.
+    /// Copies the fabric's congestion mark into a frame's packet.
     fn remark(&mut self, received: &Received<'_>, slot: Slot) {
         let frame = self.frames.bytes_mut(slot);
         if let Some(class) = received.remark
             && let Some(layout) = Layout::of(frame)
         {
-            // It was read from this very header.
+            // The layout was read from this header.
             let _ = layout.set_traffic_class(frame, class);
         }
     }
 
-    /// Does what time asks for, before anything is lifted or sent: what was waited for in vain is ready, what is lost is to be sent again,
-    /// and there may be room for more.
+    /// Does what is due by now, before frames are polled or sent: delivers frames that waited in
+    /// vain for earlier ones, marks frames as lost, and offers memory to streams that wait for it.
     pub(super) fn handle_due(&mut self, now: Instant) {
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let era = session.epoch();
@@ -173,13 +175,13 @@ impl Trunk {
     }
 }
 
-/// Whether a packet says that it belongs to a session, whatever else it says.
+/// Whether a packet has an option of the session protocol.
 fn is_of_session(received: &Received<'_>) -> bool {
     received.options.clone().any(|option| option.class == OPTION_CLASS)
 }
 
-/// Whether what has come is what is said of it; there may be more bytes behind it. A part that others follow fills a datagram, so that it
-/// is never tiny.
+/// Whether a packet agrees with its data message. More bytes may follow. A part that is not the
+/// last fills a datagram, so that it is never tiny.
 fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
     let len = usize::from(data.len.get());
     len <= received.frame.len()
@@ -187,15 +189,15 @@ fn is_as_said(received: &Received<'_>, data: &Data) -> bool {
         && (!data.part.more || len >= LEAST_PART)
 }
 
-/// Why a frame that has come is not put into memory.
+/// Why an arrived frame is not stored.
 enum NoPlace {
-    /// Its network is not here.
+    /// This host has no such network.
     Network,
     /// There is no memory.
     Memory,
 }
 
-/// Has a stream go on that waits for memory, if there is some for it.
+/// Lets a stream continue that waits for memory, if there is some for it.
 pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, stream: Stream) {
     if session.is_nacking(stream) && frames.welcomes(stream) {
         session.memory_available(stream);
@@ -203,7 +205,7 @@ pub(super) fn invite(frames: &mut Frames, session: &mut Session<Piece, Kept>, st
     }
 }
 
-/// Does with a frame that has come what the session says.
+/// Does with an arrived frame what the session decided.
 fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept>) {
     match arrival {
         Arrival::Deliver { stream, from, offset, frame } => {
@@ -214,7 +216,7 @@ fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept
     }
 }
 
-/// If streams are counted anew since that era, what came in it is no part of what will come.
+/// Drops incomplete frames of an earlier epoch, if a new one has begun.
 fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Epoch) {
     if session.epoch() != era {
         frames.begin_era(session.epoch());
@@ -222,7 +224,7 @@ fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Epoch) 
     }
 }
 
-/// Nobody will take what was not put together.
+/// Tells the session of frames that were dropped before they were whole.
 fn bury(frames: &mut Frames, session: &mut Session<Piece, Kept>) {
     while let Some((stream, from, offset)) = frames.torn() {
         session.consumed(stream, from, offset);

@@ -1,4 +1,4 @@
-//! What a trunk says of itself.
+//! The state of a trunk, as the API and metrics report it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use units::Instant;
 
 use super::state::Trunk;
 
-/// Why what came from a host is not taken, as statuses and metrics have it.
+/// Why frames and packets of a host are refused, by the names of statuses and metrics.
 pub const REASONS: [&str; 8] = [
     "malformed",
     "unknown_network",
@@ -21,7 +21,7 @@ pub const REASONS: [&str; 8] = [
 ];
 
 impl Trunk {
-    /// The session as it is now, if there is one.
+    /// The state of the session, if there is one.
     pub fn session_status(&self, now: Instant) -> Option<SessionStatus> {
         let session = self.session.as_ref()?;
         let Counters {
@@ -56,7 +56,7 @@ impl Trunk {
         })
     }
 
-    /// Why large segments go in parts, whatever is on the way.
+    /// Why large segments leave in parts, whatever the path could carry.
     pub fn parts_because(&self, now: Instant) -> Option<&'static str> {
         let session = self.session.as_ref()?;
         match self.config.obeys_pauses {
@@ -67,7 +67,7 @@ impl Trunk {
         }
     }
 
-    /// What came and was not taken, by reason: those of [`REASONS`] that there were.
+    /// How much was refused on arrival, by those of [`REASONS`] that occurred.
     pub fn refusals(&self) -> BTreeMap<String, u64> {
         let Counters {
             credit_exceeded,

@@ -1,25 +1,27 @@
-//! Frames of which the segments come one by one, and not all have come yet.
+//! Frames of which some segments have arrived and others have not.
 
 use tunnel::Incarnation;
 use tunnel::outer::Vteps;
 use units::{Instant, Span};
 use wire::stt::{Joined, Reassembly, Refusal, Segment};
 
-/// How many frames from one host may lack segments: 4.5 MiB of memory, which is taken as it is used.
+/// How many frames of one host may lack segments: 4.5 MiB of memory, touched as it is used.
 const PLACES: usize = 64;
 
-/// How long a frame waits for its segments. They leave at once; what may come between them is a fabric that pauses.
+/// How long a frame waits for its segments. They leave together, but the fabric may pause between
+/// them.
 const PATIENCE: Span = Span::from_millis(50);
 
-/// Whose a frame is: between whom it went, and in which life of its sender's, if that numbers its frames anew in each.
+/// The key of a frame's sender: both addresses, and its incarnation if it numbers frames anew in
+/// each.
 type Whose = (Vteps, Option<Incarnation>);
 
-/// Frames from one host of which segments have come; without memory before the first.
+/// The incomplete frames of one host. Allocates with the first.
 #[derive(Default)]
 pub struct Segments(Option<Box<Reassembly<Whose>>>);
 
 impl Segments {
-    /// Takes a segment, and returns its frame if it was the last: [`Reassembly::take`].
+    /// Adds a segment, and returns its frame if it was the last: [`Reassembly::take`].
     pub fn take<'a>(
         &'a mut self,
         now: Instant,
@@ -31,7 +33,7 @@ impl Segments {
         reassembly.take(whose, segment, is_marked, now + PATIENCE)
     }
 
-    /// Drops the frames that have waited for too long, and says how many.
+    /// Drops frames that have waited too long, and returns their number.
     pub fn expire(&mut self, now: Instant) -> usize {
         self.0.as_mut().map_or(0, |reassembly| reassembly.expire(now))
     }

@@ -1,4 +1,4 @@
-//! Frames that leave by a trunk, and those that leave again as they were lost.
+//! Frames that are sent to a far host, and those that are retransmitted.
 
 use std::num::NonZeroU16;
 
@@ -20,13 +20,14 @@ use super::state::{Begun, Piece, Trunk};
 use super::stt;
 
 impl Trunk {
-    /// Sends a frame of this flow, or as much of it as may go now: then it is underway, and [`Self::resume_begun`] sends the rest.
+    /// Sends a frame of this flow, or as much of it as may go now: then it is in flight, and
+    /// [`Self::resume_begun`] sends the rest.
     pub(super) fn send_frame(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent {
         if self.liveness == Liveness::Down {
             return Sent::Wait;
         }
         let Some(flow) = flow.filter(|_| self.session.is_some()) else { return self.send_plain(leaving) };
-        // Whoever waits for the fabric has its turn first.
+        // A frame that was sent in part and waits for the window goes first.
         let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
         let mut waiting = going.map(|(_, begun)| begun.waits);
         if let Some(waits) = waiting.find(|waits| matches!(waits, Sent::Wait | Sent::Busy)) {
@@ -47,7 +48,7 @@ impl Trunk {
         }
     }
 
-    /// Sends a frame of no session.
+    /// Sends a frame without a session.
     fn send_plain(&mut self, leaving: &Leaving<'_>) -> Sent {
         let Self { config, paths, networks, scratch, .. } = self;
         let Some(&vni) = networks.vnis.get(&leaving.network) else { return Sent::Unfit };
@@ -70,8 +71,8 @@ impl Trunk {
         Sent::Gone
     }
 
-    /// Sends a frame of a session from the part on that begins at `first`. If not all of it goes now: where the next part begins, and
-    /// what it waits for.
+    /// Sends a frame of a session from the offset `first` on. If not all of it may go now, returns
+    /// the offset of the next part, and what it waits for.
     fn send_from(
         &mut self,
         now: Instant,
@@ -91,7 +92,7 @@ impl Trunk {
         let stream = stream_of(flow);
         let marking = config.marking(stream.class, traffic_class(bytes));
         let mut out = Out { config, underlay: &mut underlay, vni, marking };
-        // Asked once: a large segment that was cut there would be two datagrams.
+        // Asked once per frame: a large segment must not be split where the socket's queue is full.
         if !out.underlay.has_room(way_to(config.far)) {
             return Err((first, Sent::Busy));
         }
@@ -109,7 +110,8 @@ impl Trunk {
                     return Ok(());
                 }
                 Err(Sent::Hold) => return Err((0, Sent::Hold)),
-                // What waits for so much room at once would wait for ever, as others take what there is.
+                // To wait for so much room at once would be to wait forever, because other frames
+                // take it.
                 Err(_) => {}
             }
         }
@@ -118,7 +120,7 @@ impl Trunk {
             may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
             let report = out.may_ride(len).then(|| session.piggyback(stream.class)).flatten();
-            // What is left has waited.
+            // What the report did not tell has waited its turn.
             *news_waits &= report.is_none() || session.may_piggyback();
             out.put(&data, report.as_ref(), &going, begin);
             begin += usize::from(len.get());
@@ -126,8 +128,8 @@ impl Trunk {
         if first < begin { Ok(()) } else { Err((first, Sent::Unfit)) }
     }
 
-    /// Goes on with large segments of which some was sent, as far as they may go now. `frame_of` tells of a frame that is underway,
-    /// by its port and slot. Whether anything was sent.
+    /// Sends more of large segments that were sent in part, as far as they may go now. `frame_of`
+    /// gives a frame in flight by its port and slot. Returns whether anything was sent.
     pub(super) fn resume_begun<'f>(
         &mut self,
         now: Instant,
@@ -150,7 +152,7 @@ impl Trunk {
                 }
             };
             let outcome = match outcome {
-                // A guest has taken away the memory of the rest, or its network is gone, or it is itself.
+                // The guest has withdrawn the memory of the rest, or its network or port is gone.
                 Err((sent, Sent::Unfit)) => {
                     let ended = self.end(now, flow, from);
                     if let (Ok(()), Some((port, slot))) = (ended, from) {
@@ -179,7 +181,8 @@ impl Trunk {
         moved
     }
 
-    /// Ends a large segment early: a place without a frame is its last. Its sender, if it is there still, has it back then.
+    /// Ends a large segment early with a part that has no bytes. When that is acknowledged, the
+    /// sender gets its frame back if it is still attached.
     fn end(&mut self, now: Instant, flow: Flow, from: Option<(PortId, Slot)>) -> Result<(), Sent> {
         let Self { config, underlay, session: Some(session), .. } = self else { return Ok(()) };
         let stream = stream_of(flow);
@@ -195,8 +198,8 @@ impl Trunk {
         Ok(())
     }
 
-    /// Sends again what was lost, as far as it may go now. `frame_of` tells of a frame that is underway, by its port and slot.
-    /// Whether anything was sent.
+    /// Retransmits what was lost, as far as it may go now. `frame_of` gives a frame in flight by
+    /// its port and slot. Returns whether anything was sent.
     pub(super) fn retransmit_lost<'f>(
         &mut self,
         now: Instant,
@@ -206,7 +209,7 @@ impl Trunk {
         let Self { config, underlay, networks, session: Some(session), scratch, spoilt, .. } = self else {
             return false;
         };
-        // What is lost in one class waits for all of them: links that pause lose little.
+        // A pause of one class delays retransmissions of all: links that pause lose little.
         if self.paused != 0 || self.liveness == Liveness::Down {
             return false;
         }
@@ -229,8 +232,8 @@ impl Trunk {
             out.marking = config.marking(data.stream.class, traffic_class(bytes));
             let going = Going::new(bytes, view.offload(), config.most);
             let going = going.filter(|going| going.has(begin as usize, data.len));
-            // A guest that takes away the memory of what it sent leaves a place, and so does a part for which datagrams have
-            // become too short.
+            // Of a frame whose guest has withdrawn its memory only the position is sent, and so of
+            // a part that no longer fits into a datagram.
             if going.is_none() {
                 spoilt.insert((port, slot), why_unfit(&view));
             }
@@ -243,7 +246,7 @@ impl Trunk {
     }
 }
 
-/// Whether a frame may be sent on a stream; if not, what it waits for.
+/// Whether a frame may be sent on a stream. If not, what it waits for.
 fn may_send(
     session: &mut Session<Piece, Kept>,
     stream: Stream,
@@ -257,7 +260,8 @@ fn may_send(
     }
 }
 
-/// Has what went as one datagram, which a card cut, go again in parts that a datagram has room for: the first one, and the rest.
+/// Divides a lost large segment, which a card cut, for retransmission: a first part that fits into
+/// a datagram, and the rest.
 fn in_two(piece: Piece, len: NonZeroU16, most: usize) -> Option<[(Piece, NonZeroU16); 2]> {
     let begin = piece.begin.filter(|_| is_large(len, most))?;
     let first = part_len(begin as usize, most).min(usize::from(len.get()).saturating_sub(LEAST_PART));
@@ -272,7 +276,7 @@ fn why_unfit(view: &FrameView<'_>) -> Refusal {
     if view.bytes.is_empty() { Refusal::WITHDRAWN } else { Refusal::UNFIT }
 }
 
-/// All of a frame's bytes: where they are, or in `scratch`.
+/// All of a frame's bytes, where they are or copied to `scratch`.
 fn whole<'a>(view: &FrameView<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     if !view.rest.is_empty() {
         scratch.resize(MAX_FRAME_LEN as usize, 0);

@@ -19,38 +19,39 @@ use super::liveness::Liveness;
 use super::paths::{Path, Paths};
 use super::segments::Segments;
 
-/// How many frames from one host may wait here: 32 MiB of memory for small ones, 64 for middle-sized ones, 66 for the longest.
+/// How many arrived frames of one host are stored at most: 32 MiB of memory for small ones, 64 MiB
+/// for middle-sized ones, 66 MiB for the longest.
 pub(super) const FRAMES: Counts = [16 << 10, 4 << 10, 1 << 10];
 
-/// Part of a frame that is underway, or all of it.
+/// Part of a frame in flight, or all of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) flow: Flow,
-    /// Where its frame lies; none if its sender was gone.
+    /// The slot of its frame. `None` if its sender was gone.
     pub(super) from: Option<(PortId, Slot)>,
-    /// Where in the frame it begins; none if it is a place without bytes.
+    /// Its offset in the frame. `None` if it only takes a position in the stream and has no bytes.
     pub(super) begin: Option<u32>,
     pub(super) is_last: bool,
 }
 
-/// A large segment of which some was sent.
+/// A large segment that was sent in part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Begun {
-    /// Where it lies; none if its sender is gone.
+    /// Its slot. `None` if its sender is gone.
     pub(super) from: Option<(PortId, Slot)>,
-    /// How much of it was sent, in bytes.
+    /// How many of its bytes were sent.
     pub(super) sent: usize,
-    /// What the next of them waits for.
+    /// What the next part waits for.
     pub(super) waits: Sent,
 }
 
 /// A far host.
 pub struct Trunk {
     pub(super) config: TrunkConfig,
-    /// What the session is sent by.
+    /// Sends the session's datagrams.
     pub(super) underlay: Rc<RefCell<Underlay>>,
     pub(super) paths: Paths,
-    /// Which of them the session goes by.
+    /// The place of the path that the session uses.
     pub(super) path: usize,
     pub(super) networks: Rc<Networks>,
     /// The far ports' labels.
@@ -59,48 +60,49 @@ pub struct Trunk {
     pub(super) joined: BTreeSet<Network>,
     pub(super) session: Option<Session<Piece, Kept>>,
     pub(super) frames: Frames,
-    /// What has come and was not lifted, in order.
+    /// Arrived frames that the plane has not polled, in order.
     pub(super) ready: VecDeque<Slot>,
-    /// The flows of frames that are underway no more, in order: why, unless the far receivers have taken them.
+    /// The flows of frames that are no longer in flight, in order, with the reason unless the far
+    /// receiver has consumed the frame.
     pub(super) completed: VecDeque<(Flow, Option<Refusal>)>,
-    /// Frames underway of which some is lost and cannot be sent again.
+    /// Frames in flight of which a part is lost and cannot be retransmitted.
     pub(super) spoilt: HashMap<(PortId, Slot), Refusal>,
-    /// Large segments of which some were sent: the rest is to follow before anything else of their flows.
+    /// Large segments that were sent in part. The rest goes before other frames of their flows.
     pub(super) begun: BTreeMap<Flow, Begun>,
     /// The far host is silent, and what was in flight to it is given up.
     pub(super) is_given_up: bool,
-    /// Where frames are put together that do not lie in one piece.
+    /// Holds a contiguous copy of a frame that does not lie in one piece.
     pub(super) scratch: Vec<u8>,
-    /// The classes of which nothing is sent, a bit each.
+    /// The bit mask of paused classes.
     pub(super) paused: u8,
-    /// The switch ends: the far host has been told how far streams were taken.
+    /// The switch ends, and the far host was told how far streams were consumed.
     pub(super) has_left: bool,
     pub(super) refused: Refused,
-    /// Of the streams that wait for memory, the one that was looked at last.
+    /// Of the streams that wait for memory, the one that was checked last.
     pub(super) looked_at: Option<Stream>,
-    /// That of the best way.
+    /// The state of the best path.
     pub(super) liveness: Liveness,
-    /// Frames of which segments have come.
+    /// Frames of which some segments have arrived.
     pub(super) segments: Segments,
-    /// A report has waited for a frame that it may ride with.
+    /// A report has waited a turn for a frame that may carry it.
     pub(super) news_waits: bool,
 }
 
-/// What came and was not taken.
+/// How much was refused on arrival.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Refused {
-    /// Packets that contradict themselves.
+    /// Malformed packets.
     pub(super) malformed: u64,
-    /// Frames of networks that are not here.
+    /// Frames of networks that this host has not.
     pub(super) unknown_network: u64,
-    /// Frames of no session for which there was no memory.
+    /// Frames without a session that found no memory.
     pub(super) no_memory: u64,
-    /// Frames of which segments have not come.
+    /// Frames that lacked segments for too long.
     pub(super) unfinished: u64,
 }
 
 impl Trunk {
-    /// A trunk that knows of no network, and leads to the far host by these ways, of which there is one at least.
+    /// A trunk without networks, to the far host at the end of these paths. There is at least one.
     pub fn new(now: Instant, mut config: TrunkConfig, paths: Vec<Path>) -> Self {
         let paths = Paths::new(paths);
         let path = paths.of(config.pair);
@@ -155,8 +157,8 @@ impl Trunk {
         self.joined.iter().copied()
     }
 
-    /// How many frames the switch has, as a wire has them, that the far host keeps until it knows that they were taken: so they are not
-    /// lost when this switch ends.
+    /// How many frames, as counted on a wire, the switch holds that the far host keeps until they
+    /// are acknowledged. They are not lost when this switch ends.
     pub fn repaired(&self) -> u64 {
         let session = self.session.as_ref();
         session.map_or(0, |session| self.frames.lifted_of(session.reliable()))

@@ -24,8 +24,8 @@ impl Trunk {
         paths.map(move |(place, (path, liveness))| (path.far, is_used(place, *liveness)))
     }
 
-    /// Replaces the paths to the far host, and the longest payload of a datagram, in bytes, if that is
-    /// known. What is known of a path that stays is kept.
+    /// Replaces the paths to the far host, and the longest payload of a datagram, in bytes, if that
+    /// is known. What is known of a path that stays is kept.
     pub fn set_paths(&mut self, now: Instant, paths: Vec<Path>, most: Option<usize>) {
         let old = std::mem::replace(&mut self.paths, Paths::new(paths));
         for ((path, liveness), (old, known)) in self.paths.0.iter_mut().zip(old.0) {
@@ -38,8 +38,8 @@ impl Trunk {
         self.use_path(now, best, self.paths.get(best).far != self.config.far);
     }
 
-    /// BFD has found that the path at this place works, or not: [`Liveness::found`]. Takes effect by
-    /// [`settle`](Self::settle).
+    /// BFD has found that the path at this place works, or not: [`Liveness::found`]. Takes effect
+    /// by [`settle`](Self::settle).
     pub fn found(&mut self, place: usize, works: Option<bool>) {
         // BFD may still report on paths that were replaced.
         if let Some((_, liveness)) = self.paths.0.get_mut(place) {
@@ -47,8 +47,8 @@ impl Trunk {
         }
     }
 
-    /// Switches to the best path, once all findings are in. What was in flight by a path that does not
-    /// work is retransmitted at once.
+    /// Switches to the best path, once all findings are in. What was in flight by a path that does
+    /// not work is retransmitted at once.
     pub fn settle(&mut self, now: Instant) {
         let was_down = self.liveness == Liveness::Down;
         self.liveness = self.paths.liveness();
@@ -68,8 +68,9 @@ impl Trunk {
         }
     }
 
-    /// The bit mask of classes of which nothing may be sent, if `paused` gives that of the uplink at each
-    /// place: those of the session's path, or of any path that frames without a session may use.
+    /// The bit mask of classes of which nothing may be sent, if `paused` gives that of the uplink
+    /// at each place: those of the session's path, or of any path that frames without a session may
+    /// use.
     pub fn paused_by(&self, paused: impl Fn(usize) -> u8) -> u8 {
         let used = self.paths().enumerate().filter(|(_, (_, is_used))| *is_used);
         used.fold(0, |classes, (place, _)| classes | paused(place))

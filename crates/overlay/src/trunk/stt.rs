@@ -1,4 +1,4 @@
-//! Frames whole, by STT: with what is left to do for them, in as many segments as it takes.
+//! STT: frames travel whole with their offload, in as many segments as it takes.
 
 use std::mem;
 
@@ -12,11 +12,11 @@ use wire::stt::{self, Header, Joined};
 use super::config::TrunkConfig;
 use super::state::Trunk;
 
-/// The longest packet of a machine that goes by STT, in bytes.
+/// The longest inner packet that STT carries, in bytes.
 pub const STT_MTU: u16 = (underlay::stt::LONGEST - Header::LEN - ethernet::Header::LEN) as u16;
 
-/// The STT header of a frame that leaves, and what is to be done to the frame before: if the header can tell its receiver of all that
-/// is left, nothing.
+/// The STT header of a frame that leaves, and the offload to do before: none if the header can tell
+/// the receiver of all of it.
 pub fn begin(config: &TrunkConfig, vni: u32, frame: &[u8], offload: Offload) -> (Header, Offload) {
     let is_whole = config.encapsulation == Encapsulation::Stt && Header::LEN + frame.len() <= config.most;
     let header = is_whole.then(|| Header::new(vni.into(), None, frame, offload)).flatten();
@@ -25,11 +25,12 @@ pub fn begin(config: &TrunkConfig, vni: u32, frame: &[u8], offload: Offload) -> 
 }
 
 impl Trunk {
-    /// A segment has come from the far host, in a packet of this traffic class. Returns what [`Self::handle`] does.
+    /// Handles a segment from the far host, in a packet of this traffic class. Returns what
+    /// [`Self::handle`] does.
     ///
     /// # Errors
     ///
-    /// [`Refusal`]: it is not to be taken, or the frame is not that it was the last of.
+    /// [`Refusal`]: the segment is refused, or the frame of which it was the last.
     pub fn handle_segment(
         &mut self,
         now: Instant,
@@ -60,7 +61,7 @@ impl Trunk {
         outcome
     }
 
-    /// All of a frame has come.
+    /// Handles a whole frame.
     fn handle_whole(
         &mut self,
         now: Instant,
@@ -69,7 +70,7 @@ impl Trunk {
         bytes: &[u8],
     ) -> Result<bool, Refusal> {
         let received = Received::of_datagram(Encapsulation::Stt, vteps, traffic_class, bytes)?;
-        // What belongs to a frame is in its bytes; a tag beside them can tell its class alone.
+        // A frame's own tag is in its bytes; a tag in the header can only tell its class.
         if received.tag.is_some_and(|tag| tag.vlan != 0) {
             return Err(Refusal::NotEthernet);
         }

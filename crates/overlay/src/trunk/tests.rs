@@ -238,8 +238,9 @@ proptest! {
     }
 }
 
-/// What it holds of memory, when it takes nothing, others do without: frames that are so short, or so few bytes too long, that they need
-/// far more memory than they have bytes; and short ones that are joined.
+/// What it holds of memory, when it takes nothing, others do without: frames that are so short, or
+/// so few bytes too long, that they need far more memory than they have bytes; and short ones that
+/// are joined.
 #[test]
 fn a_receiver_that_takes_nothing_leaves_memory_to_others() {
     if !needs::root() {
@@ -314,7 +315,8 @@ fn a_report_rides_with_what_answers_or_goes_a_turn_later() {
     if !needs::root() {
         return;
     }
-    // So many answers, how long, and whether links pause; how many of them go without the report, and whether it goes by itself.
+    // So many answers, how long, and whether links pause; how many of them go without the report,
+    // and whether it goes by itself.
     let cases = [
         (0, 0, false, 0, true),
         (1, 100, false, 0, false),

@@ -10,7 +10,8 @@ use wire::ip::protocol;
 use wire::{ipv4, ipv6, udp};
 use zerocopy::IntoBytes;
 
-/// How long a frame can be, in bytes: from the shortest of Ethernet to the longest packet behind a header.
+/// How long a frame can be, in bytes: from the shortest of Ethernet to the longest packet behind a
+/// header.
 pub(super) const LENGTHS: RangeInclusive<u32> = 60..=65_549;
 
 /// Discard (RFC 863).
@@ -34,7 +35,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of a port's machine that somebody asks about: a datagram where an IP address is asked about.
+    /// The frame of a port's machine that somebody asks about: a datagram where an IP address is
+    /// asked about.
     pub(super) fn new(port: &PortSpec, spec: &TraceSpec, target: &Target) -> Self {
         let (destination, packet) = match target {
             Target::Mac(mac) => (*mac, None),

@@ -11,7 +11,8 @@ use super::*;
 const LIFE: Incarnation = Incarnation(NonZeroU32::MIN);
 const STREAM: Stream = Stream { label: 7, class: Class::from_low_bits(3) };
 
-/// What is sent of a frame that begins there in its stream: what is said of each part, and the part.
+/// What is sent of a frame that begins there in its stream: what is said of each part, and the
+/// part.
 fn parts(going: &Going<'_>, offset: u32) -> Vec<(Data, Vec<u8>)> {
     parts_of(STREAM, going, offset)
 }
@@ -87,7 +88,8 @@ proptest! {
         prop_assert!(frames.is_all_free());
     }
 
-    /// Parts come in any order, some twice and some never: nothing is put together that was not one frame, and nothing is kept.
+    /// Parts come in any order, some twice and some never: nothing is put together that was not one
+    /// frame, and nothing is kept.
     #[test]
     fn what_does_not_follow_is_torn(
         events in prop::collection::vec((0_usize..3, 0_usize..8, any::<bool>()), 0..60),

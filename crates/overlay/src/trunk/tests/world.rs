@@ -1,5 +1,5 @@
-//! A host that sends and one that receives, each with a trunk and a socket of its own, and between the sockets a fabric that loses,
-//! repeats and delays what it is given. Time is a number.
+//! A host that sends and one that receives, each with a trunk and a socket of its own, and between
+//! the sockets a fabric that loses, repeats and delays what it is given. Time is a number.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -38,7 +38,8 @@ const LATE: Span = Span::from_millis(30);
 /// By then all is over: probes come once a second, and there are a few of them in a row.
 const OVER: Instant = Instant::from_nanos(120_000_000_000);
 
-/// Of a thousand packets, how many are lost, come twice, are delayed so that others overtake them, and are marked (CE).
+/// Of a thousand packets, how many are lost, come twice, are delayed so that others overtake them,
+/// and are marked (CE).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fabric {
     pub lost: u64,
@@ -104,13 +105,15 @@ pub struct World {
     pub completed: [BTreeMap<usize, Option<Refusal>>; FLOWS],
     /// By life of the receiver and flow.
     pub had: Vec<[Had; FLOWS]>,
-    /// What was lifted and not released: the receiver's slot, and which frames of which flow are in it.
+    /// What was lifted and not released: the receiver's slot, and which frames of which flow are in
+    /// it.
     held: Vec<(Slot, usize, Vec<usize>)>,
     /// Nobody lifts or releases.
     pub is_stopped: bool,
     /// The flow whose receiver takes nothing.
     pub stalled: Option<usize>,
-    /// When each packet arrives, and in which order it was sent: at which end, its traffic class and its payload.
+    /// When each packet arrives, and in which order it was sent: at which end, its traffic class
+    /// and its payload.
     packets: BTreeMap<(Instant, u64), (usize, u8, Vec<u8>)>,
     count: u64,
     /// How many large datagrams cards have cut.
@@ -167,8 +170,9 @@ fn trunk(
 }
 
 impl World {
-    /// Both hosts, at addresses that only this `place` has, with datagrams' payloads of so many bytes at most, and credit for so many
-    /// bytes of each stream. The receiver has memory for so many frames of each size.
+    /// Both hosts, at addresses that only this `place` has, with datagrams' payloads of so many
+    /// bytes at most, and credit for so many bytes of each stream. The receiver has memory for so
+    /// many frames of each size.
     pub fn new(place: u8, seed: u64, fabric: Fabric, most: usize, window: u32, frames: Counts) -> Self {
         let session = SessionConfig { stream_window: window, datagram: most as u32, ..session() };
         Self::of(place, seed, fabric, session, frames)
@@ -235,7 +239,8 @@ impl World {
         self.unsent[flow].push_back((number, slot));
     }
 
-    /// The sender's trunk sends what it may, and again what was lost; its frames are its own again once it says so.
+    /// The sender's trunk sends what it may, and again what was lost; its frames are its own again
+    /// once it says so.
     fn send(&mut self) {
         let Self { ends: [End { trunk, .. }, _], memory, unsent, underway, completed, now, .. } = self;
         let frame_of = |port, slot| {
@@ -323,7 +328,8 @@ impl World {
         }
     }
 
-    /// What an end has to send reaches its own socket's far end, and from there on it is the fabric's.
+    /// What an end has to send reaches its own socket's far end, and from there on it is the
+    /// fabric's.
     fn carry(&mut self, from: usize) {
         let mut sent = 0;
         assert!(self.ends[from].underlay.borrow_mut().flush_telling(|_| sent += 1), "loopback has room");
@@ -373,7 +379,8 @@ impl World {
         }
     }
 
-    /// Both ends do what there is to do now, and time goes on to the next event; `false` if there is none before `until`.
+    /// Both ends do what there is to do now, and time goes on to the next event; `false` if there
+    /// is none before `until`.
     fn step(&mut self, until: Instant) -> bool {
         for End { trunk, .. } in &mut self.ends {
             if trunk.deadline().is_some_and(|at| at <= self.now) {
@@ -418,7 +425,8 @@ impl World {
         while lifted(self) < count && !self.is_done() && self.step(OVER) {}
     }
 
-    /// Until the sender has all its frames back, and nothing is underway. Then nobody has anything left.
+    /// Until the sender has all its frames back, and nothing is underway. Then nobody has anything
+    /// left.
     pub fn run(&mut self) {
         while !self.is_done() && self.step(OVER) {}
         assert!(self.is_done(), "it stands still: {}", self.left());
@@ -446,7 +454,8 @@ impl World {
         )
     }
 
-    /// The receiver begins another life. If it `leaves`, it tells the sender before of what was taken.
+    /// The receiver begins another life. If it `leaves`, it tells the sender before of what was
+    /// taken.
     pub fn restart(&mut self, leaves: bool) {
         let far = self.ends[0].address;
         if leaves {
@@ -478,8 +487,8 @@ impl World {
         self.ends[0].trunk.set_paths(self.now, ways, Some(most));
     }
 
-    /// What was offered is sent, and taken at once. What leaves by the receiver's trunk in the next turn, if so many frames with
-    /// this payload answer it.
+    /// What was offered is sent, and taken at once. What leaves by the receiver's trunk in the next
+    /// turn, if so many frames with this payload answer it.
     pub fn answer(&mut self, frames: u32, len: usize) -> Vec<Message> {
         self.ends[1].trunk.transmit_control(self.now, false);
         self.send();
