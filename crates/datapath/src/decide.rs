@@ -512,6 +512,12 @@ impl Visit<'_> {
         self.datapath.decision(self.from, key, self.action)
     }
 
+    /// Whether all that decides of a frame is as of the one before, so that what was decided of that holds for it.
+    #[inline(always)]
+    pub fn repeats(&self, header: &Peek, network: Network) -> bool {
+        FlowKey::of(header, network) == self.key
+    }
+
     /// The class of what is no Ethernet frame.
     pub fn default_class(&self) -> Class {
         self.datapath.config(self.from).class

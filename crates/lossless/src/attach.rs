@@ -38,11 +38,7 @@ impl<F: Copy> Switch<F> {
             port.egress.shaper = config.shaping.map(Shaping::bucket);
         }
         port.config = config;
-        let at_quota = self
-            .voqs
-            .iter()
-            .filter(|(_, voq)| voq.ingress() == id && voq.frames >= config.quota.get())
-            .count();
+        let at_quota = self.voqs.set_quota(id, config.quota.get());
         let flows = self.ports.iter().flat_map(|(_, port)| port.egress.flows.iter());
         let lanes = flows.filter(|(_, flow)| flow.state != State::Aside).flat_map(|(_, flow)| flow.lanes());
         let lanes = lanes.filter(|(from, lane)| *from == id && lane.frames >= config.quota.get()).count();

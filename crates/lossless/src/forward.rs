@@ -76,6 +76,8 @@ struct Run {
     /// Class, and what each counts as on a wire; no frame's if there is no run.
     stamp: Stamp,
     to: PortId,
+    /// What the frame that was offered last counts as, if it is in the run; 0 if it is not.
+    repeats: u16,
     /// Into the queue of their VOQ, not of their egress.
     waits: bool,
     cells: Queue,
@@ -90,6 +92,7 @@ impl Run {
     const NONE: Self = Self {
         stamp: Stamp::NONE,
         to: PortId::NONE,
+        repeats: 0,
         waits: false,
         cells: Queue::EMPTY,
         frames: 0,
@@ -264,12 +267,12 @@ impl<F: Copy> Switch<F> {
     fn hold_back(&mut self, from: PortId, to: PortId, class: Class, cells: Queue, frames: u32) {
         self.port_mut(to).egress.classes[class].account.accept(frames);
         let Port { config, ingress, .. } = &mut self.ports[from];
-        let (id, is_new) = self.voqs.find_or_insert(from, to, class);
+        let (id, is_new) = self.voqs.find_or_insert(from, to, class, config.quota.get());
         let voq = &mut self.voqs[id];
         self.cells.append(&mut voq.queue, cells);
-        let (before, quota) = (voq.frames, config.quota.get());
+        let before = voq.frames;
         voq.frames += frames;
-        ingress.at_quota += u16::from(before < quota && voq.frames >= quota);
+        ingress.at_quota += u16::from(before < voq.quota && voq.frames >= voq.quota);
         if is_new {
             self.ports[to].egress.classes[class].join_round(&mut self.voqs, id);
         }
@@ -322,8 +325,8 @@ impl<F: Copy> Switch<F> {
     fn took_waiting(&mut self, now: Instant, to: PortId, class: Class, first: VoqId) {
         let Self { ports, voqs, .. } = self;
         let voq = &voqs[first];
-        let Port { config, ingress, .. } = &mut ports[voq.ingress()];
-        if voq.frames + 1 == config.quota.get() {
+        if voq.frames + 1 == voq.quota {
+            let Port { config, ingress, .. } = &mut ports[voq.ingress()];
             ingress.at_quota -= 1;
             ingress.resume(now, config);
         }
@@ -346,8 +349,7 @@ impl<F: Copy> Switch<F> {
             side.join_round(voqs, other);
         }
         let gone = voqs.remove(id);
-        let Port { config, ingress, .. } = &mut ports[from];
-        ingress.at_quota -= u16::from(gone.frames >= config.quota.get());
+        ports[from].ingress.at_quota -= u16::from(gone.frames >= gone.quota);
         gone.queue
     }
 }
@@ -364,9 +366,17 @@ impl<F: Copy> Arrivals<'_, F> {
             && stamp == self.run.stamp
             && self.follow(frame, size.bytes)
         {
+            self.run.repeats = size.frames;
             return Offered::Held;
         }
         self.begin(to, stamp, frame, size.bytes)
+    }
+
+    /// Takes over a frame that goes where the one before went, in the same class. Whether it did; if not, it is to be
+    /// [offered](Self::offer). This is what most frames of a busy sender cost.
+    #[inline(always)]
+    pub fn repeat(&mut self, frame: F, size: Size) -> bool {
+        size.frames == self.run.repeats && self.follow(frame, size.bytes)
     }
 
     /// Takes a frame into the run, which goes its way, if there is room. Whether there is.
@@ -390,6 +400,7 @@ impl<F: Copy> Arrivals<'_, F> {
     /// Books a frame that its sender's owner refuses: it is accepted and refused in one, and its memory its sender's again.
     #[cold]
     pub fn refuse(&mut self, class: Class, bytes: u32, refusal: Refusal) {
+        self.run.repeats = 0;
         let ingress = &mut self.switch.port_mut(self.from).ingress;
         ingress.classes[class].account.turn_away(bytes, refusal);
     }
@@ -440,6 +451,7 @@ impl<F: Copy> Arrivals<'_, F> {
         self.run = Run {
             stamp,
             to,
+            repeats: stamp.frames(),
             waits,
             cells: Queue::of(node),
             frames: 1,

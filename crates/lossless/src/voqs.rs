@@ -26,6 +26,8 @@ impl VoqId {
 pub(crate) struct Voq {
     pub queue: Queue,
     pub frames: u32,
+    /// As many hold the sender back: its port's quota.
+    pub quota: u32,
     /// Bytes that this ingress may still send before the next one's turn.
     pub deficit: u32,
     /// Who waits behind this VOQ for the same egress and class; in a vacant place, the next vacant one.
@@ -86,7 +88,13 @@ impl Voqs {
     }
 
     /// The same; an empty one is made if there is none. Whether it was made.
-    pub(crate) fn find_or_insert(&mut self, from: PortId, to: PortId, class: Class) -> (VoqId, bool) {
+    pub(crate) fn find_or_insert(
+        &mut self,
+        from: PortId,
+        to: PortId,
+        class: Class,
+        quota: u32,
+    ) -> (VoqId, bool) {
         if 2 * self.len >= self.index.len() {
             self.grow();
         }
@@ -95,7 +103,7 @@ impl Voqs {
         if self.index[place] != VoqId::NONE {
             return (self.index[place], false);
         }
-        let voq = Voq { queue: Queue::EMPTY, frames: 0, deficit: 0, next: VoqId::NONE, key };
+        let voq = Voq { queue: Queue::EMPTY, frames: 0, quota, deficit: 0, next: VoqId::NONE, key };
         let id = match self.slab.get_mut(self.vacant.0 as usize) {
             Some(vacant) => {
                 let id = core::mem::replace(&mut self.vacant, vacant.next);
@@ -137,7 +145,23 @@ impl Voqs {
         gone
     }
 
+    /// An ingress has another quota. How many of its VOQs are at it.
+    pub(crate) fn set_quota(&mut self, from: PortId, quota: u32) -> usize {
+        let Self { slab, index, .. } = self;
+        let ids = index.iter().filter(|id| **id != VoqId::NONE);
+        let mut at_quota = 0;
+        for id in ids {
+            let voq = &mut slab[id.0 as usize];
+            if voq.ingress() == from {
+                voq.quota = quota;
+                at_quota += usize::from(voq.frames >= quota);
+            }
+        }
+        at_quota
+    }
+
     /// Those that hold something, in no order.
+    #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = (VoqId, &Voq)> {
         self.index.iter().filter(|id| **id != VoqId::NONE).map(|id| (*id, &self[*id]))
     }
@@ -202,7 +226,7 @@ mod tests {
                 let known = model.get(&(from, to, pcp)).copied();
                 prop_assert_eq!(voqs.find(ingress, egress, class), known);
                 if inserts {
-                    let (id, is_new) = voqs.find_or_insert(ingress, egress, class);
+                    let (id, is_new) = voqs.find_or_insert(ingress, egress, class, 1);
                     prop_assert_eq!(is_new, known.is_none());
                     prop_assert!(known.is_none_or(|known| known == id));
                     prop_assert_eq!(voqs[id].ingress(), ingress);

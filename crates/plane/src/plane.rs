@@ -511,6 +511,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
+            if decisions.repeats(&header, network) && visit.repeat(slot, size) {
+                return;
+            }
             let reason = match decisions.decide(&header, network) {
                 Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
                 {

@@ -263,10 +263,12 @@ impl Pair {
         };
         let frames: Vec<_> = frames.iter().map(frame).collect();
         let explained = self.datapath.explain(from, &frames[0].0, frames[0].1).fate;
-        let mut outcomes = Vec::new();
+        let mut outcomes: Vec<Outcome> = Vec::new();
         let mut visit = self.datapath.visit(NOW, from);
         for (header, network) in &frames {
+            let repeated = outcomes.last().filter(|_| visit.repeats(header, *network)).cloned();
             outcomes.push(outcome(visit.decide(header, *network).verdict));
+            assert!(repeated.is_none_or(|repeated| Some(&repeated) == outcomes.last()));
         }
         let teaches = frames[0].0.source() == frames[0].0.destination();
         assert!(

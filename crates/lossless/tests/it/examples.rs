@@ -490,6 +490,23 @@ fn what_is_refused_before_it_is_offered_is_in_the_books() {
 }
 
 #[test]
+fn a_frame_repeats_only_one_that_was_held() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
+    let frame = |number| Frame { number, from: 0, flow: 0 };
+    let size = Size { bytes: 60, frames: 1 };
+    let mut visit = switch.arrivals(NOW, ids[0]);
+    assert!(!visit.repeat(frame(0), size), "nothing was offered");
+    let first = arrival(frame(1), Some(1), Class::default(), 60);
+    assert_eq!(first.offer_in(&mut visit, &ids), Offered::Held);
+    assert!(visit.repeat(frame(2), size));
+    assert!(!visit.repeat(frame(3), Size { bytes: 3000, frames: 2 }), "of another size on the wire");
+    visit.refuse(Class::default(), 60, Refusal::LINK_LOCAL);
+    assert!(!visit.repeat(frame(4), size), "the last was refused");
+    drop(visit);
+    assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 2);
+}
+
+#[test]
 fn what_is_for_nobody_else_is_refused() {
     let (mut switch, ids) = switch(Settings::default(), &[small(16, 2); 2]);
     switch.close(ids[1]);

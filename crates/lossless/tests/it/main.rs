@@ -47,6 +47,20 @@ impl Arrival {
         self.offer_in(&mut switch.arrivals(now, ids[self.frame.from]), ids)
     }
 
+    /// The same in a visit to its sender, after `before` if that was the last that was offered there.
+    fn follow_in(
+        self,
+        before: Option<Self>,
+        visit: &mut lossless::Arrivals<'_, Frame>,
+        ids: &[PortId],
+    ) -> Offered<Frame> {
+        let repeats = before.is_some_and(|before| (before.to, before.class) == (self.to, self.class));
+        match repeats && visit.repeat(self.frame, self.size) {
+            true => Offered::Held,
+            false => self.offer_in(visit, ids),
+        }
+    }
+
     /// The same in a visit to its sender.
     fn offer_in(self, visit: &mut lossless::Arrivals<'_, Frame>, ids: &[PortId]) -> Offered<Frame> {
         let Self { frame, to, class, size } = self;
@@ -442,13 +456,15 @@ proptest! {
                 Visit::Arrivals(port, frames) => {
                     let from = port % ids.len();
                     let mut visit = long.arrivals(now, ids[from]);
+                    let mut before = None;
                     for (to, pcp, bytes) in frames {
                         number += 1;
                         let frame = Frame { number, from, flow: 0 };
                         let to = (to < ids.len()).then_some(to);
                         let arrival = arrival(frame, to, Class::from_low_bits(pcp), bytes);
                         let once = arrival.offer(&mut short, now, &ids);
-                        prop_assert_eq!(arrival.offer_in(&mut visit, &ids), once);
+                        prop_assert_eq!(arrival.follow_in(before, &mut visit, &ids), once);
+                        before = Some(arrival);
                     }
                 }
                 Visit::Departures(port, fates) => {

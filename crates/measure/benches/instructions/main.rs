@@ -91,9 +91,13 @@ impl Core {
             let mut decisions = self.datapath.visit(now, *sender);
             let mut visit = self.switch.arrivals(now, *sender);
             for (frame, header) in (0..).zip(burst) {
+                let size = Size { bytes: 64, frames: 1 };
+                if decisions.repeats(header, Network::default()) && visit.repeat(frame, size) {
+                    continue;
+                }
                 let Decision { class, verdict } = decisions.decide(header, Network::default());
                 let Verdict::Forward(to) = verdict else { panic!("the receiver is known") };
-                let offered = visit.offer(to, class, frame, Size { bytes: 64, frames: 1 });
+                let offered = visit.offer(to, class, frame, size);
                 assert_eq!(offered, Offered::Held);
             }
         }
