@@ -67,8 +67,9 @@ count: packages ## the instructions that a frame costs, which must not grow by a
 	$(CARGO) bench --package measure --package sim --bench instructions
 
 # The example's ports stay comments: it is for its reader to name containers that exist.
-install: build ## into DESTDIR/PREFIX: the program, its unit, and an example of /etc/zovn/host.toml if there is none
-	install -D -m 755 target/release/zovn $(DESTDIR)$(PREFIX)/bin/zovn
+install: build ## into DESTDIR/PREFIX: the programs, the agent's unit, and an example of /etc/zovn/host.toml if there is none
+	$(CARGO) build --release --package zovn-agent
+	install -D -m 755 target/release/zovn target/release/zovn-agent -t $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(UNITS) $(DESTDIR)/etc/zovn
 	sed 's|/usr/bin/|$(PREFIX)/bin/|' packaging/zovn-agent.service >$(DESTDIR)$(UNITS)/zovn-agent.service
 	[ -e $(DESTDIR)/etc/zovn/host.toml ] || \

@@ -8,13 +8,9 @@ use std::process::ExitCode;
 
 use measure::{MeasureError, Readable, readable};
 
+pub use zovn_agent::{Outcome, USAGE, sentence};
+
 use crate::signals;
-
-/// How a command ends: with an exit code, or with a reason why it could not go on.
-pub type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
-
-/// What a command says that was asked for what cannot be.
-pub const USAGE: u8 = 2;
 
 /// Where a report page will be written. It is opened before anything is measured: what cannot be written is known then.
 pub struct PageFile {
@@ -79,34 +75,4 @@ pub fn command_line() -> String {
         if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
     std::iter::once("zovn".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// An error and its causes, outermost first. A cause that its parent already tells is not told twice.
-pub fn sentence(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot open the door")]
-    struct Outer(#[source] io::Error);
-
-    #[test]
-    fn an_error_is_told_with_its_causes_and_none_twice() {
-        let inner = || io::Error::other("the key is lost");
-        assert_eq!(sentence(&Outer(inner())), "cannot open the door: the key is lost");
-        assert_eq!(sentence(&inner()), "the key is lost");
-    }
 }

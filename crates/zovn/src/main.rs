@@ -11,7 +11,6 @@
 //!
 //! A reader that closes our stdout early (`zovn top --json | head -1`) has had enough: that is no failure.
 
-mod agent;
 mod capture;
 mod demo;
 mod ending;
@@ -32,7 +31,6 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use ::agent::ConfigError;
 use ::lab::LabError;
 use clap::{Parser, Subcommand};
 
@@ -52,7 +50,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     // A command that is not described here is described, at more length, by its flags.
-    Agent(agent::Args),
+    #[command(after_long_help = zovn_agent::EXAMPLES)]
+    Agent(zovn_agent::Args),
     Top(top::Args),
     Apply(networks::ApplyArgs),
     Get(networks::GetArgs),
@@ -72,7 +71,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Agent(args) => agent::run(args),
+        Command::Agent(args) => zovn_agent::run(args),
         Command::Top(args) => top::run(args),
         Command::Apply(args) => networks::apply(args),
         Command::Get(args) => networks::get(args),
@@ -98,7 +97,7 @@ fn main() -> ExitCode {
 /// Whether what was asked for cannot be: a file says it, as flags might.
 fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(LabError::Toml { .. } | LabError::Spec { .. }))
-        || matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
+        || zovn_agent::is_usage(error)
 }
 
 #[cfg(test)]

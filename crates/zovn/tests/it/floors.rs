@@ -3,7 +3,7 @@
 //! The law is ARCHITECTURE.md's; this reads every crate's manifest, so a new arrow or a new crate fails here until it
 //! has been given its place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("lab", 8),
     ("sim", 8),
     ("measure", 9),
+    ("zovn-agent", 9),
     ("zovn", 10),
 ];
 
@@ -175,4 +176,34 @@ fn a_fault_is_found() {
     assert_eq!(faults("prefetch", &impure).len(), 2);
     assert_eq!(faults("port", &impure), [""; 0]);
     assert_eq!(faults("stranger", &good).len(), 1);
+}
+
+/// Every package that a package of the workspace is built with, by Cargo.lock.
+fn built_with(package: &str) -> BTreeSet<String> {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    let lock: Table = fs::read_to_string(lock).unwrap().parse().unwrap();
+    let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+    let mut needs: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in lock["package"].as_array().unwrap() {
+        let listed = package.get("dependencies").and_then(|it| it.as_array()).into_iter().flatten();
+        // A name that several versions have is listed with its version.
+        let names = listed.map(|it| text(it).split(' ').next().unwrap().to_owned());
+        needs.entry(text(&package["name"])).or_default().extend(names);
+    }
+    let (mut found, mut next) = (BTreeSet::new(), vec![package.to_owned()]);
+    while let Some(name) = next.pop() {
+        if found.insert(name.clone()) {
+            next.extend(needs[&name].iter().cloned());
+        }
+    }
+    found
+}
+
+#[test]
+fn a_hosts_agent_alone_is_built_without_what_only_others_need() {
+    let all = built_with("zovn");
+    let small = built_with("zovn-agent");
+    for package in ["sim", "measure", "parquet", "ratatui", "comfy-table", "indicatif"] {
+        assert!(all.contains(package) && !small.contains(package), "{package}");
+    }
 }

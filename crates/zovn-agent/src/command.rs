@@ -1,4 +1,4 @@
-//! `zovn agent`: runs a host's virtual switch.
+//! Runs a host's virtual switch.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -9,24 +9,32 @@ use clap::ValueEnum;
 use model::{HostConfig, Polling};
 use tracing_subscriber::EnvFilter;
 
-use crate::ending::Outcome;
+use crate::outcome::Outcome;
 
-const EXAMPLES: &str = "\
-Examples:
-  zovn agent -c /etc/zovn/host.toml          run until SIGTERM or Ctrl-C
-  zovn agent -c host.toml --check            only say whether the file can stand
-  zovn agent --socket /tmp/a.sock            no ports yet: attach them through the API
-  curl --unix-socket /run/zovn/agent.sock http://agent/v1/status
+/// What the help shows, by the program's name.
+macro_rules! examples {
+    ($program:literal) => {
+        concat!(
+            "Examples:\n",
+            "  ", $program, " -c /etc/zovn/host.toml          run until SIGTERM or Ctrl-C\n",
+            "  ", $program, " -c host.toml --check            only say whether the file can stand\n",
+            "  ", $program, " --socket /tmp/a.sock            no ports yet: attach them through the API\n",
+            "  curl --unix-socket /run/zovn/agent.sock http://agent/v1/status\n\n",
+            "The first signal stops taking frames, lets those that are held reach their receivers (`drain` in the file, 5s),\n",
+            "and removes what was made; a second one does not wait."
+        )
+    };
+}
 
-The first signal stops taking frames, lets those that are held reach their receivers (`drain` in the file, 5s),
-and removes what was made; a second one does not wait.";
+/// What the help of `zovn agent` shows.
+pub const EXAMPLES: &str = examples!("zovn agent");
 
 /// Run a host's virtual switch until it is told to stop.
 ///
 /// The switch attaches the ports that the file declares, moves their frames without losing any, and listens on a
 /// Unix socket for its local API: attach and detach ports, change them, read their status and metrics.
 #[derive(clap::Args)]
-#[command(after_long_help = EXAMPLES)]
+#[command(after_long_help = examples!("zovn-agent"))]
 pub struct Args {
     /// The host's declaration; without one, a switch without ports.
     #[arg(short, long, value_name = "FILE")]

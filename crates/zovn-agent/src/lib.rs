@@ -1,0 +1,18 @@
+//! The command that runs a host's agent, for both programs that have it: `zovn agent`, and `zovn-agent`, which has nothing else and
+//! so neither the simulator nor the lab, measurements or a terminal's screen.
+//!
+//! How a command ends is here, too, as both programs end alike:
+//!
+//! ```text
+//! argv ─▶ clap ─▶ command ─▶ 0  done
+//!           │        ├─────▶ 1  failed: `zovn: what: why: and why that`
+//!           └────────┴─────▶ 2  not understood: usage
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod command;
+mod outcome;
+
+pub use command::{Args, EXAMPLES, run};
+pub use outcome::{Outcome, USAGE, is_usage, sentence};

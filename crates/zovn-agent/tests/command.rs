@@ -1,0 +1,36 @@
+//! `zovn-agent` as its users run it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn zovn_agent(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_zovn-agent")).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_declaration_is_checked_and_a_wrong_one_told() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/containers.toml");
+    let checked = zovn_agent(&["--check", "-c", example.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&checked.stdout),
+        "the declaration can stand (ports: 2, networks: 0)\n"
+    );
+
+    let missing = zovn_agent(&["--check", "-c", "/nonexistent/host.toml"]);
+    assert_eq!(missing.status.code(), Some(1), "{missing:?}");
+    assert!(String::from_utf8_lossy(&missing.stderr).starts_with("zovn-agent: "), "{missing:?}");
+
+    assert_eq!(zovn_agent(&["--check"]).status.code(), Some(2), "without a file there is nothing to check");
+    assert_eq!(zovn_agent(&["--nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_help_names_the_program() {
+    let help = zovn_agent(&["--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(
+        help.contains("Usage: zovn-agent") && help.contains("zovn-agent -c /etc/zovn/host.toml"),
+        "{help}"
+    );
+}
