@@ -201,7 +201,7 @@ impl Overlay {
             pair: trunk::pair([self.uplink.vtep.first(), host]),
             encapsulation: self.encapsulation,
             session: self.session(most),
-            life: incarnation,
+            incarnation,
             most,
             dscp: self.uplink.dscp.map(ClassMap),
             obeys_pauses: self.uplink.pfc.is_some(),

@@ -27,7 +27,7 @@ pub struct TrunkConfig {
     /// retransmitted.
     pub session: Option<SessionConfig>,
     /// The incarnation of our end.
-    pub life: Incarnation,
+    pub incarnation: Incarnation,
     /// The longest payload of a datagram that the underlay carries, in bytes.
     pub most: usize,
     /// The outer DSCP of each class. `None`: each frame's inner DSCP is copied.

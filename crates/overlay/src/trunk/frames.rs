@@ -66,13 +66,14 @@ pub struct Come {
     /// A part of it arrived with a congestion mark (CE).
     is_marked: bool,
     /// How many frames it is, as counted on a wire, once the plane has polled it; 0 before.
-    lifted: u64,
+    polled: u64,
 }
 
 impl Come {
     /// Whether both may be segments of one frame.
     fn is_alike(&self, other: &Self) -> bool {
-        let of = |come: &Self| (come.network, come.class, come.place.map(|(stream, era, _)| (stream, era)));
+        let of =
+            |come: &Self| (come.network, come.class, come.place.map(|(stream, epoch, _)| (stream, epoch)));
         of(self) == of(other) && [self, other].iter().all(|come| come.offload == Offload::NONE)
     }
 }
@@ -110,9 +111,9 @@ pub struct Frames {
     /// The positions of frames that were dropped before they were whole.
     torn: Vec<Place>,
     /// The epoch of the streams' positions.
-    era: Epoch,
+    epoch: Epoch,
     /// How many frames of this epoch the plane holds, as counted on a wire, by class.
-    lifted: ClassMap<u64>,
+    polled: ClassMap<u64>,
     /// Frames whose offload header contradicts them.
     malformed: u64,
     /// The largest size for which each waiting stream found no slot, for a bounded number of
@@ -131,8 +132,8 @@ impl Frames {
             joined: vec![Vec::new(); (slots - counts[0]) as usize].into_boxed_slice(),
             growing: BTreeMap::new(),
             torn: Vec::new(),
-            era: Epoch::default(),
-            lifted: ClassMap::default(),
+            epoch: Epoch::default(),
+            polled: ClassMap::default(),
             malformed: 0,
             wanted: BTreeMap::new(),
         }
@@ -227,7 +228,7 @@ impl Frames {
             said: None,
             offload: Offload::NONE,
             is_marked: false,
-            lifted: 0,
+            polled: 0,
         });
         self.bytes_mut(slot).copy_from_slice(bytes);
         Some(slot)
@@ -307,8 +308,8 @@ impl Frames {
     }
 
     /// Begins an epoch: all parts of incomplete frames will be sent again.
-    pub fn begin_era(&mut self, era: Epoch) {
-        (self.era, self.lifted) = (era, ClassMap::default());
+    pub fn begin_epoch(&mut self, epoch: Epoch) {
+        (self.epoch, self.polled) = (epoch, ClassMap::default());
         self.wanted.clear();
         for Growing { slot, .. } in std::mem::take(&mut self.growing).into_values() {
             self.tear_up(slot);
@@ -350,8 +351,8 @@ impl Frames {
 
     /// How many frames of these classes and this epoch, as counted on a wire, were polled and not
     /// released.
-    pub fn lifted_of(&self, classes: ClassSet) -> u64 {
-        classes.iter().map(|class| self.lifted[class]).sum()
+    pub fn polled_of(&self, classes: ClassSet) -> u64 {
+        classes.iter().map(|class| self.polled[class]).sum()
     }
 
     /// Frees a frame or part that waited for earlier ones.
@@ -366,13 +367,13 @@ impl Frames {
     pub fn next(&mut self, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         let first = ready.pop_front()?;
         let slot = self.join(first, ready).unwrap_or(first);
-        let lifted = self.view(slot).on_wire().1 as u64;
+        let polled = self.view(slot).on_wire().1 as u64;
         let come = self.get_mut(slot);
-        come.lifted = lifted;
-        if let Some((stream, era, _)) = come.place
-            && era == self.era
+        come.polled = polled;
+        if let Some((stream, epoch, _)) = come.place
+            && epoch == self.epoch
         {
-            self.lifted[stream.class] += lifted;
+            self.polled[stream.class] += polled;
         }
         Some(slot)
     }
@@ -472,13 +473,13 @@ impl Frames {
     /// If it had none.
     pub fn release(&mut self, slot: Slot, mut taken: impl FnMut(Place)) {
         let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
-        if let Some((stream, era, offset)) = come.place {
-            if era == self.era {
-                self.lifted[stream.class] -= come.lifted;
+        if let Some((stream, epoch, offset)) = come.place {
+            if epoch == self.epoch {
+                self.polled[stream.class] -= come.polled;
             }
-            taken((stream, era, offset));
+            taken((stream, epoch, offset));
             let joined = self.joined_mut(slot).into_iter().flat_map(|joined| joined.drain(..));
-            joined.for_each(|offset| taken((stream, era, offset)));
+            joined.for_each(|offset| taken((stream, epoch, offset)));
         }
         let (size, slot) = self.find(slot);
         self.pools[size].put(slot);

@@ -183,13 +183,13 @@ impl TrunkConfig {
 
 impl Out<'_> {
     /// Whether a datagram has room for a report beside so many bytes of a frame.
-    pub fn may_ride(&self, len: NonZeroU16) -> bool {
+    pub fn may_piggyback(&self, len: NonZeroU16) -> bool {
         !self.config.obeys_pauses
             && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get()) <= self.config.most
     }
 
     /// Sends the part of a session's frame at this offset, with a report if [there is
-    /// room](Self::may_ride).
+    /// room](Self::may_piggyback).
     pub fn put(&mut self, data: &Data, report: Option<&Report>, going: &Going<'_>, begin: usize) {
         self.mark(data);
         let data = going.said(data, begin);
@@ -311,7 +311,7 @@ mod tests {
             pair: 0,
             encapsulation: Encapsulation::Geneve,
             session,
-            life: Incarnation(NonZeroU32::MIN),
+            incarnation: Incarnation(NonZeroU32::MIN),
             most: 1400,
             dscp,
             obeys_pauses: false,
@@ -346,9 +346,9 @@ mod tests {
             let mut out = Out { config: &config, underlay: &mut underlay, vni: 7, marking };
             let going = Going::new(&bytes, Offload::NONE, config.most).unwrap();
             if reliable.is_some() {
-                let (life, stream) = (config.life, Stream { label: 1, class });
+                let (incarnation, stream) = (config.incarnation, Stream { label: 1, class });
                 let (len, _) = going.part(0).unwrap();
-                let ends = Ends { from: life, to: life };
+                let ends = Ends { from: incarnation, to: incarnation };
                 let data = Data { ends, number: 0, stream, offset: 0, len, part: Part::WHOLE, offload: None, cut: None };
                 out.put(&data, None, &going, 0);
             } else {

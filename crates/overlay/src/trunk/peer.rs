@@ -81,11 +81,11 @@ impl Peer for Trunk {
     }
 
     fn transmit_control(&mut self, now: Instant, delivered: bool) -> bool {
-        let Self { config, underlay, session: Some(session), news_waits, .. } = self else { return false };
+        let Self { config, underlay, session: Some(session), report_waits, .. } = self else { return false };
         let mut underlay = underlay.borrow_mut();
         let marking = config.marking(CONTROL, 0);
-        *news_waits = delivered && !*news_waits && !config.obeys_pauses && session.may_piggyback();
-        let poll = if *news_waits { Session::poll_urgent } else { Session::poll_transmit };
+        *report_waits = delivered && !*report_waits && !config.obeys_pauses && session.may_piggyback();
+        let poll = if *report_waits { Session::poll_urgent } else { Session::poll_transmit };
         while underlay.has_room(way_to(config.far))
             && let Some(message) = poll(session, now)
         {
@@ -94,7 +94,7 @@ impl Peer for Trunk {
             debug_assert!(is_whole, "a message has room in a packet of its own");
             Out { config, underlay: &mut underlay, vni: 0, marking }.put_draft(&draft, 0, |_| {});
         }
-        *news_waits
+        *report_waits
     }
 
     fn can_transmit(&self) -> bool {
@@ -119,7 +119,7 @@ impl Peer for Trunk {
         if is_silent && !self.is_given_up {
             session.abandon(None, |_| {});
             self.begun.values_mut().for_each(|begun| begun.from = None);
-            self.spoilt.clear();
+            self.spoiled.clear();
         }
         self.is_given_up = is_silent;
         is_silent
@@ -133,7 +133,7 @@ impl Peer for Trunk {
         debug_assert!(self.completed.is_empty(), "{} completed frames were not polled", self.completed.len());
         let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
         self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
-        self.spoilt.retain(|(it, _), _| *it != port);
+        self.spoiled.retain(|(it, _), _| *it != port);
         if let Some(session) = &mut self.session {
             session.withdraw(|piece| is_gone(piece.from));
         }

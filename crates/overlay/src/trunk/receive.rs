@@ -31,9 +31,9 @@ impl Trunk {
         let Self { session, frames, paths, .. } = self;
         match (message, session) {
             (Some(Message::Hello(hello)), Some(session)) => {
-                let (resets, era) = (session.counters().resets, session.epoch());
+                let (resets, epoch) = (session.counters().resets, session.epoch());
                 session.handle_hello(now, &hello, |kept| frames.forget(kept));
-                end_era(frames, session, era);
+                end_epoch(frames, session, epoch);
                 if session.counters().resets > resets {
                     paths.begin_anew();
                     return true;
@@ -58,10 +58,10 @@ impl Trunk {
     }
 
     fn handle_report(&mut self, now: Instant, report: &Report) {
-        let Self { session: Some(session), frames, completed, spoilt, .. } = self else { return };
+        let Self { session: Some(session), frames, completed, spoiled, .. } = self else { return };
         session.handle_report(now, report, |Piece { flow, from, is_last, .. }| {
             if is_last {
-                completed.push_back((flow, from.and_then(|from| spoilt.remove(&from))));
+                completed.push_back((flow, from.and_then(|from| spoiled.remove(&from))));
             }
         });
         // The answer to a window probe may open the window.
@@ -168,10 +168,10 @@ impl Trunk {
     /// vain for earlier ones, marks frames as lost, and offers memory to streams that wait for it.
     pub(super) fn handle_due(&mut self, now: Instant) {
         let Self { session: Some(session), frames, ready, .. } = self else { return };
-        let era = session.epoch();
+        let epoch = session.epoch();
         session.handle_timeout(now, |arrival| settle(frames, ready, arrival));
         bury(frames, session);
-        end_era(frames, session, era);
+        end_epoch(frames, session, epoch);
     }
 }
 
@@ -217,9 +217,9 @@ fn settle(frames: &mut Frames, ready: &mut VecDeque<Slot>, arrival: Arrival<Kept
 }
 
 /// Drops incomplete frames of an earlier epoch, if a new one has begun.
-fn end_era(frames: &mut Frames, session: &mut Session<Piece, Kept>, era: Epoch) {
-    if session.epoch() != era {
-        frames.begin_era(session.epoch());
+fn end_epoch(frames: &mut Frames, session: &mut Session<Piece, Kept>, epoch: Epoch) {
+    if session.epoch() != epoch {
+        frames.begin_epoch(session.epoch());
         bury(frames, session);
     }
 }

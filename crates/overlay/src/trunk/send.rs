@@ -80,7 +80,7 @@ impl Trunk {
         leaving: &Leaving<'_>,
         first: usize,
     ) -> Result<(), (usize, Sent)> {
-        let Self { config, underlay, networks, session: Some(session), scratch, news_waits, .. } = self
+        let Self { config, underlay, networks, session: Some(session), scratch, report_waits, .. } = self
         else {
             return Err((first, Sent::Unfit));
         };
@@ -119,9 +119,9 @@ impl Trunk {
         while let Some((len, is_last)) = going.part(begin) {
             may_send(session, stream, len, begin > 0).map_err(|waits| (begin, waits))?;
             let data = session.send(now, stream, len, handle(begin as u32, is_last));
-            let report = out.may_ride(len).then(|| session.piggyback(stream.class)).flatten();
+            let report = out.may_piggyback(len).then(|| session.piggyback(stream.class)).flatten();
             // What the report did not tell has waited its turn.
-            *news_waits &= report.is_none() || session.may_piggyback();
+            *report_waits &= report.is_none() || session.may_piggyback();
             out.put(&data, report.as_ref(), &going, begin);
             begin += usize::from(len.get());
         }
@@ -156,7 +156,7 @@ impl Trunk {
                 Err((sent, Sent::Unfit)) => {
                     let ended = self.end(now, flow, from);
                     if let (Ok(()), Some((port, slot))) = (ended, from) {
-                        self.spoilt.insert((port, slot), why_unfit(&frame_of(port, slot)));
+                        self.spoiled.insert((port, slot), why_unfit(&frame_of(port, slot)));
                     }
                     ended.map_err(|waits| (sent, waits))
                 }
@@ -169,7 +169,7 @@ impl Trunk {
                     if let Some(from) = from
                         && !self.config.is_reliable(stream_of(flow).class)
                     {
-                        self.completed.push_back((flow, self.spoilt.remove(&from)));
+                        self.completed.push_back((flow, self.spoiled.remove(&from)));
                     }
                 }
                 Err((now_sent, waits)) => {
@@ -206,7 +206,7 @@ impl Trunk {
         network_of: impl Fn(PortId) -> Network,
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, spoilt, .. } = self else {
+        let Self { config, underlay, networks, session: Some(session), scratch, spoiled, .. } = self else {
             return false;
         };
         // A pause of one class delays retransmissions of all: links that pause lose little.
@@ -235,7 +235,7 @@ impl Trunk {
             // Of a frame whose guest has withdrawn its memory only the position is sent, and so of
             // a part that no longer fits into a datagram.
             if going.is_none() {
-                spoilt.insert((port, slot), why_unfit(&view));
+                spoiled.insert((port, slot), why_unfit(&view));
             }
             match &going {
                 Some(going) => out.put(&data, None, going, begin as usize),

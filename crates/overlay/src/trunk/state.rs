@@ -66,7 +66,7 @@ pub struct Trunk {
     /// receiver has consumed the frame.
     pub(super) completed: VecDeque<(Flow, Option<Refusal>)>,
     /// Frames in flight of which a part is lost and cannot be retransmitted.
-    pub(super) spoilt: HashMap<(PortId, Slot), Refusal>,
+    pub(super) spoiled: HashMap<(PortId, Slot), Refusal>,
     /// Large segments that were sent in part. The rest goes before other frames of their flows.
     pub(super) begun: BTreeMap<Flow, Begun>,
     /// The far host is silent, and what was in flight to it is given up.
@@ -85,7 +85,7 @@ pub struct Trunk {
     /// Frames of which some segments have arrived.
     pub(super) segments: Segments,
     /// A report has waited a turn for a frame that may carry it.
-    pub(super) news_waits: bool,
+    pub(super) report_waits: bool,
 }
 
 /// How much was refused on arrival.
@@ -108,7 +108,7 @@ impl Trunk {
         let path = paths.of(config.pair);
         let Path { underlay, far } = paths.get(path).clone();
         config.far = far;
-        let session = config.session.map(|session| Session::new(now, session, config.life));
+        let session = config.session.map(|session| Session::new(now, session, config.incarnation));
         Self {
             config,
             underlay,
@@ -121,7 +121,7 @@ impl Trunk {
             frames: Frames::new(FRAMES),
             ready: VecDeque::new(),
             completed: VecDeque::new(),
-            spoilt: HashMap::new(),
+            spoiled: HashMap::new(),
             begun: BTreeMap::new(),
             is_given_up: false,
             scratch: Vec::new(),
@@ -131,7 +131,7 @@ impl Trunk {
             looked_at: None,
             liveness: Liveness::default(),
             segments: Segments::default(),
-            news_waits: false,
+            report_waits: false,
         }
     }
 
@@ -149,7 +149,7 @@ impl Trunk {
 
     /// The incarnation of our end.
     pub fn incarnation(&self) -> Incarnation {
-        self.session.as_ref().map_or(self.config.life, Session::incarnation)
+        self.session.as_ref().map_or(self.config.incarnation, Session::incarnation)
     }
 
     /// The networks of the far host's machines.
@@ -161,6 +161,6 @@ impl Trunk {
     /// are acknowledged. They are not lost when this switch ends.
     pub fn repaired(&self) -> u64 {
         let session = self.session.as_ref();
-        session.map_or(0, |session| self.frames.lifted_of(session.reliable()))
+        session.map_or(0, |session| self.frames.polled_of(session.reliable()))
     }
 }

@@ -101,14 +101,14 @@ mod tests {
     /// A trunk with two ways, both of which work.
     fn trunk(session: Option<SessionConfig>) -> Trunk {
         let host = IpAddr::from([192, 0, 0, 2]);
-        let (encapsulation, life) = (Encapsulation::Geneve, Incarnation(std::num::NonZeroU32::MIN));
+        let (encapsulation, incarnation) = (Encapsulation::Geneve, Incarnation(std::num::NonZeroU32::MIN));
         let config = TrunkConfig {
             host,
             far: host,
             pair: 1,
             encapsulation,
             session,
-            life,
+            incarnation,
             most: 1400,
             dscp: None,
             obeys_pauses: false,

@@ -113,7 +113,7 @@ proptest! {
                 frames.release(slot, |place| handed.retain(|offset| u64::from(*offset) != place.2));
             }
         }
-        frames.begin_era(Epoch::default());
+        frames.begin_epoch(Epoch::default());
         while let Some((.., offset)) = frames.torn() {
             handed.retain(|one| u64::from(*one) != offset);
         }
@@ -127,7 +127,7 @@ proptest! {
     ) {
         let mut frames = Frames::new([64; 3]);
         let (mut ready, mut lifted) = (VecDeque::new(), Vec::new());
-        let mut era = Epoch::default();
+        let mut epoch = Epoch::default();
         let mut ends = [0_u32; 2];
         for (what, which) in events {
             match what {
@@ -147,23 +147,23 @@ proptest! {
                         let data = &part.0;
                         ends[label] += u32::from(data.len.get());
                         let Some(there) = kept(&mut frames, &part, false) else { continue };
-                        ready.extend(frames.turn(there, (stream, era, data.offset.into())));
+                        ready.extend(frames.turn(there, (stream, epoch, data.offset.into())));
                     }
                 }
                 4 => {
-                    era = era.next();
+                    epoch = epoch.next();
                     ends = [0; 2];
-                    frames.begin_era(era);
+                    frames.begin_epoch(epoch);
                 }
                 5 | 6 => lifted.extend(frames.next(&mut ready)),
                 _ if lifted.is_empty() => {}
                 _ => frames.release(lifted.swap_remove(which.index(lifted.len())), |_| {}),
             }
             for class in Class::all() {
-                let is_of = |place: &Place| place.1 == era && place.0.class == class;
+                let is_of = |place: &Place| place.1 == epoch && place.0.class == class;
                 let those = lifted.iter().filter(|slot| frames.get(**slot).place.as_ref().is_some_and(is_of));
                 let count = those.map(|slot| frames.view(*slot).on_wire().1 as u64).sum::<u64>();
-                prop_assert_eq!(frames.lifted_of([class].into_iter().collect()), count);
+                prop_assert_eq!(frames.polled_of([class].into_iter().collect()), count);
             }
         }
     }

@@ -39,7 +39,7 @@ fn plane(now: Instant) -> (Plane<MemoryPort, Trunk>, PortId) {
         pair: 1,
         encapsulation: Encapsulation::Geneve,
         session: Some(session),
-        life: life(1),
+        incarnation: life(1),
         most: 1400,
         dscp: None,
         obeys_pauses: false,

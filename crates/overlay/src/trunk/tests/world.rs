@@ -156,7 +156,7 @@ fn trunk(
         pair: 1,
         encapsulation: Encapsulation::Geneve,
         session: Some(session),
-        life: Incarnation(NonZeroU32::new(life).unwrap()),
+        incarnation: Incarnation(NonZeroU32::new(life).unwrap()),
         most: session.datagram as usize,
         dscp: None,
         obeys_pauses: false,
@@ -431,7 +431,7 @@ impl World {
         while !self.is_done() && self.step(OVER) {}
         assert!(self.is_done(), "it stands still: {}", self.left());
         let End { trunk, .. } = &self.ends[0];
-        assert!(trunk.spoilt.is_empty() && trunk.completed.is_empty());
+        assert!(trunk.spoiled.is_empty() && trunk.completed.is_empty());
         assert!(self.underway.iter().all(VecDeque::is_empty));
         let End { trunk, .. } = &self.ends[1];
         assert!(trunk.ready.is_empty() && trunk.frames.is_all_free());

@@ -92,7 +92,7 @@ fn ways_are_watched_and_cuts_noticed() {
     has(result, &["up_s", "cpu_percent", "failed", "detection_max_ms"]);
     assert_eq!((result["lost"].as_u64(), result["detected"].as_u64()), (Some(0), Some(10)));
     // 300 every 200 ms, and up to a quarter sooner for jitter.
-    for rate in ["sent_pps", "taken_pps"] {
+    for rate in ["sent_pps", "received_pps"] {
         assert!(result[rate].as_f64().unwrap() > 1000.0, "{result:#}");
     }
     // The last packet went up to an interval before the cut, and two more are missed.
