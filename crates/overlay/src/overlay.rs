@@ -368,7 +368,7 @@ impl Overlay {
     }
 
     /// Before the switch ends: tells far hosts how far streams were consumed. Waits for room in the
-    /// kernel if necessary, for at most [`FAREWELL`].
+    /// kernel if necessary, for at most 100 ms.
     pub fn leave<P: Port, R: Responder, G: Gate>(&mut self, plane: &mut Plane<P, Trunk, R, G>) {
         let until = clock::now() + FAREWELL;
         loop {

@@ -5,7 +5,7 @@
 //!                                              └─▶ …                                  (another thread)
 //! ```
 //!
-//! Who reads is never waited for. What it has not taken yet is bounded in bytes ([`MOST_WAITING`]);
+//! Who reads is never waited for. What it has not taken yet is bounded in bytes (`MOST_WAITING`);
 //! what finds no room is counted and not copied. Without a tap, a visit to a port asks once whether
 //! there is one.
 

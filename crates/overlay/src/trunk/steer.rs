@@ -38,7 +38,7 @@ impl Trunk {
         self.use_path(now, best, self.paths.get(best).far != self.config.far);
     }
 
-    /// BFD has found that the path at this place works, or not: [`Liveness::found`]. Takes effect
+    /// BFD has found that the path at this place works, or not. Takes effect
     /// by [`settle`](Self::settle).
     pub fn found(&mut self, place: usize, works: Option<bool>) {
         // BFD may still report on paths that were replaced.
