@@ -11,7 +11,7 @@ use crate::flows::{Flow, QUANTUM};
 use crate::id::PortId;
 use crate::port::{EgressClass, Port};
 use crate::set::PortSet;
-use crate::switch::Switch;
+use crate::switch::{Offered, Switch};
 use crate::voqs::{Voq, VoqId, Voqs};
 
 /// For whom a frame is, as its sender's owner has decided.
@@ -42,20 +42,6 @@ pub struct Size {
     pub bytes: u32,
     /// Frames on a wire; 1 unless it is a large segment.
     pub frames: u16,
-}
-
-/// What became of a frame that was offered.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[must_use = "a frame that is not held is its sender's again"]
-pub enum Offered<F> {
-    /// It is held.
-    Held,
-    /// The receiver at this port has it ([`Switch::pass`]).
-    Through(PortId),
-    /// It was refused at once, for this reason, and is in the books. Here is its handle back.
-    Refused(F, Reason),
-    /// The sender has as much in the switch as it may. The frame is not accepted, is in no books, and stays where it is.
-    Full(F),
 }
 
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
@@ -169,8 +155,7 @@ impl<F: Copy> Switch<F> {
         let flows = audience.flows.iter().map(|(port, flow)| (*port, Some(*flow)));
         let receivers: Vec<_> = ports.chain(flows).filter(|(port, _)| is_open(port)).collect();
         let Some(((last, last_flow), others)) = receivers.split_last() else {
-            self.ports[from].ingress.classes[class].account.turn_away(label.bytes, Refusal::NO_EGRESS);
-            return Offered::Refused(frame, Reason::NoEgress);
+            return self.refuse_at_once(from, class, label.bytes, frame, Refusal::NO_EGRESS);
         };
         self.ports[from].ingress.classes[class].accept(1, label.bytes.into());
         let node = self.cells.insert(frame, label);
@@ -421,8 +406,7 @@ impl<F: Copy> Arrivals<'_, F> {
         let to = match to {
             Destination::One(to) if to != from => to,
             Destination::One(_) => {
-                self.refuse(class, bytes, Refusal::SAME_PORT);
-                return Offered::Refused(frame, Reason::SamePort);
+                return switch.refuse_at_once(from, class, bytes, frame, Refusal::SAME_PORT);
             }
             Destination::Flow(to, flow) => {
                 ingress.classes[class].accept(1, bytes.into());

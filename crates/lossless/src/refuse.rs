@@ -13,7 +13,7 @@ use crate::cells::{Finished, Label, Node, Queue};
 use crate::flows::{Flow, State};
 use crate::id::PortId;
 use crate::port::{Egress, Port};
-use crate::switch::{Refused, Released, Switch};
+use crate::switch::{Offered, Refused, Released, Switch};
 
 impl<F: Copy> Switch<F> {
     /// Whether a list of what is refused is kept from now on. It grows until it is [taken](Self::take_refused).
@@ -21,9 +21,9 @@ impl<F: Copy> Switch<F> {
         self.refused = wanted.then(Vec::new);
     }
 
-    /// Takes the list of what was refused since it was taken last, in order: each copy of a flooded frame that was refused. What
+    /// Takes the list of what was refused since it was taken last, in order: each copy of a frame for many that was refused. What
     /// the switch's owner refused ([`Head::refuse`](crate::Head::refuse), [`Arrivals::refuse`](crate::Arrivals::refuse)) is not in
-    /// it, nor what no egress was to have ([`Offered::Refused`](crate::Offered::Refused) tells of it).
+    /// it.
     pub fn take_refused(&mut self) -> Vec<Refused<F>> {
         self.refused.as_mut().map(mem::take).unwrap_or_default()
     }
@@ -46,8 +46,26 @@ impl<F: Copy> Switch<F> {
         if let Some(refused) = refused {
             let seen = cells.look(node);
             let ingress = PortId(seen.label.stamp.ingress());
-            refused.push(Refused { frame: seen.frame, ingress, egress, reason: refusal.reason() });
+            let (egress, reason) = (Some(egress), refusal.reason());
+            refused.push(Refused { frame: seen.frame, ingress, egress, reason });
         }
+    }
+
+    /// Refuses a frame that is for no other port.
+    pub(crate) fn refuse_at_once(
+        &mut self,
+        from: PortId,
+        class: Class,
+        bytes: u32,
+        frame: F,
+        refusal: Refusal,
+    ) -> Offered<F> {
+        self.ports[from].ingress.classes[class].account.turn_away(bytes, refusal);
+        let reason = refusal.reason();
+        if let Some(refused) = &mut self.refused {
+            refused.push(Refused { frame, ingress: from, egress: None, reason });
+        }
+        Offered::Refused(frame, reason)
     }
 
     /// One egress is done with a frame that lies in none of its queues any more: books it on both sides, and forgets

@@ -43,6 +43,20 @@ pub struct Released<F> {
     pub frame: F,
 }
 
+/// What became of a frame that was offered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use = "a frame that is not held is its sender's again"]
+pub enum Offered<F> {
+    /// It is held.
+    Held,
+    /// The receiver at this port has it ([`Switch::pass`]).
+    Through(PortId),
+    /// It was refused at once, for this reason, and is in the books. Here is its handle back.
+    Refused(F, Reason),
+    /// The sender has as much in the switch as it may. The frame is not accepted, is in no books, and stays where it is.
+    Full(F),
+}
+
 /// A frame that was refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Refused<F> {
@@ -50,8 +64,8 @@ pub struct Refused<F> {
     pub frame: F,
     /// The port that it came by.
     pub ingress: PortId,
-    /// The port that was to have it.
-    pub egress: PortId,
+    /// The port that was to have it; `None` if it was for no other port.
+    pub egress: Option<PortId>,
     /// Why.
     pub reason: Reason,
 }

@@ -111,22 +111,21 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             header.tag = header.tag.or(arrival.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
-            let reason = match decisions.decide(&header, arrival.network) {
+            match decisions.decide(&header, arrival.network) {
                 Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
                 {
                     Offered::Held => continue,
-                    Offered::Refused(_, reason) => reason,
+                    Offered::Refused(..) => {}
                     Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
                 },
                 Decision { class, verdict: Verdict::Refuse(refusal) } => {
                     visit.refuse(class, size.bytes, refusal);
-                    refusal.reason()
+                    if let Some(taps) = taps {
+                        taps.refuse(now, id, None, refusal.reason(), &view);
+                    }
                 }
-            };
-            refused.push(slot);
-            if let Some(taps) = taps {
-                taps.refuse(now, id, None, reason, &view);
             }
+            refused.push(slot);
         }
         drop(visit);
         if let Some(taps) = taps {

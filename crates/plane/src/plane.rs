@@ -514,22 +514,21 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             if decisions.repeats(&header, network) && visit.repeat(slot, size) {
                 return;
             }
-            let reason = match decisions.decide(&header, network) {
+            match decisions.decide(&header, network) {
                 Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
                 {
                     Offered::Held => return,
-                    Offered::Refused(_, reason) => reason,
+                    Offered::Refused(..) => {}
                     Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
                 },
                 Decision { class, verdict: Verdict::Refuse(refusal) } => {
                     visit.refuse(class, size.bytes, refusal);
-                    refusal.reason()
+                    if let Some(taps) = taps {
+                        taps.refuse(now, id, None, refusal.reason(), view);
+                    }
                 }
-            };
-            refused.push(slot);
-            if let Some(taps) = taps {
-                taps.refuse(now, id, None, reason, view);
             }
+            refused.push(slot);
         };
         let received = line.device().receive(most as usize, arrived);
         drop(visit);
@@ -739,6 +738,6 @@ pub fn show_refused<'f>(
     frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
 ) {
     for Refused { frame, ingress, egress, reason } in switch.take_refused() {
-        taps.refuse(now, ingress, Some(egress), reason, &frame_of(ingress, frame));
+        taps.refuse(now, ingress, egress, reason, &frame_of(ingress, frame));
     }
 }

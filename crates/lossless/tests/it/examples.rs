@@ -494,6 +494,9 @@ fn a_frame_repeats_only_one_that_was_held() {
     let (mut switch, ids) = switch(Settings::default(), &[small(16, 16); 2]);
     let frame = |number| Frame { number, from: 0, flow: 0 };
     let size = Size { bytes: 60, frames: 1 };
+    // What repeats is written down where a frame that is gone was.
+    (0..4).for_each(|number| assert!(offer(&mut switch, &ids, number, 0, Some(1), 0)));
+    while take(&mut switch, ids[1]).is_some() {}
     let mut visit = switch.arrivals(NOW, ids[0]);
     assert!(!visit.repeat(frame(0), size), "nothing was offered");
     let first = arrival(frame(1), Some(1), Class::default(), 60);
