@@ -22,12 +22,10 @@ use std::sync::Arc;
 
 use datapath::{Directory, MacEntry, Network};
 use kernel::clock;
-use lossless::{
-    ClassKind, Classes, MAX_PORTS, PortConfig, PortId, Scheduling, Settings, Shaping, TooManyPorts,
-};
+use lossless::{Classes, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, Limits, NetworkName, Polling,
-    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, NetworkName, Polling, PortChange,
+    PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use overlay::Overlay;
 use plane::taps::Reader;
@@ -137,11 +135,8 @@ impl Host {
             epoll::add(&epoll, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)
                 .map_err(io::Error::from)?;
         }
-        let kinds = settings.classes.map(|kind| match kind {
-            model::ClassKind::Lossless => ClassKind::Lossless,
-            model::ClassKind::Lossy => ClassKind::Lossy,
-        });
-        let switch = Settings { classes: Classes(ClassMap(kinds)), stall_after: settings.stall_after };
+        let classes = Classes(ClassMap(settings.classes));
+        let switch = Settings { classes, stall_after: settings.stall_after };
         let datapath = datapath::Settings {
             priorities: ClassMap(settings.priorities),
             mac_age: settings.mac_age,
@@ -622,16 +617,12 @@ fn pin(plane: &mut HostPlane, id: PortId, spec: &PortSpec) {
 }
 
 fn port_config(spec: &PortSpec) -> PortConfig {
-    let limits = |limits: Limits| lossless::Limits { frames: limits.frames, bytes: limits.bytes.0 };
     let shaping = |rate: Rate| Shaping { rate, burst: rate.bucket_bytes(spec.attach.mtu()) };
     PortConfig {
-        ingress: limits(spec.ingress),
-        egress: limits(spec.egress),
+        ingress: spec.ingress,
+        egress: spec.egress,
         shaping: spec.rate.map(shaping),
-        scheduling: match spec.scheduling {
-            model::Scheduling::Strict => Scheduling::Strict,
-            model::Scheduling::Weighted(weights) => Scheduling::Weighted(ClassMap(weights)),
-        },
+        scheduling: spec.scheduling,
         quota: spec.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
     }
 }

@@ -103,7 +103,7 @@ impl<F: Copy> Fabric<F> {
         let settings = Settings { classes: config.classes, stall_after: config.stall_after };
         let mut switch = Switch::new(settings);
         // What has found room in its input's buffer may wait for any output.
-        let boundless = Limits { frames: u32::MAX, bytes: u64::MAX };
+        let boundless = Limits::frames(u32::MAX);
         // What came by a trunk goes by another only where there are no hosts.
         let is_leaf = config.ports.iter().any(|port| !port.trunk);
         let mut ports = Vec::with_capacity(config.ports.len());

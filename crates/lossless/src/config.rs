@@ -3,17 +3,8 @@
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
+pub use model::{ClassKind, Limits, Scheduling};
 use units::{Class, ClassMap, Gcra, Rate, Span};
-
-/// What a class promises (IEEE 802.1Qbb calls a lossless class PFC-enabled).
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum ClassKind {
-    /// A frame waits in its sender's queue until there is room.
-    #[default]
-    Lossless,
-    /// A frame that finds its egress full is refused.
-    Lossy,
-}
 
 /// The eight classes' promises.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -34,35 +25,6 @@ impl Classes {
     pub fn lossy(&self, class: Class) -> Option<LossyClass> {
         (self.0[class] == ClassKind::Lossy).then_some(LossyClass(()))
     }
-}
-
-/// A queue's bounds. Both hold; a queue that is empty takes any one frame.
-///
-/// At an egress, a large segment counts as the frames, and the bytes, that it stands for on a wire; at an ingress, as
-/// one frame of so many bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
-    /// The most frames.
-    pub frames: u32,
-    /// The most bytes.
-    pub bytes: u64,
-}
-
-impl Limits {
-    /// Bounded in frames alone.
-    pub const fn frames(frames: u32) -> Self {
-        Self { frames, bytes: u64::MAX }
-    }
-}
-
-/// How an egress chooses among its classes.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Scheduling {
-    /// The highest class that has a frame (802.1Q §8.6.8.1).
-    #[default]
-    Strict,
-    /// In turn, each class for its weight in bytes (802.1Q §8.6.8.3, by deficit round robin). Zero counts as one.
-    Weighted(ClassMap<u32>),
 }
 
 /// An egress's token bucket.

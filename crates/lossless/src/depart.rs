@@ -1,6 +1,6 @@
 //! From an egress to its receiver.
 
-use units::{Class, ClassMap, Instant};
+use units::{Class, Instant};
 
 use crate::account::{End, Load, Refusal};
 use crate::cells::{Cells, Label, Node, Queue, Seen, Stamp};
@@ -157,7 +157,7 @@ impl Egress {
 
     /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent, so asking twice
     /// gives the same answer.
-    fn next_weighted<F: Copy>(&mut self, weights: &ClassMap<u32>, cells: &Cells<F>) -> Class {
+    fn next_weighted<F: Copy>(&mut self, weights: &[u32; Class::COUNT], cells: &Cells<F>) -> Class {
         loop {
             let class = Class::from_low_bits(self.turn);
             if let Some(node) = self.classes[class].queue.head()
@@ -172,7 +172,7 @@ impl Egress {
             if self.classes[next].queue.is_empty() {
                 self.deficits[next] = 0;
             } else if !self.pauses(next) {
-                self.deficits[next] += i64::from(weights[next].max(1)) * i64::from(ROUND);
+                self.deficits[next] += i64::from(weights[next.index()].max(1)) * i64::from(ROUND);
             }
         }
     }

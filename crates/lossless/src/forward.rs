@@ -430,7 +430,7 @@ impl<F: Copy> Arrivals<'_, F> {
         }
         let Port { config, egress, .. } = switch.port(to);
         let waits = matches!(step, Step::Waits);
-        let permits = if waits { Load::ANY } else { config.egress.left(egress.classes[class].load) };
+        let permits = if waits { Load::ANY } else { left(&config.egress, egress.classes[class].load) };
         let permitted = permits.frames.checked_div(stamp.frames().into()).unwrap_or(most);
         self.run = Run {
             stamp,
@@ -488,11 +488,12 @@ impl Voq {
     }
 }
 
-impl Limits {
-    /// What there is room for besides `load`.
-    #[inline]
-    fn left(&self, load: Load) -> Load {
-        Load { frames: self.frames.saturating_sub(load.frames), bytes: self.bytes.saturating_sub(load.bytes) }
+/// What there is room for besides `load`.
+#[inline]
+fn left(limits: &Limits, load: Load) -> Load {
+    Load {
+        frames: limits.frames.saturating_sub(load.frames),
+        bytes: limits.bytes.0.saturating_sub(load.bytes),
     }
 }
 
@@ -500,7 +501,7 @@ impl EgressClass {
     /// Whether there is a place for a frame. An empty queue takes any one.
     #[inline]
     pub(crate) fn permits(&self, limits: &Limits, load: Load) -> bool {
-        let Load { frames, bytes } = limits.left(self.load);
+        let Load { frames, bytes } = left(limits, self.load);
         load.frames <= frames && load.bytes <= bytes || self.load.frames == 0
     }
 

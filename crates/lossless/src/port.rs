@@ -45,7 +45,7 @@ impl IngressClass {
     /// How many more frames may be held.
     #[inline]
     fn room(&self, limits: &Limits) -> u32 {
-        if self.held.bytes >= limits.bytes {
+        if self.held.bytes >= limits.bytes.0 {
             0
         } else {
             limits.frames.max(1).saturating_sub(self.held.frames)

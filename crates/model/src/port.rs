@@ -61,7 +61,7 @@ pub enum Scheduling {
     /// The highest class that has a frame (802.1Q §8.6.8.1).
     #[default]
     Strict,
-    /// In turn, each class for its weight in bytes (802.1Q §8.6.8.3), class 0 first. Zero counts as one.
+    /// In turn, each class for its weight in bytes (802.1Q §8.6.8.3, by deficit round robin), class 0 first. Zero counts as one.
     Weighted([u32; 8]),
 }
 
@@ -139,12 +139,16 @@ pub enum SocketMode {
     Listen,
 }
 
-/// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy).
+/// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy). A queue that is empty takes any one
+/// frame.
+///
+/// At an egress, a large segment counts as the frames, and the bytes, that it stands for on a wire; at an ingress, as one frame of
+/// so many bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// The most frames. A large segment counts as the frames it stands for.
+    /// The most frames.
     pub frames: u32,
     /// The most bytes; as many as the frames have if absent.
     #[serde(default = "no_byte_bound", skip_serializing_if = "is_no_byte_bound")]
@@ -153,6 +157,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Bounded in frames alone.
+    pub const fn frames(frames: u32) -> Self {
+        Self { frames, bytes: Bytes(u64::MAX) }
+    }
+
     /// What an egress gets that asks for nothing: 1,024 frames a class.
     pub fn egress() -> Self {
         Self { frames: 1024, bytes: no_byte_bound() }
@@ -168,7 +177,7 @@ impl Limits {
     }
 }
 
-/// What a class promises.
+/// What a class promises (IEEE 802.1Qbb calls a lossless class PFC-enabled).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 use tunnel::outer::{Encapsulation, Received, Refusal};
 use tunnel::{Incarnation, SessionConfig};
 use underlay::{self, Transport};
-use units::{ClassMap, Instant, Span};
+use units::{Bytes, ClassMap, Instant, Span};
 use wire::ip::{Version, protocol};
 use wire::{geneve, udp, vxlan};
 
@@ -43,7 +43,7 @@ const MOST_KEPT: usize = 64 << 10;
 const MOST_STREAMS: usize = 8 << 10;
 
 /// How much of one far host's frames the switch holds, in each class.
-const HELD: Limits = Limits { frames: 16 << 10, bytes: u32::MAX as u64 };
+const HELD: Limits = Limits { frames: 16 << 10, bytes: Bytes(u32::MAX as u64) };
 
 /// How long the switch waits at its end for the kernel to send the last control messages.
 const FAREWELL: Span = Span::from_millis(100);

@@ -1,7 +1,7 @@
 //! The ledgers of ports, as the API and metrics report them.
 
 use lossless::{Account, PortId};
-use model::{ClassKind, ClassStatus, LedgerStatus, Ledgers};
+use model::{ClassStatus, LedgerStatus, Ledgers};
 use port::Port;
 use units::Class;
 
@@ -31,10 +31,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         let mut classes = Vec::new();
         for class in Class::all().filter(|class| account(*class).accepted > 0) {
             total.merge(account(class));
-            let kind = match self.switch.settings().classes.0[class] {
-                lossless::ClassKind::Lossless => ClassKind::Lossless,
-                lossless::ClassKind::Lossy => ClassKind::Lossy,
-            };
+            let kind = self.switch.settings().classes.0[class];
             classes.push(ClassStatus { class: class.pcp(), kind, ledger: ledger(account(class)) });
         }
         (Ledgers { total: ledger(&total), classes }, bytes)

@@ -17,7 +17,7 @@ use std::ops::Range;
 use lossless::{
     ClassKind, Classes, Limits, Offered, PortConfig, PortId, Scheduling, Settings, Shaping, Size, Switch,
 };
-use units::{Class, ClassMap, Rng};
+use units::{Bytes, Class, ClassMap, Rng};
 
 use crate::clock::{Burst, Clock, Event, Maker};
 use crate::events::EventList;
@@ -699,19 +699,19 @@ impl Bridge {
     fn new(scenario: &Scenario, lanes: &[Lane]) -> Self {
         let network = &scenario.virtual_network;
         let mut kinds = ClassMap([ClassKind::Lossy; Class::COUNT]);
-        let mut weights = ClassMap([1; Class::COUNT]);
+        let mut weights = [1; Class::COUNT];
         for lane in lanes {
             kinds[lane.class] = if lane.lossless { ClassKind::Lossless } else { ClassKind::Lossy };
         }
         for class in scenario.classes.values() {
-            weights[class.priority] = class.weight;
+            weights[class.priority.index()] = class.weight;
         }
         let settings = Settings { classes: Classes(kinds), stall_after: network.stall_after };
         let mut switch = Switch::new(settings);
-        let limits = |bytes: u64| Limits { frames: u32::MAX, bytes };
+        let limits = |bytes: Bytes| Limits { frames: u32::MAX, bytes };
         let config = PortConfig {
-            ingress: limits(network.ingress.0),
-            egress: limits(network.egress.0),
+            ingress: limits(network.ingress),
+            egress: limits(network.egress),
             quota: network.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
             // As the agent's ports have it.
             shaping: network.rate.map(|rate| Shaping { rate, burst: rate.bucket_bytes(network.mtu) }),

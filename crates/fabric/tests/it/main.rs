@@ -82,7 +82,7 @@ proptest! {
             port.buffer = Buffer { frames: 150, bytes: Bytes(buffer) };
         }
         config.pfc.response = Bytes(response);
-        config.scheduling = if weighted { Scheduling::Weighted(ClassMap([2; 8])) } else { Scheduling::Strict };
+        config.scheduling = if weighted { Scheduling::Weighted([2; 8]) } else { Scheduling::Strict };
         let hosts = config.ports.len();
         let mut world = World::new(config);
         let mut sent: Vec<u64> = Vec::new();

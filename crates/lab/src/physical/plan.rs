@@ -5,7 +5,6 @@ use std::path::Path;
 
 use ::fabric::{Config, InvalidConfig, Place, PortConfig, Route, Tally};
 use lossless::Classes;
-use model::ClassKind;
 use tap::TapConfig;
 use units::ClassMap;
 
@@ -199,15 +198,9 @@ impl FabricSpec {
         let rules = Config {
             ports: Vec::new(),
             routes: Vec::new(),
-            classes: Classes(ClassMap(self.classes.map(|kind| match kind {
-                ClassKind::Lossless => lossless::ClassKind::Lossless,
-                ClassKind::Lossy => lossless::ClassKind::Lossy,
-            }))),
+            classes: Classes(ClassMap(self.classes)),
             dscp: self.dscp.map(ClassMap),
-            scheduling: match self.scheduling {
-                model::Scheduling::Strict => lossless::Scheduling::Strict,
-                model::Scheduling::Weighted(weights) => lossless::Scheduling::Weighted(ClassMap(weights)),
-            },
+            scheduling: self.scheduling,
             pfc: self.pfc,
             shared: self.shared,
             ecn: self.ecn,

@@ -238,7 +238,7 @@ fn a_quota_holds_the_sender_back_before_its_ingress_is_full() {
 
 #[test]
 fn a_burst_may_cross_the_bytes_that_its_sender_may_have_held_but_the_next_may_not() {
-    let config = PortConfig { ingress: Limits { frames: 16, bytes: 2000 }, ..small(16, 1) };
+    let config = PortConfig { ingress: Limits { frames: 16, bytes: Bytes(2000) }, ..small(16, 1) };
     let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
     let room = switch.room(NOW, ids[0]);
     assert!((0..u64::from(room)).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
@@ -461,8 +461,8 @@ fn a_lossy_class_refuses_what_a_lossless_one_holds() {
 
 #[test]
 fn weights_share_an_egress_in_bytes() {
-    let mut weights = ClassMap([1; 8]);
-    weights.0[5] = 3;
+    let mut weights = [1; 8];
+    weights[5] = 3;
     let config = PortConfig { scheduling: Scheduling::Weighted(weights), ..small(64, 64) };
     let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
     let mut served = [0; 8];
@@ -521,7 +521,7 @@ fn what_is_for_nobody_else_is_refused() {
 
 #[test]
 fn a_class_that_the_receiver_pauses_stays_and_the_others_pass() {
-    for scheduling in [Scheduling::Strict, Scheduling::Weighted(ClassMap([1; 8]))] {
+    for scheduling in [Scheduling::Strict, Scheduling::Weighted([1; 8])] {
         let (mut switch, ids) = switch(Settings::default(), &[PortConfig { scheduling, ..small(64, 64) }; 2]);
         for (number, pcp) in [(0, 5), (1, 3), (2, 5), (3, 3)] {
             offer(&mut switch, &ids, number, 0, Some(1), pcp);
