@@ -382,4 +382,59 @@ mod tests {
         let kept = std::fs::read_to_string(path).unwrap_or_default();
         assert!(kept == current, "docs/openapi.json is old: UPDATE=1 cargo test -p agent writes it anew");
     }
+
+    /// Calls `tell` with the name of each property in a schema.
+    fn properties(schema: &serde_json::Value, tell: &mut impl FnMut(&str)) {
+        if let Some(properties) = schema.get("properties").and_then(|all| all.as_object()) {
+            properties.keys().for_each(|name| tell(name));
+        }
+        match schema {
+            serde_json::Value::Object(fields) => fields.values().for_each(|it| properties(it, tell)),
+            serde_json::Value::Array(items) => items.iter().for_each(|it| properties(it, tell)),
+            _ => {}
+        }
+    }
+
+    /// The names in the code that makes metrics: of `page.counter("…"`, `page.gauge("…"` and tables.
+    fn families(source: &str) -> impl Iterator<Item = &str> {
+        let calls = source.split("page.").filter_map(|call| {
+            let rest = call.strip_prefix("counter(").or_else(|| call.strip_prefix("gauge("))?;
+            rest.trim_start().strip_prefix('"')?.split('"').next()
+        });
+        let rows = source.lines().filter_map(|line| line.trim_start().strip_prefix("(\"peer_"));
+        let rows = rows.chain(source.split("(\n        \"peer_").skip(1));
+        calls.chain(rows.filter_map(|row| source.get(offset(source, row)..)?.split('"').next()))
+    }
+
+    /// Where a row's name begins, in the source that it is a part of.
+    fn offset(source: &str, row: &str) -> usize {
+        row.as_ptr() as usize - source.as_ptr() as usize - "peer_".len()
+    }
+
+    #[test]
+    fn the_glossary_has_every_figure() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/glossary.md");
+        let glossary = std::fs::read_to_string(path).unwrap();
+        let document = serde_json::to_value(document()).unwrap();
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        let told = schemas.iter().filter(|(name, _)| {
+            name.ends_with("Status")
+                || name.starts_with("Trace")
+                || matches!(&name[..], "Ledgers" | "LargeSegments")
+        });
+        let mut missing = Vec::new();
+        for (_, schema) in told {
+            properties(schema, &mut |name| {
+                if !glossary.contains(&format!("`{name}`")) {
+                    missing.push(name.to_owned());
+                }
+            });
+        }
+        let sources = [include_str!("metrics.rs"), include_str!("metrics/peers.rs")];
+        let families: Vec<_> = sources.into_iter().flat_map(families).collect();
+        assert!(families.len() > 40, "{families:?}");
+        let unknown = families.iter().filter(|name| !glossary.contains(&format!("`zovn_{name}")));
+        missing.extend(unknown.map(|name| (*name).to_owned()));
+        assert!(missing.is_empty(), "docs/glossary.md does not have {missing:?}");
+    }
 }
