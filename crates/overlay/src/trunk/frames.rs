@@ -104,9 +104,11 @@ pub struct Frames {
     pools: [Pool; SIZES.len()],
     /// The quotas of each size's slots.
     places: [Quota; SIZES.len()],
-    come: Box<[Option<Come>]>,
+    /// What is known of the frames there, by size and slot. It grows with the slots that were ever taken, the lowest first: an idle
+    /// host costs nothing.
+    come: [Vec<Option<Come>>; SIZES.len()],
     /// For each slot but the smallest: the positions of the parts or segments behind the first one.
-    joined: Box<[Vec<u64>]>,
+    joined: [Vec<Vec<u64>>; SIZES.len()],
     growing: BTreeMap<Stream, Growing>,
     /// The positions of frames that were dropped before they were whole.
     torn: Vec<Place>,
@@ -124,12 +126,11 @@ pub struct Frames {
 impl Frames {
     /// Memory for so many frames of each size. Pages are touched as they are used.
     pub fn new(counts: Counts) -> Self {
-        let slots = counts.iter().sum::<u32>();
         Self {
             pools: std::array::from_fn(|size| Pool::new(counts[size], SIZES[size])),
             places: counts.map(Quota::new),
-            come: vec![None; slots as usize].into_boxed_slice(),
-            joined: vec![Vec::new(); (slots - counts[0]) as usize].into_boxed_slice(),
+            come: Default::default(),
+            joined: Default::default(),
             growing: BTreeMap::new(),
             torn: Vec::new(),
             epoch: Epoch::default(),
@@ -219,7 +220,7 @@ impl Frames {
 
     fn keep_in(&mut self, bytes: &[u8], size: usize, claim: Claim, network: Network) -> Option<Slot> {
         let slot = self.take(size, claim)?;
-        self.come[slot.0 as usize] = Some(Come {
+        *self.entry(slot) = Some(Come {
             network,
             class: None,
             place: None,
@@ -402,7 +403,7 @@ impl Frames {
         }
         let slot = self.take(size, claim)?;
         let (_, into) = self.find(slot);
-        self.come[slot.0 as usize] = Some(Come { len: join.len(), ..*self.get(first) });
+        *self.entry(slot) = Some(Come { len: join.len(), ..*self.get(first) });
         let mut end = 0;
         let others = ready.drain(..usize::from(join.count()) - 1).map(|next| (next, header_len));
         for (segment, from) in std::iter::once((first, 0)).chain(others) {
@@ -428,7 +429,8 @@ impl Frames {
     ///
     /// If there is none.
     pub fn get(&self, slot: Slot) -> &Come {
-        self.come[slot.0 as usize].as_ref().expect("the slot has a frame")
+        let (size, slot) = self.find(slot);
+        self.come[size][slot as usize].as_ref().expect("the slot has a frame")
     }
 
     /// What is known of the frame in a slot, to be changed.
@@ -437,7 +439,7 @@ impl Frames {
     ///
     /// If there is none.
     pub fn get_mut(&mut self, slot: Slot) -> &mut Come {
-        self.come[slot.0 as usize].as_mut().expect("the slot has a frame")
+        self.entry(slot).as_mut().expect("the slot has a frame")
     }
 
     /// The frame in a slot.
@@ -472,7 +474,7 @@ impl Frames {
     ///
     /// If it had none.
     pub fn release(&mut self, slot: Slot, mut taken: impl FnMut(Place)) {
-        let come = self.come[slot.0 as usize].take().expect("the slot has a frame");
+        let come = self.entry(slot).take().expect("the slot has a frame");
         if let Some((stream, epoch, offset)) = come.place {
             if epoch == self.epoch {
                 self.polled[stream.class] -= come.polled;
@@ -500,7 +502,12 @@ impl Frames {
             return None;
         }
         let before: usize = self.pools[..size].iter().map(Pool::slots).sum();
-        let slot = Slot(before as u32 + self.pools[size].take()?);
+        let number = self.pools[size].take()?;
+        let (slot, count) = (Slot(before as u32 + number), number as usize + 1);
+        if self.come[size].len() < count {
+            self.come[size].resize(count, None);
+            self.joined[size].resize(count, Vec::new());
+        }
         self.places[size].take(claim);
         self.joined_mut(slot).into_iter().for_each(Vec::clear);
         Some(slot)
@@ -520,8 +527,14 @@ impl Frames {
     /// The positions of the parts or segments behind the first one in a slot. `None` if it is one
     /// of the smallest.
     fn joined_mut(&mut self, slot: Slot) -> Option<&mut Vec<u64>> {
-        let place = (slot.0 as usize).checked_sub(self.pools[0].slots())?;
-        Some(&mut self.joined[place])
+        let (size, slot) = self.find(slot);
+        (size > 0).then(|| &mut self.joined[size][slot as usize])
+    }
+
+    /// Where it is written down what is known of the frame in a slot.
+    fn entry(&mut self, slot: Slot) -> &mut Option<Come> {
+        let (size, slot) = self.find(slot);
+        &mut self.come[size][slot as usize]
     }
 }
 
