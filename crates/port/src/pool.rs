@@ -14,7 +14,10 @@ pub struct Pool {
     stride: usize,
     slot_size: usize,
     taken: Box<[bool]>,
+    /// Slots that were taken before, and are free.
     free: Vec<u32>,
+    /// The first slot that never was taken: a pool that nobody uses costs nothing.
+    fresh: u32,
 }
 
 /// What memory is asked for in. Of what is to be aligned better, the standard library writes every page once.
@@ -49,15 +52,31 @@ impl Pool {
             stride,
             slot_size,
             taken: vec![false; slots as usize].into_boxed_slice(),
-            free: (0..slots).rev().collect(),
+            free: Vec::new(),
+            fresh: 0,
         }
     }
 
     /// Takes a free slot; its bytes are what they were. `None` if every slot is taken.
     #[inline]
     pub fn take(&mut self) -> Option<u32> {
-        let slot = self.free.pop()?;
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => self.take_fresh()?,
+        };
         self.taken[slot as usize] = true;
+        Some(slot)
+    }
+
+    #[cold]
+    fn take_fresh(&mut self) -> Option<u32> {
+        let slot = self.fresh;
+        if slot as usize == self.taken.len() {
+            return None;
+        }
+        self.fresh += 1;
+        // Room for each that was taken: freeing one allocates nothing.
+        self.free.reserve(self.fresh as usize);
         Some(slot)
     }
 
@@ -117,7 +136,7 @@ impl Pool {
 
     /// How many slots are free.
     pub fn free(&self) -> usize {
-        self.free.len()
+        self.free.len() + self.taken.len() - self.fresh as usize
     }
 
     /// How many slots there are.
