@@ -106,12 +106,12 @@ fn frames_go_on_by_another_way_when_theirs_is_cut() {
     let results = object["results"].as_array().unwrap();
     assert_eq!(results.len(), 2);
     for result in results {
-        has(result, &["switched_ms", "far_switched_ms", "silence_ms", "sent", "lost", "duplicates"]);
+        has(result, &["switched_ms", "far_switched_ms", "outage_ms", "sent", "lost", "duplicates"]);
         assert_eq!((result["lost"].as_u64(), result["duplicates"].as_u64()), (Some(0), Some(0)));
         assert_eq!(result["balanced"], true);
         // The last packet went up to an interval before the cut, and two more are missed.
         assert!(result["switched_ms"].as_f64().unwrap() > 150.0, "{result:#}");
-        assert!(result["silence_ms"].as_f64().unwrap() > 100.0, "{result:#}");
+        assert!(result["outage_ms"].as_f64().unwrap() > 100.0, "{result:#}");
     }
 }
 
