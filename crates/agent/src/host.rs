@@ -451,6 +451,9 @@ impl Host {
         if now >= self.tick_at {
             self.tick_at = now + TICK;
             self.plane.tick(now);
+            if let Some(defect) = self.plane.take_defect() {
+                tracing::error!(%defect, "the books of frames do not balance: a defect of zovn, please report it");
+            }
             self.plane.responder_mut().tick(now);
             self.plane.gate_mut().tick();
         }

@@ -93,7 +93,12 @@ impl Cache {
         }
         let place = self.place(entry.key, from);
         let pair = &mut self.pairs[place];
-        *pair = [entry, pair[0]];
+        let is_same = |old: &Entry| (old.key, old.from) == (entry.key, entry.from);
+        // What is no longer true of the same flow makes room first.
+        match pair.iter().position(is_same) {
+            Some(old) => pair[old] = entry,
+            None => *pair = [entry, pair[0]],
+        }
     }
 
     #[inline]

@@ -151,7 +151,8 @@ impl Datapath {
 
     /// Changes the class of a port's untagged frames.
     pub fn set_class(&mut self, port: PortId, class: Class) {
-        let network = self.config(port).network;
+        let PortConfig { network, trunk, .. } = *self.config(port);
+        assert!(!trunk, "what comes by a trunk has its class from the far host");
         self.member_mut(port).config.class = class;
         // What was decided of its frames had the old class.
         self.segment_mut(network);
@@ -180,19 +181,18 @@ impl Datapath {
         self.members[port.index()] = None;
         if self.uplink == Some(port) {
             self.uplink = None;
-            for segment in self.segments.iter_mut().flatten().filter(|segment| segment.declared.is_some()) {
-                self.generation += 1;
-                segment.generation = self.generation;
-            }
+            self.touch_declared();
         }
         self.drop_empty();
     }
 
     /// From now on all far hosts are behind this port. It is a member of every network that is [declared](Self::declare).
     pub fn set_uplink(&mut self, port: PortId, class: Class) {
+        assert!(self.uplink.is_none(), "a host's datapath has one uplink");
         let config = PortConfig { class, network: Network::NONE, trunk: true };
         self.attach(port, config);
         self.uplink = Some(port);
+        self.touch_declared();
     }
 
     /// From now on the machines of a network on other hosts are these; none if the network is this host's alone. What was decided in
@@ -456,6 +456,15 @@ impl Datapath {
     #[inline]
     fn generation_of(&self, network: Network) -> u64 {
         self.segment(network).map_or(0, |segment| segment.generation)
+    }
+
+    /// What was decided in networks with machines on other hosts is decided anew.
+    fn touch_declared(&mut self) {
+        let Self { segments, generation, .. } = self;
+        for segment in segments.iter_mut().flatten().filter(|segment| segment.declared.is_some()) {
+            *generation += 1;
+            segment.generation = *generation;
+        }
     }
 
     /// Forgets those addresses.

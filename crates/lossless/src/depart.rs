@@ -77,9 +77,10 @@ impl<F: Copy> Switch<F> {
 
 impl<F: Copy> Switch<F> {
     /// A flow that was blocked takes turns again.
-    pub fn unblock(&mut self, to: PortId, flow: Flow) {
+    pub fn unblock(&mut self, now: Instant, to: PortId, flow: Flow) {
         let egress = &mut self.port_mut(to).egress;
         if let Some(class) = egress.flows.unblock(flow) {
+            egress.begin_work(now);
             egress.note_ready(class);
             self.pending.insert(to);
         }
@@ -141,6 +142,14 @@ impl Egress {
         side.load.remove(load);
         if queue.is_empty() {
             self.ready &= !(1 << class.pcp());
+        }
+    }
+
+    /// There is something for the receiver from now on: if there was nothing, it had nothing to take before.
+    #[inline]
+    pub(crate) fn begin_work(&mut self, now: Instant) {
+        if self.ready | self.ready_flows == 0 {
+            self.progress = now;
         }
     }
 

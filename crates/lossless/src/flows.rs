@@ -43,8 +43,10 @@ pub(crate) struct FlowQueue {
     lanes: BTreeMap<PortId, Lane>,
     /// Whose turn it is: its first frame is the flow's next.
     turn: PortId,
-    /// When the flow last took a frame, was set aside, or was blocked.
+    /// When a frame of the flow was last taken; before the first, when it was set aside, or first blocked.
     pub progress: Instant,
+    /// No frame was taken since the flow was blocked.
+    is_stuck: bool,
     pub state: State,
     class: Class,
     /// Bytes that a ready flow may still send before the next one's turn.
@@ -106,6 +108,7 @@ impl Flows {
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         let queue =
             self.queues.entry(flow).or_insert_with(|| FlowQueue::new(now, ingress, class, State::Aside));
+        assert!(queue.state == State::Aside, "{flow:?} is offered, and cannot be set aside");
         queue.push(ingress, cells, node);
     }
 
@@ -125,6 +128,8 @@ impl Flows {
             is_new = true;
             FlowQueue::new(now, ingress, class, State::Ready)
         });
+        assert!(queue.state != State::Aside, "{flow:?} is set aside, and cannot be offered");
+        assert!(queue.class == class, "{flow:?} is of one class");
         let frames = queue.push(ingress, cells, node);
         if is_new {
             self.rings.get_or_insert_default()[class].push_back(flow);
@@ -157,7 +162,7 @@ impl Flows {
         if queue.is_empty() {
             self.remove(flow);
         } else {
-            queue.progress = now;
+            (queue.progress, queue.is_stuck) = (now, false);
         }
         Popped { ingress, frames, state, class }
     }
@@ -190,7 +195,11 @@ impl Flows {
         let Some(queue) = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready) else {
             return;
         };
-        (queue.state, queue.progress, queue.deficit) = (State::Blocked, now, 0);
+        (queue.state, queue.deficit) = (State::Blocked, 0);
+        // Who is blocked again and again, and sends nothing in between, is as stuck as before.
+        if !queue.is_stuck {
+            (queue.progress, queue.is_stuck) = (now, true);
+        }
         let class = queue.class;
         self.leave_ring(flow, class);
     }
@@ -241,7 +250,15 @@ pub(crate) struct Popped {
 impl FlowQueue {
     /// A flow without frames yet; the first is to come from `ingress`.
     fn new(now: Instant, ingress: PortId, class: Class, state: State) -> Self {
-        Self { lanes: BTreeMap::new(), turn: ingress, progress: now, state, class, deficit: 0 }
+        Self {
+            lanes: BTreeMap::new(),
+            turn: ingress,
+            progress: now,
+            is_stuck: false,
+            state,
+            class,
+            deficit: 0,
+        }
     }
 
     fn is_empty(&self) -> bool {

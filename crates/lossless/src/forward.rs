@@ -206,9 +206,7 @@ impl<F: Copy> Switch<F> {
         let Self { ports, cells, pending, .. } = self;
         let class = cells.label(node).stamp.class();
         let egress = &mut ports[to].egress;
-        if egress.ready | egress.ready_flows == 0 {
-            egress.progress = now;
-        }
+        egress.begin_work(now);
         egress.classes[class].account.accept(1);
         let (frames, is_new) = egress.flows.offer(now, flow, cells, node);
         if is_new {
@@ -237,9 +235,7 @@ impl<F: Copy> Switch<F> {
     /// Puts frames that have permits into their egress's queue.
     fn switch(&mut self, now: Instant, to: PortId, class: Class, cells: Queue, frames: u32, load: Load) {
         let egress = &mut self.ports[to].egress;
-        if egress.ready == 0 {
-            egress.progress = now;
-        }
+        egress.begin_work(now);
         egress.ready |= 1 << class.pcp();
         self.pending.insert(to);
         let side = &mut egress.classes[class];

@@ -133,7 +133,10 @@ impl<F: Copy> Switch<F> {
         Class::all().for_each(|class| side.note_ready(class));
         for (sender, lane) in gone.lanes() {
             let Port { config, ingress, .. } = self.port_mut(sender);
-            ingress.at_quota -= u16::from(gone.state != State::Aside && lane.frames >= config.quota.get());
+            if gone.state != State::Aside && lane.frames >= config.quota.get() {
+                ingress.at_quota -= 1;
+                ingress.resume(now, config);
+            }
             self.refuse_queue(now, egress, &mut { lane.queue }, refusal, released);
         }
     }

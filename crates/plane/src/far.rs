@@ -36,9 +36,10 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     ///
     /// If no far host is attached there.
     pub fn detach_peer(&mut self, now: Instant, id: PortId) -> F {
+        assert!(self.is_peer(id), "behind port {} is a device", id.index());
         match self.detach_end(now, id) {
             End::Peer(peer) => peer,
-            End::Device(_) => panic!("behind port {} is a device", id.index()),
+            End::Device(_) => unreachable!("far hosts are known"),
         }
     }
 

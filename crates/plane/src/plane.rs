@@ -17,8 +17,8 @@
 
 use datapath::{Datapath, Decision, Network, Verdict};
 use lossless::{
-    Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings, Size, Switch,
-    TooManyPorts,
+    Defect, Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings, Size,
+    Switch, TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
@@ -146,9 +146,10 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     ///
     /// If no device is attached there.
     pub fn detach(&mut self, now: Instant, id: PortId) -> P {
+        assert!(!self.is_peer(id), "behind port {} is a far host", id.index());
         match self.detach_end(now, id) {
             End::Device(device) => device,
-            End::Peer(_) => panic!("behind port {} is a far host", id.index()),
+            End::Peer(_) => unreachable!("far hosts are known"),
         }
     }
 
@@ -159,10 +160,11 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.switch.detach(now, id, |released| gone.push(released));
         self.datapath.detach(id);
         self.release_all(now, gone);
-        let Self { rx_ready, unarmed, needs_flush, tx_blocked, peers, .. } = self;
-        for set in [rx_ready, unarmed, needs_flush, tx_blocked, peers] {
-            set.remove(id);
-        }
+        // Its number may soon be another port's: nothing of it may stay.
+        let Self { rx_ready, unarmed, armed, doubtful, needs_flush, tx_blocked, peers, .. } = self;
+        let [armed, doubtful] = [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
+        let sets = [rx_ready, unarmed, needs_flush, tx_blocked, peers].into_iter();
+        sets.chain(armed).chain(doubtful).for_each(|set| set.remove(id));
         self.lines[id.index()].take().expect("a port is detached once").end
     }
 
@@ -403,10 +405,16 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         audit.step(switch, lines.iter().map(|line| line.as_ref().map(|line| line.id)));
     }
 
-    /// Whether the books balance, as the last completed round of audits found: each tick audits a
-    /// few ports. [`Switch::audit`] counts everything at once.
+    /// Whether audits have found no defect so far: each tick audits a few ports. They count what
+    /// lies at egresses; of an ingress, they only sum up its own books. [`Switch::audit`] counts
+    /// everything at once.
     pub fn is_balanced(&self) -> bool {
         self.audit.is_balanced()
+    }
+
+    /// The first defect that an audit found, once.
+    pub fn take_defect(&mut self) -> Option<&Defect> {
+        self.audit.take_news()
     }
 
     /// Where captures begin: from now on frames are copied.

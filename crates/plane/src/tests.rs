@@ -96,6 +96,24 @@ impl Port for Granting {
 }
 
 #[test]
+fn nothing_of_a_port_that_is_gone_is_left_for_the_next_of_its_number() {
+    let now = Instant::ZERO;
+    let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
+    let telling = || Granting { tells: true, ..Granting::default() };
+    let attach = |plane: &mut Plane<Granting>| {
+        plane.attach(now, telling(), PortConfig::default(), datapath::PortConfig::default()).unwrap()
+    };
+    for checks in 0..2 {
+        let id = attach(&mut plane);
+        plane.turn(now);
+        (0..checks).for_each(|_| assert!(!plane.check_armed()));
+        assert!(plane.is_armed());
+        plane.detach(now, id);
+        assert!(!plane.is_armed(), "after {checks} checks");
+    }
+}
+
+#[test]
 fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {
     let now = Instant::ZERO;
     let mut plane = Plane::new(Settings::default(), datapath::Settings::default());

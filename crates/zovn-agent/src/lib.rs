@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! argv ─▶ clap ─▶ command ─▶ 0  done
-//!           │        ├─────▶ 1  failed: `zovn: what: why: and why that`
+//!           │        ├─────▶ 1  failed: `program: what: why: and why that`
 //!           └────────┴─────▶ 2  not understood: usage
 //! ```
 
@@ -15,4 +15,4 @@ mod command;
 mod outcome;
 
 pub use command::{Args, EXAMPLES, run};
-pub use outcome::{Outcome, USAGE, is_usage, sentence};
+pub use outcome::{Outcome, USAGE, end, is_usage, sentence};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use zovn_agent::{Args, USAGE, is_usage, run, sentence};
+use zovn_agent::{Args, end, is_usage, run};
 
 /// A host's switch alone.
 #[derive(Parser)]
@@ -14,8 +14,6 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    run(Cli::parse().args).unwrap_or_else(|error| {
-        eprintln!("zovn-agent: {}", sentence(error.as_ref()));
-        if is_usage(error.as_ref()) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
-    })
+    let outcome = run(Cli::parse().args);
+    outcome.unwrap_or_else(|error| end("zovn-agent", error.as_ref(), is_usage(error.as_ref())))
 }

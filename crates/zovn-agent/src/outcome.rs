@@ -1,6 +1,7 @@
 //! How a command ends.
 
 use std::error::Error;
+use std::io;
 use std::process::ExitCode;
 
 use agent::ConfigError;
@@ -10,6 +11,16 @@ pub type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 
 /// The exit code of a command that was asked for what cannot be.
 pub const USAGE: u8 = 2;
+
+/// How a command of this program ends that could not go on: it is told in one sentence, unless a reader has closed our stdout
+/// early (`… | head -1`), who has had enough.
+pub fn end(program: &str, error: &(dyn Error + Send + Sync + 'static), is_usage: bool) -> ExitCode {
+    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("{program}: {}", sentence(error));
+    if is_usage { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+}
 
 /// Whether what was asked for cannot be, as a file says what flags might.
 pub fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
@@ -32,8 +43,6 @@ pub fn sentence(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     #[derive(Debug, thiserror::Error)]

@@ -28,13 +28,10 @@ mod top;
 mod trace;
 
 use std::error::Error;
-use std::io;
 use std::process::ExitCode;
 
 use ::lab::LabError;
 use clap::{Parser, Subcommand};
-
-use crate::ending::sentence;
 
 #[global_allocator]
 static MEMORY: memory::Memory = memory::Memory;
@@ -85,13 +82,7 @@ fn main() -> ExitCode {
         Command::Endpoint(args) => endpoint::run(args),
         Command::Fabric(args) => fabric::run(args),
     };
-    outcome.unwrap_or_else(|error| {
-        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
-            return ExitCode::SUCCESS;
-        }
-        eprintln!("zovn: {}", sentence(error.as_ref()));
-        if is_usage(error.as_ref()) { ExitCode::from(ending::USAGE) } else { ExitCode::FAILURE }
-    })
+    outcome.unwrap_or_else(|error| zovn_agent::end("zovn", error.as_ref(), is_usage(error.as_ref())))
 }
 
 /// Whether what was asked for cannot be: a file says it, as flags might.

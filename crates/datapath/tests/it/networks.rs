@@ -500,6 +500,8 @@ fn a_machine_that_moves_is_reached_where_it_is_now() {
     assert_eq!(ask(&mut it), far(4, 6));
     it.detach(port(UPLINK));
     assert_eq!(ask(&mut it), Err(Reason::NoEgress));
+    it.set_uplink(port(UPLINK), Class::default());
+    assert_eq!(ask(&mut it), far(4, 6), "at once");
 }
 
 #[test]

@@ -108,7 +108,7 @@ proptest! {
                     }
                 }
                 9 => {
-                    switch.unblock(ids[FAR], Flow(flow));
+                    switch.unblock(NOW, ids[FAR], Flow(flow));
                     model.blocked.remove(&flow);
                 }
                 10 => {
@@ -181,6 +181,35 @@ fn a_blocked_flow_holds_back_nobody_and_is_refused_in_the_end() {
     switch.tick(due, |released| refused.push(released.frame.number));
     assert_eq!((refused, switch.total().held), (vec![0, 2], 0));
     assert_eq!(switch.total().refused[Reason::StalledReceiver as usize], 2);
+    switch.audit().unwrap();
+}
+
+#[test]
+fn who_is_blocked_again_and_again_is_refused_all_the_same() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    let frame = Frame { number: 0, from: 0, flow: 0 };
+    assert_eq!(offer(&mut switch, &ids, frame, Class::default(), 100), Offered::Held);
+    let mut now = NOW;
+    let mut refused = 0;
+    for _ in 0..12 {
+        switch.departures(now, ids[FAR]).flow_head().into_iter().for_each(lossless::Head::block);
+        now += Span::from_secs(1);
+        switch.tick(now, |_| refused += 1);
+        switch.unblock(now, ids[FAR], Flow(0));
+    }
+    assert_eq!((refused, switch.total().held), (1, 0));
+}
+
+#[test]
+fn who_is_unblocked_at_last_has_all_the_time_of_a_receiver() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    let frame = |number, flow| Frame { number, from: 0, flow };
+    assert_eq!(offer(&mut switch, &ids, frame(0, 0), Class::default(), 100), Offered::Held);
+    switch.departures(NOW, ids[FAR]).flow_head().unwrap().block();
+    let late = NOW + Span::from_millis(9_900);
+    switch.unblock(late, ids[FAR], Flow(0));
+    switch.tick(late + Span::from_millis(200), |_| panic!("it was ready for 0.2 s"));
+    assert_eq!(switch.total().held, 1);
     switch.audit().unwrap();
 }
 

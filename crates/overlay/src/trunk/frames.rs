@@ -506,7 +506,9 @@ impl Frames {
         let (slot, count) = (Slot(before as u32 + number), number as usize + 1);
         if self.come[size].len() < count {
             self.come[size].resize(count, None);
-            self.joined[size].resize(count, Vec::new());
+            if size > 0 {
+                self.joined[size].resize(count, Vec::new());
+            }
         }
         self.places[size].take(claim);
         self.joined_mut(slot).into_iter().for_each(Vec::clear);

@@ -130,7 +130,7 @@ impl Peer for Trunk {
     }
 
     fn forget_sender(&mut self, port: PortId) {
-        debug_assert!(self.completed.is_empty(), "{} completed frames were not polled", self.completed.len());
+        assert!(self.completed.is_empty(), "{} completed frames were not polled", self.completed.len());
         let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
         self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
         self.spoiled.retain(|(it, _), _| *it != port);
