@@ -65,8 +65,8 @@ pub(super) const BEFORE: usize = 12 + 14;
 
 /// A guest with one ring, and the record of it.
 pub(super) struct Model {
-    // Never looked at: only spans of it are.
-    _bytes: Box<[u128]>,
+    // Never looked at: only spans of it are. No box, which would claim the bytes for itself whenever it is moved.
+    _bytes: Vec<u128>,
     all: Span,
     pub(super) parts: Parts,
     pub(super) record: Span,
@@ -98,7 +98,7 @@ impl Model {
         let record = Ring::record_len(size, packed);
         let buffers = usize::from(size * PIECES) * BUFFER;
         let len = lens.iter().sum::<usize>() + record + buffers + 5 * 64;
-        let mut bytes = vec![0_u128; len.div_ceil(16)].into_boxed_slice();
+        let mut bytes = vec![0_u128; len.div_ceil(16)];
         let start = NonNull::new(bytes.as_mut_ptr().cast()).unwrap();
         // SAFETY: the bytes live as long as the model, in whose tests all spans of it are used.
         #[expect(unsafe_code, reason = "a guest's memory is shared")]

@@ -139,7 +139,7 @@ fn drive(stage: &Stage, model: &mut Model, frames: u32, pieces: u16, batch: u32)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 500 }))]
 
     #[test]
     fn who_sleeps_is_woken(

@@ -81,7 +81,7 @@ impl Life {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 1_500 }))]
 
     /// Whenever a switch is killed: every frame is delivered, none twice by one switch, each switch delivers in order, and
     /// every chain goes back once.
