@@ -1,6 +1,7 @@
 //! What attacks the answers of a switch in the stead of far machines.
 //!
-//! The fuzz target feeds it what libFuzzer finds, `crates/datapath/tests/it/fuzz.rs` what property tests do.
+//! The fuzz target feeds it what libFuzzer finds, `crates/datapath/tests/it/fuzz.rs` what property
+//! tests do.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -14,8 +15,8 @@ use wire::{Layout, Offload, arp, ethernet, neighbor};
 
 const VNI: u32 = 7;
 
-/// A network whose machines have addresses that are often found in what is fed: 02:02:02:02:02:02 is elsewhere, and
-/// 02:00:00:00:00:01 here.
+/// A network whose machines have addresses that are often found in what is fed: 02:02:02:02:02:02
+/// is elsewhere, and 02:00:00:00:00:01 here.
 fn directory() -> Directory {
     let here = IpAddr::from([192, 0, 2, 1]);
     let v6 = |octet| Ipv6Addr::from([octet; 16]).into();
@@ -47,7 +48,8 @@ fn summed(frame: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Reads `bytes` as an MTU, an offload header and its frame, has that answered, and verifies the answer.
+/// Reads `bytes` as an MTU, an offload header and its frame, has that answered, and verifies the
+/// answer.
 pub fn attack(bytes: &[u8]) {
     let Some((mtu, bytes)) = bytes.split_first_chunk() else { return };
     let Some((header, frame)) = bytes.split_first_chunk() else { return };

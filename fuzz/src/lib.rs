@@ -1,13 +1,15 @@
 //! What fuzzing attacks: each function takes any bytes and must not panic.
 //!
-//! The fuzz targets feed them what libFuzzer finds; `crates/wire/tests/it/fuzz.rs` includes this file and feeds them
-//! from property tests, so that they hold on every machine that has no fuzzer.
+//! The fuzz targets feed them what libFuzzer finds; `crates/wire/tests/it/fuzz.rs` includes this
+//! file and feeds them from property tests, so that they hold on every machine that has no fuzzer.
 
 mod tunnels;
 
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::{Fragment, Version, protocol};
-use wire::{Layout, Offload, cut, ethernet, ipv4, ipv6, pause, pfc, room, segments, tcp, udp, vxlan};
+use wire::{
+    Layout, Offload, cut, ethernet, ipv4, ipv6, pause, pfc, room, segments, tcp, udp, vxlan,
+};
 use zerocopy::{FromBytes, IntoBytes};
 
 pub use tunnels::reassemble;
@@ -16,7 +18,8 @@ pub use tunnels::reassemble;
 pub fn parse(bytes: &[u8]) {
     let peek = ethernet::peek(bytes);
     if let Some(peek) = peek {
-        let (header, _) = ethernet::Header::parse(bytes).expect("what can be peeked at has a header");
+        let (header, _) =
+            ethernet::Header::parse(bytes).expect("what can be peeked at has a header");
         assert_eq!(header.destination, peek.destination().0);
         assert_eq!(header.source, peek.source().0);
     }
@@ -43,13 +46,17 @@ pub fn parse(bytes: &[u8]) {
         .and_then(|layout| tcp::Header::ref_from_prefix(bytes.get(layout.transport..)?).ok());
     for before in [0, 1, 1400, 60_000] {
         let Some((header, _)) = tcp else { break };
-        let (sequence, len) = ((header.sequence.get() as u16).wrapping_sub(before), 2 * bytes.len());
+        let (sequence, len) =
+            ((header.sequence.get() as u16).wrapping_sub(before), 2 * bytes.len());
         if let Some(segment) = cut::segment(bytes, 7, sequence, len) {
             assert!(!segment.payload.is_empty() && segment.offset + segment.payload.len() <= len);
         }
     }
     let mut frame = bytes.to_vec();
-    assert_eq!(cut::offload(bytes, 1).is_some(), cut::restore(&mut frame, tcp::Flags::PSH).is_some());
+    assert_eq!(
+        cut::offload(bytes, 1).is_some(),
+        cut::restore(&mut frame, tcp::Flags::PSH).is_some()
+    );
     if let Ok(message) = room::Message::parse(bytes) {
         assert!(peek.is_some_and(|peek| room::may_be(peek.destination())));
         let told: usize = message.groups().map(|group| 4 + 44 * group.sockets().len()).sum();
@@ -100,13 +107,19 @@ pub fn offload(bytes: &[u8]) {
 
 /// Builds a large frame as `bytes` say, damages its headers as they say, and cuts it.
 pub fn segment(bytes: &[u8]) {
-    let Some((&[kind, size, tagged, options, at, flip], payload)) = bytes.split_first_chunk() else { return };
-    let (mut header, mut frame) = large_frame(kind, tagged & 1 == 1, usize::from(options % 11) * 4, payload);
+    let Some((&[kind, size, tagged, options, at, flip], payload)) = bytes.split_first_chunk()
+    else {
+        return;
+    };
+    let (mut header, mut frame) =
+        large_frame(kind, tagged & 1 == 1, usize::from(options % 11) * 4, payload);
     header[4..6].copy_from_slice(&(u16::from(size) * 8).to_le_bytes());
     let at = usize::from(at) % frame.len();
     frame[at] ^= flip;
     if let Ok(offload) = Offload::parse(&header, &frame) {
-        assert!(wire::wire_bytes(frame.len(), offload) <= wire::claimed_bytes(&header, frame.len()));
+        assert!(
+            wire::wire_bytes(frame.len(), offload) <= wire::claimed_bytes(&header, frame.len())
+        );
         finish(&frame, offload);
     }
 }
@@ -158,8 +171,14 @@ fn verify(frame: &[u8]) {
     }
 }
 
-/// A well-formed frame of one of the four kinds that can be cut, and its offload header without a segment size.
-fn large_frame(kind: u8, tagged: bool, options: usize, payload: &[u8]) -> ([u8; Offload::LEN], Vec<u8>) {
+/// A well-formed frame of one of the four kinds that can be cut, and its offload header without a
+/// segment size.
+fn large_frame(
+    kind: u8,
+    tagged: bool,
+    options: usize,
+    payload: &[u8],
+) -> ([u8; Offload::LEN], Vec<u8>) {
     use ethernet::ethertype;
     use std::net::{Ipv4Addr, Ipv6Addr};
     use units::Mac;
@@ -173,16 +192,19 @@ fn large_frame(kind: u8, tagged: bool, options: usize, payload: &[u8]) -> ([u8; 
     };
     let transport = if is_tcp {
         let header = tcp::Header::new(1, 2, u32::MAX, tcp::Flags(0xff)).with_options(options);
-        [header.expect("at most 40 bytes of options").as_bytes(), &vec![1; options], payload].concat()
+        [header.expect("at most 40 bytes of options").as_bytes(), &vec![1; options], payload]
+            .concat()
     } else {
         let header = udp::Header::new(1, 2, payload.len()).expect("60,000 bytes fit");
         [header.as_bytes(), payload].concat()
     };
     let (ethertype, ip) = if is_v4 {
-        let header = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, transport.len());
+        let header =
+            ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, transport.len());
         (ethertype::IPV4, header.expect("61,000 bytes fit").as_bytes().to_vec())
     } else {
-        let header = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, protocol, transport.len());
+        let header =
+            ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, protocol, transport.len());
         (ethertype::IPV6, header.expect("61,000 bytes fit").as_bytes().to_vec())
     };
     let first = if tagged { ethertype::VLAN } else { ethertype };

@@ -1,6 +1,7 @@
 //! What attacks the packets that carry frames between hosts.
 //!
-//! The fuzz target feeds it what libFuzzer finds, `crates/tunnel/tests/it/fuzz.rs` what property tests do.
+//! The fuzz target feeds it what libFuzzer finds, `crates/tunnel/tests/it/fuzz.rs` what property
+//! tests do.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +14,8 @@ use wire::ip::protocol;
 use wire::{Layout, Offload, geneve, ipv4, ipv6, stt, tcp, udp, vxlan};
 use zerocopy::IntoBytes;
 
-/// Reads `bytes` as they are, and as what is behind IP's header, or UDP's or TCP's with right checksums.
+/// Reads `bytes` as they are, and as what is behind IP's header, or UDP's or TCP's with right
+/// checksums.
 pub fn parse(bytes: &[u8]) {
     let _ = read(bytes, Checksum::Absent);
     let Some((&kind, rest)) = bytes.split_first() else { return };
@@ -34,10 +36,17 @@ pub fn parse(bytes: &[u8]) {
     apart(&packet);
     match read(&packet, Checksum::Computed) {
         Ok(again) => {
-            assert_eq!(read(&again, Checksum::Computed).as_deref(), Ok(&again[..]), "writing is settled")
+            assert_eq!(
+                read(&again, Checksum::Computed).as_deref(),
+                Ok(&again[..]),
+                "writing is settled"
+            )
         }
         Err(refusal) => {
-            assert!(!matches!(refusal, Refusal::NotIp | Refusal::BadChecksum | Refusal::MissingChecksum))
+            assert!(!matches!(
+                refusal,
+                Refusal::NotIp | Refusal::BadChecksum | Refusal::MissingChecksum
+            ))
         }
     }
 }
@@ -65,8 +74,10 @@ fn apart(packet: &[u8]) {
 
 /// A frame with a packet that carries `payload`, whose checksum, if it is TCP or UDP, is put in.
 fn packet(is_v6: bool, protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
-    let v4 = || ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, payload.len());
-    let v6 = || ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, protocol, payload.len());
+    let v4 =
+        || ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, payload.len());
+    let v6 =
+        || ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, protocol, payload.len());
     let (ethertype, ip, addresses) = if is_v6 {
         (ethertype::IPV6, v6()?.as_bytes().to_vec(), 8..40)
     } else {
@@ -86,7 +97,8 @@ fn packet(is_v6: bool, protocol: u8, payload: &[u8]) -> Option<Vec<u8>> {
     Some([ethernet.as_bytes(), &ip, &payload].concat())
 }
 
-/// What was read of a packet keeps what it promises. Returns a packet that says the same, as the far end would write it.
+/// What was read of a packet keeps what it promises. Returns a packet that says the same, as the
+/// far end would write it.
 fn read(bytes: &[u8], over_ipv6: Checksum) -> Result<Vec<u8>, Refusal> {
     let received = Received::parse(bytes, over_ipv6)?;
     let frame = &bytes[received.frame.clone()];
@@ -127,13 +139,16 @@ fn read(bytes: &[u8], over_ipv6: Checksum) -> Result<Vec<u8>, Refusal> {
         id: 7,
     };
     let mut buffer = [0; LONGEST];
-    // Only STT's TCP may have had options, and only IP that is not ours: what is written is no longer.
-    let header = tunnel.write(&inner, || Sum::of(frame), &mut buffer).expect("it was as long before");
+    // Only STT's TCP may have had options, and only IP that is not ours: what is written is no
+    // longer.
+    let header =
+        tunnel.write(&inner, || Sum::of(frame), &mut buffer).expect("it was as long before");
     let again = [header, frame].concat();
     let read = Received::parse(&again, Checksum::Computed).expect("it is our own");
     assert!(received.options.eq(read.options));
     // Reserved bits of options are not written, nor what was left to do for a frame.
-    let mut expected = Received { frame: header.len()..again.len(), options: read.options, ..received };
+    let mut expected =
+        Received { frame: header.len()..again.len(), options: read.options, ..received };
     if expected.encapsulation == Encapsulation::Stt {
         (expected.tag, expected.offload) = (None, Offload::NONE);
     }

@@ -33,8 +33,13 @@ pub fn parse(bytes: &[u8]) {
     {
         assert_eq!(Offload::parse(&offload.emit(), frame), Ok(offload));
     }
-    if let Some(segment) = tcp::Segment::parse(bytes).and_then(|segment| stt::Segment::parse(&segment)) {
-        assert!(!segment.payload.is_empty() && segment.offset + segment.payload.len() <= segment.frame_len);
+    if let Some(segment) =
+        tcp::Segment::parse(bytes).and_then(|segment| stt::Segment::parse(&segment))
+    {
+        assert!(
+            !segment.payload.is_empty()
+                && segment.offset + segment.payload.len() <= segment.frame_len
+        );
     }
     if let Some(packet) = bfd::Packet::parse(bytes) {
         let len = bfd::Header::LEN + packet.authentication.map_or(0, <[u8]>::len);
@@ -48,7 +53,10 @@ pub fn answer(bytes: &[u8]) {
     if let Some(request) = arp::Request::parse(bytes) {
         let answer = request.answer(ROUTER);
         let answer = arp::Packet::parse(answer.as_bytes()).expect("an answer is ARP");
-        assert_eq!((answer.sender_protocol, answer.target), (request.target.octets(), request.sender.0.0));
+        assert_eq!(
+            (answer.sender_protocol, answer.target),
+            (request.target.octets(), request.sender.0.0)
+        );
     }
     if let Some(question) = neighbor::Solicitation::parse(bytes) {
         let answer = question.answer(ROUTER, false);
@@ -67,12 +75,17 @@ pub fn answer(bytes: &[u8]) {
     };
     if let Some(len) = about(bytes, &mut buffer) {
         verify(&buffer[..len]);
-        assert_eq!(about(&buffer[..len], &mut [0; icmp::LONGEST_FRAME]), None, "an answer about an answer");
+        assert_eq!(
+            about(&buffer[..len], &mut [0; icmp::LONGEST_FRAME]),
+            None,
+            "an answer about an answer"
+        );
     }
 }
 
-/// Has segments joined that arrive as `bytes` say, four bytes a segment, while time passes: a frame is whole when all its
-/// bytes have arrived since it was begun, and no sooner; and what is held is bounded.
+/// Has segments joined that arrive as `bytes` say, four bytes a segment, while time passes: a frame
+/// is whole when all its bytes have arrived since it was begun, and no sooner; and what is held is
+/// bounded.
 pub fn reassemble(bytes: &[u8]) {
     const PLACES: usize = 3;
     let frame: Vec<u8> = (0..200).collect();
@@ -83,7 +96,10 @@ pub fn reassemble(bytes: &[u8]) {
         now += Span::from_nanos(wait.into());
         let due = model.extract_if(.., |_, (deadline, ..)| *deadline <= now).count();
         assert_eq!(reassembly.expire(now), due);
-        assert_eq!(reassembly.next_deadline(), model.values().map(|(deadline, ..)| *deadline).min());
+        assert_eq!(
+            reassembly.next_deadline(),
+            model.values().map(|(deadline, ..)| *deadline).min()
+        );
 
         let (peer, id) = (who & 1, u32::from(who >> 1 & 3));
         let frame_len = 100 + 20 * id as usize;

@@ -1,4 +1,5 @@
-//! Front-ends that send anything, as a back-end of ours meets them, with a card that works on the rings that come of it.
+//! Front-ends that send anything, as a back-end of ours meets them, with a card that works on the
+//! rings that come of it.
 
 use std::os::fd::OwnedFd;
 
@@ -53,15 +54,22 @@ const FRAMES: u32 = 16;
 /// A front-end's next move: which request, and what decides its numbers and descriptors.
 type Move = [u8; 12];
 
-/// Plays a front-end that does as `bytes` say, until it is refused. By the first one, it may have agreed on everything, and
-/// its rings may run.
+/// Plays a front-end that does as `bytes` say, until it is refused. By the first one, it may have
+/// agreed on everything, and its rings may run.
 pub fn attack(bytes: &[u8]) {
     let Some((agreed, bytes)) = bytes.split_first() else { return };
     let offer = Offer::net(2);
-    let mut session = Session::new(offer, Wary { running: [false; 4], device: Device::new(2, FRAMES) });
-    if let Some(features) = [0x1_4000_0000, 0x1_4400_0000, 0x5_4000_0000].get(usize::from(agreed % 4)) {
-        for request in [Request::SetProtocolFeatures(offer.protocol.0), Request::SetFeatures(*features)] {
-            session.handle(Message { request, need_reply: false }, Vec::new()).expect("it was offered");
+    let mut session =
+        Session::new(offer, Wary { running: [false; 4], device: Device::new(2, FRAMES) });
+    if let Some(features) =
+        [0x1_4000_0000, 0x1_4400_0000, 0x5_4000_0000].get(usize::from(agreed % 4))
+    {
+        for request in
+            [Request::SetProtocolFeatures(offer.protocol.0), Request::SetFeatures(*features)]
+        {
+            session
+                .handle(Message { request, need_reply: false }, Vec::new())
+                .expect("it was offered");
         }
     }
     let mut files = Vec::new();
@@ -78,7 +86,8 @@ pub fn attack(bytes: &[u8]) {
         let fds = usize::from(flags >> 4).min(MAX_FDS);
         let bytes = bytes_of(*code, flags, next);
         let (header, payload) = bytes.split_first_chunk().expect("a header");
-        let Ok(message) = Header::parse(header).and_then(|header| Message::parse(&header, payload, fds))
+        let Ok(message) =
+            Header::parse(header).and_then(|header| Message::parse(&header, payload, fds))
         else {
             return;
         };
@@ -98,7 +107,8 @@ pub fn attack(bytes: &[u8]) {
     }
 }
 
-/// Who hears a session's requests once more is where it is, or refuses them: files may have been cut since.
+/// Who hears a session's requests once more is where it is, or refuses them: files may have been
+/// cut since.
 fn retell(first: &Session<Wary>) {
     let told = |session: &Session<Wary>| -> Vec<_> {
         session.retell().into_iter().map(|(request, _)| request).collect()
@@ -109,7 +119,8 @@ fn retell(first: &Session<Wary>) {
         let bytes = Message { request, need_reply: false }.emit();
         let mut packet = vec![fds.len() as u8];
         packet.extend(bytes.as_ref());
-        let fds = fds.iter().map(|fd| fd.try_clone_to_owned().expect("there are descriptors")).collect();
+        let fds =
+            fds.iter().map(|fd| fd.try_clone_to_owned().expect("there are descriptors")).collect();
         let mut heard = Vec::new();
         handover::parse(&packet, fds, &mut heard).expect("it was said by a session");
         for (message, fds) in heard {
@@ -135,8 +146,12 @@ fn plug(session: &mut Session<Wary>, files: &mut Vec<OwnedFd>) {
         session.handle(Message { request, need_reply: false }, fds).expect("it makes sense");
     };
     tell(Request::AddMemReg(memory), vec![file]);
-    let addresses =
-        Addresses { descriptors: 0x10_0000, used: 0x10_4000, available: 0x10_8000, log: Some(0x4000) };
+    let addresses = Addresses {
+        descriptors: 0x10_0000,
+        used: 0x10_4000,
+        available: 0x10_8000,
+        log: Some(0x4000),
+    };
     tell(Request::SetLogBase { size: 4096, offset: 0 }, vec![memfd(4096, files)]);
     for index in [0, 1] {
         tell(Request::SetVringNum { index, size: 256 }, Vec::new());
@@ -162,7 +177,8 @@ fn work(session: &mut Session<Wary>) -> bool {
     let mut slots = Vec::new();
     let taken = device.card_mut().receive(2, |slot, _| slots.push(slot));
     let given = device.transmit(&FrameView::plain(&[7; 60]), shared);
-    // The first is done with; what came behind it is held, until its ring stops or there is no room.
+    // The first is done with; what came behind it is held, until its ring stops or there is no
+    // room.
     slots.truncate(1);
     for slot in slots {
         let frame = device.card().frame(slot);
@@ -179,12 +195,16 @@ fn bytes_of(code: Code, flags: u8, next: &Move) -> Vec<u8> {
     let mut number = || NUMBERS[usize::from(*pick.next().expect("it has no end")) % NUMBERS.len()];
     let (with_index, words) = match code {
         Code::SetMemTable => (true, 1 + 4 * usize::from(flags >> 4)),
-        Code::SetVringNum | Code::SetVringBase | Code::GetVringBase | Code::SetVringEnable => (true, 1),
+        Code::SetVringNum | Code::SetVringBase | Code::GetVringBase | Code::SetVringEnable => {
+            (true, 1)
+        }
         Code::SetVringAddr => (true, 5),
         Code::SetLogBase => (false, 2),
         Code::GetInflightFd | Code::SetInflightFd => (false, 3),
         Code::AddMemReg | Code::RemMemReg => (false, 5),
-        Code::SetFeatures | Code::SetProtocolFeatures | Code::SendRarp | Code::NetSetMtu => (false, 1),
+        Code::SetFeatures | Code::SetProtocolFeatures | Code::SendRarp | Code::NetSetMtu => {
+            (false, 1)
+        }
         Code::SetVringKick | Code::SetVringCall | Code::SetVringErr | Code::SetStatus => (false, 1),
         _ => (false, 0),
     };

@@ -32,7 +32,8 @@ struct Guarded {
 
 impl Guarded {
     fn new(len: usize) -> Self {
-        let mut bytes = vec![u128::from_ne_bytes([UNTOUCHED; 16]); (len + 2 * GUARD) / 16].into_boxed_slice();
+        let mut bytes =
+            vec![u128::from_ne_bytes([UNTOUCHED; 16]); (len + 2 * GUARD) / 16].into_boxed_slice();
         bytes[GUARD / 16..(GUARD + len) / 16].fill(0);
         let start = NonNull::new(bytes.as_mut_ptr()).expect("a box is somewhere").cast();
         // SAFETY: the bytes live as long as the guest, whose card is dropped before them.
@@ -58,7 +59,10 @@ struct Noted {
 impl Written for Noted {
     fn note(&mut self, address: u64, len: u64) {
         let offset = address.checked_sub(FIRST).expect("nothing is written before the memory");
-        assert!(offset <= MEMORY as u64 && len <= MEMORY as u64 - offset, "{len} bytes at {address:#x}");
+        assert!(
+            offset <= MEMORY as u64 && len <= MEMORY as u64 - offset,
+            "{len} bytes at {address:#x}"
+        );
         self.notes += 1;
     }
 }
@@ -93,14 +97,16 @@ pub fn attack(bytes: &[u8]) {
         part
     };
     let rings = [(); 2 * PAIRS].map(|()| {
-        Parts::new(Parts::lens(size, packed).map(&mut cut), size, packed).expect("they are cut to fit")
+        Parts::new(Parts::lens(size, packed).map(&mut cut), size, packed)
+            .expect("they are cut to fit")
     });
     let mut card = Card::new(PAIRS as u8, FRAMES);
     card.set_memory(GuestMemory::new(vec![Region { address: FIRST, span: memory.inside }]));
     let agreed = Agreed { mergeable: flag(1), offloads: flag(2) };
     let (events, recorded) = (flag(3), flag(4));
     let held = Vec::new();
-    let mut world = World { card, held, rings, size, packed, events, recorded, agreed, memory, records };
+    let mut world =
+        World { card, held, rings, size, packed, events, recorded, agreed, memory, records };
     (0..2 * PAIRS).for_each(|ring| world.start(ring, 0));
     let (moves, _) = bytes.as_chunks::<8>();
     for next in moves {
@@ -150,7 +156,9 @@ impl World {
         let mut log = Noted::default();
         match kind % 16 {
             // Anything anywhere.
-            0 => drop(self.memory.inside.split(usize::from(word) % MEMORY).1.write(&[which, c, d, e, f])),
+            0 => drop(
+                self.memory.inside.split(usize::from(word) % MEMORY).1.write(&[which, c, d, e, f]),
+            ),
             1 => drop(
                 self.records
                     .inside
@@ -163,10 +171,13 @@ impl World {
                 let at = 16 * usize::from(u16::from(which / 4) % self.size);
                 let address = FIRST + u64::from(word) % (MEMORY as u64 + 64);
                 let len = u32::from(c) << (d % 8);
-                // The flags' upper half, where a packed ring has its wrap counters, and the number behind.
+                // The flags' upper half, where a packed ring has its wrap counters, and the number
+                // behind.
                 let rest = u64::from(len) | u64::from(e) << 32 | u64::from(f) << 48;
                 let rest = if self.packed {
-                    rest & 0xff_ffff_ffff | u64::from(f & 7 | e & 0x80) << 48 | u64::from(f & 0x80) << 56
+                    rest & 0xff_ffff_ffff
+                        | u64::from(f & 7 | e & 0x80) << 48
+                        | u64::from(f & 0x80) << 56
                 } else {
                     rest
                 };

@@ -12,8 +12,12 @@ use model::{Attachment, PortSpec};
 pub(crate) fn await_use<'a>(ports: impl IntoIterator<Item = &'a PortSpec>) {
     let deadline = Instant::now() + netlink::PATIENCE;
     for port in ports {
-        let Attachment::Container { netns, interface, addresses, .. } = &port.attach else { continue };
-        let wait = |namespace| netlink::await_addresses(&namespace, interface, addresses.clone(), deadline);
+        let Attachment::Container { netns, interface, addresses, .. } = &port.attach else {
+            continue;
+        };
+        let wait = |namespace| {
+            netlink::await_addresses(&namespace, interface, addresses.clone(), deadline)
+        };
         if let Err(error) = Namespace::open(netns).map_err(OpenError::from).and_then(wait) {
             tracing::warn!(port = %port.name, %error, "the container may not hear what is sent to its addresses");
         }

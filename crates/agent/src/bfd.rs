@@ -109,7 +109,8 @@ impl Bfd {
     /// [`StartError`]; sending takes CAP_NET_RAW.
     pub fn start(settings: Settings, seed: u64) -> Result<Self, StartError> {
         let address = SocketAddr::new(settings.address, PORT);
-        let receiver = Receiver::bind(address).map_err(|source| StartError::Receive { address, source })?;
+        let receiver =
+            Receiver::bind(address).map_err(|source| StartError::Receive { address, source })?;
         let sender = Sender::open(settings.address, settings.dscp)
             .map_err(|source| StartError::Send { address: settings.address, source })?;
         let bell = || Bell::new().map_err(StartError::Thread);
@@ -195,7 +196,8 @@ impl Bfd {
         if !ours || !fits(path.local) || !fits(path.remote) {
             return Err(PathError::Unfit { path, address: self.address });
         }
-        let is_link_local = |address| matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
+        let is_link_local =
+            |address| matches!(address, IpAddr::V6(it) if it.is_unicast_link_local());
         if is_link_local(path.local) || is_link_local(path.remote) {
             return Err(PathError::LinkLocal(path));
         }
@@ -215,7 +217,9 @@ impl Drop for Bfd {
 
 fn next_step(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse => "; end the program that speaks BFD there, or give another address",
+        io::ErrorKind::AddrInUse => {
+            "; end the program that speaks BFD there, or give another address"
+        }
         io::ErrorKind::AddrNotAvailable => "; give an address of this host",
         io::ErrorKind::PermissionDenied => "; run as root",
         _ => "",

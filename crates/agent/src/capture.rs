@@ -17,7 +17,9 @@ use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPa
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
 };
-use pcap_file::pcapng::blocks::interface_statistics::{InterfaceStatisticsBlock, InterfaceStatisticsOption};
+use pcap_file::pcapng::blocks::interface_statistics::{
+    InterfaceStatisticsBlock, InterfaceStatisticsOption,
+};
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
@@ -69,7 +71,8 @@ impl File {
             if told != dropped {
                 let options = vec![InterfaceStatisticsOption::IsbIfDrop(dropped)];
                 let timestamp = self.epoch + since_boot(clock::now());
-                let block = InterfaceStatisticsBlock { interface_id: interface, timestamp, options };
+                let block =
+                    InterfaceStatisticsBlock { interface_id: interface, timestamp, options };
                 self.write(block);
             }
         }
@@ -90,9 +93,11 @@ impl File {
 
     fn put_frame(&mut self, caught: Caught, bytes: &[u8]) {
         let Caught { at, place, len, way, offload, refused, .. } = caught;
-        let comment = |text: String| EnhancedPacketOption::Common(CommonOption::Comment(text.into()));
-        let flags =
-            way.map(|way| EnhancedPacketOption::Flags(if way == Direction::In { INBOUND } else { OUTBOUND }));
+        let comment =
+            |text: String| EnhancedPacketOption::Common(CommonOption::Comment(text.into()));
+        let flags = way.map(|way| {
+            EnhancedPacketOption::Flags(if way == Direction::In { INBOUND } else { OUTBOUND })
+        });
         let comments = [refused, left_to_do(&offload)].into_iter().flatten().map(comment);
         self.write(EnhancedPacketBlock {
             interface_id: place,
@@ -108,7 +113,8 @@ impl File {
     }
 }
 
-const FITS: &str = "memory takes what is written, and each block is of an interface that was told of";
+const FITS: &str =
+    "memory takes what is written, and each block is of an interface that was told of";
 
 impl Body for File {
     type Data = Bytes;

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use model::{
-    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Position, Uplink,
-    check_networks,
+    AgentSettings, HostConfig, InvalidConfig, InvalidNetwork, NetworkSpec, PortSpec, Position,
+    Uplink, check_networks,
 };
 use serde::Deserialize;
 use toml::Spanned;
@@ -58,7 +58,8 @@ pub fn load_networks(path: &Path) -> Result<Vec<NetworkSpec>, ConfigError> {
 
 /// Reads a file, and makes of it what `check` makes.
 fn read<T>(path: &Path, check: fn(HostFile) -> Result<T, Mistake>) -> Result<T, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
+    let text = fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(&text).and_then(check).map_err(|Mistake { place, what }| {
         let Position { line, text, .. } = Position::of(&text, place.start);
         ConfigError::Wrong { path: path.into(), line, text: text.to_owned(), what }
@@ -236,7 +237,10 @@ mod tests {
     #[test]
     fn the_second_of_two_ports_with_one_name_is_blamed() {
         let error = complaint(&format!("{PORT}{PORT}"));
-        assert_eq!(error, "host.toml:4: `[[port]]`: port `a` is declared twice: give each port its own name");
+        assert_eq!(
+            error,
+            "host.toml:4: `[[port]]`: port `a` is declared twice: give each port its own name"
+        );
     }
 
     #[test]
@@ -302,7 +306,10 @@ mod tests {
             assert_eq!(toml::from_str::<HostConfig>(&written).unwrap(), config);
         }
         for (wrong, why) in [
-            ("'banana'", "`vtep = 'banana'`: write an address, as `\"192.0.2.1\"`, or one for each uplink"),
+            (
+                "'banana'",
+                "`vtep = 'banana'`: write an address, as `\"192.0.2.1\"`, or one for each uplink",
+            ),
             ("[]", "`vtep = []`: a host without a tunnel address is in no underlay"),
             ("['192.0.2.1', '192.0.2.1']", "`vtep` has an address twice"),
         ] {
@@ -310,7 +317,10 @@ mod tests {
             assert!(error.contains(why), "{error}");
         }
         let error = complaint(&NETWORK.replacen("'192.0.2.1'", several, 1));
-        assert!(error.contains("elsewhere the host with 192.0.2.1 has 192.0.2.1, 2001:db8::1"), "{error}");
+        assert!(
+            error.contains("elsewhere the host with 192.0.2.1 has 192.0.2.1, 2001:db8::1"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -321,7 +331,10 @@ mod tests {
             "{error}"
         );
         let error = complaint(&NETWORK.replace("label = 1", "label = 0"));
-        assert!(error.starts_with("host.toml:3: `[[network]]`: network `blue`: member 02:"), "{error}");
+        assert!(
+            error.starts_with("host.toml:3: `[[network]]`: network `blue`: member 02:"),
+            "{error}"
+        );
         let error = complaint(NETWORK.split_once("'\n").unwrap().1);
         assert!(
             error.starts_with("host.toml:1: `[[network]]`: virtual networks need this host's"),
@@ -337,7 +350,10 @@ mod tests {
     #[test]
     fn code_points_are_eight_and_each_has_six_bits() {
         let with = |dscp: &str| format!("[uplink]\nvtep = '192.0.2.1'\ndscp = {dscp}\n");
-        let read = parse(&with("[0, 8, 16, 26, 32, 46, 48, 63]")).and_then(HostFile::checked).ok().unwrap();
+        let read = parse(&with("[0, 8, 16, 26, 32, 46, 48, 63]"))
+            .and_then(HostFile::checked)
+            .ok()
+            .unwrap();
         assert_eq!(read.uplink.unwrap().dscp.unwrap()[5].number(), 46);
         for (wrong, why) in [
             ("[0, 8, 16, 26, 32, 46, 48, 64]", "a code point is a number from 0 to 63"),
@@ -352,7 +368,8 @@ mod tests {
 
     #[test]
     fn classes_are_all_or_none_or_listed() {
-        let with = |key: &str, classes: &str| format!("[uplink]\nvtep = '192.0.2.1'\n{key} = {classes}\n");
+        let with =
+            |key: &str, classes: &str| format!("[uplink]\nvtep = '192.0.2.1'\n{key} = {classes}\n");
         for (written, bits) in [("true", 0xff), ("false", 0), ("[]", 0), ("[3, 4, 3]", 0b1_1000)] {
             for key in ["retransmit", "credit"] {
                 let read = parse(&with(key, written)).and_then(HostFile::checked).ok().unwrap();
@@ -388,7 +405,8 @@ mod tests {
         fs::write(&path, alone.replace("vni = 7", "vni = 0")).unwrap();
         let error = load_networks(&path).unwrap_err().to_string();
         assert!(
-            error.ends_with(":1: `[[network]]`: network `blue`: `vni` 0 lies outside 1 to 16777215"),
+            error
+                .ends_with(":1: `[[network]]`: network `blue`: `vni` 0 lies outside 1 to 16777215"),
             "{error}"
         );
     }
@@ -397,10 +415,9 @@ mod tests {
     fn what_is_no_address_is_shown() {
         let error = complaint(&PORT.replace(" }", ", addresses = ['banana'] }"));
         assert!(error.starts_with("host.toml:3: "), "{error}");
-        assert!(
-            error
-                .ends_with("`banana` is not an address with a prefix: write it as 10.0.0.1/24 or fd00::1/64")
-        );
+        assert!(error.ends_with(
+            "`banana` is not an address with a prefix: write it as 10.0.0.1/24 or fd00::1/64"
+        ));
     }
 
     #[test]

@@ -24,8 +24,8 @@ use datapath::{Directory, MacEntry, Network};
 use kernel::clock;
 use lossless::{Classes, MAX_PORTS, PortConfig, PortId, Settings, Shaping, TooManyPorts};
 use model::{
-    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, NetworkName, Polling, PortChange,
-    PortName, PortSpec, PortStatus, SocketMode, Uplink,
+    AddressStatus, AgentSettings, AgentStatus, Attachment, CaptureSpec, NetworkName, Polling,
+    PortChange, PortName, PortSpec, PortStatus, SocketMode, Uplink,
 };
 use overlay::Overlay;
 use plane::taps::Reader;
@@ -171,7 +171,8 @@ impl Host {
     ///
     /// [`UplinkError`]
     pub fn connect(&mut self, uplink: &Uplink) -> Result<(), UplinkError> {
-        let monitor = |vtep, seed| Box::new(BfdMonitor::new(uplink, vtep, seed)) as Box<dyn overlay::Monitor>;
+        let monitor =
+            |vtep, seed| Box::new(BfdMonitor::new(uplink, vtep, seed)) as Box<dyn overlay::Monitor>;
         let overlay = Overlay::new(uplink, overlay::incarnation(), monitor)?;
         let once = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let wait = |events: BorrowedFd<'_>, event: u64, flags| {
@@ -211,7 +212,9 @@ impl Host {
 
     /// What a virtual machine's port is made of.
     fn vhost_config(&self, spec: &PortSpec) -> Option<VhostConfig> {
-        let Attachment::VhostUser { socket, mode, queues, mtu, .. } = &spec.attach else { return None };
+        let Attachment::VhostUser { socket, mode, queues, mtu, .. } = &spec.attach else {
+            return None;
+        };
         Some(VhostConfig {
             socket: socket.into(),
             mode: match mode {
@@ -243,7 +246,9 @@ impl Host {
             return Err(TooManyPorts.into());
         }
         let network = match &spec.network {
-            Some(name) => self.numbers.of(name).ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?,
+            Some(name) => {
+                self.numbers.of(name).ok_or_else(|| AttachError::TooManyNetworks(name.clone()))?
+            }
             None => Network::default(),
         };
         let (device, inspector, netns) = match &spec.attach {
@@ -255,8 +260,16 @@ impl Host {
                     offload: *offload,
                     longest: self.overlay.is_some().then_some(AT_ONCE),
                     small_slots: frames,
-                    large_slots: if spec.attach.has_large_frames() { frames.max(SEGMENTS) } else { SEGMENTS },
-                    ..TapConfig::new(netns, interface, spec.mac().expect("a container's port has an address"))
+                    large_slots: if spec.attach.has_large_frames() {
+                        frames.max(SEGMENTS)
+                    } else {
+                        SEGMENTS
+                    },
+                    ..TapConfig::new(
+                        netns,
+                        interface,
+                        spec.mac().expect("a container's port has an address"),
+                    )
                 };
                 let device = TapPort::attach(&config)?;
                 let inspector = device.inspector();
@@ -283,8 +296,10 @@ impl Host {
         let sight = inspector.map(|inspector| self.watcher.watch(inspector));
         let data = epoll::EventData::new_u64(id.index() as u64);
         let added = epoll::add(&self.epoll, self.plane.device_mut(id), data, events);
-        self.attached
-            .insert(place, Attached { id, spec: spec.clone(), slots: spec.ingress.frames, lacks, sight });
+        self.attached.insert(
+            place,
+            Attached { id, spec: spec.clone(), slots: spec.ingress.frames, lacks, sight },
+        );
         if let Err(error) = added {
             // The device's own error, if any, would only hide this one.
             let _ = self.detach_now(place);
@@ -333,7 +348,10 @@ impl Host {
         let spec = self.attached[place].spec.changed(change);
         spec.check()?;
         if spec.ingress.frames > self.attached[place].slots {
-            return Err(ChangeError::Memory { port: name.clone(), slots: self.attached[place].slots });
+            return Err(ChangeError::Memory {
+                port: name.clone(),
+                slots: self.attached[place].slots,
+            });
         }
         let id = self.attached[place].id;
         self.plane.switch_mut().configure(clock::now(), id, port_config(&spec));
@@ -346,7 +364,9 @@ impl Host {
     /// its networks is refused.
     pub fn set_directory(&mut self, directory: Arc<Directory>) {
         self.directory = directory;
-        let Self { overlay: Some(overlay), plane, numbers, directory, attached, .. } = self else { return };
+        let Self { overlay: Some(overlay), plane, numbers, directory, attached, .. } = self else {
+            return;
+        };
         let number = |name: &NetworkName| {
             let number = numbers.of(name);
             if number.is_none() {
@@ -385,7 +405,8 @@ impl Host {
     pub fn status(&self, uptime: Span, busy: Span, proof: Proof) -> AgentStatus {
         let (now, plane) = (clock::now(), &self.plane);
         let responder = plane.responder().status();
-        let uplink = |overlay: &Overlay| overlay.status(plane, &self.numbers.names(), responder, now);
+        let uplink =
+            |overlay: &Overlay| overlay.status(plane, &self.numbers.names(), responder, now);
         AgentStatus {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_ns: uptime.as_nanos(),
@@ -524,8 +545,10 @@ impl Host {
     ///
     /// What `epoll_wait` says; there is no cause that we know of.
     pub fn wake(&mut self) -> io::Result<()> {
-        let mut buffer =
-            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
+        let mut buffer = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }; 64];
         let poll = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = match epoll::wait(&self.epoll, &mut buffer, Some(&poll)) {
             Ok(count) => count,

@@ -57,9 +57,19 @@ impl Snapshot {
             [(vec![], balanced)],
         )?;
         let gate = i64::from(status.udp_gate == GateStatus::On);
-        page.gauge("udp_gate", "1: UDP flows are held while their socket is full.", None, [(vec![], gate)])?;
+        page.gauge(
+            "udp_gate",
+            "1: UDP flows are held while their socket is full.",
+            None,
+            [(vec![], gate)],
+        )?;
         let uptime = seconds(status.uptime_ns);
-        page.gauge("uptime", "Time since the agent started.", Some(Unit::Seconds), [(vec![], uptime)])?;
+        page.gauge(
+            "uptime",
+            "Time since the agent started.",
+            Some(Unit::Seconds),
+            [(vec![], uptime)],
+        )?;
         let busy = seconds(status.busy_ns);
         let help = "Time that the switch's thread was busy.";
         page.counter("worker_busy", help, Some(Unit::Seconds), [(vec![], busy)])
@@ -78,17 +88,33 @@ impl Snapshot {
             [("ingress", port.ingress_bytes), ("egress", port.egress_bytes)]
                 .map(|(direction, bytes)| (directed(port, direction), bytes))
         });
-        page.counter("port", "Bytes received (ingress) and delivered (egress).", Some(Unit::Bytes), bytes)?;
+        page.counter(
+            "port",
+            "Bytes received (ingress) and delivered (egress).",
+            Some(Unit::Bytes),
+            bytes,
+        )?;
         let limits = self.ports().flat_map(|port| {
             [("ingress", port.ingress_limits), ("egress", port.egress_limits)]
                 .map(|(direction, limits)| (directed(port, direction), i64::from(limits.frames)))
         });
         page.gauge("queue_limit_frames", "The limit of a queue.", None, limits)?;
-        let rates =
-            self.ports().filter_map(|port| Some((name(port), port.rate?.bits_per_sec() as f64 / 8.0)));
-        page.gauge("egress_rate_bytes_per_second", "The declared rate of the egress.", None, rates)?;
+        let rates = self
+            .ports()
+            .filter_map(|port| Some((name(port), port.rate?.bits_per_sec() as f64 / 8.0)));
+        page.gauge(
+            "egress_rate_bytes_per_second",
+            "The declared rate of the egress.",
+            None,
+            rates,
+        )?;
         let paused = self.ports().map(|port| (name(port), port.paused.as_secs_f64()));
-        page.counter("sender_paused", "Time that the sender was paused.", Some(Unit::Seconds), paused)?;
+        page.counter(
+            "sender_paused",
+            "Time that the sender was paused.",
+            Some(Unit::Seconds),
+            paused,
+        )?;
         let flows = self.ports().map(|port| (name(port), i64::from(port.held_flows)));
         page.gauge("held_udp_flows", "UDP flows held because their socket is full.", None, flows)
     }
@@ -101,12 +127,13 @@ impl Snapshot {
         page.counter("accepted_frames", help, None, counted(|ledger| ledger.accepted))?;
         let help = "Frames delivered to their receiver.";
         page.counter("delivered_frames", help, None, counted(|ledger| ledger.delivered))?;
-        let refused = self
-            .sides()
-            .flat_map(|(labels, side)| reasons(labels, Reason::ALL.map(Reason::name), &side.total.refused));
+        let refused = self.sides().flat_map(|(labels, side)| {
+            reasons(labels, Reason::ALL.map(Reason::name), &side.total.refused)
+        });
         page.counter("refused_frames", "Frames refused, by reason.", None, refused)?;
-        let held =
-            self.ledgers().map(|(labels, ledger)| (labels, i64::try_from(ledger.held).unwrap_or(i64::MAX)));
+        let held = self
+            .ledgers()
+            .map(|(labels, ledger)| (labels, i64::try_from(ledger.held).unwrap_or(i64::MAX)));
         page.gauge("held_frames", "Frames held now.", None, held)
     }
 
@@ -163,7 +190,10 @@ mod tests {
     fn page() -> String {
         let port = PortStatus {
             name: model::PortName("web".into()),
-            attach: serde_json::from_str(r#"{"kind": "container", "netns": "a", "interface": "b"}"#).unwrap(),
+            attach: serde_json::from_str(
+                r#"{"kind": "container", "netns": "a", "interface": "b"}"#,
+            )
+            .unwrap(),
             network: None,
             label: None,
             state: PortState::Up,
@@ -188,7 +218,8 @@ mod tests {
     #[test]
     fn every_metric_of_the_alert_rules_is_exported() {
         let page = page();
-        let exported: BTreeSet<_> = page.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let exported: BTreeSet<_> =
+            page.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
         let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
         let named: BTreeSet<_> = RULES
             .match_indices("zovn_")

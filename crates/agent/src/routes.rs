@@ -1,7 +1,8 @@
 //! The local API: HTTP requests in, orders to the switch's thread, JSON out.
 //!
-//! A request that cannot be done is answered with a status code and an [`api::Problem`], whose sentence says what to
-//! do. The OpenAPI document is made from these functions, and kept in docs/openapi.json.
+//! A request that cannot be done is answered with a status code and an [`api::Problem`], whose
+//! sentence says what to do. The OpenAPI document is made from these functions, and kept in
+//! docs/openapi.json.
 
 use api::Problem;
 use axum::body::Bytes;
@@ -12,8 +13,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use model::{
-    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, InvalidConfig, NetworkSpec, NetworksReplaced,
-    NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureDirection, CaptureSpec, InvalidConfig, NetworkSpec,
+    NetworksReplaced, NetworksStatus, PortChange, PortName, PortSpec, PortStatus, TraceReport,
+    TraceSpec,
 };
 use serde::de::DeserializeOwned;
 use utoipa::OpenApi;
@@ -25,7 +27,8 @@ use crate::{capture, metrics};
 /// The longest body that is read: a port's declaration is a few hundred bytes.
 const BODY_LIMIT_BYTES: usize = 64 << 10;
 
-/// The longest body with virtual networks that is read: 63,000 members with an address of each family are 10 MB.
+/// The longest body with virtual networks that is read: 63,000 members with an address of each
+/// family are 10 MB.
 const NETWORKS_LIMIT_BYTES: usize = 32 << 20;
 
 /// The API, answered by the worker behind `handle`.
@@ -35,7 +38,10 @@ pub fn router(handle: Handle) -> Router {
         .route(api::PORTS, get(ports).post(attach))
         .route(api::PORT, get(port).patch(change).delete(detach))
         .route(api::ADDRESSES, get(addresses))
-        .route(api::NETWORKS, get(networks).put(replace).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)))
+        .route(
+            api::NETWORKS,
+            get(networks).put(replace).layer(DefaultBodyLimit::max(NETWORKS_LIMIT_BYTES)),
+        )
         .route(api::CAPTURE, get(capture))
         .route(api::TRACE, post(trace))
         .route(api::READY, get(ready))
@@ -58,8 +64,8 @@ pub fn document() -> utoipa::openapi::OpenApi {
                            answered with 404, another method with 405, and either with a Problem.",
         ),
         paths(
-            status, ports, attach, port, change, detach, addresses, networks, replace, capture, trace, ready,
-            openapi, scrape
+            status, ports, attach, port, change, detach, addresses, networks, replace, capture,
+            trace, ready, openapi, scrape
         )
     )]
     struct Document;
@@ -116,7 +122,10 @@ async fn attach(
 ))]
 async fn port(State(switch): State<Handle>, Name(name): Name) -> Answer<PortStatus> {
     switch.port(name.clone()).await?.map(Json).ok_or_else(|| {
-        Refusal(StatusCode::NOT_FOUND, format!("there is no port `{name}`: GET {} lists them", api::PORTS))
+        Refusal(
+            StatusCode::NOT_FOUND,
+            format!("there is no port `{name}`: GET {} lists them", api::PORTS),
+        )
     })
 }
 
@@ -188,12 +197,12 @@ async fn replace(
     Ok(Json(NetworksReplaced { generation }))
 }
 
-/// Frames as they come by, as a pcapng file (draft-ietf-opsawg-pcapng) that goes on until its reader hangs up, the agent stops, or
-/// as much was captured as was asked for.
+/// Frames as they come by, as a pcapng file (draft-ietf-opsawg-pcapng) that goes on until its
+/// reader hangs up, the agent stops, or as much was captured as was asked for.
 ///
-/// Each place is an interface of it: `web ingress`, `web egress`, `uplink`, `refused`. With neither `port` nor `uplink` nor `refused`
-/// it has everything. The switch never waits for the reader: up to 16 MiB wait, and what finds no room is counted in interface
-/// statistics blocks.
+/// Each place is an interface of it: `web ingress`, `web egress`, `uplink`, `refused`. With neither
+/// `port` nor `uplink` nor `refused` it has everything. The switch never waits for the reader: up
+/// to 16 MiB wait, and what finds no room is counted in interface statistics blocks.
 #[utoipa::path(get, path = api::CAPTURE, params(
     ("port" = Option<Vec<String>>, Query, description = "Frames of this port; of what is refused, only what concerns it."),
     ("uplink" = Option<bool>, Query, description = "Packets in the underlay; their headers of Ethernet are made up."),
@@ -219,7 +228,8 @@ async fn capture(
     let duration = spec.duration;
     let reader = switch.capture(spec).await??;
     let file = capture::File::new(reader, duration);
-    Ok(([(header::CONTENT_TYPE, "application/x-pcapng")], axum::body::Body::new(file)).into_response())
+    Ok(([(header::CONTENT_TYPE, "application/x-pcapng")], axum::body::Body::new(file))
+        .into_response())
 }
 
 /// What would become of a frame that came now. Nothing changes.
@@ -260,7 +270,10 @@ async fn scrape(State(switch): State<Handle>) -> Result<Response, Refusal> {
 }
 
 async fn nowhere() -> Refusal {
-    Refusal(StatusCode::NOT_FOUND, format!("there is nothing here: GET {} says what there is", api::OPENAPI))
+    Refusal(
+        StatusCode::NOT_FOUND,
+        format!("there is nothing here: GET {} says what there is", api::OPENAPI),
+    )
 }
 
 async fn not_so() -> Refusal {
@@ -277,7 +290,10 @@ impl FromRequestParts<Handle> for Name {
     async fn from_request_parts(parts: &mut Parts, state: &Handle) -> Result<Self, Refusal> {
         let name = Path::from_request_parts(parts, state).await;
         name.map(|Path(name)| Self(name)).map_err(|error| {
-            Refusal(StatusCode::NOT_FOUND, format!("no port has such a name: {}", error.body_text()))
+            Refusal(
+                StatusCode::NOT_FOUND,
+                format!("no port has such a name: {}", error.body_text()),
+            )
         })
     }
 }
@@ -361,7 +377,9 @@ impl From<ChangeError> for Refusal {
     fn from(error: ChangeError) -> Self {
         let status = match error {
             ChangeError::UnknownPort(_) => StatusCode::NOT_FOUND,
-            ChangeError::Invalid(_) | ChangeError::Memory { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            ChangeError::Invalid(_) | ChangeError::Memory { .. } => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
         };
         Self(status, error.to_string())
     }
@@ -380,7 +398,10 @@ mod tests {
             std::fs::write(path, &current).unwrap();
         }
         let kept = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(kept == current, "docs/openapi.json is old: UPDATE=1 cargo test -p agent writes it anew");
+        assert!(
+            kept == current,
+            "docs/openapi.json is old: UPDATE=1 cargo test -p agent writes it anew"
+        );
     }
 
     /// Calls `tell` with the name of each property in a schema.
@@ -389,13 +410,16 @@ mod tests {
             properties.keys().for_each(|name| tell(name));
         }
         match schema {
-            serde_json::Value::Object(fields) => fields.values().for_each(|it| properties(it, tell)),
+            serde_json::Value::Object(fields) => {
+                fields.values().for_each(|it| properties(it, tell))
+            }
             serde_json::Value::Array(items) => items.iter().for_each(|it| properties(it, tell)),
             _ => {}
         }
     }
 
-    /// The names in the code that makes metrics: of `page.counter("…"`, `page.gauge("…"` and tables.
+    /// The names in the code that makes metrics: of `page.counter("…"`, `page.gauge("…"` and
+    /// tables.
     fn families(source: &str) -> impl Iterator<Item = &str> {
         let calls = source.split("page.").filter_map(|call| {
             let rest = call.strip_prefix("counter(").or_else(|| call.strip_prefix("gauge("))?;

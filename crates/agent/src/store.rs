@@ -21,8 +21,8 @@ use kernel::inherited;
 use model::PortName;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use vhost::handover::Handover;
 
@@ -128,7 +128,10 @@ fn speak(socket: &OwnedFd, to: &SocketAddrUnix, to_say: &Receiver<(String, Optio
         let fds: Vec<_> = fd.iter().map(AsFd::as_fd).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        assert!(fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(&fds)), "room for one");
+        assert!(
+            fds.is_empty() || control.push(SendAncillaryMessage::ScmRights(&fds)),
+            "room for one"
+        );
         let words = [IoSlice::new(words.as_bytes())];
         let sent = rustix::io::retry_on_intr(|| {
             rustix::net::sendmsg_addr(socket, to, &words, &mut control, SendFlags::NOSIGNAL)

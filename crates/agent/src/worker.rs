@@ -25,7 +25,8 @@ use kernel::clock::{now, timespec};
 use kernel::thread::schedule;
 use model::{
     AddressStatus, AgentStatus, CaptureSpec, Generation, HostConfig, InvalidConfig, NetworkSpec,
-    NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec, VtepList,
+    NetworksStatus, Polling, PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
+    VtepList,
 };
 use plane::taps::Reader;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -136,8 +137,13 @@ impl Worker {
     pub fn start(config: HostConfig, store: Store) -> Result<Self, StartError> {
         let bell = Bell::new().map_err(StartError::Thread)?;
         let (stopping, at_once) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared =
-            Shared { bell, vtep: config.vtep().cloned(), turns: AtomicU64::new(0), stopping, at_once };
+        let shared = Shared {
+            bell,
+            vtep: config.vtep().cloned(),
+            turns: AtomicU64::new(0),
+            stopping,
+            at_once,
+        };
         let shared = Arc::new(shared);
         let (orders, inbox) = mpsc::channel();
         let handle = Handle { orders, shared: shared.clone() };
@@ -264,7 +270,10 @@ impl Handle {
     /// # Errors
     ///
     /// [`Stopped`]; or, inside, why nothing is captured.
-    pub(crate) async fn capture(&self, spec: CaptureSpec) -> Result<Result<Reader, CaptureError>, Stopped> {
+    pub(crate) async fn capture(
+        &self,
+        spec: CaptureSpec,
+    ) -> Result<Result<Reader, CaptureError>, Stopped> {
         self.order(|reply| Order::Capture(spec, reply)).await
     }
 
@@ -273,7 +282,10 @@ impl Handle {
     /// # Errors
     ///
     /// [`Stopped`]; or, inside, why there is no answer.
-    pub(crate) async fn trace(&self, spec: TraceSpec) -> Result<Result<TraceReport, TraceError>, Stopped> {
+    pub(crate) async fn trace(
+        &self,
+        spec: TraceSpec,
+    ) -> Result<Result<TraceReport, TraceError>, Stopped> {
         self.order(|reply| Order::Trace(spec, reply)).await
     }
 
@@ -329,7 +341,10 @@ impl Handle {
         self.shared.bell.ring();
     }
 
-    async fn order<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, Stopped> {
+    async fn order<T>(
+        &self,
+        order: impl FnOnce(oneshot::Sender<T>) -> Order,
+    ) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(order(reply)).map_err(|_| Stopped)?;
         self.shared.bell.ring();
@@ -461,8 +476,10 @@ impl Switch {
         let wait = stopping.chain(leaving).chain(self.host.deadline()).min();
         let wait = wait.map(|due| timespec(due.since(now)));
         let events = self.host.events();
-        let mut sources =
-            [PollFd::from_borrowed_fd(events, PollFlags::IN), PollFd::new(&self.shared.bell, PollFlags::IN)];
+        let mut sources = [
+            PollFd::from_borrowed_fd(events, PollFlags::IN),
+            PollFd::new(&self.shared.bell, PollFlags::IN),
+        ];
         match poll(&mut sources, wait.as_ref()) {
             Ok(_) if sources[1].revents().contains(PollFlags::IN) => self.shared.bell.silence(),
             // A signal woke us: the next turn finds out whether there is anything to do.
@@ -542,7 +559,10 @@ impl Switch {
 
     /// Has frames go by other networks from now on, and returns the former ones with the new ones'
     /// number.
-    fn replace(&mut self, networks: Arc<Networks>) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
+    fn replace(
+        &mut self,
+        networks: Arc<Networks>,
+    ) -> Result<(Generation, Arc<Networks>), InvalidConfig> {
         self.host.specs().try_for_each(|port| networks.check(port))?;
         self.host.set_directory(networks.directory().clone());
         self.generation.0 += 1;
@@ -575,7 +595,9 @@ impl Switch {
     /// Whether a stop has nothing left to wait for.
     fn is_done(&self, now: Instant) -> bool {
         self.stopping.as_ref().is_some_and(|stopping| {
-            self.host.drained() || now >= stopping.until || self.shared.at_once.load(Ordering::Relaxed)
+            self.host.drained()
+                || now >= stopping.until
+                || self.shared.at_once.load(Ordering::Relaxed)
         })
     }
 

@@ -9,8 +9,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use model::{
-    AddressStatus, AgentStatus, CaptureSpec, NetworkSpec, NetworksReplaced, NetworksStatus, PortChange,
-    PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
+    AddressStatus, AgentStatus, CaptureSpec, NetworkSpec, NetworksReplaced, NetworksStatus,
+    PortChange, PortName, PortSpec, PortStatus, TraceReport, TraceSpec,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,8 @@ use crate::{ADDRESSES, CAPTURE, METRICS, NETWORKS, PORTS, Problem, READY, STATUS
 /// Detaching drains first, and an agent may be told to take its time over that.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A client of one agent. Each call opens a connection of its own, so an agent may restart between two calls.
+/// A client of one agent. Each call opens a connection of its own, so an agent may restart between
+/// two calls.
 ///
 /// Its calls block: use it outside of asynchronous code.
 #[derive(Debug)]
@@ -150,8 +151,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Refused`] with 422 if they cannot stand, or not beside the ports that are attached: then all stay as they
-    /// were.
+    /// [`ClientError::Refused`] with 422 if they cannot stand, or not beside the ports that are
+    /// attached: then all stay as they were.
     pub fn set_networks(&self, networks: &[NetworkSpec]) -> Result<NetworksReplaced, ClientError> {
         self.ask(Method::PUT, NETWORKS, Some(&networks))
     }
@@ -173,7 +174,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Refused`] with 404 if there is no such port, with 422 if there can be no such frame.
+    /// [`ClientError::Refused`] with 404 if there is no such port, with 422 if there can be no such
+    /// frame.
     pub fn trace(&self, spec: &TraceSpec) -> Result<TraceReport, ClientError> {
         self.ask(Method::POST, TRACE, Some(spec))
     }
@@ -185,7 +187,8 @@ impl Client {
     /// [`ClientError::Refused`] with 404 if there is no such port.
     pub fn capture(&self, spec: &CaptureSpec) -> Result<Stream<'_>, ClientError> {
         let pairs = spec.to_query();
-        let pairs: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
+        let pairs: Vec<_> =
+            pairs.iter().map(|(key, value)| format!("{key}={}", escaped(value))).collect();
         let path = format!("{CAPTURE}?{}", pairs.join("&"));
         let line = format!("GET {CAPTURE}");
         let request = self.request(&line, Method::GET, &path, None::<&()>)?;
@@ -224,8 +227,14 @@ impl Client {
         serde_json::from_slice(&answer).map_err(|source| self.broken(request, source))
     }
 
-    /// Sends a request and waits for the body of its answer; an answer that is no success is an error.
-    fn send(&self, method: Method, path: &str, body: Option<&impl Serialize>) -> Result<Bytes, ClientError> {
+    /// Sends a request and waits for the body of its answer; an answer that is no success is an
+    /// error.
+    fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&impl Serialize>,
+    ) -> Result<Bytes, ClientError> {
         let line = format!("{method} {path}");
         let request = self.request(&line, method, path, body)?;
         let (status, body) = self.wait(&line, self.exchange(&line, request))?;
@@ -274,7 +283,12 @@ impl Client {
     ) -> Result<(StatusCode, Bytes), ClientError> {
         let (answer, connection) = self.open(line, request).await?;
         let status = answer.status();
-        let body = answer.into_body().collect().await.map_err(|source| self.broken(line, source))?.to_bytes();
+        let body = answer
+            .into_body()
+            .collect()
+            .await
+            .map_err(|source| self.broken(line, source))?
+            .to_bytes();
         connection.abort();
         Ok((status, body))
     }
@@ -293,7 +307,8 @@ impl Client {
             .map_err(|source| self.broken(line, source))?;
         // When it ends before the answer, the answer knows why.
         let connection = tokio::spawn(async move { drop(connection.await) }).abort_handle();
-        let answer = sender.send_request(request).await.map_err(|source| self.broken(line, source))?;
+        let answer =
+            sender.send_request(request).await.map_err(|source| self.broken(line, source))?;
         Ok((answer, connection))
     }
 
@@ -324,7 +339,8 @@ impl Stream<'_> {
     /// [`ClientError::Broken`] if the agent breaks off.
     pub fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, ClientError> {
         let Self { client, line, body, .. } = self;
-        let next = client.runtime.block_on(async { tokio::time::timeout(patience, body.frame()).await });
+        let next =
+            client.runtime.block_on(async { tokio::time::timeout(patience, body.frame()).await });
         match next {
             Err(_) => Ok(Some(Bytes::new())),
             Ok(None) => Ok(None),
@@ -349,7 +365,8 @@ fn refused(line: &str, status: StatusCode, body: &[u8]) -> ClientError {
     ClientError::Refused { status: status.as_u16(), problem }
 }
 
-/// A name may hold what a path may not (RFC 3986 §2.1): everything but letters, digits, `-`, `.` and `_` is escaped.
+/// A name may hold what a path may not (RFC 3986 §2.1): everything but letters, digits, `-`, `.`
+/// and `_` is escaped.
 fn port_path(name: &PortName) -> String {
     format!("{PORTS}/{}", escaped(&name.0))
 }

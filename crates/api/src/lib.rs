@@ -4,8 +4,8 @@
 //! top, lab, tests ─▶ Client ─HTTP/JSON over a Unix socket─▶ agent
 //! ```
 //!
-//! The messages are `model`'s types; a refused request is answered with a [`Problem`]. The agent serves the same
-//! paths, and describes them as an OpenAPI document under [`OPENAPI`].
+//! The messages are `model`'s types; a refused request is answered with a [`Problem`]. The agent
+//! serves the same paths, and describes them as an OpenAPI document under [`OPENAPI`].
 
 #![forbid(unsafe_code)]
 
@@ -28,14 +28,16 @@ pub const PORT: &str = "/v1/ports/{name}";
 /// `GET`: where each Ethernet address is reached, a list of `model::AddressStatus`.
 pub const ADDRESSES: &str = "/v1/addresses";
 
-/// `GET`: the virtual networks, a `model::NetworksStatus`. `PUT` a list of `model::NetworkSpec`: replace all of them, which a
-/// `model::NetworksReplaced` answers.
+/// `GET`: the virtual networks, a `model::NetworksStatus`. `PUT` a list of `model::NetworkSpec`:
+/// replace all of them, which a `model::NetworksReplaced` answers.
 pub const NETWORKS: &str = "/v1/networks";
 
-/// `GET`: frames as they come by, a pcapng file that goes on until its reader has enough; the query is a `model::CaptureSpec`.
+/// `GET`: frames as they come by, a pcapng file that goes on until its reader has enough; the query
+/// is a `model::CaptureSpec`.
 pub const CAPTURE: &str = "/v1/capture";
 
-/// `POST` a `model::TraceSpec`: what would become of a frame, a `model::TraceReport`. Nothing changes.
+/// `POST` a `model::TraceSpec`: what would become of a frame, a `model::TraceReport`. Nothing
+/// changes.
 pub const TRACE: &str = "/v1/trace";
 
 /// `GET`: 204 while frames flow, 503 while the agent drains.

@@ -1,7 +1,8 @@
 //! Benchmarks that count instructions instead of time.
 //!
-//! Time varies with whatever else the machine does; the number of instructions hardly does. Each case runs under
-//! valgrind's callgrind twice, with much work and with half of it, and their difference is what the work alone costs.
+//! Time varies with whatever else the machine does; the number of instructions hardly does. Each
+//! case runs under valgrind's callgrind twice, with much work and with half of it, and their
+//! difference is what the work alone costs.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a benchmark prints what it found")]
@@ -9,14 +10,21 @@
 use std::io;
 use std::process::{Command, ExitCode};
 
-/// What is counted, and how many instructions a unit of its work may cost: as many as when it was last improved.
+/// What is counted, and how many instructions a unit of its work may cost: as many as when it was
+/// last improved.
 pub type Case<'a> = (&'a str, f64);
 
-/// The `main` of a benchmark: counts each case, and fails if one costs a tenth more than its bound says.
+/// The `main` of a benchmark: counts each case, and fails if one costs a tenth more than its bound
+/// says.
 ///
-/// `work` does so much of a case, from `much` on, and returns how many units that were. It is called in a process of its
-/// own, which is this program once more.
-pub fn main(unit: &str, cases: &[Case<'_>], much: u64, work: impl Fn(&str, u64) -> u64) -> ExitCode {
+/// `work` does so much of a case, from `much` on, and returns how many units that were. It is
+/// called in a process of its own, which is this program once more.
+pub fn main(
+    unit: &str,
+    cases: &[Case<'_>],
+    much: u64,
+    work: impl Fn(&str, u64) -> u64,
+) -> ExitCode {
     let args: Vec<String> = std::env::args().collect();
     if let [_, flag, case, amount] = &args[..]
         && flag == WORK
@@ -31,9 +39,13 @@ pub fn main(unit: &str, cases: &[Case<'_>], much: u64, work: impl Fn(&str, u64) 
     let mut worst = ExitCode::SUCCESS;
     for (case, bound) in cases {
         match count(case, much) {
-            Ok(cost) if cost <= 1.1 * bound => println!("{case:18} {cost:7.1} instructions a {unit}"),
+            Ok(cost) if cost <= 1.1 * bound => {
+                println!("{case:18} {cost:7.1} instructions a {unit}")
+            }
             Ok(cost) => {
-                println!("{case:18} {cost:7.1} instructions a {unit}: more than {bound} and a tenth");
+                println!(
+                    "{case:18} {cost:7.1} instructions a {unit}: more than {bound} and a tenth"
+                );
                 worst = ExitCode::FAILURE;
             }
             Err(error) => {

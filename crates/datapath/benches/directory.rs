@@ -1,6 +1,7 @@
 //! What it costs to find a machine among 63,000, and to answer who asks for one.
 //!
-//! `cargo bench -p datapath --bench directory`. One iteration is one machine, each another; or one directory.
+//! `cargo bench -p datapath --bench directory`. One iteration is one machine, each another; or one
+//! directory.
 
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
@@ -54,7 +55,10 @@ fn directories(c: &mut Criterion) {
         group.bench_function("place", |b| {
             b.iter(|| {
                 let machine = machine();
-                directory.network(1 + machine % count).expect("it is there").place(Mac::local(machine))
+                directory
+                    .network(1 + machine % count)
+                    .expect("it is there")
+                    .place(Mac::local(machine))
             });
         });
         let mut buffer = [0; LONGEST_ANSWER];

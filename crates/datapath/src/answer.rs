@@ -1,9 +1,10 @@
 //! What a port is told at once, by the switch, in the stead of machines that may be elsewhere.
 //!
-//! Who asks for an address is told by the directory who has it: by ARP (RFC 826) and by neighbor discovery (RFC 4861 §7.2). A
-//! probe whether an address is free (RFC 5227 §2.1.1, RFC 4862 §5.4) is answered if another machine has it. An address that
-//! nobody has stays unanswered, and nobody else is asked. Who sends a packet that is too long for tunnels is told the length
-//! that is not (RFC 1191 §4, RFC 4443 §3.2), as if its destination said so.
+//! Who asks for an address is told by the directory who has it: by ARP (RFC 826) and by neighbor
+//! discovery (RFC 4861 §7.2). A probe whether an address is free (RFC 5227 §2.1.1, RFC 4862 §5.4)
+//! is answered if another machine has it. An address that nobody has stays unanswered, and nobody
+//! else is asked. Who sends a packet that is too long for tunnels is told the length that is not
+//! (RFC 1191 §4, RFC 4443 §3.2), as if its destination said so.
 
 use core::net::IpAddr;
 
@@ -28,26 +29,31 @@ pub enum Answer<'b> {
     Silence,
 }
 
-/// Whether there may be an answer to a frame of `len` bytes, of which the first are at hand: at least its Ethernet header. Where
-/// this is false, [`answer`] says [`Answer::Pass`]; it is for every frame, and takes a few instructions.
+/// Whether there may be an answer to a frame of `len` bytes, of which the first are at hand: at
+/// least its Ethernet header. Where this is false, [`answer`] says [`Answer::Pass`]; it is for
+/// every frame, and takes a few instructions.
 #[inline]
 pub fn is_question(mtu: u16, head: &[u8], len: usize, offload: &Offload) -> bool {
     let Some((header, packet)) = ethernet::Header::parse(head) else { return false };
     match header.ethertype.get() {
         ethernet::ethertype::ARP => true,
         // Messages behind extension headers are none (see `wire::neighbor`).
-        ethernet::ethertype::IPV6 if packet.get(6).is_none_or(|next| *next == protocol::ICMPV6) => true,
+        ethernet::ethertype::IPV6 if packet.get(6).is_none_or(|next| *next == protocol::ICMPV6) => {
+            true
+        }
         _ => longest(len, offload) > ethernet::Header::LEN + usize::from(mtu),
     }
 }
 
-/// What a switch answers to `frame`, all of it, which one of its ports in `network` has sent; `offload` is what it left undone.
-/// `mtu` is the network's, in bytes of IP packet behind an Ethernet header without a tag.
+/// What a switch answers to `frame`, all of it, which one of its ports in `network` has sent;
+/// `offload` is what it left undone. `mtu` is the network's, in bytes of IP packet behind an
+/// Ethernet header without a tag.
 ///
-/// An IPv4 packet that is too long and may be fragmented passes, and so do those that no ICMP error may be about (RFC 1122
-/// §3.2.2, RFC 4443 §2.4 (e)): the tunnel refuses them. To machines on this host packets may be as long as their ports carry. Of
-/// an `mtu` below [`icmp::LEAST_MTU_V6`] no sender of IPv6 is told, since none would obey. Questions behind a VLAN tag pass: the
-/// directory knows no VLANs.
+/// An IPv4 packet that is too long and may be fragmented passes, and so do those that no ICMP error
+/// may be about (RFC 1122 §3.2.2, RFC 4443 §2.4 (e)): the tunnel refuses them. To machines on this
+/// host packets may be as long as their ports carry. Of an `mtu` below [`icmp::LEAST_MTU_V6`] no
+/// sender of IPv6 is told, since none would obey. Questions behind a VLAN tag pass: the directory
+/// knows no VLANs.
 ///
 /// How often a port is answered is for the caller to limit (RFC 4443 §2.4 (f)).
 pub fn answer<'b>(
@@ -61,7 +67,13 @@ pub fn answer<'b>(
         return Answer::Pass;
     }
     if let Some(request) = arp::Request::parse(frame) {
-        return resolve(network, frame, (request.sender, request.target), |mac| request.answer(mac), buffer);
+        return resolve(
+            network,
+            frame,
+            (request.sender, request.target),
+            |mac| request.answer(mac),
+            buffer,
+        );
     }
     if let Some(question) = neighbor::Solicitation::parse(frame) {
         let asks = (question.sender, question.target);
@@ -70,7 +82,8 @@ pub fn answer<'b>(
     too_long(network, mtu, frame, offload, buffer).map_or(Answer::Pass, Answer::Reply)
 }
 
-/// Answers the question of a sender for a target as `answer` does in the name of an Ethernet address, if it is ours to answer.
+/// Answers the question of a sender for a target as `answer` does in the name of an Ethernet
+/// address, if it is ours to answer.
 fn resolve<'b, A: Into<IpAddr> + Copy + Eq, F: IntoBytes + Immutable>(
     network: &VirtualNetwork,
     frame: &[u8],
@@ -80,7 +93,8 @@ fn resolve<'b, A: Into<IpAddr> + Copy + Eq, F: IntoBytes + Immutable>(
 ) -> Answer<'b> {
     let Some(owner) = network.owner(target.into()) else { return Answer::Silence };
     if owner == sender.0 {
-        // Its announcement is for those who have known another owner (RFC 5227 §2.3). Its probe only another owner would answer.
+        // Its announcement is for those who have known another owner (RFC 5227 §2.3). Its probe
+        // only another owner would answer.
         return if sender.1 == target { Answer::Pass } else { Answer::Silence };
     }
     if ethernet::peek(frame).is_some_and(|peek| peek.destination() == owner) {
@@ -126,7 +140,9 @@ fn too_long<'b>(
 #[inline]
 fn longest(len: usize, offload: &Offload) -> usize {
     match offload.segment {
-        Some(Segment { header_len, size, .. }) => len.min(usize::from(header_len) + usize::from(size)),
+        Some(Segment { header_len, size, .. }) => {
+            len.min(usize::from(header_len) + usize::from(size))
+        }
         None => len,
     }
 }
@@ -162,7 +178,8 @@ mod tests {
     ];
 
     fn directory() -> Directory {
-        let hosts: [IpAddr; 2] = [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::new(192, 0, 2, 2).into()];
+        let hosts: [IpAddr; 2] =
+            [Ipv4Addr::new(192, 0, 2, 1).into(), Ipv4Addr::new(192, 0, 2, 2).into()];
         let member = |i: usize, host: usize| Member {
             mac: MACS[i],
             addresses: vec![V4[i].into(), V6[i].into()],
@@ -197,7 +214,8 @@ mod tests {
         asked(neighbor::Frame::solicitation(sender, target).as_bytes())
     }
 
-    /// Asks whether an address is free (RFC 4862 §5.4.2): a solicitation from nobody, without an option.
+    /// Asks whether an address is free (RFC 4862 §5.4.2): a solicitation from nobody, without an
+    /// option.
     fn probe(mac: Mac, target: Ipv6Addr) -> Answer<'static> {
         let frame = neighbor::Frame::solicitation((mac, Ipv6Addr::UNSPECIFIED), target);
         let mut frame = frame.as_bytes()[..78].to_vec();
@@ -212,11 +230,13 @@ mod tests {
     fn packet(to: Mac, destination: IpAddr, len: usize) -> Vec<u8> {
         let (ethertype, mut ip) = match destination {
             IpAddr::V4(v4) => {
-                let header = ipv4::Header::new(V4[0], v4, protocol::UDP, len - ipv4::Header::LEN).unwrap();
+                let header =
+                    ipv4::Header::new(V4[0], v4, protocol::UDP, len - ipv4::Header::LEN).unwrap();
                 (ethertype::IPV4, header.as_bytes().to_vec())
             }
             IpAddr::V6(v6) => {
-                let header = ipv6::Header::new(V6[0], v6, protocol::UDP, len - ipv6::Header::LEN).unwrap();
+                let header =
+                    ipv6::Header::new(V6[0], v6, protocol::UDP, len - ipv6::Header::LEN).unwrap();
                 (ethertype::IPV6, header.as_bytes().to_vec())
             }
         };
@@ -240,11 +260,15 @@ mod tests {
     #[test]
     fn who_asks_for_a_member_is_told_wherever_it_is() {
         for i in [1, 2] {
-            let Answer::Reply(frame) = request((MACS[0], V4[0]), V4[i]) else { panic!("a member is known") };
+            let Answer::Reply(frame) = request((MACS[0], V4[0]), V4[i]) else {
+                panic!("a member is known")
+            };
             let packet = arp::Packet::parse(frame).unwrap();
             assert_eq!((packet.operation.get(), packet.sender), (arp::operation::REPLY, MACS[i].0));
             assert_eq!(Ipv4Addr::from(packet.sender_protocol), V4[i]);
-            let Answer::Reply(frame) = solicit((MACS[0], V6[0]), V6[i]) else { panic!("a member is known") };
+            let Answer::Reply(frame) = solicit((MACS[0], V6[0]), V6[i]) else {
+                panic!("a member is known")
+            };
             let told = neighbor::Advertisement::parse(frame).unwrap();
             assert_eq!((told.target, told.mac, told.is_solicited), (V6[i], Some(MACS[i]), true));
         }
@@ -274,8 +298,16 @@ mod tests {
         for (mut frame, mac, passes) in [
             (arp::Frame::request((MACS[0], V4[0]), V4[2]).as_bytes().to_vec(), MACS[2], true),
             (arp::Frame::request((MACS[0], V4[0]), V4[2]).as_bytes().to_vec(), MACS[1], false),
-            (neighbor::Frame::solicitation((MACS[0], V6[0]), V6[2]).as_bytes().to_vec(), MACS[2], true),
-            (neighbor::Frame::solicitation((MACS[0], V6[0]), V6[2]).as_bytes().to_vec(), MACS[1], false),
+            (
+                neighbor::Frame::solicitation((MACS[0], V6[0]), V6[2]).as_bytes().to_vec(),
+                MACS[2],
+                true,
+            ),
+            (
+                neighbor::Frame::solicitation((MACS[0], V6[0]), V6[2]).as_bytes().to_vec(),
+                MACS[1],
+                false,
+            ),
         ] {
             frame[..6].copy_from_slice(&mac.0);
             assert_eq!(asked(&frame) == Answer::Pass, passes);
@@ -284,7 +316,8 @@ mod tests {
 
     #[test]
     fn what_answers_already_is_not_answered() {
-        let request = arp::Request::parse(arp::Frame::request((MACS[0], V4[0]), V4[2]).as_bytes()).unwrap();
+        let request =
+            arp::Request::parse(arp::Frame::request((MACS[0], V4[0]), V4[2]).as_bytes()).unwrap();
         assert_eq!(asked(request.answer(MACS[2]).as_bytes()), Answer::Pass);
         let question = neighbor::Frame::solicitation((MACS[0], V6[0]), V6[2]);
         let question = neighbor::Solicitation::parse(question.as_bytes()).unwrap();

@@ -1,7 +1,8 @@
 //! The exact-match cache: what the stages have decided of late, by ingress and flow key.
 //!
-//! An entry holds a whole [`Action`], so a hit asks no stage. It holds while the frame's network has the generation that the
-//! entry was made in, and until the table wants to hear of the source again.
+//! An entry holds a whole [`Action`], so a hit asks no stage. It holds while the frame's network
+//! has the generation that the entry was made in, and until the table wants to hear of the source
+//! again.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -64,7 +65,8 @@ impl Entry {
     }
 }
 
-/// Two entries for one place, so that a few flows of a thousand that meet there do not drive each other out.
+/// Two entries for one place, so that a few flows of a thousand that meet there do not drive each
+/// other out.
 type Pair = [Entry; 2];
 
 /// The most places: 512 KiB of them.
@@ -80,12 +82,21 @@ pub(crate) struct Cache {
 impl Cache {
     /// What was decided of frames with this key that came by `from`, if that still holds.
     #[inline]
-    pub(crate) fn find(&self, now: Instant, generation: u64, key: FlowKey, from: PortId) -> Option<&Entry> {
+    pub(crate) fn find(
+        &self,
+        now: Instant,
+        generation: u64,
+        key: FlowKey,
+        from: PortId,
+    ) -> Option<&Entry> {
         let pair = self.pairs.get(self.place(key, from))?;
-        pair.iter().find(|entry| usize::from(entry.from) == from.index() && entry.holds(now, generation, key))
+        pair.iter().find(|entry| {
+            usize::from(entry.from) == from.index() && entry.holds(now, generation, key)
+        })
     }
 
-    /// Keeps an entry, in a cache that has places for `flows` flows, and as many again so that few meet.
+    /// Keeps an entry, in a cache that has places for `flows` flows, and as many again so that few
+    /// meet.
     pub(crate) fn insert(&mut self, entry: Entry, from: PortId, flows: usize) {
         let room = (2 * flows).next_power_of_two().min(MOST_PAIRS);
         if self.pairs.len() < room {

@@ -6,8 +6,8 @@
 //!                        └────────────────────┴───────────────▶ verdict ◀────────────────────────┘
 //! ```
 //!
-//! The stages decide by what they know alone, and change nothing; what a frame teaches (its source's address) is learned before.
-//! So [`Datapath::explain`] runs the very same.
+//! The stages decide by what they know alone, and change nothing; what a frame teaches (its
+//! source's address) is learned before. So [`Datapath::explain`] runs the very same.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -29,13 +29,18 @@ pub struct Settings {
     pub priorities: ClassMap<Class>,
     /// How long a learned address is kept after its last frame (802.1Q §8.8.3).
     pub mac_age: Span,
-    /// The most addresses that are learned of one port; frames to others are flooded. So no sender fills the table for others.
+    /// The most addresses that are learned of one port; frames to others are flooded. So no sender
+    /// fills the table for others.
     pub mac_limit: u32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { priorities: ClassMap::from_fn(|class| class), mac_age: Span::from_secs(300), mac_limit: 1024 }
+        Self {
+            priorities: ClassMap::from_fn(|class| class),
+            mac_age: Span::from_secs(300),
+            mac_limit: 1024,
+        }
     }
 }
 
@@ -46,7 +51,8 @@ pub struct PortConfig {
     pub class: Class,
     /// The network that the port is a member of, unless it is a trunk.
     pub network: Network,
-    /// It is a trunk: it leads to other hosts, and is a member of those networks that it [joined](Datapath::join).
+    /// It is a trunk: it leads to other hosts, and is a member of those networks that it
+    /// [joined](Datapath::join).
     pub trunk: bool,
 }
 
@@ -138,12 +144,14 @@ impl Datapath {
         &self.settings
     }
 
-    /// Frames come by this port from now on. A local port is a member of its network at once, a trunk of none yet.
+    /// Frames come by this port from now on. A local port is a member of its network at once, a
+    /// trunk of none yet.
     pub fn attach(&mut self, port: PortId, config: PortConfig) {
         if self.members.len() <= port.index() {
             self.members.resize_with(port.index() + 1, || None);
         }
-        self.members[port.index()] = Some(Box::new(Member { last: Entry::NONE, config, learned: 0 }));
+        self.members[port.index()] =
+            Some(Box::new(Member { last: Entry::NONE, config, learned: 0 }));
         if !config.trunk {
             self.segment_mut(config.network).locals.insert(port);
         }
@@ -163,7 +171,8 @@ impl Datapath {
         &self.member(port).config
     }
 
-    /// Before a port is taken away: frames to its addresses go where they would go if it had gone already.
+    /// Before a port is taken away: frames to its addresses go where they would go if it had gone
+    /// already.
     pub fn close(&mut self, port: PortId) {
         self.forget(|_, place| place.port == port);
     }
@@ -186,7 +195,8 @@ impl Datapath {
         self.drop_empty();
     }
 
-    /// From now on all far hosts are behind this port. It is a member of every network that is [declared](Self::declare).
+    /// From now on all far hosts are behind this port. It is a member of every network that is
+    /// [declared](Self::declare).
     pub fn set_uplink(&mut self, port: PortId, class: Class) {
         assert!(self.uplink.is_none(), "a host's datapath has one uplink");
         let config = PortConfig { class, network: Network::NONE, trunk: true };
@@ -195,8 +205,9 @@ impl Datapath {
         self.touch_declared();
     }
 
-    /// From now on the machines of a network on other hosts are these; none if the network is this host's alone. What was decided in
-    /// it is decided anew. This is all that a change of a network's members costs the thread that forwards.
+    /// From now on the machines of a network on other hosts are these; none if the network is this
+    /// host's alone. What was decided in it is decided anew. This is all that a change of a
+    /// network's members costs the thread that forwards.
     pub fn declare(&mut self, network: Network, declared: Option<Arc<Declared>>) {
         let segment = self.segment_mut(network);
         segment.declared = declared;
@@ -216,7 +227,8 @@ impl Datapath {
         self.segment_mut(network).trunks.insert(trunk);
     }
 
-    /// Ends a trunk's membership. The addresses that it has in that network are forgotten, pinned ones too; what is held goes on.
+    /// Ends a trunk's membership. The addresses that it has in that network are forgotten, pinned
+    /// ones too; what is held goes on.
     pub fn leave(&mut self, trunk: PortId, network: Network) {
         assert!(self.config(trunk).trunk, "a local port never leaves its network");
         self.forget(|it, place| it == network && place.port == trunk);
@@ -226,7 +238,8 @@ impl Datapath {
         self.drop_empty();
     }
 
-    /// Sets an address for good: it neither ages nor moves. Frames to it are refused while its port is no member of the network.
+    /// Sets an address for good: it neither ages nor moves. Frames to it are refused while its port
+    /// is no member of the network.
     pub fn pin(&mut self, network: Network, mac: Mac, vlan: u16, port: PortId) {
         let place = Place { port, seen: None };
         let before = self.segment_mut(network).addresses.insert(Address::new(mac, vlan), place);
@@ -250,7 +263,9 @@ impl Datapath {
             seen: place.seen,
         };
         segments
-            .flat_map(|(network, segment)| segment.addresses.iter().map(move |it| entry(network, it)))
+            .flat_map(|(network, segment)| {
+                segment.addresses.iter().map(move |it| entry(network, it))
+            })
             .collect()
     }
 
@@ -264,8 +279,9 @@ impl Datapath {
         (self.sweep_at > now).then_some(self.sweep_at)
     }
 
-    /// Forgets addresses that have not been seen for the ageing time. Ports tell of an address they keep seeing once in an
-    /// eighth of it, so an address lives for at least seven eighths after its last frame.
+    /// Forgets addresses that have not been seen for the ageing time. Ports tell of an address they
+    /// keep seeing once in an eighth of it, so an address lives for at least seven eighths after
+    /// its last frame.
     pub fn tick(&mut self, now: Instant) {
         if now < self.sweep_at {
             return;
@@ -292,15 +308,22 @@ impl Datapath {
         Visit { datapath: self, now, from, key, action }
     }
 
-    /// What is to become of one frame of `network` that came by `from`. Its source's address is learned.
-    pub fn decide(&mut self, now: Instant, from: PortId, header: &Peek, network: Network) -> Decision<'_> {
+    /// What is to become of one frame of `network` that came by `from`. Its source's address is
+    /// learned.
+    pub fn decide(
+        &mut self,
+        now: Instant,
+        from: PortId,
+        header: &Peek,
+        network: Network,
+    ) -> Decision<'_> {
         let key = FlowKey::of(header, network);
         let action = self.action(now, from, key);
         self.decision(from, key, action)
     }
 
-    /// What would become of a frame that came now, and the VLAN that it would be looked for in. Nothing is learned: give a source
-    /// address that is known.
+    /// What would become of a frame that came now, and the VLAN that it would be looked for in.
+    /// Nothing is learned: give a source address that is known.
     pub fn explain(&self, from: PortId, header: &Peek, network: Network) -> Explained {
         let key = FlowKey::of(header, network);
         let Action { class, verdict } = self.stages(from, key);
@@ -342,12 +365,15 @@ impl Datapath {
         action
     }
 
-    /// A frame's source is at the port that it came by, unless that is a trunk: what is behind those is declared.
+    /// A frame's source is at the port that it came by, unless that is a trunk: what is behind
+    /// those is declared.
     fn learn(&mut self, now: Instant, from: PortId, key: FlowKey) {
         let (network, source) = (key.network(), key.source());
         let (_, vlan) = self.class_and_vlan(from, key.tag());
         let Self { members, segments, settings, generation, addresses, .. } = self;
-        let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else { return };
+        let Some(segment) = segments.get_mut(network.index()).and_then(Option::as_mut) else {
+            return;
+        };
         if source.is_multicast() || !segment.locals.contains(from) {
             return;
         }
@@ -396,7 +422,9 @@ impl Datapath {
                 let uplink = self.uplink.expect("who decided so knew one");
                 Verdict::Forward(Destination::Flow(uplink, remote.flow(action.class)))
             }
-            Cached::Flood => Verdict::Forward(Destination::Many(self.flood(from, key, action.class))),
+            Cached::Flood => {
+                Verdict::Forward(Destination::Many(self.flood(from, key, action.class)))
+            }
             Cached::Refuse(refusal) => Verdict::Refuse(refusal),
         };
         Decision { class: action.class, verdict }
@@ -415,7 +443,8 @@ impl Datapath {
         let ports = segment.audience(from, reaches_far);
         let far = self.uplink.filter(|_| reaches_far).zip(segment.declared.as_deref());
         let flows = far.into_iter().flat_map(|(uplink, declared)| {
-            let flow = move |peer: &Peer| (uplink, Remote::flood(*peer, declared.vni()).flow(class));
+            let flow =
+                move |peer: &Peer| (uplink, Remote::flood(*peer, declared.vni()).flow(class));
             declared.peers().iter().map(flow)
         });
         Audience { ports, flows: flows.collect() }
@@ -521,7 +550,8 @@ impl Visit<'_> {
         self.datapath.decision(self.from, key, self.action)
     }
 
-    /// Whether all that decides of a frame is as of the one before, so that what was decided of that holds for it.
+    /// Whether all that decides of a frame is as of the one before, so that what was decided of
+    /// that holds for it.
     #[inline(always)]
     pub fn repeats(&self, header: &Peek, network: Network) -> bool {
         FlowKey::of(header, network) == self.key
@@ -592,7 +622,8 @@ fn l2(segment: &Segment, from: PortId, is_uplink: bool, destination: Mac, vlan: 
     }
 }
 
-/// Whether a bridge keeps frames for this address to itself: 01-80-C2-00-00-00 to -0F (802.1Q table 8-1).
+/// Whether a bridge keeps frames for this address to itself: 01-80-C2-00-00-00 to -0F (802.1Q table
+/// 8-1).
 #[inline]
 pub fn is_link_local(mac: Mac) -> bool {
     mac.as_u64() >> 4 == 0x0180_c200_0000 >> 4

@@ -51,8 +51,10 @@ impl Directory {
         check_networks(networks, Some(vtep))?;
         let names = networks.iter().map(|network| (network.name.clone(), network.vni)).collect();
         let mut peers = BTreeMap::new();
-        for member in
-            networks.iter().flat_map(|network| &network.members).filter(|member| member.vtep != *vtep)
+        for member in networks
+            .iter()
+            .flat_map(|network| &network.members)
+            .filter(|member| member.vtep != *vtep)
         {
             peers.entry(member.vtep.first()).or_insert_with(|| member.vtep.clone());
         }
@@ -94,7 +96,8 @@ impl VirtualNetwork {
         let mut new = Self::default();
         for member in &network.members {
             let (vtep, label) = (member.vtep.first(), member.label);
-            let place = if vtep == our { Place::Here { label } } else { Place::There { vtep, label } };
+            let place =
+                if vtep == our { Place::Here { label } } else { Place::There { vtep, label } };
             new.places.insert(member.mac, place);
             new.owners.extend(member.addresses.iter().map(|address| (*address, member.mac)));
             if vtep != our {

@@ -1,4 +1,5 @@
-//! The flow key: all of a frame that decides its fate, in two numbers that are quick to make and to compare.
+//! The flow key: all of a frame that decides its fate, in two numbers that are quick to make and to
+//! compare.
 //!
 //! The addresses are taken as they lie in the frame, in whole words.
 
@@ -7,8 +8,8 @@ use wire::ethernet::{Peek, Tag};
 
 use crate::Network;
 
-/// In the first number the destination and two octets of the source, first octet lowest; in the second the other four, the tag's
-/// control information, and the network's number.
+/// In the first number the destination and two octets of the source, first octet lowest; in the
+/// second the other four, the tag's control information, and the network's number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct FlowKey(u64, u64);
 
@@ -24,7 +25,10 @@ impl FlowKey {
         let [first @ .., i, j, k, l] = header.addresses;
         let last = u64::from(u32::from_le_bytes([i, j, k, l]));
         let tag = header.tag.map_or(UNTAGGED, Tag::tci);
-        Self(u64::from_le_bytes(first), last | u64::from(tag) << 32 | u64::from(network.number()) << 48)
+        Self(
+            u64::from_le_bytes(first),
+            last | u64::from(tag) << 32 | u64::from(network.number()) << 48,
+        )
     }
 
     /// A number for frames that are alike and came in by this port.

@@ -1,7 +1,9 @@
-//! The filtering database of one virtual network (802.1Q §8.8): its members, and where each address is, learned or pinned.
+//! The filtering database of one virtual network (802.1Q §8.8): its members, and where each address
+//! is, learned or pinned.
 //!
-//! A local port is a member of one network. A trunk leads to other hosts, and is a member of the networks that it joined.
-//! What is for no one port reaches members alone (802.1Q's member sets, §8.8.10):
+//! A local port is a member of one network. A trunk leads to other hosts, and is a member of the
+//! networks that it joined. What is for no one port reaches members alone (802.1Q's member sets,
+//! §8.8.10):
 //!
 //! | | local ports | trunks |
 //! |---|---|---|
@@ -9,8 +11,9 @@
 //! | from a local port, to an address that is not known | the others | none |
 //! | from a trunk | all | none |
 //!
-//! An address behind a trunk is declared, so nobody need look for it there. What came from a trunk has reached every trunk it is
-//! for: where each host reaches every other, this split horizon keeps frames from going in circles (RFC 4762 §4.4).
+//! An address behind a trunk is declared, so nobody need look for it there. What came from a trunk
+//! has reached every trunk it is for: where each host reaches every other, this split horizon keeps
+//! frames from going in circles (RFC 4762 §4.4).
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -44,7 +47,8 @@ impl Address {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub port: PortId,
-    /// When a frame from it was last seen; `None` for a pinned address, which never ages and never moves.
+    /// When a frame from it was last seen; `None` for a pinned address, which never ages and never
+    /// moves.
     pub seen: Option<Instant>,
 }
 
@@ -62,7 +66,8 @@ pub(crate) enum Learned {
 /// One network. Addresses are in a tree, which no choice of addresses makes slow.
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
-    /// Of all segments that ever were, no two have had the same. It changes with any address's port and any member.
+    /// Of all segments that ever were, no two have had the same. It changes with any address's port
+    /// and any member.
     pub generation: u64,
     pub locals: PortSet,
     pub trunks: PortSet,
@@ -85,7 +90,13 @@ impl Segment {
     }
 
     /// A frame from an address came in by a port, which may have another one learned.
-    pub(crate) fn learn(&mut self, now: Instant, address: Address, port: PortId, has_room: bool) -> Learned {
+    pub(crate) fn learn(
+        &mut self,
+        now: Instant,
+        address: Address,
+        port: PortId,
+        has_room: bool,
+    ) -> Learned {
         let seen = Some(now);
         match self.addresses.get_mut(&address) {
             Some(Place { seen: None, .. }) => Learned::Nothing,
@@ -113,7 +124,12 @@ impl Segment {
     }
 
     /// Forgets what has not been seen for `age`. Tells whose address each was.
-    pub(crate) fn sweep(&mut self, now: Instant, age: Span, mut forgotten: impl FnMut(PortId)) -> bool {
+    pub(crate) fn sweep(
+        &mut self,
+        now: Instant,
+        age: Span,
+        mut forgotten: impl FnMut(PortId),
+    ) -> bool {
         let before = self.addresses.len();
         self.addresses.retain(|_, place| {
             let stays = place.seen.is_none_or(|seen| now.since(seen) < age);

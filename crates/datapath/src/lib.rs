@@ -8,12 +8,12 @@
 //!  a port's frame ─is_question─▶ answer ─▶ back to the port: who has an address, what is too long
 //! ```
 //!
-//! A [`Datapath`] knows ports and networks. It parses a frame's header into a flow key, and looks for an action in its caches;
-//! if there is none, it asks its stages. No frame leaves its network.
+//! A [`Datapath`] knows ports and networks. It parses a frame's header into a flow key, and looks
+//! for an action in its caches; if there is none, it asks its stages. No frame leaves its network.
 //!
-//! A virtual network is known whole on every host, so nothing is flooded to find a machine, and no question for an address leaves
-//! the host that it is asked on. A [`Directory`] is made of one generation of networks and never changes: who has a newer one
-//! lets go of the older.
+//! A virtual network is known whole on every host, so nothing is flooded to find a machine, and no
+//! question for an address leaves the host that it is asked on. A [`Directory`] is made of one
+//! generation of networks and never changes: who has a newer one lets go of the older.
 //!
 //! The crate knows nothing of ports, tunnels or time.
 
@@ -33,7 +33,8 @@ mod remote;
 
 pub use answer::{Answer, LONGEST_ANSWER, answer, is_question};
 pub use decide::{
-    Datapath, Decision, Explained, Fate, MacEntry, PortConfig, Settings, Verdict, Visit, is_link_local,
+    Datapath, Decision, Explained, Fate, MacEntry, PortConfig, Settings, Verdict, Visit,
+    is_link_local,
 };
 pub use directory::{Directory, Place, VirtualNetwork};
 pub use network::Network;

@@ -2,7 +2,8 @@
 
 /// A virtual network on one host, by the number that the host's owner gives it.
 ///
-/// Those who say nothing are in network 0. A number may be given to another network once nothing of the first is left.
+/// Those who say nothing are in network 0. A number may be given to another network once nothing of
+/// the first is left.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Network(u16);
 

@@ -1,7 +1,7 @@
 //! Machines on other hosts: behind which port of which host each is.
 //!
-//! They are declared and never learned. All far hosts are behind one port of the switch, the uplink; each of their ports is a flow
-//! there, of which the number tells host, class and port.
+//! They are declared and never learned. All far hosts are behind one port of the switch, the
+//! uplink; each of their ports is a flow there, of which the number tells host, class and port.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -56,7 +56,8 @@ impl Remote {
         Self { peer, label: FLOOD | vni }
     }
 
-    /// The flow of what goes there in a class: the peer's number, the class and the label, 24, 8 and 32 bits.
+    /// The flow of what goes there in a class: the peer's number, the class and the label, 24, 8
+    /// and 32 bits.
     pub const fn flow(self, class: Class) -> Flow {
         Flow((self.peer.0 as u64) << 40 | (class.pcp() as u64) << 32 | self.label as u64)
     }
@@ -68,8 +69,8 @@ impl Remote {
     }
 }
 
-/// Where the machines of one virtual network are on other hosts. It never changes: who learns of a change makes a new one, away from
-/// the thread that forwards.
+/// Where the machines of one virtual network are on other hosts. It never changes: who learns of a
+/// change makes a new one, away from the thread that forwards.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Declared {
     /// The network's number in tunnels.
@@ -80,8 +81,13 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// What is declared of a network, with the numbers of its hosts. A host without a number is not reached.
-    pub fn new(vni: u32, network: &VirtualNetwork, peer_of: impl Fn(IpAddr) -> Option<Peer>) -> Self {
+    /// What is declared of a network, with the numbers of its hosts. A host without a number is not
+    /// reached.
+    pub fn new(
+        vni: u32,
+        network: &VirtualNetwork,
+        peer_of: impl Fn(IpAddr) -> Option<Peer>,
+    ) -> Self {
         let far = |(mac, place)| match place {
             Place::Here { .. } => None,
             Place::There { vtep, label } => Some((mac, Remote { peer: peer_of(vtep)?, label })),

@@ -16,14 +16,15 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// What each class promises: those that are lossless pause their senders.
     pub classes: Classes,
-    /// The code point of each class, one of its own, by which it has packets without a tag. Those with none of them, and all if absent,
-    /// have their port's class.
+    /// The code point of each class, one of its own, by which it has packets without a tag. Those
+    /// with none of them, and all if absent, have their port's class.
     pub dscp: Option<ClassMap<Dscp>>,
     /// How an output chooses among its classes.
     pub scheduling: Scheduling,
     /// When senders of lossless classes are paused.
     pub pfc: Pfc,
-    /// How many bytes the frames of lossy classes may take of all buffers together; as many as those have if absent.
+    /// How many bytes the frames of lossy classes may take of all buffers together; as many as
+    /// those have if absent.
     pub shared: Option<Bytes>,
     /// Mark what leaves while so much of its class waits behind it (RFC 3168 §5); never if absent.
     pub ecn: Option<Bytes>,
@@ -33,8 +34,9 @@ pub struct Config {
     pub seed: u64,
     /// How long a host may pause its frames before they are refused.
     pub stall_after: Span,
-    /// The ports that lead to an address, of which each flow has one (ECMP, RFC 2992). If there are any, what is for nobody of them
-    /// stays with this switch's hosts; without any, addresses are learned.
+    /// The ports that lead to an address, of which each flow has one (ECMP, RFC 2992). If there are
+    /// any, what is for nobody of them stays with this switch's hosts; without any, addresses are
+    /// learned.
     pub routes: Vec<Route>,
 }
 
@@ -54,11 +56,13 @@ pub struct PortConfig {
     pub link: Link,
     /// The memory for what the host sends.
     pub buffer: Buffer,
-    /// The longest frame that the host sends, in bytes, without check sequence. A large segment counts what it stands for.
+    /// The longest frame that the host sends, in bytes, without check sequence. A large segment
+    /// counts what it stands for.
     pub longest: u32,
     /// The class of frames of which neither an 802.1Q tag nor a code point tells it.
     pub class: Class,
-    /// It leads to another switch instead of a host: its link's far end is a trunk of that. Only [`Fabrics`](crate::Fabrics) have any.
+    /// It leads to another switch instead of a host: its link's far end is a trunk of that. Only
+    /// [`Fabrics`](crate::Fabrics) have any.
     pub trunk: bool,
 }
 
@@ -68,7 +72,8 @@ pub struct PortConfig {
 pub struct Buffer {
     /// The most frames of a lossy class. Lossless ones are bounded in bytes alone, as a pause is.
     pub frames: u32,
-    /// The most bytes; of a lossless class with the headroom for what arrives after a pause was sent.
+    /// The most bytes; of a lossless class with the headroom for what arrives after a pause was
+    /// sent.
     pub bytes: Bytes,
 }
 
@@ -117,7 +122,9 @@ pub enum PortFault {
     )]
     Headroom(u64),
     /// A pause would end before it can be renewed.
-    #[error("a pause of {expiry} is over before it can be renewed: raise `pfc.expiry` above {least}")]
+    #[error(
+        "a pause of {expiry} is over before it can be renewed: raise `pfc.expiry` above {least}"
+    )]
     Expiry {
         /// How long pauses last.
         expiry: Span,
@@ -168,7 +175,9 @@ impl Config {
         }
         let frame = self.ports[port].longest_on_link();
         if self.thresholds(port).is_none() {
-            return Err(PortFault::Headroom(self.pfc.headroom(link, frame).saturating_add(2 * frame)));
+            return Err(PortFault::Headroom(
+                self.pfc.headroom(link, frame).saturating_add(2 * frame),
+            ));
         }
         // It is renewed after half of its time, behind the longest frame.
         let expiry = self.pfc.expiry(link);
@@ -185,8 +194,8 @@ impl Config {
         self.pfc.thresholds(link, self.ports[port].longest_on_link(), buffer.bytes.0)
     }
 
-    /// How much of a port's host can be in the fabric at once, in buffers and on links: for so much its owner has memory, if it
-    /// is never late.
+    /// How much of a port's host can be in the fabric at once, in buffers and on links: for so much
+    /// its owner has memory, if it is never late.
     pub fn most_held(&self, port: usize) -> Tally {
         let PortConfig { buffer, longest, .. } = self.ports[port];
         let frames = Class::all().map(|class| match self.classes.lossy(class) {

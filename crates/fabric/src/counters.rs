@@ -24,7 +24,9 @@ impl DropReason {
 
     /// Every reason, in the order in which they are counted.
     pub fn all() -> impl Iterator<Item = Self> {
-        [Self::Random, Self::Overrun, Self::Untaken].into_iter().chain(Reason::ALL.map(Self::Refused))
+        [Self::Random, Self::Overrun, Self::Untaken]
+            .into_iter()
+            .chain(Reason::ALL.map(Self::Refused))
     }
 
     /// The reason in tables.
@@ -77,7 +79,8 @@ impl AddAssign for Tally {
 
 /// One class of one port. At a trunk, the other switch stands for the host.
 ///
-/// Of a frame that the switch floods, the first four fields count one; `sent` and `marked` count each copy.
+/// Of a frame that the switch floods, the first four fields count one; `sent` and `marked` count
+/// each copy.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Sent by the port's host.

@@ -18,7 +18,8 @@ use crate::{Config, Counters, DropReason, InvalidConfig};
 /// How often stalled hosts and old addresses are looked for.
 const TICK: Span = Span::from_millis(100);
 
-/// A physical switch and its links, over frames that it knows by a handle `F`. See the [crate](crate).
+/// A physical switch and its links, over frames that it knows by a handle `F`. See the
+/// [crate](crate).
 #[derive(Debug)]
 pub struct Fabric<F> {
     switch: Switch<Number>,
@@ -76,7 +77,8 @@ pub enum Delivery<F> {
         from: usize,
         /// The handle it was sent by.
         handle: F,
-        /// It is to be [marked](crate::mark) first. Other receivers get the same frame, perhaps without a mark.
+        /// It is to be [marked](crate::mark) first. Other receivers get the same frame, perhaps
+        /// without a mark.
         mark: bool,
     },
     /// What the switch itself says.
@@ -118,7 +120,8 @@ impl<F: Copy> Fabric<F> {
             let too_many = |_| InvalidConfig::TooManyPorts(config.ports.len());
             let id = switch.attach(Instant::ZERO, attached).map_err(too_many)?;
             let trunk = is_leaf && it.trunk;
-            forwarded.push((id, datapath::PortConfig { class: it.class, trunk, ..Default::default() }));
+            forwarded
+                .push((id, datapath::PortConfig { class: it.class, trunk, ..Default::default() }));
             ports.push(Port::new(config, number, id));
         }
         Ok(Self {
@@ -145,8 +148,9 @@ impl<F: Copy> Fabric<F> {
         self.ports[port].host.free_at()
     }
 
-    /// Whether a frame that a port's host sends now is sure to find room in every lossless class. If not, a host that has
-    /// obeyed its pauses has nothing to send, and another may be held back by other means.
+    /// Whether a frame that a port's host sends now is sure to find room in every lossless class.
+    /// If not, a host that has obeyed its pauses has nothing to send, and another may be held back
+    /// by other means.
     pub fn has_room(&self, port: usize) -> bool {
         self.ports[port].inputs.0.iter().all(Input::has_room)
     }
@@ -262,7 +266,8 @@ impl<F: Copy> Fabric<F> {
         }
     }
 
-    /// Hands hosts what has reached them by `now`: the port and what it is. `take` says whether the host took it.
+    /// Hands hosts what has reached them by `now`: the port and what it is. `take` says whether the
+    /// host took it.
     pub fn deliver(&mut self, now: Instant, mut take: impl FnMut(usize, Delivery<F>) -> bool) {
         for port in 0..self.ports.len() {
             if self.ports[port].trunk {
@@ -292,7 +297,8 @@ impl<F: Copy> Fabric<F> {
         self.released.drain(..)
     }
 
-    /// When there is something to [`run`](Self::run) or to [`deliver`](Self::deliver), if nothing is sent before.
+    /// When there is something to [`run`](Self::run) or to [`deliver`](Self::deliver), if nothing
+    /// is sent before.
     pub fn deadline(&self) -> Option<Instant> {
         let happens = self.next().map(|(at, _)| at);
         let arrives = self.ports.iter().filter_map(|port| port.output.arrives_at()).min();
@@ -340,7 +346,9 @@ impl<F: Copy> Fabric<F> {
         it.inputs[class].underway_bytes -= u64::from(bytes);
         let shared = if it.inputs[class].is_lossless() { 0 } else { u64::from(bytes) };
         let fate = match header {
-            _ if self.rules.loss > 0.0 && it.rng.unit_f64() < self.rules.loss => Err(DropReason::Random),
+            _ if self.rules.loss > 0.0 && it.rng.unit_f64() < self.rules.loss => {
+                Err(DropReason::Random)
+            }
             None => Err(DropReason::Refused(Reason::Malformed)),
             Some(_) if self.shared_used + shared > self.rules.shared => {
                 Err(DropReason::Refused(Reason::Full))
@@ -376,7 +384,8 @@ impl<F: Copy> Fabric<F> {
         }
     }
 
-    /// A port's transmitter is free and has something to send: pauses before everything else, then what the host does not pause.
+    /// A port's transmitter is free and has something to send: pauses before everything else, then
+    /// what the host does not pause.
     fn transmit(&mut self, port: usize) {
         let now = self.now;
         let it = &mut self.ports[port];
@@ -417,7 +426,8 @@ impl<F: Copy> Fabric<F> {
         }
     }
 
-    /// Books a frame that is nowhere any more: as passed if any host has taken it, and otherwise as dropped for this reason.
+    /// Books a frame that is nowhere any more: as passed if any host has taken it, and otherwise as
+    /// dropped for this reason.
     fn end(&mut self, number: Number, reason: DropReason) {
         let Frame { handle, from, class, frames, bytes, switched, underway, taken, gone, .. } =
             *self.frames.get(number);

@@ -5,7 +5,8 @@
 //!          leaf            spine           leaf
 //! ```
 //!
-//! All of them move on in time together, so that what leaves one switch is at the next when its cable says so.
+//! All of them move on in time together, so that what leaves one switch is at the next when its
+//! cable says so.
 
 use alloc::vec::Vec;
 
@@ -38,7 +39,8 @@ enum Far {
     Port(Place),
 }
 
-/// Switches and the cables between them. It does what a [`Fabric`] does; hosts are numbered instead of ports.
+/// Switches and the cables between them. It does what a [`Fabric`] does; hosts are numbered instead
+/// of ports.
 #[derive(Debug)]
 pub struct Fabrics<F> {
     switches: Vec<Fabric<Owned<F>>>,
@@ -51,7 +53,8 @@ pub struct Fabrics<F> {
 }
 
 impl<F: Copy> Fabrics<F> {
-    /// Switches whose links are idle: `hosts` are at these ports, and `cables` join these [trunks](crate::PortConfig::trunk).
+    /// Switches whose links are idle: `hosts` are at these ports, and `cables` join these
+    /// [trunks](crate::PortConfig::trunk).
     ///
     /// # Errors
     ///
@@ -65,8 +68,10 @@ impl<F: Copy> Fabrics<F> {
         hosts: Vec<Place>,
         cables: &[[Place; 2]],
     ) -> Result<Self, (usize, InvalidConfig)> {
-        let mut far: Vec<_> =
-            configs.iter().map(|config| Vec::from_iter(config.ports.iter().map(|_| Far::Nobody))).collect();
+        let mut far: Vec<_> = configs
+            .iter()
+            .map(|config| Vec::from_iter(config.ports.iter().map(|_| Far::Nobody)))
+            .collect();
         for (host, place) in hosts.iter().enumerate() {
             far[place.switch][place.port] = Far::Host(host);
         }
@@ -91,7 +96,8 @@ impl<F: Copy> Fabrics<F> {
         self.switches[switch].has_room(port)
     }
 
-    /// A host sends a frame as soon as its end of the link is free, and not before `now`: see [`Fabric::send`].
+    /// A host sends a frame as soon as its end of the link is free, and not before `now`: see
+    /// [`Fabric::send`].
     pub fn send(&mut self, now: Instant, host: usize, sent: Sent<'_, F>) {
         let Place { switch, port } = self.places[host];
         let Sent { handle, head, len, frames, bytes } = sent;
@@ -134,7 +140,8 @@ impl<F: Copy> Fabrics<F> {
         }
     }
 
-    /// Hands hosts what has reached them by `now`: the host and what it is. `take` says whether the host took it.
+    /// Hands hosts what has reached them by `now`: the host and what it is. `take` says whether the
+    /// host took it.
     pub fn deliver(&mut self, now: Instant, mut take: impl FnMut(usize, Delivery<F>) -> bool) {
         for (switch, far) in self.switches.iter_mut().zip(&self.far) {
             switch.deliver(now, |port, delivery| {
@@ -156,7 +163,8 @@ impl<F: Copy> Fabrics<F> {
         owned.map(|Released { handle: Owned { host, handle }, .. }| Released { port: host, handle })
     }
 
-    /// When there is something to [`run`](Self::run) or to [`deliver`](Self::deliver), if nothing is sent before.
+    /// When there is something to [`run`](Self::run) or to [`deliver`](Self::deliver), if nothing
+    /// is sent before.
     pub fn deadline(&self) -> Option<Instant> {
         self.switches.iter().filter_map(Fabric::deadline).min()
     }

@@ -1,4 +1,5 @@
-//! Where the switch sends each frame: by its routes where they were declared, else as a bridge learns.
+//! Where the switch sends each frame: by its routes where they were declared, else as a bridge
+//! learns.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -34,11 +35,13 @@ pub(crate) struct Routes {
 }
 
 impl Forwarding {
-    /// For a switch with these ports, of each whether it is a trunk to other switches that has hosts beside it, and its class.
+    /// For a switch with these ports, of each whether it is a trunk to other switches that has
+    /// hosts beside it, and its class.
     pub fn new(routes: &[Route], ports: &[(PortId, datapath::PortConfig)]) -> Self {
         if routes.is_empty() {
             // Physical switches have room for thousands of addresses.
-            let settings = datapath::Settings { mac_limit: 1 << 14, ..datapath::Settings::default() };
+            let settings =
+                datapath::Settings { mac_limit: 1 << 14, ..datapath::Settings::default() };
             let mut datapath = Datapath::new(settings);
             for (id, config) in ports {
                 datapath.attach(*id, *config);
@@ -53,7 +56,8 @@ impl Forwarding {
             if config.trunk { &mut trunks } else { &mut hosts.ports }.insert(*id);
         }
         let ids = |route: &Route| route.ports.iter().map(|port| ports[*port].0).collect();
-        let ports: BTreeMap<Mac, Vec<PortId>> = routes.iter().map(|route| (route.mac, ids(route))).collect();
+        let ports: BTreeMap<Mac, Vec<PortId>> =
+            routes.iter().map(|route| (route.mac, ids(route))).collect();
         let has_choice = ports.values().any(|ports| ports.len() > 1);
         Self::Routes(Box::new(Routes { ports, hosts, trunks, has_choice }))
     }
@@ -79,10 +83,12 @@ impl Forwarding {
         flow: u32,
     ) -> Result<Destination<'_>, Refusal> {
         match self {
-            Self::Learns(datapath) => match datapath.decide(now, from, header, Network::default()).verdict {
-                Verdict::Forward(destination) => Ok(destination),
-                Verdict::Refuse(refusal) => Err(refusal),
-            },
+            Self::Learns(datapath) => {
+                match datapath.decide(now, from, header, Network::default()).verdict {
+                    Verdict::Forward(destination) => Ok(destination),
+                    Verdict::Refuse(refusal) => Err(refusal),
+                }
+            }
             Self::Routes(routes) => routes.decide(from, header.destination(), flow),
         }
     }

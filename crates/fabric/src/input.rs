@@ -42,7 +42,15 @@ impl Input {
 
     fn new(promise: Promise, longest: u64) -> Self {
         let held = Tally::default();
-        Self { promise, longest, underway_bytes: 0, held, pausing: false, news: false, renew_at: NEVER }
+        Self {
+            promise,
+            longest,
+            underway_bytes: 0,
+            held,
+            pausing: false,
+            news: false,
+            renew_at: NEVER,
+        }
     }
 
     pub fn is_lossless(&self) -> bool {
@@ -106,7 +114,8 @@ impl Input {
         }
     }
 
-    /// What the sender is told, if it is news: for how many quanta it pauses. If for any, it is told again at `renew_at`.
+    /// What the sender is told, if it is news: for how many quanta it pauses. If for any, it is
+    /// told again at `renew_at`.
     pub fn tell(&mut self, quanta: u16, renew_at: Instant) -> Option<u16> {
         if !core::mem::take(&mut self.news) {
             return None;

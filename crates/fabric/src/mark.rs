@@ -3,7 +3,8 @@
 use wire::Layout;
 use wire::ecn::Ecn;
 
-/// Whether a frame's transport reacts to marks (RFC 3168 §5), of a frame of `len` bytes whose headers are in `head`.
+/// Whether a frame's transport reacts to marks (RFC 3168 §5), of a frame of `len` bytes whose
+/// headers are in `head`.
 pub(crate) fn is_ecn_capable(head: &[u8], len: usize) -> bool {
     let class = Layout::of_head(head, len).and_then(|layout| layout.traffic_class(head));
     class.is_some_and(|class| Ecn::of(class) != Ecn::NotEct)

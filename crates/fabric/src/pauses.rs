@@ -11,7 +11,8 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// The host tells of some classes for how many quanta they are paused; 0 lets a class go on (802.3 §31B.3, §31D.3).
+    /// The host tells of some classes for how many quanta they are paused; 0 lets a class go on
+    /// (802.3 §31B.3, §31D.3).
     pub fn obey(&mut self, now: Instant, link: Link, told: &ClassMap<Option<u16>>) {
         for (class, quanta) in told.iter() {
             if let Some(quanta) = quanta {

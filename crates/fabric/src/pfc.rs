@@ -14,7 +14,8 @@ pub struct Link {
     pub rate: Rate,
     /// How long a bit takes from end to end.
     pub delay: Span,
-    /// What a frame costs on the wire besides its bytes: preamble and gap. The check sequence belongs to its bytes.
+    /// What a frame costs on the wire besides its bytes: preamble and gap. The check sequence
+    /// belongs to its bytes.
     pub overhead: Bytes,
 }
 
@@ -24,26 +25,30 @@ impl Default for Link {
     }
 }
 
-/// When a switch pauses the sender of a lossless class (802.1Qbb). What is absent is computed for each link.
+/// When a switch pauses the sender of a lossless class (802.1Qbb). What is absent is computed for
+/// each link.
 ///
-/// Shared memory has no fixed thresholds: `alpha` moves them, so that `xoff` and `xon` are not given there.
+/// Shared memory has no fixed thresholds: `alpha` moves them, so that `xoff` and `xon` are not
+/// given there.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pfc {
-    /// Pause the sender once so much of an input's class is held; the memory less the headroom if absent.
+    /// Pause the sender once so much of an input's class is held; the memory less the headroom if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xoff: Option<Bytes>,
     /// Let it go on once no more than this is held; two longest frames below `xoff` if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xon: Option<Bytes>,
-    /// Memory for what still arrives after the pause was sent; what the link can carry until it bites if absent.
+    /// Memory for what still arrives after the pause was sent; what the link can carry until it
+    /// bites if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headroom: Option<Bytes>,
-    /// What a paused sender goes on sending, at its link's rate, until it obeys. 802.3 annex 31B: 30,720 bit times to
-    /// respond and 8,192 in each of two interfaces.
+    /// What a paused sender goes on sending, at its link's rate, until it obeys. 802.3 annex 31B:
+    /// 30,720 bit times to respond and 8,192 in each of two interfaces.
     pub response: Bytes,
-    /// How long a pause lasts that is not renewed; 65,535 quanta of 512 bit times if absent, which is 3.36 ms at
-    /// 10 Gb/s.
+    /// How long a pause lasts that is not renewed; 65,535 quanta of 512 bit times if absent, which
+    /// is 3.36 ms at 10 Gb/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiry: Option<Span>,
 }
@@ -68,9 +73,9 @@ pub struct Thresholds {
 impl Pfc {
     /// The headroom of an input at the end of `link`, whose longest frame has `frame` bytes.
     ///
-    /// A pause waits for the longest frame that has just begun to leave towards the sender; it takes its own length
-    /// and the link's delay to get there, and the sender a while to obey; by then a longest frame may just have begun,
-    /// and the link is full of what was sent before.
+    /// A pause waits for the longest frame that has just begun to leave towards the sender; it
+    /// takes its own length and the link's delay to get there, and the sender a while to obey; by
+    /// then a longest frame may just have begun, and the link is full of what was sent before.
     pub fn headroom(&self, link: Link, frame: u64) -> u64 {
         if let Some(given) = self.headroom {
             return given.0;
@@ -82,14 +87,16 @@ impl Pfc {
             .fold(0, u64::saturating_add)
     }
 
-    /// The thresholds of an input at the end of `link` that may hold `room` bytes of a class, headroom included.
+    /// The thresholds of an input at the end of `link` that may hold `room` bytes of a class,
+    /// headroom included.
     ///
-    /// `None` if it does not fit: then `xoff` is no two longest frames, `xon` is not below it, or the headroom does not
-    /// fit above it.
+    /// `None` if it does not fit: then `xoff` is no two longest frames, `xon` is not below it, or
+    /// the headroom does not fit above it.
     pub fn thresholds(&self, link: Link, frame: u64, room: u64) -> Option<Thresholds> {
         let headroom = self.headroom(link, frame);
         let xoff = self.xoff.map_or_else(|| room.saturating_sub(headroom), |given| given.0);
-        let xon = self.xon.map_or_else(|| xoff.saturating_sub(frame.saturating_mul(2)), |given| given.0);
+        let xon =
+            self.xon.map_or_else(|| xoff.saturating_sub(frame.saturating_mul(2)), |given| given.0);
         let fits = xoff.checked_add(headroom).is_some_and(|sum| sum <= room);
         let sane = xoff >= frame.saturating_mul(2) && xon < xoff;
         (fits && sane).then_some(Thresholds { xoff, xon, headroom })
@@ -102,7 +109,8 @@ impl Pfc {
 
     /// How long a pause lasts on `link` that is not renewed.
     pub fn expiry(&self, link: Link) -> Span {
-        // 802.3 annex 31B: a quantum is 512 bit times, which are 64 bytes, and 65,535 is the most a frame can say.
+        // 802.3 annex 31B: a quantum is 512 bit times, which are 64 bytes, and 65,535 is the most a
+        // frame can say.
         self.expiry.unwrap_or_else(|| link.rate.time_for(65_535 * 64))
     }
 }

@@ -87,7 +87,8 @@ impl Port {
 
     /// Sends what there is to tell its host of pauses.
     pub fn tell(&mut self, now: Instant) {
-        let told = self.inputs.0.each_mut().map(|input| input.tell(self.quanta, now + self.renewal));
+        let told =
+            self.inputs.0.each_mut().map(|input| input.tell(self.quanta, now + self.renewal));
         let told = ClassMap(told);
         paused(&told).for_each(|class| self.counters[class].pauses_sent += 1);
         self.output.send(now, 1, SHORTEST as u32, Outbound::Pause(told));
@@ -102,13 +103,16 @@ impl Port {
 
 /// The classes that are told to pause.
 fn paused(told: &ClassMap<Option<u16>>) -> impl Iterator<Item = Class> {
-    told.iter().filter(|(_, quanta)| quanta.is_some_and(|quanta| quanta > 0)).map(|(class, _)| class)
+    told.iter()
+        .filter(|(_, quanta)| quanta.is_some_and(|quanta| quanta > 0))
+        .map(|(class, _)| class)
 }
 
 /// What a frame says of pauses, if it is one of them.
 pub(crate) fn told(head: &[u8]) -> Option<ClassMap<Option<u16>>> {
     let of_classes = pfc::Frame::parse(head).map(pfc::Frame::told);
-    of_classes.or_else(|| pause::Frame::parse(head).map(|frame| ClassMap([Some(frame.quanta.get()); 8])))
+    of_classes
+        .or_else(|| pause::Frame::parse(head).map(|frame| ClassMap([Some(frame.quanta.get()); 8])))
 }
 
 /// From whom a port's pauses come: `02:fa:b0:00:…`, which no host of a lab has.

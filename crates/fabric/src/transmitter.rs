@@ -34,7 +34,8 @@ impl<T> Transmitter<T> {
         self.free_at
     }
 
-    /// Sends what is so many frames of so many bytes together, as soon as it is free and not before `now`.
+    /// Sends what is so many frames of so many bytes together, as soon as it is free and not before
+    /// `now`.
     pub fn send(&mut self, now: Instant, frames: u16, bytes: u32, what: T) {
         if now > self.free_at {
             (self.free_at, self.remainder) = (now, 0);
@@ -73,7 +74,8 @@ mod tests {
     #[test]
     fn frames_leave_at_the_rate_to_the_bit_and_arrive_a_delay_later() {
         // 1,514 bytes are 1,538 on the wire: 1,230.4 ns.
-        let link = Link { rate: Rate::from_gbit(10), delay: Span::from_nanos(500), overhead: Bytes(20) };
+        let link =
+            Link { rate: Rate::from_gbit(10), delay: Span::from_nanos(500), overhead: Bytes(20) };
         let mut transmitter = Transmitter::new(link);
         for number in 0..10 {
             transmitter.send(Instant::ZERO, 1, 1514, number);
@@ -87,7 +89,8 @@ mod tests {
 
     #[test]
     fn a_short_frame_takes_as_long_as_the_shortest() {
-        let mut transmitter = Transmitter::new(Link { rate: Rate::from_gbit(1), ..Link::default() });
+        let mut transmitter =
+            Transmitter::new(Link { rate: Rate::from_gbit(1), ..Link::default() });
         transmitter.send(Instant::ZERO, 2, 84, ());
         assert_eq!(transmitter.free_at(), Instant::from_nanos(2 * 84 * 8));
     }

@@ -1,14 +1,16 @@
 //! Numbers as people read them: three digits, an SI prefix, a unit.
 //!
-//! The same functions serve pages and terminal tables, so a figure reads alike in both. Two promises
-//! hold everywhere: what is not zero never prints as zero, and a share below one never prints as 100 %.
+//! The same functions serve pages and terminal tables, so a figure reads alike in both. Two
+//! promises hold everywhere: what is not zero never prints as zero, and a share below one never
+//! prints as 100 %.
 
 #![forbid(unsafe_code)]
 
 /// What stands in for a number that does not exist: infinite, not a number, or not measured.
 pub const MISSING: &str = "–";
 
-/// What a value counts, in base units: seconds and not milliseconds, bits per second and not megabits.
+/// What a value counts, in base units: seconds and not milliseconds, bits per second and not
+/// megabits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unit {
     name: &'static str,
@@ -57,7 +59,8 @@ impl Unit {
         Self { name, style: Style::Word }
     }
 
-    /// Like [`si`] without a noun, for places where the noun is said elsewhere: `72.3 k`, but `12.3 ms`.
+    /// Like [`si`] without a noun, for places where the noun is said elsewhere: `72.3 k`, but `12.3
+    /// ms`.
     pub fn brief(self, value: f64) -> String {
         if self.style != Style::Word || !value.is_finite() {
             return si(value, self);
@@ -69,11 +72,16 @@ impl Unit {
     /// Like [`Unit::brief`], but with every digit of what is counted: `72,345`. For tables.
     pub fn exact(self, value: f64) -> String {
         let is_count = self.style == Style::Word && (1e3..1e15).contains(&value.abs());
-        if is_count { signed(value, &grouped(&format!("{:.0}", value.abs()))) } else { self.brief(value) }
+        if is_count {
+            signed(value, &grouped(&format!("{:.0}", value.abs())))
+        } else {
+            self.brief(value)
+        }
     }
 
-    /// How to tell values up to `largest` in plain digits: what to divide them by, and what to write behind each.
-    /// Values up to 0.02 s are told in thousandths, which the axis' title calls `ms`.
+    /// How to tell values up to `largest` in plain digits: what to divide them by, and what to
+    /// write behind each. Values up to 0.02 s are told in thousandths, which the axis' title calls
+    /// `ms`.
     pub fn scaled(self, largest: f64) -> (f64, &'static str) {
         match self.style {
             Style::Share => (0.01, " %"),
@@ -103,7 +111,8 @@ impl Unit {
         (digits(value / factor), prefix)
     }
 
-    /// The power of a thousand in which `value` has one to three digits before its point, once rounded.
+    /// The power of a thousand in which `value` has one to three digits before its point, once
+    /// rounded.
     fn prefix(self, value: f64) -> (f64, &'static str) {
         let (least, most) = match self.style {
             Style::Time => (-3, 0),
@@ -118,10 +127,11 @@ impl Unit {
     }
 }
 
-/// `value` with three digits, an SI prefix and its unit: `12.3 ms`, `1.45 M frames/s`, `0.4 %`, `31×`.
+/// `value` with three digits, an SI prefix and its unit: `12.3 ms`, `1.45 M frames/s`, `0.4 %`,
+/// `31×`.
 ///
-/// Zeros at the end are digits that were rounded; an exact value goes without them (`20 k frames`). What is not
-/// finite prints as a dash.
+/// Zeros at the end are digits that were rounded; an exact value goes without them (`20 k frames`).
+/// What is not finite prints as a dash.
 pub fn si(value: f64, unit: Unit) -> String {
     if !value.is_finite() {
         return MISSING.into();
@@ -157,9 +167,11 @@ pub fn count(number: u64) -> String {
     grouped(&number.to_string())
 }
 
-/// A bar of Unicode blocks, `width` columns wide, of which `value / max` is filled in eighths of a column.
+/// A bar of Unicode blocks, `width` columns wide, of which `value / max` is filled in eighths of a
+/// column.
 ///
-/// It is padded with spaces, so that what follows lines up. What is above zero shows at least a sliver.
+/// It is padded with spaces, so that what follows lines up. What is above zero shows at least a
+/// sliver.
 pub fn bar(value: f64, max: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let share = if value > 0.0 && max > 0.0 { (value / max).clamp(0.0, 1.0) } else { 0.0 };
@@ -183,8 +195,11 @@ fn digits(value: f64) -> String {
     let decimals = (2 - (size / 0.9995).log10().floor() as i32).clamp(0, 6) as usize;
     let text = format!("{size:.decimals$}");
     let exact = text.parse::<f64>().is_ok_and(|shown| (shown - size).abs() <= size * 1e-9);
-    let text =
-        if exact && text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text = if exact && text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        &text
+    };
     signed(value, &grouped(text))
 }
 

@@ -1,5 +1,5 @@
-//! What runs in a virtual machine: tells the switch what room the machine's UDP sockets have, so that it holds what a
-//! full one would lose.
+//! What runs in a virtual machine: tells the switch what room the machine's UDP sockets have, so
+//! that it holds what a full one would lose.
 //!
 //! ```text
 //!    sockets ──▶ Watch ──▶ Teller ──▶ eth0 ═══▶ the switch's gate before this machine
@@ -7,8 +7,8 @@
 //!                             └─ Asks ◀─╝
 //! ```
 //!
-//! One thread sleeps until the switch asks, a socket rings, or a second is over. It is the same in a container whose sockets
-//! the agent does not watch itself.
+//! One thread sleeps until the switch asks, a socket rings, or a second is over. It is the same in
+//! a container whose sockets the agent does not watch itself.
 
 #![forbid(unsafe_code)]
 
@@ -46,9 +46,10 @@ somebody waits: that takes the module udp_diag. Either way it takes CAP_NET_RAW.
 
 /// Tell the switch what room this machine's UDP sockets have.
 ///
-/// A kernel drops a datagram whose socket is full. A zovn switch holds it instead, if it knows: of containers it sees for
-/// itself, of virtual machines it is told by this program, which runs in there. Of a network namespace only the
-/// sockets in it are told of: those of containers inside the machine are not.
+/// A kernel drops a datagram whose socket is full. A zovn switch holds it instead, if it knows: of
+/// containers it sees for itself, of virtual machines it is told by this program, which runs in
+/// there. Of a network namespace only the sockets in it are told of: those of containers inside the
+/// machine are not.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -70,7 +71,9 @@ pub enum GuestError {
     #[error(transparent)]
     Interface(#[from] NetlinkError),
     /// What has no Ethernet address has no switch at its other end.
-    #[error("{0} has no Ethernet address: name the interface that leads to the switch with `--interface`")]
+    #[error(
+        "{0} has no Ethernet address: name the interface that leads to the switch with `--interface`"
+    )]
     NoEthernet(String),
     /// No frames can be sent.
     #[error("cannot send frames through {interface}: {source}; run as root, or with CAP_NET_RAW")]
@@ -228,7 +231,8 @@ impl<'a> Talk<'a> {
         }
         let waits = self.teller.awaited().next().is_some();
         let again = waits && !self.watch.rings();
-        let patience = self.hello_at.saturating_duration_since(now).min(if again { AGAIN } else { ROUND });
+        let patience =
+            self.hello_at.saturating_duration_since(now).min(if again { AGAIN } else { ROUND });
         let rang = self.sleep(patience)?;
         if rang {
             self.watch.silence();
@@ -236,7 +240,8 @@ impl<'a> Talk<'a> {
         let asked = self.listen()?;
         if asked || rang || waits {
             self.tell()?;
-            // Who waits for room is told of by the bell from here on. What came in between is told of now.
+            // Who waits for room is told of by the bell from here on. What came in between is told
+            // of now.
             if self.watch.rings() && self.teller.awaited().next().is_some() {
                 self.watch.arm(self.teller.awaited());
                 self.tell()?;
@@ -251,7 +256,8 @@ impl<'a> Talk<'a> {
         self.say(&Event::Ended)
     }
 
-    /// Sleeps until a frame comes, a socket rings, a signal comes or patience ends. Whether it rang.
+    /// Sleeps until a frame comes, a socket rings, a signal comes or patience ends. Whether it
+    /// rang.
     fn sleep(&self, patience: Duration) -> Result<bool, GuestError> {
         let wait = Timespec::try_from(patience).expect("patience is short");
         let link = PollFd::new(&self.link, PollFlags::IN);
@@ -285,7 +291,8 @@ impl<'a> Talk<'a> {
                     self.heard_at = Instant::now();
                     (asked, self.version) = (true, None);
                     if !self.teller.is_on() {
-                        // It holds nothing before it knows that we hear it, and we are to know that it does.
+                        // It holds nothing before it knows that we hear it, and we are to know that
+                        // it does.
                         (self.hello_at, self.is_heard) = (self.heard_at, None);
                     } else if self.is_heard != Some(true) {
                         self.is_heard = Some(true);
@@ -349,7 +356,8 @@ fn sentence(event: &Event<'_>) -> String {
         Event::InTheWay { what } => what.clone(),
         Event::Heard => "the switch hears us: it holds what a full socket would lose".into(),
         Event::Unheard => {
-            "the switch does not answer: full sockets lose what they are sent; is it one of zovn's?".into()
+            "the switch does not answer: full sockets lose what they are sent; is it one of zovn's?"
+                .into()
         }
         Event::OtherVersion { ours, theirs } => {
             format!(
@@ -364,20 +372,26 @@ fn sentence(event: &Event<'_>) -> String {
 fn send(link: impl AsFd, frame: &[u8], interface: &str) -> Result<(), GuestError> {
     match rustix::net::send(link, frame, SendFlags::DONTWAIT) {
         Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::INTR) => Ok(()),
-        Err(source) => Err(GuestError::Frames { interface: interface.to_owned(), source: source.into() }),
+        Err(source) => {
+            Err(GuestError::Frames { interface: interface.to_owned(), source: source.into() })
+        }
     }
 }
 
-/// Datagrams that found no room in this namespace, ever (`RcvbufErrors`, of either IP); 0 if nobody says.
+/// Datagrams that found no room in this namespace, ever (`RcvbufErrors`, of either IP); 0 if nobody
+/// says.
 fn lost() -> u64 {
     let v4 = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
-    let mut udp = v4.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(|line| line.split(' '));
+    let mut udp =
+        v4.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(|line| line.split(' '));
     let v4 = udp.next().zip(udp.next()).and_then(|(mut names, mut values)| {
         let place = names.position(|name| name == "RcvbufErrors")?;
         values.nth(place)?.parse::<u64>().ok()
     });
     let v6 = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
-    let v6 = v6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors")?.trim().parse::<u64>().ok());
+    let v6 = v6
+        .lines()
+        .find_map(|line| line.strip_prefix("Udp6RcvbufErrors")?.trim().parse::<u64>().ok());
     v4.unwrap_or(0) + v6.unwrap_or(0)
 }
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use kernel::netlink::Netlink;
 
 /// Queueing disciplines that drop what waits too long, or would.
-const DROPPING: [&str; 9] = ["cake", "choke", "codel", "fq_codel", "fq_pie", "gred", "pie", "red", "sfb"];
+const DROPPING: [&str; 9] =
+    ["cake", "choke", "codel", "fq_codel", "fq_pie", "gred", "pie", "red", "sfb"];
 
 /// What is in the way on an interface, by name and index, in sentences that say what to do.
 pub fn of(interface: &str, link: u32) -> Vec<String> {
@@ -24,8 +25,9 @@ pub fn of(interface: &str, link: u32) -> Vec<String> {
 /// Why datagrams may not reach their sockets in the order in which they come.
 fn disorder(queues: &Path, interface: &str) -> Option<String> {
     let receive = fs::read_dir(queues).ok()?.flatten().map(|entry| entry.path());
-    let receive = receive
-        .filter(|path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"rx-")));
+    let receive = receive.filter(|path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"rx-"))
+    });
     let receive: Vec<_> = receive.collect();
     if receive.len() > 1 {
         let count = receive.len();

@@ -1,7 +1,7 @@
 //! The processor's own clock.
 
-/// The time stamp counter: it counts at one rate whatever the core's frequency, and reading it costs some 20 of its
-/// cycles. `None` where the processor has none that we know of.
+/// The time stamp counter: it counts at one rate whatever the core's frequency, and reading it
+/// costs some 20 of its cycles. `None` where the processor has none that we know of.
 #[inline]
 pub fn now() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]

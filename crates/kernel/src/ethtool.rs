@@ -14,26 +14,30 @@ const JOIN: u32 = 0x2c;
 /// Cut large packets of TCP that go out (ETHTOOL_STSO).
 const CUT: u32 = 0x1f;
 
-/// The offloads that let a sender hand over, and a receiver be given, what no wire would carry: unfinished checksums
-/// and packets larger than the MTU. Their numbers are those of the request that sets each (linux/ethtool.h).
+/// The offloads that let a sender hand over, and a receiver be given, what no wire would carry:
+/// unfinished checksums and packets larger than the MTU. Their numbers are those of the request
+/// that sets each (linux/ethtool.h).
 const SET: [u32; 5] = [
     JOIN, 0x24, // ETHTOOL_SGSO
     CUT, 0x19, // ETHTOOL_SSG
     0x17, // ETHTOOL_STXCSUM
 ];
 
-/// Makes a device send and deliver only frames that a wire would carry: of its MTU and with finished checksums.
+/// Makes a device send and deliver only frames that a wire would carry: of its MTU and with
+/// finished checksums.
 ///
 /// # Errors
 ///
-/// What the kernel answered; the namespace cannot be entered, there is no such device, or it cannot do without.
+/// What the kernel answered; the namespace cannot be entered, there is no such device, or it cannot
+/// do without.
 pub fn switch_offload_off(namespace: &Namespace, device: &str) -> io::Result<()> {
     let socket = socket(namespace)?;
     SET.into_iter().try_for_each(|command| set(&socket, device, command, false))
 }
 
-/// Makes a veth pair's end one of a pair of network cards that cut nothing: the kernel cuts TCP's packets before it, and joins those
-/// that come in. Both ends have to be: none joins what comes from one that could have cut (veth_skb_is_eligible_for_gro).
+/// Makes a veth pair's end one of a pair of network cards that cut nothing: the kernel cuts TCP's
+/// packets before it, and joins those that come in. Both ends have to be: none joins what comes
+/// from one that could have cut (veth_skb_is_eligible_for_gro).
 ///
 /// # Errors
 ///
@@ -48,8 +52,8 @@ pub fn leave_cutting_to_kernel(namespace: &Namespace, device: &str) -> io::Resul
 #[derive(Debug)]
 pub struct Cutting {
     socket: OwnedFd,
-    /// The numbers of those that cut large segments of TCP behind a tunnel's headers, and complete both checksums: each kernel has
-    /// its own.
+    /// The numbers of those that cut large segments of TCP behind a tunnel's headers, and complete
+    /// both checksums: each kernel has its own.
     wanted: Vec<usize>,
 }
 
@@ -78,12 +82,15 @@ impl Cutting {
         let sets = (1_u64 << OF_FEATURES).to_ne_bytes();
         let mut counts = [[COUNT_NAMES, 0].as_bytes(), &sets, &[0; 4]].concat();
         ask(&socket, device, &mut counts)?;
-        let count = u32::from_ne_bytes(counts[16..].try_into().expect("a count has four bytes")) as usize;
+        let count =
+            u32::from_ne_bytes(counts[16..].try_into().expect("a count has four bytes")) as usize;
         let mut names = vec![0; 12 + count * NAME];
         names[..12].copy_from_slice([NAMES, OF_FEATURES, count as u32].as_bytes());
         ask(&socket, device, &mut names)?;
         let names: Vec<_> = names[12..].chunks(NAME).collect();
-        let is = |name: &[u8], wanted: &str| name.split(|byte| *byte == 0).next() == Some(wanted.as_bytes());
+        let is = |name: &[u8], wanted: &str| {
+            name.split(|byte| *byte == 0).next() == Some(wanted.as_bytes())
+        };
         let place = |wanted: &&str| names.iter().position(|name| is(name, wanted));
         let wanted = CUT_TUNNELS.iter().map(place).collect::<Option<_>>();
         Ok(Self { socket, wanted: wanted.ok_or(io::ErrorKind::Unsupported)? })
@@ -96,7 +103,8 @@ impl Cutting {
     /// What the kernel answered, among others if there is no such device.
     pub fn is_on(&self, device: &str) -> io::Result<bool> {
         let blocks = self.wanted.iter().max().map_or(0, |last| last / 32 + 1);
-        // ethtool_gfeatures: of each block of 32 what there may be, what is wanted, what is on, and what never changes.
+        // ethtool_gfeatures: of each block of 32 what there may be, what is wanted, what is on, and
+        // what never changes.
         let mut answer = vec![0_u32; 2 + 4 * blocks];
         answer[..2].copy_from_slice(&[FEATURES, blocks as u32]);
         ask(&self.socket, device, answer.as_mut_bytes())?;
@@ -128,9 +136,10 @@ fn ask(socket: &OwnedFd, device: &str, request: &mut [u8]) -> io::Result<()> {
         ifr_name: name,
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: request.as_mut_ptr().cast() },
     };
-    // SAFETY: SIOCETHTOOL reads an ifreq, and where that points to it reads and writes what these requests are said to have, which
-    // each caller has room for: how many features there are, a running kernel does not change. Both live until the call returns, and
-    // the kernel keeps neither.
+    // SAFETY: SIOCETHTOOL reads an ifreq, and where that points to it reads and writes what these
+    // requests are said to have, which each caller has room for: how many features there are, a
+    // running kernel does not change. Both live until the call returns, and the kernel keeps
+    // neither.
     #[expect(unsafe_code, reason = "ethtool is an ioctl")]
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw const request) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

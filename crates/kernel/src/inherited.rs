@@ -8,7 +8,8 @@ use rustix::io::FdFlags;
 /// The first of them: SD_LISTEN_FDS_START.
 const FIRST: RawFd = 3;
 
-/// Takes them over, each with its name. There are none the second time, nor if they are for another process.
+/// Takes them over, each with its name. There are none the second time, nor if they are for another
+/// process.
 pub fn descriptors() -> Vec<(String, OwnedFd)> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     let variable = |name| std::env::var(name).ok();
@@ -20,7 +21,10 @@ pub fn descriptors() -> Vec<(String, OwnedFd)> {
     if !is_ours || !is_whole || TAKEN.swap(true, Relaxed) {
         return Vec::new();
     }
-    (FIRST..).zip(names).filter_map(|(number, name)| Some((name.to_owned(), take(number)?))).collect()
+    (FIRST..)
+        .zip(names)
+        .filter_map(|(number, name)| Some((name.to_owned(), take(number)?)))
+        .collect()
 }
 
 /// Takes a descriptor over, and keeps it from programs that we start; `None` if it is not open.
@@ -28,9 +32,10 @@ fn take(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: it is only asked for, and if it is not open, the kernel says so.
     #[expect(unsafe_code, reason = "a descriptor that came with the process is a number")]
     let is_open =
-        rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC).is_ok();
-    // SAFETY: the service manager says that it is for this process to use and to close, and this is done once for each:
-    // nobody else here has opened it.
+        rustix::io::fcntl_setfd(unsafe { BorrowedFd::borrow_raw(number) }, FdFlags::CLOEXEC)
+            .is_ok();
+    // SAFETY: the service manager says that it is for this process to use and to close, and this is
+    // done once for each: nobody else here has opened it.
     #[expect(unsafe_code, reason = "as above")]
     is_open.then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }

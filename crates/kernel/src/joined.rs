@@ -1,5 +1,5 @@
-//! Namespaces without names, and the cable between two of them: for experiments that leave nothing behind, even if they are
-//! killed.
+//! Namespaces without names, and the cable between two of them: for experiments that leave nothing
+//! behind, even if they are killed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -63,15 +63,24 @@ pub fn two() -> Result<[Namespace; 2], JoinError> {
     Ok(ends)
 }
 
-/// Gives an interface in a namespace an address, and waits until it is in use. [`LOOPBACK`] has all of the address's network then, as
-/// it has 127.0.0.0/8.
+/// Gives an interface in a namespace an address, and waits until it is in use. [`LOOPBACK`] has all
+/// of the address's network then, as it has 127.0.0.0/8.
 ///
 /// # Errors
 ///
 /// [`JoinError`]
-pub fn give_address(namespace: &Namespace, interface: &str, prefix: Prefix) -> Result<(), JoinError> {
+pub fn give_address(
+    namespace: &Namespace,
+    interface: &str,
+    prefix: Prefix,
+) -> Result<(), JoinError> {
     let mut netlink = Netlink::open_in(namespace)?;
     let link = netlink.index(interface)?;
     netlink.add_address(link, prefix)?;
-    Ok(netlink::await_addresses(namespace, interface, [prefix], Instant::now() + netlink::PATIENCE)?)
+    Ok(netlink::await_addresses(
+        namespace,
+        interface,
+        [prefix],
+        Instant::now() + netlink::PATIENCE,
+    )?)
 }

@@ -10,8 +10,9 @@
 //!   clock    the clocks that threads read
 //! ```
 //!
-//! Each module stands for one interface of the kernel, cites its manual, and returns what the kernel says as an error. None of
-//! them keeps a policy: it knows neither ports nor switches nor tunnels.
+//! Each module stands for one interface of the kernel, cites its manual, and returns what the
+//! kernel says as an error. None of them keeps a policy: it knows neither ports nor switches nor
+//! tunnels.
 
 pub mod clock;
 pub mod cycles;

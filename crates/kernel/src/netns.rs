@@ -1,10 +1,10 @@
 //! Network namespaces: where containers keep their interfaces.
 //!
-//! A named namespace is a file under /run/netns on which the namespace is mounted, exactly as `ip netns` makes
-//! and reads it: what one creates the other lists, enters and deletes.
+//! A named namespace is a file under /run/netns on which the namespace is mounted, exactly as `ip
+//! netns` makes and reads it: what one creates the other lists, enters and deletes.
 //!
-//! Entering is a property of a thread. [`Namespace::run`] therefore enters on a thread of its own, which ends
-//! with the work: the caller's thread never leaves home.
+//! Entering is a property of a thread. [`Namespace::run`] therefore enters on a thread of its own,
+//! which ends with the work: the caller's thread never leaves home.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -69,10 +69,18 @@ impl Namespace {
         let path = Path::new(DIRECTORY).join(name);
         let why = |operation| because(operation, &path);
         share_directory().map_err(why("prepare /run/netns for"))?;
-        OpenOptions::new().write(true).create_new(true).mode(0o444).open(&path).map_err(why("name"))?;
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o444)
+            .open(&path)
+            .map_err(why("name"))?;
         let made = on_own_thread(|| {
             // SAFETY: only UnshareFlags::FILES is dangerous, and it is not asked for.
-            #[expect(unsafe_code, reason = "a new namespace is made by unshare, on a thread of its own")]
+            #[expect(
+                unsafe_code,
+                reason = "a new namespace is made by unshare, on a thread of its own"
+            )]
             unsafe {
                 rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)?;
             }
@@ -128,14 +136,18 @@ impl Namespace {
 
     /// Does `work` inside the namespace, on a thread of its own, and waits for it.
     ///
-    /// What `work` opens there (a socket, a device) stays in the namespace wherever it is used later.
+    /// What `work` opens there (a socket, a device) stays in the namespace wherever it is used
+    /// later.
     ///
     /// # Errors
     ///
     /// [`NamespaceError`] if the namespace cannot be entered; `work` was not begun then.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
         on_own_thread(|| {
-            rustix::thread::move_into_link_name_space(self.as_fd(), Some(LinkNameSpaceType::Network))?;
+            rustix::thread::move_into_link_name_space(
+                self.as_fd(),
+                Some(LinkNameSpaceType::Network),
+            )?;
             Ok(work())
         })
         .and_then(|done: io::Result<T>| done)
@@ -152,8 +164,8 @@ impl Namespace {
         Ok(Self { file, path: self.path.clone() })
     }
 
-    /// The namespace's number: unique on this host while the namespace lives, and what BPF calls `netns cookie`'s
-    /// elder, `ns.inum`.
+    /// The namespace's number: unique on this host while the namespace lives, and what BPF calls
+    /// `netns cookie`'s elder, `ns.inum`.
     ///
     /// # Errors
     ///
@@ -192,15 +204,19 @@ fn path_of(name_or_path: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name_or_path)
 }
 
-/// Makes /run/netns a shared mount, so that a name given in one mount namespace is seen, and can be taken away,
-/// in all of them: what `ip netns add` does first.
+/// Makes /run/netns a shared mount, so that a name given in one mount namespace is seen, and can be
+/// taken away, in all of them: what `ip netns add` does first.
 fn share_directory() -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o755).create(DIRECTORY)?;
     // Two that find the directory unshared would mount it twice; iproute2 takes the same lock.
     let lock = File::open(DIRECTORY)?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
-    let share =
-        || rustix::mount::mount_change(DIRECTORY, MountPropagationFlags::SHARED | MountPropagationFlags::REC);
+    let share = || {
+        rustix::mount::mount_change(
+            DIRECTORY,
+            MountPropagationFlags::SHARED | MountPropagationFlags::REC,
+        )
+    };
     match share() {
         // It is no mount point yet: mount it on itself.
         Err(rustix::io::Errno::INVAL) => {
@@ -259,7 +275,11 @@ mod tests {
         let inside = made.run(|| Namespace::current().unwrap().inode().unwrap()).unwrap();
         assert_eq!(inside, made.inode().unwrap());
         assert_ne!(inside, home);
-        assert_eq!(Namespace::current().unwrap().inode().unwrap(), home, "the caller stayed at home");
+        assert_eq!(
+            Namespace::current().unwrap().inode().unwrap(),
+            home,
+            "the caller stayed at home"
+        );
 
         assert!(made.is_reachable());
         Namespace::delete(&name.0).unwrap();

@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use crate::sockopt;
 
-/// A socket that sends frames through one device, by its index, and receives those that announce `protocol`; 0: none. It
-/// takes CAP_NET_RAW.
+/// A socket that sends frames through one device, by its index, and receives those that announce
+/// `protocol`; 0: none. It takes CAP_NET_RAW.
 ///
 /// # Errors
 ///
@@ -31,8 +31,8 @@ pub fn socket(link: u32, protocol: u16) -> io::Result<OwnedFd> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
-/// Has each frame that a socket sends begin with what the kernel or the card is to do to it: the first [`OFFLOAD`] bytes of virtio_net's
-/// header.
+/// Has each frame that a socket sends begin with what the kernel or the card is to do to it: the
+/// first [`OFFLOAD`] bytes of virtio_net's header.
 pub fn set_offload(socket: &impl AsFd) -> io::Result<()> {
     sockopt::set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)
 }
@@ -40,8 +40,9 @@ pub fn set_offload(socket: &impl AsFd) -> io::Result<()> {
 /// The length of that header in bytes: without the count of buffers.
 pub const OFFLOAD: usize = 10;
 
-/// Has what a socket sends overtake whatever else waits at its device, where the queueing discipline knows priorities:
-/// 6 is interactive to all of Linux's (tc-prio(8)), and the highest that takes no privilege.
+/// Has what a socket sends overtake whatever else waits at its device, where the queueing
+/// discipline knows priorities: 6 is interactive to all of Linux's (tc-prio(8)), and the highest
+/// that takes no privilege.
 ///
 /// # Errors
 ///

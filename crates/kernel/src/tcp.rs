@@ -23,7 +23,8 @@ pub fn resent(stream: &impl AsFd) -> io::Result<Resent> {
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut len = size_of_val(&info) as libc::socklen_t;
     let socket = stream.as_fd().as_raw_fd();
-    // SAFETY: the kernel writes at most `len` bytes, which are the struct's, and how many they were.
+    // SAFETY: the kernel writes at most `len` bytes, which are the struct's, and how many they
+    // were.
     #[expect(unsafe_code, reason = "rustix does not know TCP_INFO")]
     let answer = unsafe {
         let (level, name) = (libc::IPPROTO_TCP, libc::TCP_INFO);

@@ -4,10 +4,12 @@ use std::io;
 
 use units::Span;
 
-/// Gives the calling thread a priority, and slices of this length if it is an ordinary one (sched_setattr(2)).
+/// Gives the calling thread a priority, and slices of this length if it is an ordinary one
+/// (sched_setattr(2)).
 ///
-/// The kernel runs first who has the earliest deadline, a slice after it was due (Linux's EEVDF): so a thread with short
-/// slices runs soon after it wakes, and lets others run soon. A kernel before 6.12 knows one length for all.
+/// The kernel runs first who has the earliest deadline, a slice after it was due (Linux's EEVDF):
+/// so a thread with short slices runs soon after it wakes, and lets others run soon. A kernel
+/// before 6.12 knows one length for all.
 ///
 /// # Errors
 ///
@@ -24,7 +26,8 @@ pub fn schedule(nice: i32, slice: Span) -> io::Result<()> {
         sched_period: 0,
     };
     #[expect(unsafe_code, reason = "no library sets a slice")]
-    // SAFETY: the kernel reads as many bytes of the structure as it is told that there are, and keeps no pointer.
+    // SAFETY: the kernel reads as many bytes of the structure as it is told that there are, and
+    // keeps no pointer.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

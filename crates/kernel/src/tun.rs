@@ -13,14 +13,15 @@ const SEGMENT: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
 pub struct Device(File);
 
 impl Device {
-    /// Opens the device of that name in the calling thread's namespace, or makes it, and returns its name: the kernel
-    /// replaces a `%d` in it by a number that makes it a new one.
+    /// Opens the device of that name in the calling thread's namespace, or makes it, and returns
+    /// its name: the kernel replaces a `%d` in it by a number that makes it a new one.
     ///
     /// Frames come and go behind a virtio header of `header` bytes, 10 or 12, little-endian.
     ///
     /// # Errors
     ///
-    /// What the kernel says: among others that another process has it open, or that this takes CAP_NET_ADMIN.
+    /// What the kernel says: among others that another process has it open, or that this takes
+    /// CAP_NET_ADMIN.
     pub fn open(name: &str, header: usize) -> io::Result<(Self, String)> {
         let open = OpenOptions::new()
             .read(true)
@@ -41,7 +42,8 @@ impl Device {
         device.control(libc::TUNSETIFF, &mut request)?;
         device.control(libc::TUNSETVNETHDRSZ, &mut (header as libc::c_int))?;
         device.control(libc::TUNSETVNETLE, &mut (1 as libc::c_int))?;
-        let name = request.ifr_name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0);
+        let name =
+            request.ifr_name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0);
         let name = String::from_utf8(name.collect()).map_err(io::Error::other)?;
         Ok((device, name))
     }
@@ -60,7 +62,8 @@ impl Device {
             .or_else(|_| self.switch(libc::TUNSETOFFLOAD, SEGMENT))
     }
 
-    /// Has the kernel take large segments behind the headers of a tunnel over UDP, whose checksum is left to complete.
+    /// Has the kernel take large segments behind the headers of a tunnel over UDP, whose checksum
+    /// is left to complete.
     ///
     /// # Errors
     ///
@@ -96,8 +99,9 @@ impl Device {
     }
 
     fn control<T>(&self, request: libc::Ioctl, argument: *mut T) -> io::Result<()> {
-        // SAFETY: every caller passes what its request takes: a pointer to an ifreq or an int that lives until the call
-        // returns, or a number in a pointer's clothes. The kernel keeps none of them.
+        // SAFETY: every caller passes what its request takes: a pointer to an ifreq or an int that
+        // lives until the call returns, or a number in a pointer's clothes. The kernel keeps none
+        // of them.
         #[expect(unsafe_code, reason = "TAP devices are set up by ioctl")]
         let answer = unsafe { libc::ioctl(self.0.as_raw_fd(), request, argument) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

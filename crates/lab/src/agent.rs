@@ -1,4 +1,5 @@
-//! zovn as the switch under test: an agent of its own, which makes the endpoints' interfaces itself.
+//! zovn as the switch under test: an agent of its own, which makes the endpoints' interfaces
+//! itself.
 
 use std::env;
 use std::fs;
@@ -28,7 +29,8 @@ pub(crate) fn start(
     core: Option<usize>,
 ) -> Result<Client, LabError> {
     let file = ground.directory.join("host.toml");
-    let text = toml::to_string(config).expect("every value of a host's declaration can be written as TOML");
+    let text = toml::to_string(config)
+        .expect("every value of a host's declaration can be written as TOML");
     fs::write(&file, text).map_err(LabError::file(&file))?;
 
     let mut command = match core {
@@ -83,8 +85,8 @@ pub(crate) fn host_config<'a>(
     HostConfig { agent, ports: endpoints.map(port).collect(), ..HostConfig::default() }
 }
 
-/// Makes every class lossy. A full egress, at most so deep, must refuse before what it holds of one sender makes that
-/// sender wait.
+/// Makes every class lossy. A full egress, at most so deep, must refuse before what it holds of one
+/// sender makes that sender wait.
 pub(crate) fn promise_nothing(agent: &mut AgentSettings, ingress: &mut Limits, deepest: u32) {
     agent.classes = [ClassKind::Lossy; 8];
     ingress.frames = ingress.frames.saturating_add(deepest);

@@ -1,12 +1,14 @@
-//! Cables between endpoints and a switch of the kernel's devices: veth pairs, each shaped towards its endpoint.
+//! Cables between endpoints and a switch of the kernel's devices: veth pairs, each shaped towards
+//! its endpoint.
 //!
 //! ```text
 //!   endpoint's namespace          switch's namespace
 //!   eth0 ◀────────── veth ──────────▶ NAME ◀── tbf(rate) ◀── pfifo(buffer) ◀── the switch
 //! ```
 //!
-//! The queue stands where a physical switch has it, at the egress port: what does not fit is dropped there, frame by
-//! frame. Rates count L2 frames without preamble and check sequence, as zovn's own shaper does.
+//! The queue stands where a physical switch has it, at the egress port: what does not fit is
+//! dropped there, frame by frame. Rates count L2 frames without preamble and check sequence, as
+//! zovn's own shaper does.
 
 use kernel::ethtool;
 use kernel::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
@@ -16,10 +18,12 @@ use crate::endpoint::{self, INTERFACE};
 use crate::site::Site;
 use crate::{Endpoint, LabError};
 
-/// The queue of a port that has a rate and does not say how much may wait: what zovn's egress has then.
+/// The queue of a port that has a rate and does not say how much may wait: what zovn's egress has
+/// then.
 const DEFAULT_BUFFER: u32 = 1024;
 
-/// What an endpoint's interface is called until it is there: like no endpoint, and a host may have an interface of its own.
+/// What an endpoint's interface is called until it is there: like no endpoint, and a host may have
+/// an interface of its own.
 const FAR: &str = "_far";
 
 /// Whether endpoints may hand over large segments and unfinished checksums.
@@ -30,12 +34,17 @@ pub(crate) enum Offload {
 }
 
 /// Connects every endpoint to a device of its name in the switch's namespace; all are up.
-pub(crate) fn lay(site: &Site<'_>, netlink: &mut Netlink, offload: Offload) -> Result<(), LabError> {
+pub(crate) fn lay(
+    site: &Site<'_>,
+    netlink: &mut Netlink,
+    offload: Offload,
+) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {
         site.ground.check_interrupted()?;
         // One queue each way keeps a flow's frames in order.
         netlink.add_veth(&endpoint.name, FAR, 1)?;
-        let there = LinkChange { namespace: Some(namespace), name: Some(INTERFACE), ..Default::default() };
+        let there =
+            LinkChange { namespace: Some(namespace), name: Some(INTERFACE), ..Default::default() };
         netlink.change_link(FAR, there)?;
         let near = LinkChange { mtu: Some(site.spec.mtu), up: Some(true), ..Default::default() };
         netlink.change_link(&endpoint.name, near)?;
@@ -73,7 +82,8 @@ fn shape(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) -> Result<(), Lab
         // One place in the queue is one frame: a large segment is cut before it takes a place.
         largest_bytes: Some(mtu + TAGGED_LEN as u32),
     };
-    let bucket = Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::TokenBucket(bucket) };
+    let bucket =
+        Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::TokenBucket(bucket) };
     netlink.set_qdisc(link, bucket)?;
     Ok(netlink.set_qdisc(link, fifo(Handle(1, 1), buffer))?)
 }

@@ -7,8 +7,8 @@
 //!  protocols    device, queue      device   handled        queue, device        device   protocols
 //! ```
 //!
-//! The six places are those of figure 1 of the zOVN paper. Counters are read one after the other: they add up only
-//! while nothing moves.
+//! The six places are those of figure 1 of the zOVN paper. Counters are read one after the other:
+//! they add up only while nothing moves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,12 +34,13 @@ pub struct Counters {
     pub endpoints: BTreeMap<String, EndpointCounters>,
     /// At the switch's port towards each endpoint, by the endpoint's name.
     pub ports: BTreeMap<String, PortCounters>,
-    /// Frames that the switch itself took from its ports, where it counts them (not on the kernel's bridge). What its
-    /// ports received and it did not was lost between the two.
+    /// Frames that the switch itself took from its ports, where it counts them (not on the kernel's
+    /// bridge). What its ports received and it did not was lost between the two.
     pub handled: Option<u64>,
     /// What agents say, where the switch is one: one for all endpoints, or one on each host.
     pub agents: Vec<AgentStatus>,
-    /// What the physical switch says, where there are several hosts. What it dropped may have been sent again.
+    /// What the physical switch says, where there are several hosts. What it dropped may have been
+    /// sent again.
     pub fabric: Option<FabricReport>,
     /// The links to the bridge that is the physical switch, by the host's name, where it is one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -63,9 +64,10 @@ pub struct EndpointCounters {
 
 /// One port of the switch.
 ///
-/// On the kernel's bridge and on Open vSwitch, its device and its queue. Open vSwitch on several hosts has the endpoint's own device as
-/// its port, seen from the other side. On zovn, the agent's ledger: `rx` is what was
-/// accepted, `tx` what was delivered, and `queue.dropped` what was refused, on its way to this port.
+/// On the kernel's bridge and on Open vSwitch, its device and its queue. Open vSwitch on several
+/// hosts has the endpoint's own device as its port, seen from the other side. On zovn, the agent's
+/// ledger: `rx` is what was accepted, `tx` what was delivered, and `queue.dropped` what was
+/// refused, on its way to this port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PortCounters {
     /// The port's device, as the switch sees it: `rx` is what came in, `tx` what went out.
@@ -137,18 +139,23 @@ impl Lab {
                     counters.ports.insert(endpoint.name.clone(), port);
                 }
                 if is_ovs {
-                    let received = self.switches().into_iter().map(|directory| ovs::received(&directory));
+                    let received =
+                        self.switches().into_iter().map(|directory| ovs::received(&directory));
                     counters.handled = Some(received.sum::<Result<_, _>>()?);
                 }
             }
-            SwitchKind::OvsDpdk | SwitchKind::Testpmd => unreachable!("no spec of a lab resolves to one"),
+            SwitchKind::OvsDpdk | SwitchKind::Testpmd => {
+                unreachable!("no spec of a lab resolves to one")
+            }
             SwitchKind::ZovnLossy | SwitchKind::Zovn => {
-                let sockets = self.switches().into_iter().map(|directory| agent::socket(&directory));
+                let sockets =
+                    self.switches().into_iter().map(|directory| agent::socket(&directory));
                 let statuses = sockets.map(|socket| Ok(Client::new(socket)?.status()?));
                 counters.agents = statuses.collect::<Result<_, LabError>>()?;
                 // An agent may have a port to the other host as well.
                 let is_endpoint = |port: &&PortStatus| self.endpoint(&port.name.0).is_ok();
-                let ports = || counters.agents.iter().flat_map(|status| &status.ports).filter(is_endpoint);
+                let ports =
+                    || counters.agents.iter().flat_map(|status| &status.ports).filter(is_endpoint);
                 counters.ports = ports().map(|port| (port.name.0.clone(), port.into())).collect();
                 counters.handled = Some(ports().map(|port| port.ingress.total.accepted).sum());
             }
@@ -156,13 +163,17 @@ impl Lab {
         match self.spec().hosts.as_ref().map(|hosts| &hosts.physical) {
             None => {}
             Some(PhysicalSpec { cable: Some(_), .. }) => {
-                let end = |host| Ok(Netlink::open_in(&self.host(host)?)?.link(UPLINK)?.counters.into());
+                let end =
+                    |host| Ok(Netlink::open_in(&self.host(host)?)?.link(UPLINK)?.counters.into());
                 counters.cable = [0, 1].into_iter().map(end).collect::<Result<_, LabError>>()?;
             }
             Some(PhysicalSpec { switch: PhysicalKind::Fabric, .. }) => {
-                counters.fabric = Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
+                counters.fabric =
+                    Some(FabricReport::ask(&hosts::fabric_socket(&self.directory()))?);
             }
-            Some(PhysicalSpec { switch: PhysicalKind::Bridge, .. }) => counters.links = self.links()?,
+            Some(PhysicalSpec { switch: PhysicalKind::Bridge, .. }) => {
+                counters.links = self.links()?
+            }
         }
         Ok(counters)
     }
@@ -182,10 +193,12 @@ impl Lab {
 }
 
 impl Counters {
-    /// How many frames the physical network has dropped, as far as it has switches. They may have been sent again.
+    /// How many frames the physical network has dropped, as far as it has switches. They may have
+    /// been sent again.
     pub fn dropped_between_hosts(&self) -> Option<u64> {
-        let by_link =
-            |HostLink { host, port }: &HostLink| host.dropped + port.queue.dropped + port.device.tx_dropped;
+        let by_link = |HostLink { host, port }: &HostLink| {
+            host.dropped + port.queue.dropped + port.device.tx_dropped
+        };
         let by_bridge = (!self.links.is_empty()).then(|| self.links.values().map(by_link).sum());
         self.fabric.as_ref().map(FabricReport::dropped).or(by_bridge)
     }
@@ -289,8 +302,8 @@ fn tables(text: &str) -> BTreeMap<String, u64> {
         let Some((table, _)) = columns.next() else { continue };
         let table = table.trim_end_matches(':');
         // Settings stand among the counters; one of them is negative.
-        let counted =
-            columns.filter_map(|(name, value)| Some((format!("{table}.{name}"), value.parse().ok()?)));
+        let counted = columns
+            .filter_map(|(name, value)| Some((format!("{table}.{name}"), value.parse().ok()?)));
         counters.extend(counted);
     }
     counters

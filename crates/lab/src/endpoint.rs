@@ -13,8 +13,8 @@ use crate::{Endpoint, LabError};
 /// What an endpoint's interface is called inside it.
 pub const INTERFACE: &str = "eth0";
 
-/// Makes an endpoint's namespace, its loopback up and IPv6 as quiet as it can be: what is not traffic would be
-/// counted as if it were.
+/// Makes an endpoint's namespace, its loopback up and IPv6 as quiet as it can be: what is not
+/// traffic would be counted as if it were.
 pub(crate) fn make_namespace(name: &str) -> Result<Namespace, LabError> {
     let namespace = make(name)?;
     for (key, value) in [
@@ -45,11 +45,17 @@ pub(crate) fn make_host_namespace(name: &str) -> Result<Namespace, LabError> {
 pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
     for (endpoint, namespace) in &site.endpoints {
         site.ground.check_interrupted()?;
-        await_addresses(namespace, INTERFACE, endpoint.addresses.clone(), Instant::now() + PATIENCE)?;
+        await_addresses(
+            namespace,
+            INTERFACE,
+            endpoint.addresses.clone(),
+            Instant::now() + PATIENCE,
+        )?;
         let mut netlink = Netlink::open_in(namespace)?;
         let link = netlink.index(INTERFACE)?;
         if site.spec.static_addresses {
-            for (other, _) in site.endpoints.iter().filter(|(other, _)| other.name != endpoint.name) {
+            for (other, _) in site.endpoints.iter().filter(|(other, _)| other.name != endpoint.name)
+            {
                 for address in &other.addresses {
                     netlink.add_neighbour(link, address.address, other.mac)?;
                 }
@@ -58,7 +64,12 @@ pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
         if endpoint.initcwnd.is_some() {
             for address in &endpoint.addresses {
                 let to = network(*address);
-                netlink.add_route(Route { to, via: None, link, initial_window: endpoint.initcwnd })?;
+                netlink.add_route(Route {
+                    to,
+                    via: None,
+                    link,
+                    initial_window: endpoint.initcwnd,
+                })?;
             }
         }
         for (key, value) in &endpoint.sysctls {
@@ -69,8 +80,17 @@ pub(crate) fn finish(site: &Site<'_>) -> Result<(), LabError> {
 }
 
 /// Gives an endpoint's interface its addresses and sets it up.
-pub(crate) fn configure(netlink: &mut Netlink, endpoint: &Endpoint, mtu: u32) -> Result<(), LabError> {
-    let change = LinkChange { mac: Some(endpoint.mac), mtu: Some(mtu), up: Some(true), ..Default::default() };
+pub(crate) fn configure(
+    netlink: &mut Netlink,
+    endpoint: &Endpoint,
+    mtu: u32,
+) -> Result<(), LabError> {
+    let change = LinkChange {
+        mac: Some(endpoint.mac),
+        mtu: Some(mtu),
+        up: Some(true),
+        ..Default::default()
+    };
     netlink.change_link(INTERFACE, change)?;
     let link = netlink.index(INTERFACE)?;
     for address in &endpoint.addresses {

@@ -159,7 +159,11 @@ pub enum LabError {
 
 /// What to do about a file that the kernel does not give us.
 fn hint(source: &io::Error) -> &'static str {
-    if source.kind() == io::ErrorKind::PermissionDenied { "this needs root" } else { "check the path" }
+    if source.kind() == io::ErrorKind::PermissionDenied {
+        "this needs root"
+    } else {
+        "check the path"
+    }
 }
 
 impl LabError {
@@ -182,7 +186,8 @@ mod tests {
 
     #[test]
     fn whoever_may_not_is_told_who_may() {
-        let said = |kind: io::ErrorKind| LabError::file("/run/zovn/lab".as_ref())(kind.into()).to_string();
+        let said =
+            |kind: io::ErrorKind| LabError::file("/run/zovn/lab".as_ref())(kind.into()).to_string();
         assert!(said(io::ErrorKind::PermissionDenied).ends_with("this needs root"));
         assert!(said(io::ErrorKind::NotFound).ends_with("check the path"));
     }

@@ -10,8 +10,8 @@
 //!     └── …              the switch's own files and logs
 //! ```
 //!
-//! Everything of a lab is found by its id alone: its directory and its namespaces' names. So a lab whose maker was
-//! killed half-way through is removed like any other.
+//! Everything of a lab is found by its id alone: its directory and its namespaces' names. So a lab
+//! whose maker was killed half-way through is removed like any other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -135,7 +135,8 @@ impl Home {
         let directory = self.directory_of(id);
         let mut outcome = Ok(());
         let processes = Process::recorded(&directory.join(PROCESSES));
-        // All drain at the same time: one whose peer has gone holds what is for it until its time is over.
+        // All drain at the same time: one whose peer has gone holds what is for it until its time
+        // is over.
         let until = Instant::now() + DRAIN;
         processes.iter().for_each(|(_, process)| process.ask());
         for (_, process) in processes {
@@ -175,8 +176,8 @@ impl Home {
         written
     }
 
-    /// Opens the books for something new that belongs to this process: from here on it can be found and removed by the
-    /// id that this returns.
+    /// Opens the books for something new that belongs to this process: from here on it can be found
+    /// and removed by the id that this returns.
     pub(crate) fn open_books(&self, name: &str) -> Result<String, LabError> {
         fs::create_dir_all(&self.directory).map_err(LabError::file(&self.directory))?;
         let taken = self.ids()?;
@@ -237,10 +238,12 @@ impl Home {
     /// The ids of all labs of which there is a directory or a namespace.
     fn ids(&self) -> Result<BTreeSet<String>, LabError> {
         let ours = |name: &str| {
-            let id = name.strip_prefix(&self.prefix)?.strip_prefix('-')?.get(..5)?.strip_suffix('-')?;
+            let id =
+                name.strip_prefix(&self.prefix)?.strip_prefix('-')?.get(..5)?.strip_suffix('-')?;
             is_id(id).then(|| id.to_owned())
         };
-        let mut ids: BTreeSet<_> = names(&self.directory)?.into_iter().filter(|name| is_id(name)).collect();
+        let mut ids: BTreeSet<_> =
+            names(&self.directory)?.into_iter().filter(|name| is_id(name)).collect();
         ids.extend(Namespace::list()?.iter().filter_map(|name| ours(name)));
         Ok(ids)
     }
@@ -262,7 +265,9 @@ impl Home {
             Some(Ok(owner)) if owner.is_alive() => State::InUse,
             Some(_) => State::LeftOver,
             None if record.is_none() => State::LeftOver,
-            None if Process::recorded(&directory.join(PROCESSES)).iter().any(ended) => State::Broken,
+            None if Process::recorded(&directory.join(PROCESSES)).iter().any(ended) => {
+                State::Broken
+            }
             None => State::Up,
         };
         Found { id, state, record }
@@ -276,9 +281,11 @@ impl Found {
     }
 }
 
-/// Deletes a namespace with its devices: a program that somebody left inside would keep both alive otherwise.
+/// Deletes a namespace with its devices: a program that somebody left inside would keep both alive
+/// otherwise.
 fn delete(netns: &str) -> Result<(), LabError> {
-    // What cannot be entered has no devices: whoever made the name was killed before there was a namespace behind it.
+    // What cannot be entered has no devices: whoever made the name was killed before there was a
+    // namespace behind it.
     let namespace = theirs(netns).and_then(|_| Namespace::open(netns).ok());
     if let Some(mut netlink) = namespace.and_then(|namespace| Netlink::open_in(&namespace).ok()) {
         for link in netlink.links().unwrap_or_default() {
@@ -297,15 +304,17 @@ fn evacuate(names: &[String]) -> Result<(), LabError> {
         for process in Process::all() {
             if process.network().is_some_and(|network| namespaces.contains(&network)) {
                 let patience = Duration::from_secs(2);
-                process.stop(patience).map_err(LabError::kernel("end a process in a lab's namespace"))?;
+                process
+                    .stop(patience)
+                    .map_err(LabError::kernel("end a process in a lab's namespace"))?;
             }
         }
     }
     Ok(())
 }
 
-/// What is called by this name, unless that is the namespace in which we are, or the host's: somebody gave it a second
-/// name then.
+/// What is called by this name, unless that is the namespace in which we are, or the host's:
+/// somebody gave it a second name then.
 fn theirs(netns: &str) -> Option<(u64, u64)> {
     let homes = ["/proc/self/ns/net", "/proc/1/ns/net"].map(|home| identity(Path::new(home)));
     identity(&Path::new(netns::DIRECTORY).join(netns)).filter(|one| !homes.contains(&Some(*one)))

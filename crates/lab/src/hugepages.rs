@@ -1,12 +1,13 @@
 //! Huge pages for the programs of a run, given back when it ends.
 //!
-//! DPDK's switches and their front-ends share memory of huge pages, of which a machine has none until somebody asks.
-//! What is asked for here is added to what is there already, and written down first: so it is given back by whoever
-//! finds the note, even if the process that asked was killed in the middle.
+//! DPDK's switches and their front-ends share memory of huge pages, of which a machine has none
+//! until somebody asks. What is asked for here is added to what is there already, and written down
+//! first: so it is given back by whoever finds the note, even if the process that asked was killed
+//! in the middle.
 //!
-//! They are given back once nobody uses them. The kernel would take pages that are in use too, each as it is let go; but
-//! one that is let go in the very moment in which the pool shrinks stays: free, and beyond the pool's size (seen on
-//! Linux 6.18, with programs that were ending).
+//! They are given back once nobody uses them. The kernel would take pages that are in use too, each
+//! as it is let go; but one that is let go in the very moment in which the pool shrinks stays:
+//! free, and beyond the pool's size (seen on Linux 6.18, with programs that were ending).
 
 use std::fs::{self, File};
 use std::io;
@@ -24,7 +25,8 @@ use crate::LabError;
 /// Bytes of a huge page.
 pub const HUGEPAGE_BYTES: u64 = 2 << 20;
 
-/// What the kernel says of the pages of that size (Linux, Documentation/admin-guide/mm/hugetlbpage.rst).
+/// What the kernel says of the pages of that size (Linux,
+/// Documentation/admin-guide/mm/hugetlbpage.rst).
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// How many there are, and how many of those only until they are let go.
@@ -47,22 +49,24 @@ pub struct Hugepages {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Note {
-    /// So many are being added to a pool of `base`, or taken from it: how many are there now, only the pool knows.
+    /// So many are being added to a pool of `base`, or taken from it: how many are there now, only
+    /// the pool knows.
     Changing { base: u64, pages: u64 },
     /// So many were added.
     Added { pages: u64 },
 }
 
 impl Hugepages {
-    /// Adds `pages` huge pages to the machine's pool and writes down in the file `note` that they are to be given back.
-    /// Returns once they are there.
+    /// Adds `pages` huge pages to the machine's pool and writes down in the file `note` that they
+    /// are to be given back. Returns once they are there.
     ///
     /// # Errors
     ///
-    /// [`LabError::Hugepages`] if the kernel cannot gather as many, [`LabError::Interrupted`], [`LabError::File`]; none
-    /// are kept then.
+    /// [`LabError::Hugepages`] if the kernel cannot gather as many, [`LabError::Interrupted`],
+    /// [`LabError::File`]; none are kept then.
     pub fn reserve(note: &Path, pages: u64, interrupted: &AtomicBool) -> Result<Self, LabError> {
-        // Leaving early gives back what there is, once the pool is let go: it is dropped after that.
+        // Leaving early gives back what there is, once the pool is let go: it is dropped after
+        // that.
         let reserved = Self { note: note.to_owned() };
         let pool = Pool::lock()?;
         let base = pool.size()?;
@@ -149,11 +153,13 @@ impl Pool {
     fn lock() -> Result<Self, LabError> {
         let all = of_pool(ALL);
         let file = File::options().write(true).open(&all).map_err(LabError::file(&all))?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| LabError::file(&all)(error.into()))?;
+        flock(&file, FlockOperation::LockExclusive)
+            .map_err(|error| LabError::file(&all)(error.into()))?;
         Ok(Self(file))
     }
 
-    /// How many pages the machine keeps. Those that it only has until they are let go (its surplus) are not among them.
+    /// How many pages the machine keeps. Those that it only has until they are let go (its surplus)
+    /// are not among them.
     fn size(&self) -> Result<u64, LabError> {
         loop {
             let surplus = read(SURPLUS)?;
@@ -183,7 +189,8 @@ fn of_pool(name: &str) -> PathBuf {
 /// What one of the pool's files says.
 fn read(name: &str) -> Result<u64, LabError> {
     let file = of_pool(name);
-    let read = fs::read_to_string(&file).and_then(|text| text.trim().parse().map_err(io::Error::other));
+    let read =
+        fs::read_to_string(&file).and_then(|text| text.trim().parse().map_err(io::Error::other));
     read.map_err(LabError::file(&file))
 }
 
@@ -194,7 +201,10 @@ mod tests {
     #[test]
     fn a_note_owes_what_was_added_and_no_more() {
         let changing = Note::Changing { base: 100, pages: 512 };
-        assert_eq!([100, 300, 612, 1000, 50].map(|size| changing.owes(size)), [0, 200, 512, 512, 0]);
+        assert_eq!(
+            [100, 300, 612, 1000, 50].map(|size| changing.owes(size)),
+            [0, 200, 512, 512, 0]
+        );
         let added = Note::Added { pages: 512 };
         assert_eq!([612, 512, 3].map(|size| added.owes(size)), [512, 512, 3]);
     }

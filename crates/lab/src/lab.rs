@@ -28,9 +28,9 @@ use crate::{agent, bridge, endpoint, hosts, ovs};
 ///                          each port's rate and buffer: here, towards its endpoint
 /// ```
 ///
-/// Who brings a lab up owns it: dropped, by a panic too, the lab goes down with all that it made. [`Lab::keep`]
-/// leaves it to whoever takes it down by name. A lab that was [opened](Lab::open) belongs to somebody else and
-/// outlives this value.
+/// Who brings a lab up owns it: dropped, by a panic too, the lab goes down with all that it made.
+/// [`Lab::keep`] leaves it to whoever takes it down by name. A lab that was [opened](Lab::open)
+/// belongs to somebody else and outlives this value.
 #[derive(Debug)]
 pub struct Lab {
     home: Home,
@@ -48,12 +48,17 @@ impl Lab {
         Self::up_unless(spec, &Home::system(), &AtomicBool::new(false))
     }
 
-    /// Brings a lab up at a home of the caller's choice, unless `interrupted` becomes true before that is done.
+    /// Brings a lab up at a home of the caller's choice, unless `interrupted` becomes true before
+    /// that is done.
     ///
     /// # Errors
     ///
     /// [`LabError`], [`LabError::Interrupted`] among them; nothing of the lab is left then.
-    pub fn up_unless(spec: &LabSpec, home: &Home, interrupted: &AtomicBool) -> Result<Self, LabError> {
+    pub fn up_unless(
+        spec: &LabSpec,
+        home: &Home,
+        interrupted: &AtomicBool,
+    ) -> Result<Self, LabError> {
         let record = home.enroll(spec)?;
         // From here on, leaving early drops the lab and so takes down what there is of it.
         let lab = Self { home: home.clone(), record, ours: true };
@@ -114,7 +119,8 @@ impl Lab {
     /// [`LabError::UnknownEndpoint`].
     pub fn endpoint(&self, name: &str) -> Result<&Endpoint, LabError> {
         self.endpoints().iter().find(|endpoint| endpoint.name == name).ok_or_else(|| {
-            let known: Vec<_> = self.endpoints().iter().map(|endpoint| endpoint.name.as_str()).collect();
+            let known: Vec<_> =
+                self.endpoints().iter().map(|endpoint| endpoint.name.as_str()).collect();
             LabError::UnknownEndpoint {
                 lab: self.spec().name.clone(),
                 endpoint: name.to_owned(),
@@ -123,8 +129,9 @@ impl Lab {
         })
     }
 
-    /// A command that will run inside an endpoint, and that is killed when the thread that starts it ends
-    /// (prctl(2), PR_SET_PDEATHSIG): start it from a thread that lives as long as it should.
+    /// A command that will run inside an endpoint, and that is killed when the thread that starts
+    /// it ends (prctl(2), PR_SET_PDEATHSIG): start it from a thread that lives as long as it
+    /// should.
     ///
     /// # Errors
     ///
@@ -137,8 +144,14 @@ impl Lab {
         Ok(command)
     }
 
-    /// Becomes a command inside an endpoint; it ends when the lab is taken down. Returns only if that fails.
-    pub fn exec(&self, endpoint: &str, program: &OsStr, arguments: &[impl AsRef<OsStr>]) -> LabError {
+    /// Becomes a command inside an endpoint; it ends when the lab is taken down. Returns only if
+    /// that fails.
+    pub fn exec(
+        &self,
+        endpoint: &str,
+        program: &OsStr,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> LabError {
         let namespace = match self.endpoint(endpoint).and_then(|endpoint| open(&endpoint.netns)) {
             Ok(namespace) => namespace,
             Err(error) => return error,
@@ -160,12 +173,15 @@ impl Lab {
         self.home.directory_of(self.id())
     }
 
-    /// Where the files of each switch under test are: of one for all endpoints, or of one on each host.
+    /// Where the files of each switch under test are: of one for all endpoints, or of one on each
+    /// host.
     pub(crate) fn switches(&self) -> Vec<PathBuf> {
         let directory = self.directory();
         match &self.spec().hosts {
             None => vec![directory],
-            Some(hosts) => (0..hosts.count).map(|host| hosts::directory(&directory, host)).collect(),
+            Some(hosts) => {
+                (0..hosts.count).map(|host| hosts::directory(&directory, host)).collect()
+            }
         }
     }
 
@@ -191,7 +207,8 @@ impl Lab {
         Ok(Client::new(agent::socket(&hosts::directory(&self.directory(), host)))?)
     }
 
-    /// Plugs a host's end of a cable between two hosts in, or pulls it out; both by their numbers from 0. The other end is up still.
+    /// Plugs a host's end of a cable between two hosts in, or pulls it out; both by their numbers
+    /// from 0. The other end is up still.
     ///
     /// # Errors
     ///
@@ -227,7 +244,9 @@ impl Lab {
             SwitchKind::Bridge => bridge::up(&site)?,
             SwitchKind::Ovs => ovs::up(&site)?,
             SwitchKind::ZovnLossy | SwitchKind::Zovn => agent::up(&site)?,
-            SwitchKind::OvsDpdk | SwitchKind::Testpmd => unreachable!("no spec of a lab resolves to one"),
+            SwitchKind::OvsDpdk | SwitchKind::Testpmd => {
+                unreachable!("no spec of a lab resolves to one")
+            }
         }
         endpoint::finish(&site)?;
         site.ground.check_interrupted()

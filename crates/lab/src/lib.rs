@@ -1,4 +1,5 @@
-//! A laboratory on one machine: endpoints, their links and the switch under test, as network namespaces.
+//! A laboratory on one machine: endpoints, their links and the switch under test, as network
+//! namespaces.
 //!
 //! ```text
 //! lab.toml ─▶ LabSpec ─▶ Lab::up ─┬─ command   programs inside endpoints
@@ -6,16 +7,19 @@
 //!                                 └─ down      nothing is left
 //! ```
 //!
-//! Whatever the switch is (the kernel's bridge, Open vSwitch, zovn with or without its promise), an endpoint's rate
-//! and buffer mean the same: frames of the MTU, shaped and queued at the switch's port towards that endpoint. So what
-//! differs between two runs is the switch.
+//! Whatever the switch is (the kernel's bridge, Open vSwitch, zovn with or without its promise), an
+//! endpoint's rate and buffer mean the same: frames of the MTU, shaped and queued at the switch's
+//! port towards that endpoint. So what differs between two runs is the switch.
 //!
-//! Switches for virtual machines are beside it, in [`vhost`]: there is no kernel between their endpoints.
+//! Switches for virtual machines are beside it, in [`vhost`]: there is no kernel between their
+//! endpoints.
 //!
-//! The switch between *hosts* is in [`physical`]: a program with the rates, delays, buffers and pauses of a real one.
+//! The switch between *hosts* is in [`physical`]: a program with the rates, delays, buffers and
+//! pauses of a real one.
 //!
-//! Everything that a lab makes is written down under /run/zovn/lab, named after the lab's id, and removed when the
-//! [`Lab`] is dropped. What a killed process leaves behind is found there: see [`Home`].
+//! Everything that a lab makes is written down under /run/zovn/lab, named after the lab's id, and
+//! removed when the [`Lab`] is dropped. What a killed process leaves behind is found there: see
+//! [`Home`].
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +43,9 @@ mod site;
 mod spec;
 pub mod vhost;
 
-pub use counters::{Counters, DeviceCounters, EndpointCounters, HostLink, PortCounters, QueueCounters};
+pub use counters::{
+    Counters, DeviceCounters, EndpointCounters, HostLink, PortCounters, QueueCounters,
+};
 pub use endpoint::INTERFACE;
 pub use error::LabError;
 pub use home::{Found, Home, Record, State};

@@ -1,13 +1,15 @@
-//! Open vSwitch as the switch under test: its userspace datapath, with a database, logs and sockets of its own.
+//! Open vSwitch as the switch under test: its userspace datapath, with a database, logs and sockets
+//! of its own.
 //!
 //! ```text
 //!   ovsdb-server ◀─db.sock─ ovs-vswitchd ◀─AF_PACKET─▶ cables     all inside the switch's namespace
 //! ```
 //!
-//! The datapath takes frames from the cables through packet sockets, which give it neither unfinished checksums nor
-//! large segments to pass on; endpoints have no offload here, whatever the lab says. It sends through the cables'
-//! queues, as a host's own stack would. When such a queue is full it gives up the rest of the batch that it was
-//! about to send: a shallow queue loses more here than it would by itself.
+//! The datapath takes frames from the cables through packet sockets, which give it neither
+//! unfinished checksums nor large segments to pass on; endpoints have no offload here, whatever the
+//! lab says. It sends through the cables' queues, as a host's own stack would. When such a queue is
+//! full it gives up the rest of the batch that it was about to send: a shallow queue loses more
+//! here than it would by itself.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -25,7 +27,8 @@ use crate::site::{Ground, Site};
 const PACKAGE: &str = "openvswitch-switch";
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// An Open vSwitch of our own: what configures and asks it. Its daemons end with the ground that they run on.
+/// An Open vSwitch of our own: what configures and asks it. Its daemons end with the ground that
+/// they run on.
 #[derive(Debug)]
 pub(crate) struct OpenVSwitch {
     directory: PathBuf,
@@ -70,7 +73,8 @@ pub(crate) fn programs() -> Result<[PathBuf; 5], LabError> {
 
 /// How many frames the datapath has taken from its ports.
 ///
-/// What the ports' devices received and the datapath did not was dropped in front of it, by a full packet socket.
+/// What the ports' devices received and the datapath did not was dropped in front of it, by a full
+/// packet socket.
 pub(crate) fn received(directory: &Path) -> Result<u64, LabError> {
     let [.., vsctl, appctl] = programs()?;
     let switch = OpenVSwitch { directory: directory.to_owned(), vsctl, appctl };
@@ -124,13 +128,17 @@ impl OpenVSwitch {
         configure
     }
 
-    /// Makes a change of the database, and sees to it that its ports are there: what the daemon could not do it only writes down.
+    /// Makes a change of the database, and sees to it that its ports are there: what the daemon
+    /// could not do it only writes down.
     pub(crate) fn apply(&self, change: &mut Command) -> Result<(), LabError> {
         run(change)?;
-        let errors = run(self.configure().args(["--bare", "--columns=error", "list", "interface"]))?;
+        let errors =
+            run(self.configure().args(["--bare", "--columns=error", "list", "interface"]))?;
         match errors.lines().find(|line| !line.is_empty()) {
             None => Ok(()),
-            Some(error) => Err(LabError::Program { program: "ovs-vswitchd".into(), said: error.into() }),
+            Some(error) => {
+                Err(LabError::Program { program: "ovs-vswitchd".into(), said: error.into() })
+            }
         }
     }
 
@@ -140,7 +148,12 @@ impl OpenVSwitch {
     }
 
     /// Tells tunnels that leave by a bridge who has an address in the network there.
-    pub(crate) fn tell_neighbour(&self, bridge: &str, address: Ipv4Addr, mac: Mac) -> Result<(), LabError> {
+    pub(crate) fn tell_neighbour(
+        &self,
+        bridge: &str,
+        address: Ipv4Addr,
+        mac: Mac,
+    ) -> Result<(), LabError> {
         let (address, mac) = (address.to_string(), mac.to_string());
         run(self.ask().args(["tnl/neigh/set", bridge, &address, &mac])).map(drop)
     }
@@ -172,7 +185,8 @@ impl OpenVSwitch {
 
 /// Has a command of Open vSwitch's, or of the DPDK within, keep its files in the lab's directory.
 fn at_home(mut command: Command, directory: &Path) -> Command {
-    for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"] {
+    for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR", "RUNTIME_DIRECTORY"]
+    {
         command.env(variable, directory);
     }
     command

@@ -1,7 +1,8 @@
 //! Processes that belong to a lab, told apart from later ones that happen to get the same number.
 //!
-//! A process is its number and the time at which it started; both are written down when it starts, so that another
-//! `zovn` can end it, and no other process, even if the one that started it is long gone.
+//! A process is its number and the time at which it started; both are written down when it starts,
+//! so that another `zovn` can end it, and no other process, even if the one that started it is long
+//! gone.
 
 use std::fs;
 use std::io;
@@ -30,10 +31,12 @@ impl Process {
         Self::look(pid).and_then(|(process, runs)| runs.then_some(process))
     }
 
-    /// The process that has this number, and whether it still runs: one that has ended has it until it is reaped.
+    /// The process that has this number, and whether it still runs: one that has ended has it until
+    /// it is reaped.
     fn look(pid: u32) -> Option<(Self, bool)> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Field 2 is the program's name in parentheses and may hold anything; field 3 follows the last of them.
+        // Field 2 is the program's name in parentheses and may hold anything; field 3 follows the
+        // last of them.
         let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
         let runs = !matches!(fields.next()?, "Z" | "X");
         Some((Self { pid, started: fields.nth(18)?.parse().ok()? }, runs))
@@ -110,8 +113,10 @@ impl Process {
 
     /// A handle on this very process, if it is not reaped.
     fn handle(self) -> Option<OwnedFd> {
-        let handle = pidfd_open(Pid::from_raw(i32::try_from(self.pid).ok()?)?, PidfdFlags::empty()).ok()?;
-        // Looked at after the handle was opened: the handle is the process's whose start time this is.
+        let handle =
+            pidfd_open(Pid::from_raw(i32::try_from(self.pid).ok()?)?, PidfdFlags::empty()).ok()?;
+        // Looked at after the handle was opened: the handle is the process's whose start time this
+        // is.
         Self::look(self.pid).is_some_and(|(process, _)| process == self).then_some(handle)
     }
 }

@@ -1,4 +1,5 @@
-//! The switch's own programs: started inside its namespace, logged into the lab's directory, written down.
+//! The switch's own programs: started inside its namespace, logged into the lab's directory,
+//! written down.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,7 +19,8 @@ use crate::site::Ground;
 /// How long a program may take to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The priority of a switch's programs: what Debian's own scripts give Open vSwitch, and zovn's agent its thread.
+/// The priority of a switch's programs: what Debian's own scripts give Open vSwitch, and zovn's
+/// agent its thread.
 const NICE: i32 = -10;
 
 /// A program that was started and outlives us.
@@ -30,8 +32,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program inside the switch's namespace. It stays when this process ends, and a terminal's Ctrl-C
-    /// does not reach it.
+    /// Starts a program inside the switch's namespace. It stays when this process ends, and a
+    /// terminal's Ctrl-C does not reach it.
     pub(crate) fn start(
         ground: &Ground<'_>,
         what: &'static str,
@@ -41,7 +43,8 @@ impl Program {
         Self::spawn(ground, what, command).map(|(program, _)| program)
     }
 
-    /// The same for a program that is told over its standard input what to do: it ends with whoever holds the other end.
+    /// The same for a program that is told over its standard input what to do: it ends with whoever
+    /// holds the other end.
     pub(crate) fn start_told(
         ground: &Ground<'_>,
         what: &'static str,
@@ -66,7 +69,9 @@ impl Program {
         // One that has ended already is not there to be recorded; waiting for it will tell.
         let process = Process::of(child.id());
         let book = &ground.processes;
-        process.map_or(Ok(()), |process| process.record(book, what)).map_err(LabError::file(book))?;
+        process
+            .map_or(Ok(()), |process| process.record(book, what))
+            .map_err(LabError::file(book))?;
         Ok((Self { what, process, log }, child.stdin.take()))
     }
 
@@ -84,7 +89,11 @@ impl Program {
             }
             if begun.elapsed() > PATIENCE {
                 let seconds = PATIENCE.as_secs();
-                return Err(LabError::Late { program: self.what.into(), seconds, said: self.last_words() });
+                return Err(LabError::Late {
+                    program: self.what.into(),
+                    seconds,
+                    said: self.last_words(),
+                });
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -123,18 +132,25 @@ pub(crate) fn first(program: &Path) -> Command {
 /// Runs a program to its end and returns what it printed.
 pub(crate) fn run(command: &mut Command) -> Result<String, LabError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let Output { status, stdout, stderr } =
-        command.stdin(Stdio::null()).output().map_err(LabError::kernel(format!("run {program}")))?;
+    let Output { status, stdout, stderr } = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(LabError::kernel(format!("run {program}")))?;
     if !status.success() {
-        return Err(LabError::Program { program, said: last_line(&String::from_utf8_lossy(&stderr)) });
+        return Err(LabError::Program {
+            program,
+            said: last_line(&String::from_utf8_lossy(&stderr)),
+        });
     }
     Ok(String::from_utf8_lossy(&stdout).into_owned())
 }
 
-/// Where a program is installed: in PATH, or where administration programs are, which not every PATH names.
+/// Where a program is installed: in PATH, or where administration programs are, which not every
+/// PATH names.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let places = env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
+    let places =
+        env::split_paths(&path).chain([PathBuf::from("/usr/sbin"), PathBuf::from("/sbin")]);
     places.map(|place| place.join(program)).find(|file| file.is_file())
 }
 

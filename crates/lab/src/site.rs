@@ -30,7 +30,12 @@ pub(crate) struct Site<'a> {
 impl<'a> Ground<'a> {
     /// The same for other programs: those of a host, with files in a directory of its own.
     pub(crate) fn of_host(&self, directory: PathBuf, switch: Namespace) -> Ground<'a> {
-        Ground { directory, processes: self.processes.clone(), switch, interrupted: self.interrupted }
+        Ground {
+            directory,
+            processes: self.processes.clone(),
+            switch,
+            interrupted: self.interrupted,
+        }
     }
 
     pub(crate) fn check_interrupted(&self) -> Result<(), LabError> {

@@ -1,7 +1,7 @@
 //! What a lab is asked to be.
 //!
-//! [`LabSpec`] and [`EndpointSpec`] are what people write, with most of it left out; `LabSpec::resolve` fills in
-//! the rest and gives the [`Endpoint`]s that will be.
+//! [`LabSpec`] and [`EndpointSpec`] are what people write, with most of it left out;
+//! `LabSpec::resolve` fills in the rest and gives the [`Endpoint`]s that will be.
 //!
 //! ```text
 //! lab.toml ─parse─▶ LabSpec ─resolve─▶ Endpoint, Endpoint, …   names, addresses, rates: all said
@@ -41,19 +41,20 @@ pub struct LabSpec {
     /// The largest packet that endpoints send, in bytes.
     #[serde(default = "default_mtu")]
     pub mtu: u32,
-    /// Let endpoints hand large segments and unfinished checksums to the switch, where the switch can take them
-    /// (`ovs` cannot). Without it every frame on every link is a frame of the MTU.
+    /// Let endpoints hand large segments and unfinished checksums to the switch, where the switch
+    /// can take them (`ovs` cannot). Without it every frame on every link is a frame of the MTU.
     #[serde(default = "yes")]
     pub offload: bool,
-    /// Tell each endpoint every other's Ethernet address, and the switch every port's, so that nothing is asked,
-    /// learned or flooded.
+    /// Tell each endpoint every other's Ethernet address, and the switch every port's, so that
+    /// nothing is asked, learned or flooded.
     #[serde(default = "yes")]
     pub static_addresses: bool,
-    /// How the agent runs, for the two zovn switches. The lab sets its socket and, for `zovn-lossy`, its classes and
-    /// its UDP gate.
+    /// How the agent runs, for the two zovn switches. The lab sets its socket and, for
+    /// `zovn-lossy`, its classes and its UDP gate.
     #[serde(default)]
     pub agent: AgentSettings,
-    /// The hosts that the endpoints are on, with a switch of its own on each; one switch for all endpoints if absent.
+    /// The hosts that the endpoints are on, with a switch of its own on each; one switch for all
+    /// endpoints if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<HostsSpec>,
     /// The endpoints, in the order in which they are numbered.
@@ -67,10 +68,12 @@ pub struct LabSpec {
 pub struct EndpointSpec {
     /// The endpoint's name; with a `count`, what its number is put behind.
     pub name: String,
-    /// How many endpoints like this there are: `name1`, `name2`, … One, under its plain name, if absent.
+    /// How many endpoints like this there are: `name1`, `name2`, … One, under its plain name, if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Its addresses; 10.0.0.n/24 and fd00::n/64 if empty, where n is the endpoint's place in the lab.
+    /// Its addresses; 10.0.0.n/24 and fd00::n/64 if empty, where n is the endpoint's place in the
+    /// lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<Prefix>,
     /// Its Ethernet address; 02:00:00:00:00:0n if absent.
@@ -85,7 +88,8 @@ pub struct EndpointSpec {
     /// Kernel settings of its network namespace, by their dotted names: `"net.ipv4.tcp_sack" = 0`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "words")]
     pub sysctls: BTreeMap<String, String>,
-    /// TCP's initial congestion window towards the other endpoints, in segments; the kernel's if absent.
+    /// TCP's initial congestion window towards the other endpoints, in segments; the kernel's if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initcwnd: Option<u32>,
 }
@@ -133,7 +137,8 @@ pub struct Endpoint {
 }
 
 impl LabSpec {
-    /// A lab without endpoints and with everything else as a file would have it that does not mention it.
+    /// A lab without endpoints and with everything else as a file would have it that does not
+    /// mention it.
     pub fn new(name: impl Into<String>, switch: SwitchKind) -> Self {
         Self {
             name: name.into(),
@@ -151,22 +156,25 @@ impl LabSpec {
     ///
     /// # Errors
     ///
-    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong, [`LabError::Spec`]
-    /// if it reads well and cannot be.
+    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong,
+    /// [`LabError::Spec`] if it reads well and cannot be.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let spec: Self = read(path)?;
         spec.resolve("check")?;
         Ok(spec)
     }
 
-    /// A lab that comes with the program, `testbed1` or `testbed2` of the zOVN paper (figure 9), or else the one of a TOML file.
+    /// A lab that comes with the program, `testbed1` or `testbed2` of the zOVN paper (figure 9), or
+    /// else the one of a TOML file.
     ///
     /// # Errors
     ///
     /// As [`read`](Self::read) has them.
     pub fn find(word: &str) -> Result<Self, LabError> {
         match BUILT_IN.iter().find(|(name, _)| *name == word) {
-            Some((_, text)) => Ok(toml::from_str(text).expect("a test reads what comes with the program")),
+            Some((_, text)) => {
+                Ok(toml::from_str(text).expect("a test reads what comes with the program"))
+            }
             None => Self::read(Path::new(word)),
         }
     }
@@ -193,7 +201,8 @@ impl LabSpec {
         }
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for spec in &self.endpoints {
-            if spec.count.is_some_and(|count| count > 1) && (spec.mac.is_some() || !spec.addresses.is_empty())
+            if spec.count.is_some_and(|count| count > 1)
+                && (spec.mac.is_some() || !spec.addresses.is_empty())
             {
                 return Err(self.wrong(format!(
                     "endpoint `{}`: several endpoints cannot share one address: leave out `count`, or `mac` and \
@@ -202,7 +211,8 @@ impl LabSpec {
                 )));
             }
             for n in 1..=spec.count.unwrap_or(1) {
-                let name = spec.count.map_or_else(|| spec.name.clone(), |_| format!("{}{n}", spec.name));
+                let name =
+                    spec.count.map_or_else(|| spec.name.clone(), |_| format!("{}{n}", spec.name));
                 let number = u32::try_from(endpoints.len() + 1).unwrap_or(u32::MAX);
                 endpoints.push(self.endpoint(spec, name, number, prefix)?);
             }
@@ -232,7 +242,8 @@ impl LabSpec {
             )));
         }
         if hosts.uplinks > 1 && matches!(self.switch, SwitchKind::Bridge | SwitchKind::Ovs) {
-            return Err(self.wrong(format!("[hosts]: `{}` has one uplink: leave out `uplinks`", self.switch)));
+            return Err(self
+                .wrong(format!("[hosts]: `{}` has one uplink: leave out `uplinks`", self.switch)));
         }
         let count = endpoints.len();
         if let Some(fault) = hosts.fault(count, self.mtu) {
@@ -240,11 +251,14 @@ impl LabSpec {
         }
         for (place, endpoint) in endpoints.iter_mut().enumerate() {
             if endpoint.name.starts_with("host") {
-                return Err(
-                    self.wrong(format!("endpoint `{}`: names with `host` are the hosts'", endpoint.name))
-                );
+                return Err(self.wrong(format!(
+                    "endpoint `{}`: names with `host` are the hosts'",
+                    endpoint.name
+                )));
             }
-            if self.switch == SwitchKind::Ovs && (endpoint.rate.is_some() || endpoint.buffer.is_some()) {
+            if self.switch == SwitchKind::Ovs
+                && (endpoint.rate.is_some() || endpoint.buffer.is_some())
+            {
                 return Err(self.wrong(format!(
                     "endpoint `{}`: `ovs` on several hosts has no queue for a `rate` or a `buffer`: leave them out",
                     endpoint.name
@@ -276,17 +290,25 @@ impl LabSpec {
         if spec.mac.is_some_and(Mac::is_multicast) {
             return wrong("`mac` is a group address: clear the lowest bit of its first octet");
         }
-        let bad_name = |key: &str| !key.starts_with("net.") || key.contains("..") || key.contains('/');
+        let bad_name =
+            |key: &str| !key.starts_with("net.") || key.contains("..") || key.contains('/');
         if let Some(key) = spec.sysctls.keys().find(|key| bad_name(key)) {
-            return wrong(&format!("`{key}` is no setting of a network namespace: those begin with `net.`"));
+            return wrong(&format!(
+                "`{key}` is no setting of a network namespace: those begin with `net.`"
+            ));
         }
         let addresses = match (&spec.addresses[..], u8::try_from(number)) {
             ([], Ok(n @ 1..=254)) => vec![
                 Prefix { address: Ipv4Addr::new(10, 0, 0, n).into(), length: 24 },
-                Prefix { address: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n.into()).into(), length: 64 },
+                Prefix {
+                    address: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, n.into()).into(),
+                    length: 64,
+                },
             ],
             ([], _) => {
-                return wrong("10.0.0.0/24 holds 254 endpoints: give the others `addresses` of their own");
+                return wrong(
+                    "10.0.0.0/24 holds 254 endpoints: give the others `addresses` of their own",
+                );
             }
             (given, _) => given.to_vec(),
         };
@@ -312,7 +334,9 @@ impl LabSpec {
             let ips = endpoint.addresses.iter().map(|address| address.address.to_string());
             for word in [endpoint.name.clone(), endpoint.mac.to_string()].into_iter().chain(ips) {
                 if !seen.insert(word.clone()) {
-                    return Err(self.wrong(format!("`{word}` is given to two endpoints: keep it for one")));
+                    return Err(
+                        self.wrong(format!("`{word}` is given to two endpoints: keep it for one"))
+                    );
                 }
             }
         }
@@ -412,7 +436,8 @@ impl fmt::Display for SwitchKind {
     }
 }
 
-/// Letters, digits, `-`, `_` and `.`, of which the first is a letter or a digit: what may be part of a file's name.
+/// Letters, digits, `-`, `_` and `.`, of which the first is a letter or a digit: what may be part
+/// of a file's name.
 fn is_word(text: &str, most: usize) -> bool {
     (1..=most).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -493,7 +518,8 @@ mod tests {
     fn what_cannot_be_is_said_with_what_to_do() {
         let testpmd = parse("name = \"a\"\nswitch = \"testpmd\"\n[[endpoint]]\nname = \"a\"");
         assert!(testpmd.resolve("zovn-7").unwrap_err().to_string().contains("make it bridge, ovs"));
-        let endpoint = |text: &str| format!("name = \"a\"\nswitch = \"zovn\"\n[[endpoint]]\n{text}");
+        let endpoint =
+            |text: &str| format!("name = \"a\"\nswitch = \"zovn\"\n[[endpoint]]\n{text}");
         for (text, word) in [
             ("name = \"switch\"", "none of switch"),
             ("name = \"a-very-long-name\"", "1 to 15"),

@@ -13,7 +13,8 @@ const BURST: u32 = 64;
 fn switch(kind: ClassKind, ports: usize, egress: u32) -> (Switch<u32>, Vec<PortId>) {
     let mut switch = Switch::new(Settings { classes: Classes::all(kind), ..Settings::default() });
     let config = PortConfig { egress: Limits::frames(egress), ..PortConfig::default() };
-    let ids: Vec<_> = (0..ports).map(|_| switch.attach(Instant::ZERO, config).expect("few ports")).collect();
+    let ids: Vec<_> =
+        (0..ports).map(|_| switch.attach(Instant::ZERO, config).expect("few ports")).collect();
     (switch, ids)
 }
 
@@ -38,7 +39,8 @@ fn one_to_one(c: &mut Criterion) {
             b.iter(|| {
                 let mut visit = switch.arrivals(now, ids[0]);
                 for frame in 0..BURST {
-                    let offered = visit.offer(Destination::One(ids[1]), Class::default(), frame, SIZE);
+                    let offered =
+                        visit.offer(Destination::One(ids[1]), Class::default(), frame, SIZE);
                     assert_eq!(offered, Offered::Held);
                 }
                 drop(visit);
@@ -60,7 +62,8 @@ fn incast(c: &mut Criterion) {
             for id in &ids[..8] {
                 let mut visit = switch.arrivals(now, *id);
                 for frame in 0..BURST / 8 {
-                    let offered = visit.offer(Destination::One(ids[8]), Class::default(), frame, SIZE);
+                    let offered =
+                        visit.offer(Destination::One(ids[8]), Class::default(), frame, SIZE);
                     assert_eq!(offered, Offered::Held);
                 }
             }

@@ -16,7 +16,8 @@ pub enum Reason {
     SamePort,
     /// It is for no one port, and no other port of its network may have it.
     NoEgress,
-    /// A group address that never crosses a bridge: PAUSE, spanning tree, link-layer discovery (802.1Q table 8-1).
+    /// A group address that never crosses a bridge: PAUSE, spanning tree, link-layer discovery
+    /// (802.1Q table 8-1).
     LinkLocal,
     /// Not an Ethernet frame.
     Malformed,
@@ -24,7 +25,8 @@ pub enum Reason {
     Unfit,
     /// The memory that it lay in was taken away.
     Withdrawn,
-    /// Of its network, the port that it came by is no member, or the port where its destination was pinned (802.1Q §8.6.2, §8.6.4).
+    /// Of its network, the port that it came by is no member, or the port where its destination was
+    /// pinned (802.1Q §8.6.2, §8.6.4).
     NotMember,
     /// It came by a trunk, and its destination is behind another (RFC 4762 §4.4).
     SplitHorizon,
@@ -70,7 +72,10 @@ impl Reason {
 const _: () = {
     let mut number = 0;
     while number < Reason::COUNT {
-        assert!(Reason::ALL[number] as usize == number, "a reason's account is found by its number");
+        assert!(
+            Reason::ALL[number] as usize == number,
+            "a reason's account is found by its number"
+        );
         number += 1;
     }
 };
@@ -159,7 +164,8 @@ impl Load {
 pub struct Account {
     /// Taken over from a sender (ingress), or meant for this receiver (egress).
     pub accepted: u64,
-    /// Handed to a receiver. An ingress counts a flooded frame once, when its last receiver is done with it.
+    /// Handed to a receiver. An ingress counts a flooded frame once, when its last receiver is done
+    /// with it.
     pub delivered: u64,
     /// Waiting now.
     pub held: u64,

@@ -30,8 +30,8 @@ impl<F: Copy> Switch<F> {
         Ok(id)
     }
 
-    /// Changes a port while frames flow. What it holds stays, even where new limits are lower; where they are higher,
-    /// who waited goes on.
+    /// Changes a port while frames flow. What it holds stays, even where new limits are lower;
+    /// where they are higher, who waited goes on.
     pub fn configure(&mut self, now: Instant, id: PortId, config: PortConfig) {
         let port = self.port_mut(id);
         if port.config.shaping != config.shaping {
@@ -40,8 +40,10 @@ impl<F: Copy> Switch<F> {
         port.config = config;
         let at_quota = self.voqs.set_quota(id, config.quota.get());
         let flows = self.ports.iter().flat_map(|(_, port)| port.egress.flows.iter());
-        let lanes = flows.filter(|(_, flow)| flow.state != State::Aside).flat_map(|(_, flow)| flow.lanes());
-        let lanes = lanes.filter(|(from, lane)| *from == id && lane.frames >= config.quota.get()).count();
+        let lanes =
+            flows.filter(|(_, flow)| flow.state != State::Aside).flat_map(|(_, flow)| flow.lanes());
+        let lanes =
+            lanes.filter(|(from, lane)| *from == id && lane.frames >= config.quota.get()).count();
         let port = self.port_mut(id);
         port.ingress.at_quota = (at_quota + lanes) as u16;
         port.ingress.resume(now, &port.config);
@@ -50,14 +52,16 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Before a port is taken away: it gets no copy of what is for many, and what is held from it and for it goes on. What is for
-    /// it alone is the caller's to redirect, and its own sender the caller's to silence.
+    /// Before a port is taken away: it gets no copy of what is for many, and what is held from it
+    /// and for it goes on. What is for it alone is the caller's to redirect, and its own sender the
+    /// caller's to silence.
     pub fn close(&mut self, port: PortId) {
         self.port_mut(port).egress.closed = true;
     }
 
-    /// Takes a port away. Every frame from it or for it alone that is still held is refused and released. Close it
-    /// first, and wait until it holds nothing ([`Switch::holds`]), where nothing is to be refused.
+    /// Takes a port away. Every frame from it or for it alone that is still held is refused and
+    /// released. Close it first, and wait until it holds nothing ([`Switch::holds`]), where nothing
+    /// is to be refused.
     pub fn detach(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
         self.empty_egress(now, port, Refusal::DETACHED, &mut released);
         for egress in self.attached() {
@@ -94,7 +98,8 @@ impl<F: Copy> Switch<F> {
             self.refuse_queue(now, egress, &mut gone, Refusal::DETACHED, released);
 
             let mut queue = self.port(egress).egress.classes[class].queue;
-            let mut gone = self.cells.extract(&mut queue, |frame| frame.stamp.ingress() == ingress.0);
+            let mut gone =
+                self.cells.extract(&mut queue, |frame| frame.stamp.ingress() == ingress.0);
             for node in self.cells.iter(&gone).collect::<Vec<_>>() {
                 let load = self.cells.label(node).load();
                 self.port_mut(egress).egress.classes[class].load.remove(load);

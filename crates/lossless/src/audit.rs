@@ -35,7 +35,9 @@ pub enum Defect {
         class: Class,
     },
     /// A frame waits for a receiver that nobody would visit, or in a flow that has no turn.
-    #[error("port {port}: frames wait for its receiver, or in a flow, that is not known to be visited")]
+    #[error(
+        "port {port}: frames wait for its receiver, or in a flow, that is not known to be visited"
+    )]
     Forgotten {
         /// The egress's number.
         port: usize,
@@ -43,8 +45,8 @@ pub enum Defect {
 }
 
 impl<F: Copy> Switch<F> {
-    /// Proves the law: counts what lies in every queue and compares it with the books, and finds nobody waiting without
-    /// need.
+    /// Proves the law: counts what lies in every queue and compares it with the books, and finds
+    /// nobody waiting without need.
     ///
     /// # Errors
     ///
@@ -64,9 +66,9 @@ impl<F: Copy> Switch<F> {
         Ok(())
     }
 
-    /// Proves the law for one port: the books of both its sides balance, its egress's queues hold what
-    /// the books say, and nobody waits for it without need. Takes as long as there are frames for that
-    /// egress; of its ingress, no frames are counted.
+    /// Proves the law for one port: the books of both its sides balance, its egress's queues hold
+    /// what the books say, and nobody waits for it without need. Takes as long as there are frames
+    /// for that egress; of its ingress, no frames are counted.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Where the frames that the switch holds are written down.
 //!
-//! A cell is one frame's place in one queue. A flooded frame has a further cell, a copy, for each further egress. Free
-//! ones are reused, last in first out, so a busy switch stays in the same few cache lines. How many there can be is
-//! bounded by the ports' ingress limits.
+//! A cell is one frame's place in one queue. A flooded frame has a further cell, a copy, for each
+//! further egress. Free ones are reused, last in first out, so a busy switch stays in the same few
+//! cache lines. How many there can be is bounded by the ports' ingress limits.
 //!
 //! ```text
 //!    free ──▶ 4 ──▶ 7 ──▶ 2 ──▶ 5 …          taking 4, 7 and 2 and making them a queue writes no link,
@@ -61,16 +61,16 @@ impl Queue {
     }
 }
 
-/// What many frames have in common, in one number that is quick to compare: ingress, class, how many frames on a wire
-/// each stands for, and its fate so far.
+/// What many frames have in common, in one number that is quick to compare: ingress, class, how
+/// many frames on a wire each stands for, and its fate so far.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Stamp(u64);
 
 impl Stamp {
     /// No cell's.
     pub(crate) const NONE: Self = Self(u64::MAX);
-    /// In the highest 16 bits the egresses that have yet to be done with the frame: 1 but for a flooded one, and 0 in its
-    /// further cells.
+    /// In the highest 16 bits the egresses that have yet to be done with the frame: 1 but for a
+    /// flooded one, and 0 in its further cells.
     const COPY: u64 = 1 << 48;
     /// An egress has taken the frame; others have not.
     const DELIVERED: u64 = 1 << 40;
@@ -78,7 +78,12 @@ impl Stamp {
     /// A frame of its own, for one egress.
     #[inline]
     pub(crate) fn new(ingress: u16, class: Class, frames: u16) -> Self {
-        Self(Self::COPY | u64::from(class.pcp()) << 32 | u64::from(frames) << 16 | u64::from(ingress))
+        Self(
+            Self::COPY
+                | u64::from(class.pcp()) << 32
+                | u64::from(frames) << 16
+                | u64::from(ingress),
+        )
     }
 
     #[inline]
@@ -191,7 +196,8 @@ impl<F: Copy> Cells<F> {
         self.take(frame, label).expect("there is a free one")
     }
 
-    /// Writes a frame down where the cell that was written last leads to, if it leads to a free one.
+    /// Writes a frame down where the cell that was written last leads to, if it leads to a free
+    /// one.
     #[inline(always)]
     pub(crate) fn take(&mut self, frame: F, label: Label) -> Option<Node> {
         let node = Node(self.free);
@@ -223,8 +229,8 @@ impl<F: Copy> Cells<F> {
         Seen { node, label, frame, next: Node(next) }
     }
 
-    /// One egress is done with `node`, which is in no queue any more. `Some` if it was the frame's last, which is then
-    /// forgotten here.
+    /// One egress is done with `node`, which is in no queue any more. `Some` if it was the frame's
+    /// last, which is then forgotten here.
     pub(crate) fn finish(&mut self, node: Node, delivered: bool) -> Option<Finished<F>> {
         let Node(mut original) = node;
         let cell = &self.cells[original as usize];
@@ -277,7 +283,11 @@ impl<F: Copy> Cells<F> {
     }
 
     /// Takes every cell out of `queue` of which `leaves` says so; the rest keep their order.
-    pub(crate) fn extract(&mut self, queue: &mut Queue, mut leaves: impl FnMut(Label) -> bool) -> Queue {
+    pub(crate) fn extract(
+        &mut self,
+        queue: &mut Queue,
+        mut leaves: impl FnMut(Label) -> bool,
+    ) -> Queue {
         let (mut kept, mut left) = (Queue::EMPTY, Queue::EMPTY);
         while let Some(node) = self.pop(queue) {
             let side = if leaves(self.label(node)) { &mut left } else { &mut kept };
@@ -301,8 +311,9 @@ impl<F: Copy> Cells<F> {
             free[next as usize] = true;
             next = cell.next;
         }
-        let held =
-            |(cell, free): (&Cell<F>, bool)| (!free && cell.label.stamp.copies() > 0).then_some(cell.label);
+        let held = |(cell, free): (&Cell<F>, bool)| {
+            (!free && cell.label.stamp.copies() > 0).then_some(cell.label)
+        };
         self.cells.iter().zip(free).filter_map(held).collect()
     }
 }

@@ -30,10 +30,11 @@ impl Classes {
 /// An egress's token bucket.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Shaping {
-    /// The rate in the long run, counted in frames' bytes from the Ethernet header on, without preamble and FCS.
+    /// The rate in the long run, counted in frames' bytes from the Ethernet header on, without
+    /// preamble and FCS.
     pub rate: Rate,
-    /// The bucket's depth in bytes. A frame leaves as soon as the bucket is not in debt, so up to `burst` bytes, and
-    /// the frame that crosses it, leave back to back.
+    /// The bucket's depth in bytes. A frame leaves as soon as the bucket is not in debt, so up to
+    /// `burst` bytes, and the frame that crosses it, leave back to back.
     pub burst: u32,
 }
 
@@ -46,11 +47,11 @@ impl Shaping {
 /// What a port is told when it is attached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PortConfig {
-    /// How much of this port's sender may be held in each class. A burst that is already being offered may cross the
-    /// bound in bytes.
+    /// How much of this port's sender may be held in each class. A burst that is already being
+    /// offered may cross the bound in bytes.
     pub ingress: Limits,
-    /// How many of those frames may wait for one egress in one class before the sender is held back (the VOQ's
-    /// quota). A burst that is already being offered may cross it.
+    /// How many of those frames may wait for one egress in one class before the sender is held back
+    /// (the VOQ's quota). A burst that is already being offered may cross it.
     pub quota: NonZeroU32,
     /// How much may wait for this port's receiver in each class, once switched.
     pub egress: Limits,
@@ -77,7 +78,8 @@ impl Default for PortConfig {
 pub struct Settings {
     /// What each class promises.
     pub classes: Classes,
-    /// How long a receiver may take nothing, while frames wait for it that may leave, before it is stalled.
+    /// How long a receiver may take nothing, while frames wait for it that may leave, before it is
+    /// stalled.
     pub stall_after: Span,
 }
 

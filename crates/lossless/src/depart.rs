@@ -13,8 +13,8 @@ use crate::voqs::VoqId;
 
 /// A visit to a receiver: hands frames out, one after the other. See [`Switch::departures`].
 ///
-/// Frames that the receiver takes one after the other are booked together when the next comes from another sender, when
-/// their queue is empty, and at the latest when the visit is dropped.
+/// Frames that the receiver takes one after the other are booked together when the next comes from
+/// another sender, when their queue is empty, and at the latest when the visit is dropped.
 #[derive(Debug)]
 pub struct Departures<'a, F: Copy> {
     switch: &'a mut Switch<F>,
@@ -63,8 +63,9 @@ impl<F: Copy> Switch<F> {
         Departures { switch: self, now, to, source, queue: Queue::EMPTY, run: Run::NONE }
     }
 
-    /// Of these classes, a bit each, the receiver at `to` takes nothing until this is called again (802.1Qbb). A receiver that
-    /// takes nothing of anything for the stall time is stalled all the same.
+    /// Of these classes, a bit each, the receiver at `to` takes nothing until this is called again
+    /// (802.1Qbb). A receiver that takes nothing of anything for the stall time is stalled all the
+    /// same.
     pub fn pause_classes(&mut self, to: PortId, classes: u8) {
         self.port_mut(to).egress.paused = classes;
     }
@@ -145,7 +146,8 @@ impl Egress {
         }
     }
 
-    /// There is something for the receiver from now on: if there was nothing, it had nothing to take before.
+    /// There is something for the receiver from now on: if there was nothing, it had nothing to
+    /// take before.
     #[inline]
     pub(crate) fn begin_work(&mut self, now: Instant) {
         if self.ready | self.ready_flows == 0 {
@@ -164,8 +166,8 @@ impl Egress {
         }
     }
 
-    /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent, so asking twice
-    /// gives the same answer.
+    /// Deficit round robin among classes. Whose turn it is stays put until it is served or spent,
+    /// so asking twice gives the same answer.
     fn next_weighted<F: Copy>(&mut self, weights: &[u32; Class::COUNT], cells: &Cells<F>) -> Class {
         loop {
             let class = Class::from_low_bits(self.turn);
@@ -198,7 +200,8 @@ impl<'a, F: Copy> Departures<'a, F> {
         Some(self.at(node))
     }
 
-    /// The next frame of a flow that was parked, if the egress's rate allows it: its senders take turns.
+    /// The next frame of a flow that was parked, if the egress's rate allows it: its senders take
+    /// turns.
     pub fn parked_head(&mut self, flow: Flow) -> Option<Head<'_, 'a, F>> {
         self.settle();
         let egress = &self.switch.port(self.to).egress;
@@ -213,8 +216,8 @@ impl<'a, F: Copy> Departures<'a, F> {
         Some(self.at(node))
     }
 
-    /// The next frame of those that were offered in flows, if the egress's rate allows it: of the highest class that has a ready flow
-    /// and is not paused, of the flow whose turn it is.
+    /// The next frame of those that were offered in flows, if the egress's rate allows it: of the
+    /// highest class that has a ready flow and is not paused, of the flow whose turn it is.
     pub fn flow_head(&mut self) -> Option<Head<'_, 'a, F>> {
         self.settle();
         let Self { switch, now, to, .. } = self;
@@ -261,7 +264,8 @@ impl<'a, F: Copy> Departures<'a, F> {
         let Seen { label, frame, next, .. } = self.switch.cells.look(node);
         let Label { stamp, bytes, .. } = label;
         let Port { config, egress, .. } = &mut self.switch.ports[self.to];
-        let ordinary = config.scheduling == Scheduling::Strict && egress.shaper.is_none() && stamp.is_alone();
+        let ordinary =
+            config.scheduling == Scheduling::Strict && egress.shaper.is_none() && stamp.is_alone();
         if let Source::Class(class) = self.source
             && ordinary
         {
@@ -307,8 +311,13 @@ impl<'a, F: Copy> Departures<'a, F> {
         switch.pull(*now, *to, class);
     }
 
-    /// Takes the head out of its queue, has its stay there ended, and pulls the next into its place.
-    fn leave<T>(&mut self, node: Node, end: impl FnOnce(&mut Switch<F>, Instant, PortId) -> T) -> T {
+    /// Takes the head out of its queue, has its stay there ended, and pulls the next into its
+    /// place.
+    fn leave<T>(
+        &mut self,
+        node: Node,
+        end: impl FnOnce(&mut Switch<F>, Instant, PortId) -> T,
+    ) -> T {
         self.settle();
         let Self { switch, now, to, source, .. } = self;
         let egress = &mut switch.ports[*to].egress;
@@ -361,15 +370,16 @@ impl<F: Copy> Head<'_, '_, F> {
         self.seen.label.bytes
     }
 
-    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go behind them.
+    /// Whether `flow` has frames set aside towards the same receiver: one of that flow must go
+    /// behind them.
     #[inline]
     pub fn is_parked(&self, flow: Flow) -> bool {
         let flows = &self.visit.switch.port(self.visit.to).egress.flows;
         !flows.is_empty() && flows.contains(flow)
     }
 
-    /// The receiver has it. The handle comes back if no other egress still wants the frame, and the next that waited
-    /// for its place is pulled before the next head.
+    /// The receiver has it. The handle comes back if no other egress still wants the frame, and the
+    /// next that waited for its place is pulled before the next head.
     #[inline(always)]
     pub fn delivered(self) -> Option<F> {
         let Self { visit, seen: Seen { node, label, frame, next } } = self;
@@ -383,7 +393,8 @@ impl<F: Copy> Head<'_, '_, F> {
         Some(frame)
     }
 
-    /// The receiver will never take it. The handle comes back if no other egress still wants the frame.
+    /// The receiver will never take it. The handle comes back if no other egress still wants the
+    /// frame.
     pub fn refuse(self, refusal: Refusal) -> Option<F> {
         let Self { visit, seen: Seen { node, .. } } = self;
         visit
@@ -391,8 +402,9 @@ impl<F: Copy> Head<'_, '_, F> {
             .map(|released| released.frame)
     }
 
-    /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow and sender, so that other
-    /// flows of the same queue pass. It stays held, and keeps using its sender's share.
+    /// The frame's flow cannot be delivered now: sets it aside, behind others of its flow and
+    /// sender, so that other flows of the same queue pass. It stays held, and keeps using its
+    /// sender's share.
     ///
     /// A frame that is parked already stays where it is.
     pub fn park(self, flow: Flow) {
@@ -413,8 +425,9 @@ impl<F: Copy> Head<'_, '_, F> {
         }
     }
 
-    /// The head's flow can send nothing now: it takes no turns before it is [unblocked](Switch::unblock), and others of its class
-    /// pass. What is blocked for the stall time is refused.
+    /// The head's flow can send nothing now: it takes no turns before it is
+    /// [unblocked](Switch::unblock), and others of its class pass. What is blocked for the stall
+    /// time is refused.
     pub fn block(self) {
         if let Source::Flow(flow) = self.visit.source {
             let egress = &mut self.visit.switch.ports[self.visit.to].egress;
@@ -423,9 +436,10 @@ impl<F: Copy> Head<'_, '_, F> {
         }
     }
 
-    /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's share, until it is known to have
-    /// [arrived](Switch::arrived). Those of one flow arrive in the order in which they leave. No verdict is passed on them: whether
-    /// the far receiver is there is for its owner to [say](Switch::abandon).
+    /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's
+    /// share, until it is known to have [arrived](Switch::arrived). Those of one flow arrive in the
+    /// order in which they leave. No verdict is passed on them: whether the far receiver is there
+    /// is for its owner to [say](Switch::abandon).
     pub fn depart(self, flow: Flow) {
         let bytes = self.bytes();
         let Self { visit, seen: Seen { node, .. } } = self;

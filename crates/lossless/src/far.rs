@@ -1,4 +1,5 @@
-//! Receivers far away: what [departed](crate::Head::depart) and has not arrived, and whether anybody is there.
+//! Receivers far away: what [departed](crate::Head::depart) and has not arrived, and whether
+//! anybody is there.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -12,8 +13,9 @@ use crate::id::PortId;
 use crate::switch::{Released, Switch};
 
 impl<F: Copy> Switch<F> {
-    /// Of a flow that is underway to a port's receiver far away, the first frame has [arrived](crate::Head::depart). Its handle
-    /// comes back if no other egress still wants the frame. Those whose senders were detached are underway no more.
+    /// Of a flow that is underway to a port's receiver far away, the first frame has
+    /// [arrived](crate::Head::depart). Its handle comes back if no other egress still wants the
+    /// frame. Those whose senders were detached are underway no more.
     pub fn arrived(&mut self, now: Instant, port: PortId, flow: Flow) -> Option<Released<F>> {
         let node = self.pop_away(port, flow)?;
         self.finish(now, port, node, End::Delivered)
@@ -42,8 +44,9 @@ impl<F: Copy> Switch<F> {
         Some(node)
     }
 
-    /// Nothing is heard of those behind a port whose flows these are: what is held for them is refused, underway or not. What is
-    /// underway is to be called back before: it is its senders' again.
+    /// Nothing is heard of those behind a port whose flows these are: what is held for them is
+    /// refused, underway or not. What is underway is to be called back before: it is its senders'
+    /// again.
     pub fn abandon_flows(
         &mut self,
         now: Instant,
@@ -65,9 +68,10 @@ impl<F: Copy> Switch<F> {
         self.rest(port);
     }
 
-    /// Nothing is heard of a port's receiver far away: what is held for it is refused as for a stalled one, underway or not, and so
-    /// is what comes, until the receiver is [heard](Self::heard) again. What is underway is to be called back before: it is its
-    /// senders' again.
+    /// Nothing is heard of a port's receiver far away: what is held for it is refused as for a
+    /// stalled one, underway or not, and so is what comes, until the receiver is
+    /// [heard](Self::heard) again. What is underway is to be called back before: it is its senders'
+    /// again.
     pub fn abandon(&mut self, now: Instant, port: PortId, mut released: impl FnMut(Released<F>)) {
         self.empty_egress(now, port, Refusal::STALLED, &mut released);
         self.port_mut(port).egress.abandoned = true;

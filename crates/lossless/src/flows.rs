@@ -1,9 +1,11 @@
-//! The flows of an egress: frames with a queue of their own, because they share a fate that others do not share.
+//! The flows of an egress: frames with a queue of their own, because they share a fate that others
+//! do not share.
 //!
-//! There are two kinds. A flow is *set aside* when its frames cannot be delivered now ([`Head::park`](crate::Head::park)), and its
-//! owner asks for it by name. A flow that is *offered* ([`Destination::Flow`](crate::Destination::Flow)) is as good as a receiver of
-//! its own, as a port of a far host: it takes turns with the others of its class by deficit round robin, and none when it is
-//! blocked.
+//! There are two kinds. A flow is *set aside* when its frames cannot be delivered now
+//! ([`Head::park`](crate::Head::park)), and its owner asks for it by name. A flow that is *offered*
+//! ([`Destination::Flow`](crate::Destination::Flow)) is as good as a receiver of its own, as a port
+//! of a far host: it takes turns with the others of its class by deficit round robin, and none when
+//! it is blocked.
 //!
 //! ```text
 //!   offer ─▶ ready ──head──▶ (block) ──▶ blocked ──unblock──▶ ready
@@ -21,11 +23,13 @@ use units::{Class, ClassMap, Instant};
 use crate::cells::{Cells, Node, Queue};
 use crate::id::PortId;
 
-/// Frames for one egress that share a fate: as a rule those for one socket, or for one port of a far host. The number is the caller's.
+/// Frames for one egress that share a fate: as a rule those for one socket, or for one port of a
+/// far host. The number is the caller's.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Flow(pub u64);
 
-/// What an ingress, a sender or a flow may send in its turn, in bytes: one full frame, so that turns are short.
+/// What an ingress, a sender or a flow may send in its turn, in bytes: one full frame, so that
+/// turns are short.
 pub(crate) const QUANTUM: u32 = 1514;
 
 /// The flows of one egress.
@@ -36,14 +40,16 @@ pub(crate) struct Flows {
     rings: Option<Box<ClassMap<VecDeque<Flow>>>>,
 }
 
-/// One flow's frames, by deficit round robin among senders: nobody waits behind all that another had put there before.
+/// One flow's frames, by deficit round robin among senders: nobody waits behind all that another
+/// had put there before.
 #[derive(Debug)]
 pub(crate) struct FlowQueue {
     /// By ingress; none is empty.
     lanes: BTreeMap<PortId, Lane>,
     /// Whose turn it is: its first frame is the flow's next.
     turn: PortId,
-    /// When a frame of the flow was last taken; before the first, when it was set aside, or first blocked.
+    /// When a frame of the flow was last taken; before the first, when it was set aside, or first
+    /// blocked.
     pub progress: Instant,
     /// No frame was taken since the flow was blocked.
     is_stuck: bool,
@@ -94,7 +100,10 @@ impl Flows {
         self.queues.keys().copied()
     }
 
-    pub(crate) fn range(&self, flows: impl core::ops::RangeBounds<Flow>) -> impl Iterator<Item = Flow> {
+    pub(crate) fn range(
+        &self,
+        flows: impl core::ops::RangeBounds<Flow>,
+    ) -> impl Iterator<Item = Flow> {
         self.queues.range(flows).map(|(flow, _)| *flow)
     }
 
@@ -103,17 +112,25 @@ impl Flows {
     }
 
     /// Sets a frame aside behind others of its flow and sender.
-    pub(crate) fn park<F: Copy>(&mut self, now: Instant, flow: Flow, cells: &mut Cells<F>, node: Node) {
+    pub(crate) fn park<F: Copy>(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        cells: &mut Cells<F>,
+        node: Node,
+    ) {
         let stamp = cells.label(node).stamp;
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
-        let queue =
-            self.queues.entry(flow).or_insert_with(|| FlowQueue::new(now, ingress, class, State::Aside));
+        let queue = self
+            .queues
+            .entry(flow)
+            .or_insert_with(|| FlowQueue::new(now, ingress, class, State::Aside));
         assert!(queue.state == State::Aside, "{flow:?} is offered, and cannot be set aside");
         queue.push(ingress, cells, node);
     }
 
-    /// Puts a frame behind others of its flow and sender. How many frames its sender has there now, and whether the flow is new, and
-    /// ready by that.
+    /// Puts a frame behind others of its flow and sender. How many frames its sender has there now,
+    /// and whether the flow is new, and ready by that.
     pub(crate) fn offer<F: Copy>(
         &mut self,
         now: Instant,
@@ -138,7 +155,11 @@ impl Flows {
     }
 
     /// The first frame of the flow whose turn it is in a class that has a ready one, and the flow.
-    pub(crate) fn choose<F: Copy>(&mut self, class: Class, cells: &Cells<F>) -> Option<(Flow, Node)> {
+    pub(crate) fn choose<F: Copy>(
+        &mut self,
+        class: Class,
+        cells: &Cells<F>,
+    ) -> Option<(Flow, Node)> {
         let Self { queues, rings } = self;
         let ring = &mut rings.as_mut()?[class];
         loop {
@@ -153,8 +174,8 @@ impl Flows {
         }
     }
 
-    /// Takes the first frame out of a flow. From which sender's lane, how many frames that had before, and whether it was the flow's
-    /// last, of which nothing is left then.
+    /// Takes the first frame out of a flow. From which sender's lane, how many frames that had
+    /// before, and whether it was the flow's last, of which nothing is left then.
     pub(crate) fn pop<F: Copy>(&mut self, now: Instant, flow: Flow, cells: &Cells<F>) -> Popped {
         let queue = self.queues.get_mut(&flow).expect("who has a head has a flow");
         let (state, class) = (queue.state, queue.class);
@@ -192,7 +213,8 @@ impl Flows {
 
     /// A ready flow takes no turns from now on.
     pub(crate) fn block(&mut self, now: Instant, flow: Flow) {
-        let Some(queue) = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready) else {
+        let Some(queue) = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready)
+        else {
             return;
         };
         (queue.state, queue.deficit) = (State::Blocked, 0);
@@ -221,8 +243,9 @@ impl Flows {
     /// Whether each ready flow has its turn, and nobody else has.
     pub(crate) fn rings_hold_the_ready(&self) -> bool {
         let in_rings = self.rings.iter().flat_map(|rings| rings.iter());
-        let mut all: alloc::vec::Vec<_> =
-            in_rings.flat_map(|(class, ring)| ring.iter().map(move |flow| (*flow, class))).collect();
+        let mut all: alloc::vec::Vec<_> = in_rings
+            .flat_map(|(class, ring)| ring.iter().map(move |flow| (*flow, class)))
+            .collect();
         all.sort_unstable_by_key(|(flow, _)| *flow);
         let ready = self.iter().filter(|(_, queue)| queue.state == State::Ready);
         ready.map(|(flow, queue)| (flow, queue.class)).eq(all)
@@ -280,7 +303,11 @@ impl FlowQueue {
 
     /// Puts a frame behind others of its sender. How many that has here now.
     fn push<F: Copy>(&mut self, ingress: PortId, cells: &mut Cells<F>, node: Node) -> u32 {
-        let lane = self.lanes.entry(ingress).or_insert(Lane { queue: Queue::EMPTY, frames: 0, deficit: 0 });
+        let lane = self.lanes.entry(ingress).or_insert(Lane {
+            queue: Queue::EMPTY,
+            frames: 0,
+            deficit: 0,
+        });
         cells.push(&mut lane.queue, node);
         lane.frames += 1;
         lane.frames
@@ -313,7 +340,8 @@ impl FlowQueue {
         lane
     }
 
-    /// The turn goes to the next one whose share covers its first frame; who is passed over saves it up.
+    /// The turn goes to the next one whose share covers its first frame; who is passed over saves
+    /// it up.
     fn pass_on<F: Copy>(&mut self, cells: &Cells<F>) {
         loop {
             let later = self.lanes.range((Bound::Excluded(self.turn), Bound::Unbounded)).next();

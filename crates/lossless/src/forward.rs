@@ -19,14 +19,15 @@ use crate::voqs::{Voq, VoqId, Voqs};
 pub enum Destination<'a> {
     /// One receiver.
     One(PortId),
-    /// One of many receivers behind a port, as a port of a far host: its frames have a queue of their own.
+    /// One of many receivers behind a port, as a port of a far host: its frames have a queue of
+    /// their own.
     Flow(PortId, Flow),
     /// A copy for each of these.
     Many(&'a Audience),
 }
 
-/// For whom a frame is that is for many: a copy goes to each, but to the port that the frame comes by, and those that are
-/// [closed](Switch::close).
+/// For whom a frame is that is for many: a copy goes to each, but to the port that the frame comes
+/// by, and those that are [closed](Switch::close).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Audience {
     /// Receivers at ports.
@@ -46,8 +47,9 @@ pub struct Size {
 
 /// A visit to a sender: takes frames over, one after the other. See [`Switch::arrivals`].
 ///
-/// Frames for one receiver in one class follow each other. So the first of a run finds out how much room there is, the others
-/// follow, and what is the same for all is booked when the run ends: at the latest when the visit is dropped.
+/// Frames for one receiver in one class follow each other. So the first of a run finds out how much
+/// room there is, the others follow, and what is the same for all is booked when the run ends: at
+/// the latest when the visit is dropped.
 #[derive(Debug)]
 pub struct Arrivals<'a, F: Copy> {
     switch: &'a mut Switch<F>,
@@ -56,7 +58,8 @@ pub struct Arrivals<'a, F: Copy> {
     run: Run,
 }
 
-/// Frames of one visit for one receiver in one class that are in no queue yet, and how many more may follow.
+/// Frames of one visit for one receiver in one class that are in no queue yet, and how many more
+/// may follow.
 #[derive(Debug)]
 struct Run {
     /// Class, and what each counts as on a wire; no frame's if there is no run.
@@ -104,9 +107,9 @@ impl<F: Copy> Switch<F> {
         Arrivals { switch: self, now, from, run: Run::NONE }
     }
 
-    /// Takes over one frame from the sender at `from`, as [`Arrivals::offer`] does, and hands it straight to its receiver if
-    /// neither has anything in the switch, and `takes` says that the receiver has room now. The books are the same as if the
-    /// receiver had been visited.
+    /// Takes over one frame from the sender at `from`, as [`Arrivals::offer`] does, and hands it
+    /// straight to its receiver if neither has anything in the switch, and `takes` says that the
+    /// receiver has room now. The books are the same as if the receiver had been visited.
     #[inline]
     #[expect(
         clippy::too_many_arguments,
@@ -138,8 +141,8 @@ impl<F: Copy> Switch<F> {
         self.arrivals(now, from).offer(Destination::One(to), class, frame, size)
     }
 
-    /// A copy to everybody who is to have it. Each waits for its own egress: a slow one holds back nobody's
-    /// later frames until the sender's share, or its quota there, is used up.
+    /// A copy to everybody who is to have it. Each waits for its own egress: a slow one holds back
+    /// nobody's later frames until the sender's share, or its quota there, is used up.
     #[cold]
     fn flood(
         &mut self,
@@ -163,14 +166,16 @@ impl<F: Copy> Switch<F> {
             let copy = self.cells.copy(node);
             self.place(now, from, *to, *flow, copy);
         }
-        // The frame's own node goes to the last, so that no copy finishes the frame while others are to come.
+        // The frame's own node goes to the last, so that no copy finishes the frame while others
+        // are to come.
         match self.place(now, from, *last, *last_flow, node) {
             None => Offered::Held,
             Some((frame, reason)) => Offered::Refused(frame, reason),
         }
     }
 
-    /// Puts a frame that lies in no queue where it goes. Its handle and why, if it is refused and no other egress wants it.
+    /// Puts a frame that lies in no queue where it goes. Its handle and why, if it is refused and
+    /// no other egress wants it.
     fn place(
         &mut self,
         now: Instant,
@@ -217,8 +222,9 @@ impl<F: Copy> Switch<F> {
         ingress.at_quota += u16::from(frames == config.quota.get());
     }
 
-    /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's queue if there is a
-    /// permit. If not, it waits behind its ingress's others, unless its class is lossy.
+    /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's
+    /// queue if there is a permit. If not, it waits behind its ingress's others, unless its class
+    /// is lossy.
     pub(crate) fn step(&self, to: PortId, class: Class, load: Load) -> Step {
         let port = self.port(to);
         if port.egress.refuses() {
@@ -233,7 +239,15 @@ impl<F: Copy> Switch<F> {
     }
 
     /// Puts frames that have permits into their egress's queue.
-    fn switch(&mut self, now: Instant, to: PortId, class: Class, cells: Queue, frames: u32, load: Load) {
+    fn switch(
+        &mut self,
+        now: Instant,
+        to: PortId,
+        class: Class,
+        cells: Queue,
+        frames: u32,
+        load: Load,
+    ) {
         let egress = &mut self.ports[to].egress;
         egress.begin_work(now);
         egress.ready |= 1 << class.pcp();
@@ -259,8 +273,8 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Pulls into (`to`, `class`) from everybody who waits for it, while there are permits: deficit round robin in
-    /// bytes (Shreedhar and Varghese, SIGCOMM 1995).
+    /// Pulls into (`to`, `class`) from everybody who waits for it, while there are permits: deficit
+    /// round robin in bytes (Shreedhar and Varghese, SIGCOMM 1995).
     pub(crate) fn pull(&mut self, now: Instant, to: PortId, class: Class) {
         loop {
             let Self { ports, voqs, cells, pending, .. } = self;
@@ -301,7 +315,8 @@ impl<F: Copy> Switch<F> {
         Some(node)
     }
 
-    /// A frame was taken from the first VOQ of the round of (`to`, `class`). If it was the last, the VOQ is gone, and its turn over.
+    /// A frame was taken from the first VOQ of the round of (`to`, `class`). If it was the last,
+    /// the VOQ is gone, and its turn over.
     #[inline]
     fn took_waiting(&mut self, now: Instant, to: PortId, class: Class, first: VoqId) {
         let Self { ports, voqs, .. } = self;
@@ -317,7 +332,8 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Takes out all that an ingress has waiting for (`to`, `class`), wherever it stands in the round.
+    /// Takes out all that an ingress has waiting for (`to`, `class`), wherever it stands in the
+    /// round.
     pub(crate) fn leave_waiting(&mut self, from: PortId, to: PortId, class: Class) -> Queue {
         let Self { ports, voqs, .. } = self;
         let Some(id) = voqs.find(from, to, class) else { return Queue::EMPTY };
@@ -336,8 +352,8 @@ impl<F: Copy> Switch<F> {
 }
 
 impl<F: Copy> Arrivals<'_, F> {
-    /// Takes a frame over from the sender, and forwards it as far as there is room. It cannot be [full](Offered::Full) if
-    /// [`Switch::room`] is asked before.
+    /// Takes a frame over from the sender, and forwards it as far as there is room. It cannot be
+    /// [full](Offered::Full) if [`Switch::room`] is asked before.
     // A driver has one place that offers. There, the offer need not be put into memory for a call.
     #[inline(always)]
     pub fn offer(&mut self, to: Destination<'_>, class: Class, frame: F, size: Size) -> Offered<F> {
@@ -353,8 +369,8 @@ impl<F: Copy> Arrivals<'_, F> {
         self.begin(to, stamp, frame, size.bytes)
     }
 
-    /// Takes over a frame that goes where the one before went, in the same class. Whether it did; if not, it is to be
-    /// [offered](Self::offer). This is what most frames of a busy sender cost.
+    /// Takes over a frame that goes where the one before went, in the same class. Whether it did;
+    /// if not, it is to be [offered](Self::offer). This is what most frames of a busy sender cost.
     #[inline(always)]
     pub fn repeat(&mut self, frame: F, size: Size) -> bool {
         size.frames == self.run.repeats && self.follow(frame, size.bytes)
@@ -378,7 +394,8 @@ impl<F: Copy> Arrivals<'_, F> {
         false
     }
 
-    /// Books a frame that its sender's owner refuses: it is accepted and refused in one, and its memory its sender's again.
+    /// Books a frame that its sender's owner refuses: it is accepted and refused in one, and its
+    /// memory its sender's again.
     #[cold]
     pub fn refuse(&mut self, class: Class, bytes: u32, refusal: Refusal) {
         self.run.repeats = 0;
@@ -426,7 +443,8 @@ impl<F: Copy> Arrivals<'_, F> {
         }
         let Port { config, egress, .. } = switch.port(to);
         let waits = matches!(step, Step::Waits);
-        let permits = if waits { Load::ANY } else { left(&config.egress, egress.classes[class].load) };
+        let permits =
+            if waits { Load::ANY } else { left(&config.egress, egress.classes[class].load) };
         let permitted = permits.frames.checked_div(stamp.frames().into()).unwrap_or(most);
         self.run = Run {
             stamp,

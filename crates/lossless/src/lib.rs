@@ -1,10 +1,12 @@
 //! The lossless switch.
 //!
-//! A [`Switch`] owns no memory, no device and no clock, and it decides nothing about where frames go. It is offered frames,
-//! which it knows only by a handle `F`, their class, their size and their [`Destination`]; it decides when each may go on; and it
-//! hands them out, one head at a time, to receivers that have room. Both happen in visits to a port ([`Switch::arrivals`],
-//! [`Switch::departures`]), which do once what is the same for many frames. A frame's bytes stay in its sender's memory until the
-//! last receiver has taken it, so whatever holds a frame back walks all the way to the socket that sent it.
+//! A [`Switch`] owns no memory, no device and no clock, and it decides nothing about where frames
+//! go. It is offered frames, which it knows only by a handle `F`, their class, their size and their
+//! [`Destination`]; it decides when each may go on; and it hands them out, one head at a time, to
+//! receivers that have room. Both happen in visits to a port ([`Switch::arrivals`],
+//! [`Switch::departures`]), which do once what is the same for many frames. A frame's bytes stay in
+//! its sender's memory until the last receiver has taken it, so whatever holds a frame back walks
+//! all the way to the socket that sent it.
 //!
 //! ```text
 //!           offer                forwarder: permits            head ─▶ delivered
@@ -13,14 +15,16 @@
 //!    └───────────────────────────── released: the handle comes back ◀───────────────────┘
 //! ```
 //!
-//! It is zOVN's Algorithm 1 (Crisan et al., SIGCOMM 2013, §4.2) in both directions: a sender that offers a frame
-//! pushes it as far as there is room, a receiver that took one pulls the next from whoever waits. The blocked set of
-//! a pass over an ingress is kept rather than found again: a frame that finds its egress full goes into the virtual
-//! output queue of its (ingress, egress, class), so frames for other egresses and classes never stand behind it, and
-//! order within the three holds.
+//! It is zOVN's Algorithm 1 (Crisan et al., SIGCOMM 2013, §4.2) in both directions: a sender that
+//! offers a frame pushes it as far as there is room, a receiver that took one pulls the next from
+//! whoever waits. The blocked set of a pass over an ingress is kept rather than found again: a
+//! frame that finds its egress full goes into the virtual output queue of its (ingress, egress,
+//! class), so frames for other egresses and classes never stand behind it, and order within the
+//! three holds.
 //!
-//! **The law.** accepted = delivered + refused + held, per port, direction and class, after every visit
-//! ([`Switch::audit`]). In a lossless class a refusal for want of room cannot be constructed ([`Refusal`]).
+//! **The law.** accepted = delivered + refused + held, per port, direction and class, after every
+//! visit ([`Switch::audit`]). In a lossless class a refusal for want of room cannot be constructed
+//! ([`Refusal`]).
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -49,7 +53,9 @@ mod voqs;
 pub use account::{Account, Load, Reason, Refusal};
 pub use attach::TooManyPorts;
 pub use audit::Defect;
-pub use config::{ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping};
+pub use config::{
+    ClassKind, Classes, Limits, LossyClass, PortConfig, Scheduling, Settings, Shaping,
+};
 pub use depart::{Departures, Head};
 pub use flows::Flow;
 pub use forward::{Arrivals, Audience, Destination, Size};

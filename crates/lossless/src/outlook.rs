@@ -1,4 +1,5 @@
-//! What would become of a frame at an egress, by the same rules as if it came, and without changing anything.
+//! What would become of a frame at an egress, by the same rules as if it came, and without changing
+//! anything.
 
 use units::{Class, Instant};
 

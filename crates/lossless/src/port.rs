@@ -11,8 +11,9 @@ use crate::config::{Limits, PortConfig, Shaping};
 use crate::flows::{Flow, Flows};
 use crate::voqs::VoqId;
 
-/// A port. There may be many, and few of them in cache: what each frame that passes straight through looks at, of its sender and of
-/// its receiver, is a line of the port and a line of the class.
+/// A port. There may be many, and few of them in cache: what each frame that passes straight
+/// through looks at, of its sender and of its receiver, is a line of the port and a line of the
+/// class.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
@@ -33,7 +34,8 @@ pub(crate) struct Ingress {
     pub paused: Span,
 }
 
-/// What a port's sender has in the switch in one class, wherever it lies. The reasons of refusals are in a line of their own.
+/// What a port's sender has in the switch in one class, wherever it lies. The reasons of refusals
+/// are in a line of their own.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct IngressClass {
@@ -95,7 +97,8 @@ pub(crate) struct Egress {
     pub shaper: Option<Box<Gcra>>,
     pub classes: ClassMap<EgressClass>,
     pub deficits: ClassMap<i64>,
-    /// Frames that have left for a receiver far away, and are not known to have arrived. None is empty.
+    /// Frames that have left for a receiver far away, and are not known to have arrived. None is
+    /// empty.
     pub away: BTreeMap<Flow, Queue>,
 }
 
@@ -104,7 +107,8 @@ pub(crate) struct Egress {
 #[repr(C, align(64))]
 pub(crate) struct EgressClass {
     pub queue: Queue,
-    /// The first and the last ingress that waits for room here: the active list of deficit round robin.
+    /// The first and the last ingress that waits for room here: the active list of deficit round
+    /// robin.
     pub waiting: VoqId,
     pub last_waiting: VoqId,
     pub load: Load,
@@ -180,15 +184,16 @@ impl Egress {
         self.ready == 0 && self.flows.is_empty()
     }
 
-    /// Since when a receiver that took its last frame at `progress` could have taken another: time in which the bucket
-    /// was in debt is the rate's.
+    /// Since when a receiver that took its last frame at `progress` could have taken another: time
+    /// in which the bucket was in debt is the rate's.
     pub(crate) fn idle_since(&self, progress: Instant) -> Instant {
         self.shaper.as_ref().map_or(progress, |shaper| shaper.ready_at().max(progress))
     }
 }
 
 impl Ingress {
-    /// How many more frames the sender may have held, whatever their class; 0 while a VOQ is at its quota.
+    /// How many more frames the sender may have held, whatever their class; 0 while a VOQ is at its
+    /// quota.
     #[inline]
     pub(crate) fn room(&self, config: &PortConfig) -> u32 {
         if self.at_quota > 0 {
@@ -202,7 +207,8 @@ impl Ingress {
         if self.at_quota > 0 { 0 } else { self.classes[class].room(&config.ingress) }
     }
 
-    /// Whether nothing of one class is held, and no quota holds the sender back: there is room then.
+    /// Whether nothing of one class is held, and no quota holds the sender back: there is room
+    /// then.
     #[inline]
     pub(crate) fn holds_none(&self, class: Class) -> bool {
         self.at_quota == 0 && self.classes[class].held.frames == 0

@@ -12,13 +12,15 @@ use crate::id::PortId;
 use crate::port::Port;
 use crate::set::PortSet;
 
-/// The ports that are attached, each at its number. It is looked at for each frame, and fills half a cache line.
+/// The ports that are attached, each at its number. It is looked at for each frame, and fills half
+/// a cache line.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Ports {
     places: Vec<Port>,
-    /// Places whose port was detached: a port with nothing lies there until the number is given out again. Kept apart from the
-    /// ports, so that none of their lines tells whether they are there; and most switches have no such place.
+    /// Places whose port was detached: a port with nothing lies there until the number is given out
+    /// again. Kept apart from the ports, so that none of their lines tells whether they are there;
+    /// and most switches have no such place.
     vacant: Option<Box<PortSet>>,
 }
 
@@ -109,7 +111,8 @@ mod tests {
     #[test]
     fn the_lowest_number_that_is_free_is_given_out() {
         let mut ports = Ports::default();
-        let attach = |ports: &mut Ports| ports.attach(Instant::ZERO, PortConfig::default()).map(|id| id.0);
+        let attach =
+            |ports: &mut Ports| ports.attach(Instant::ZERO, PortConfig::default()).map(|id| id.0);
         for number in 0..MAX_PORTS as u16 {
             assert_eq!(attach(&mut ports), Some(number));
         }
@@ -118,7 +121,11 @@ mod tests {
             ports.detach(PortId(number));
         }
         assert_eq!(ports.iter().count(), MAX_PORTS - 3);
-        assert!([3, 700, 1023, 1024, u16::MAX].into_iter().all(|number| ports.get(PortId(number)).is_none()));
+        assert!(
+            [3, 700, 1023, 1024, u16::MAX]
+                .into_iter()
+                .all(|number| ports.get(PortId(number)).is_none())
+        );
         assert_eq!(attach(&mut ports), Some(3));
         assert_eq!([700, 3].map(|number| ports.get(PortId(number)).is_some()), [false, true]);
         assert_eq!([(); 3].map(|()| attach(&mut ports)), [Some(700), Some(1023), None]);
@@ -135,7 +142,11 @@ mod tests {
         let mut is_pair = |a, b| ports.pair_mut([PortId(a), PortId(b)]).is_some();
         assert!(is_pair(0, 2) && is_pair(2, 0));
         assert!(
-            !is_pair(0, 0) && !is_pair(0, 1) && !is_pair(1, 2) && !is_pair(0, 3) && !is_pair(u16::MAX, 0)
+            !is_pair(0, 0)
+                && !is_pair(0, 1)
+                && !is_pair(1, 2)
+                && !is_pair(0, 3)
+                && !is_pair(u16::MAX, 0)
         );
     }
 

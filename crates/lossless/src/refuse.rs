@@ -1,7 +1,8 @@
 //! How a frame's stay ends, and what the switch itself refuses.
 //!
-//! The books count refusals; who captures frames wants their bytes as well. So, while it is asked to, the switch keeps a list.
-//! Its owner takes it after each visit, tick or detachment, before it gives back what was released.
+//! The books count refusals; who captures frames wants their bytes as well. So, while it is asked
+//! to, the switch keeps a list. Its owner takes it after each visit, tick or detachment, before it
+//! gives back what was released.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -16,14 +17,16 @@ use crate::port::{Egress, Port};
 use crate::switch::{Offered, Refused, Released, Switch};
 
 impl<F: Copy> Switch<F> {
-    /// Whether a list of what is refused is kept from now on. It grows until it is [taken](Self::take_refused).
+    /// Whether a list of what is refused is kept from now on. It grows until it is
+    /// [taken](Self::take_refused).
     pub fn list_refused(&mut self, wanted: bool) {
         self.refused = wanted.then(Vec::new);
     }
 
-    /// Takes the list of what was refused since it was taken last, in order: each copy of a frame for many that was refused. What
-    /// the switch's owner refused ([`Head::refuse`](crate::Head::refuse), [`Arrivals::refuse`](crate::Arrivals::refuse)) is not in
-    /// it.
+    /// Takes the list of what was refused since it was taken last, in order: each copy of a frame
+    /// for many that was refused. What the switch's owner refused
+    /// ([`Head::refuse`](crate::Head::refuse), [`Arrivals::refuse`](crate::Arrivals::refuse)) is
+    /// not in it.
     pub fn take_refused(&mut self) -> Vec<Refused<F>> {
         self.refused.as_mut().map(mem::take).unwrap_or_default()
     }
@@ -68,8 +71,8 @@ impl<F: Copy> Switch<F> {
         Offered::Refused(frame, reason)
     }
 
-    /// One egress is done with a frame that lies in none of its queues any more: books it on both sides, and forgets
-    /// it if no other egress wants it.
+    /// One egress is done with a frame that lies in none of its queues any more: books it on both
+    /// sides, and forgets it if no other egress wants it.
     pub(crate) fn finish(
         &mut self,
         now: Instant,
@@ -80,7 +83,8 @@ impl<F: Copy> Switch<F> {
         let Label { stamp, bytes, .. } = self.cells.label(node);
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
         self.port_mut(egress).egress.classes[class].account.end(end, bytes);
-        let Finished { frame, delivered } = self.cells.finish(node, matches!(end, End::Delivered))?;
+        let Finished { frame, delivered } =
+            self.cells.finish(node, matches!(end, End::Delivered))?;
         let port = self.port_mut(ingress);
         let side = &mut port.ingress.classes[class];
         match end {
@@ -150,7 +154,8 @@ impl<F: Copy> Switch<F> {
         released: &mut impl FnMut(Released<F>),
     ) {
         self.refuse_waiting(now, egress, refusal, released);
-        let mut queues: Vec<_> = self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
+        let mut queues: Vec<_> =
+            self.port(egress).egress.classes.0.iter().map(|class| class.queue).collect();
         for flow in self.port(egress).egress.flows.keys().collect::<Vec<_>>() {
             self.refuse_flow(now, egress, flow, refusal, released);
         }

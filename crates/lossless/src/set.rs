@@ -82,14 +82,20 @@ mod tests {
         for port in [1023, 0, 64, 63, 64] {
             set.insert(PortId(port));
         }
-        assert_eq!(set.iter().map(PortId::index).collect::<alloc::vec::Vec<_>>(), [0, 63, 64, 1023]);
+        assert_eq!(
+            set.iter().map(PortId::index).collect::<alloc::vec::Vec<_>>(),
+            [0, 63, 64, 1023]
+        );
         [0, 63, 5].into_iter().for_each(|port| set.remove(PortId(port)));
         assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(64), PortId(1023)]);
         assert!(!set.is_empty() && set.contains(PortId(64)) && !set.contains(PortId(0)));
         let mut others = PortSet::default();
         [64, 700].into_iter().for_each(|port| others.insert(PortId(port)));
         set.extend(&others);
-        assert_eq!(set.iter().collect::<alloc::vec::Vec<_>>(), [PortId(64), PortId(700), PortId(1023)]);
+        assert_eq!(
+            set.iter().collect::<alloc::vec::Vec<_>>(),
+            [PortId(64), PortId(700), PortId(1023)]
+        );
         [64, 700, 1023].into_iter().for_each(|port| set.remove(PortId(port)));
         assert_eq!(set, PortSet::default());
     }

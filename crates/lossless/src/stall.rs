@@ -1,4 +1,5 @@
-//! Receivers that take nothing: what waits for one is refused after a while, so that it does not hold its senders back for ever.
+//! Receivers that take nothing: what waits for one is refused after a while, so that it does not
+//! hold its senders back for ever.
 
 use alloc::vec::Vec;
 
@@ -19,7 +20,8 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// When the next shaped frame may leave or the next verdict falls due, if nothing else happens before.
+    /// When the next shaped frame may leave or the next verdict falls due, if nothing else happens
+    /// before.
     ///
     /// A frame that may leave already is no deadline: its receiver has to ask.
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
@@ -32,7 +34,8 @@ impl<F: Copy> Switch<F> {
                 .map(|shaper| shaper.ready_at())
                 .filter(|at| !egress.is_idle() && *at > now);
             let waits = egress.ready | egress.ready_flows != 0;
-            let stall = (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
+            let stall =
+                (waits && !egress.stalled).then(|| egress.idle_since(egress.progress) + verdict);
             let flows = egress.flows.iter().filter(|(_, flow)| flow.state != State::Ready);
             let flows = flows.map(|(_, flow)| egress.idle_since(flow.progress) + verdict).min();
             [shaped, stall, flows].into_iter().flatten().min()
@@ -77,9 +80,15 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// Refuses what is switched to a stalled receiver, so that its senders have their share back for others. The first
-    /// of each class stays: with it the receiver shows that it is there again.
-    fn refuse_switched(&mut self, now: Instant, id: PortId, released: &mut impl FnMut(Released<F>)) {
+    /// Refuses what is switched to a stalled receiver, so that its senders have their share back
+    /// for others. The first of each class stays: with it the receiver shows that it is there
+    /// again.
+    fn refuse_switched(
+        &mut self,
+        now: Instant,
+        id: PortId,
+        released: &mut impl FnMut(Released<F>),
+    ) {
         for class in Class::all() {
             let Self { ports, cells, .. } = self;
             let side = &mut ports[id].egress.classes[class];

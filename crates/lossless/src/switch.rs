@@ -14,8 +14,8 @@ use crate::ports::Ports;
 use crate::set::PortSet;
 use crate::voqs::{Voq, VoqId, Voqs};
 
-/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 32 bytes, the ports, and one that passes
-/// straight through at no others, as a rule.
+/// A switch over frames that it knows by a handle `F`. Each frame looks at the first 32 bytes, the
+/// ports, and one that passes straight through at no others, as a rule.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Switch<F> {
@@ -53,7 +53,8 @@ pub enum Offered<F> {
     Through(PortId),
     /// It was refused at once, for this reason, and is in the books. Here is its handle back.
     Refused(F, Reason),
-    /// The sender has as much in the switch as it may. The frame is not accepted, is in no books, and stays where it is.
+    /// The sender has as much in the switch as it may. The frame is not accepted, is in no books,
+    /// and stays where it is.
     Full(F),
 }
 
@@ -89,9 +90,11 @@ impl<F: Copy> Switch<F> {
         &self.settings
     }
 
-    /// How many frames may be offered by this port now, whatever their class, without one being turned away.
+    /// How many frames may be offered by this port now, whatever their class, without one being
+    /// turned away.
     ///
-    /// Zero says that the sender is held back; its paused time runs from here until there is room again.
+    /// Zero says that the sender is held back; its paused time runs from here until there is room
+    /// again.
     pub fn room(&mut self, now: Instant, port: PortId) -> u32 {
         let port = self.port_mut(port);
         let room = port.ingress.room(&port.config);
@@ -112,8 +115,8 @@ impl<F: Copy> Switch<F> {
         self.port(port).egress.closed
     }
 
-    /// How many frames of one class may be offered by this port now: for a sender whose classes wait apart. As
-    /// [`Switch::room`], zero says that the sender is held back.
+    /// How many frames of one class may be offered by this port now: for a sender whose classes
+    /// wait apart. As [`Switch::room`], zero says that the sender is held back.
     pub(crate) fn room_in(&mut self, now: Instant, port: PortId, class: Class) -> u32 {
         let port = self.port_mut(port);
         let room = port.ingress.room_in(&port.config, class);
@@ -123,7 +126,8 @@ impl<F: Copy> Switch<F> {
         room
     }
 
-    /// What a port's sender has held uses up the port's own memory: its paused time runs until some of it is released.
+    /// What a port's sender has held uses up the port's own memory: its paused time runs until some
+    /// of it is released.
     pub fn pause(&mut self, now: Instant, port: PortId) {
         let ingress = &mut self.port_mut(port).ingress;
         if ingress.accounts().any(|account| account.held > 0) {
@@ -179,7 +183,8 @@ impl<F: Copy> Switch<F> {
         total
     }
 
-    /// The ports whose receivers may have something to take; the others have nothing, and need no visit.
+    /// The ports whose receivers may have something to take; the others have nothing, and need no
+    /// visit.
     #[inline]
     pub fn pending(&self) -> PortSet {
         self.pending

@@ -1,8 +1,8 @@
 //! Virtual output queues: what an ingress has waiting for room in an egress, by class.
 //!
-//! A VOQ exists only while it holds a frame, so memory grows with what waits and not with the square of the ports. VOQs lie in a
-//! slab. The egress's round of waiting ingresses links them by their place in it, and a hash index finds the one of an
-//! (ingress, egress, class).
+//! A VOQ exists only while it holds a frame, so memory grows with what waits and not with the
+//! square of the ports. VOQs lie in a slab. The egress's round of waiting ingresses links them by
+//! their place in it, and a hash index finds the one of an (ingress, egress, class).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,7 +30,8 @@ pub(crate) struct Voq {
     pub quota: u32,
     /// Bytes that this ingress may still send before the next one's turn.
     pub deficit: u32,
-    /// Who waits behind this VOQ for the same egress and class; in a vacant place, the next vacant one.
+    /// Who waits behind this VOQ for the same egress and class; in a vacant place, the next vacant
+    /// one.
     pub next: VoqId,
     key: Key,
 }
@@ -64,7 +65,8 @@ impl Key {
 pub(crate) struct Voqs {
     slab: Vec<Voq>,
     vacant: VoqId,
-    /// By hash with linear probing: a place in the slab, or [`VoqId::NONE`]. A power of two, at most half full; or nothing yet.
+    /// By hash with linear probing: a place in the slab, or [`VoqId::NONE`]. A power of two, at
+    /// most half full; or nothing yet.
     index: Vec<VoqId>,
     len: usize,
 }
@@ -126,7 +128,8 @@ impl Voqs {
         let mut hole = self.probe(gone.key);
         let mask = self.index.len() - 1;
         let mut place = hole;
-        // Deletion with linear probing moves back what could no longer be found (Knuth, volume 3, §6.4, algorithm R).
+        // Deletion with linear probing moves back what could no longer be found (Knuth, volume 3,
+        // §6.4, algorithm R).
         loop {
             place = (place + 1) & mask;
             let next = self.index[place];

@@ -20,7 +20,14 @@ fn memory(c: &mut Criterion) {
             bench(&mut group, format!("{name} 1 to 1"), kind, size, Flows::Pairs(1), BURST);
         }
     }
-    bench(&mut group, "lossless 4 to 4".into(), ClassKind::Lossless, 64, Flows::Pairs(4), 4 * BURST);
+    bench(
+        &mut group,
+        "lossless 4 to 4".into(),
+        ClassKind::Lossless,
+        64,
+        Flows::Pairs(4),
+        4 * BURST,
+    );
     // The receiver takes a burst in a round, whatever waits.
     bench(&mut group, "lossless 8 to 1".into(), ClassKind::Lossless, 64, Flows::Incast(8), BURST);
     group.finish();

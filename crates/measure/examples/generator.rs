@@ -1,5 +1,5 @@
-//! What the generator and sink do by themselves: a wire in the place of the switch, which copies each frame from one card
-//! to the other and nothing else, on core 0; they on another.
+//! What the generator and sink do by themselves: a wire in the place of the switch, which copies
+//! each frame from one card to the other and nothing else, on core 0; they on another.
 //!
 //! ```sh
 //! cargo run --release -p measure --example generator -- 64
@@ -41,7 +41,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         wire.join().expect("the wire does not panic");
         let carried = made?;
         let (mfps, busy) = (carried.rate() / 1e6, carried.busy);
-        writeln!(std::io::stdout(), "{size} B: {mfps:.2} Mfps, {:.2} if it were always busy", mfps / busy)?;
+        writeln!(
+            std::io::stdout(),
+            "{size} B: {mfps:.2} Mfps, {:.2} if it were always busy",
+            mfps / busy
+        )?;
         Ok(())
     })
 }
@@ -99,7 +103,10 @@ fn carry(from: &mut Device, to: &mut Device) {
     taken.expect("our own rings are right");
     for slot in slots[..count].iter().flatten() {
         // What does not fit is lost: a wire has no memory.
-        let _ = to.card_mut().transmit(&from.card().frame(*slot), &mut ()).expect("our own rings are right");
+        let _ = to
+            .card_mut()
+            .transmit(&from.card().frame(*slot), &mut ())
+            .expect("our own rings are right");
         from.card_mut().release(*slot);
     }
     // Cards that are looked at without end want no interrupts.

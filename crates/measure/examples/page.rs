@@ -1,5 +1,5 @@
-//! Writes a page with every kind of chart, filled with made-up sample data: `cargo run --example page -- out.html`.
-//! It is there to look at when the charts change. Nothing in it was measured.
+//! Writes a page with every kind of chart, filled with made-up sample data: `cargo run --example
+//! page -- out.html`. It is there to look at when the charts change. Nothing in it was measured.
 
 use std::path::PathBuf;
 use std::{env, fs, io};
@@ -10,7 +10,8 @@ use units::Rng;
 const SWITCHES: [&str; 4] = ["bridge", "ovs", "zovn-lossy", "zovn"];
 
 fn main() -> io::Result<()> {
-    let path = env::args_os().nth(1).map_or_else(|| PathBuf::from("target/page.html"), PathBuf::from);
+    let path =
+        env::args_os().nth(1).map_or_else(|| PathBuf::from("target/page.html"), PathBuf::from);
     fs::write(path, page().render())
 }
 
@@ -54,8 +55,14 @@ fn lost() -> Bars {
 }
 
 fn lost_at() -> Bars {
-    let points =
-        ["sender socket", "sender vNIC", "switch in", "switch out", "receiver vNIC", "receiver socket"];
+    let points = [
+        "sender socket",
+        "sender vNIC",
+        "switch in",
+        "switch out",
+        "receiver vNIC",
+        "receiver socket",
+    ];
     Bars::new("Where frames were lost", Axis::log10("lost", Unit::FRAMES))
         .groups("point", points)
         .series("bridge", [0.0, 0.0, 41_200.0, 1_204_331.0, 0.0, 5_978_676.0])
@@ -87,7 +94,8 @@ fn loss_ratio() -> Lines {
     let y = Axis::log10("lost share of injected", Unit::SHARE).reach(1.0);
     let lines = Lines::new("Loss against injection", x, y);
     let ratio = |capacity| {
-        ramp(capacity).map(move |(x, _)| (x, (1.0 - capacity / x).max(if x > 60e3 { 1e-4 } else { 0.0 })))
+        ramp(capacity)
+            .map(move |(x, _)| (x, (1.0 - capacity / x).max(if x > 60e3 { 1e-4 } else { 0.0 })))
     };
     lines
         .series("bridge", ratio(180_000.0))

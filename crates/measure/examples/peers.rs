@@ -1,20 +1,23 @@
-//! What a peer with vhost-user ports carries, with DPDK's own front-ends: the switch on core 0, they on core 1.
+//! What a peer with vhost-user ports carries, with DPDK's own front-ends: the switch on core 0,
+//! they on core 1.
 //!
 //! ```sh
 //! cargo run --release -p measure --example peers -- ovs-dpdk circle 64 one 5
 //! ```
 //!
-//! The words are the switch (`ovs-dpdk`, `testpmd`), the load, bytes a frame, flows (`one`, `many`) and how many runs of
-//! three seconds. Loads:
+//! The words are the switch (`ovs-dpdk`, `testpmd`), the load, bytes a frame, flows (`one`, `many`)
+//! and how many runs of three seconds. Loads:
 //!
-//! - `circle`: 512 frames in either direction go round between two front-ends and the switch. Each is sent again when it
-//!   has arrived, so the slowest of the three is never idle, and nothing is lost for want of room.
-//! - `flood`: one front-end sends all it can to another that takes all it can; `two-to-one`: two do.
+//! - `circle`: 512 frames in either direction go round between two front-ends and the switch. Each
+//!   is sent again when it has arrived, so the slowest of the three is never idle, and nothing is
+//!   lost for want of room.
+//! - `flood`: one front-end sends all it can to another that takes all it can; `two-to-one`: two
+//!   do.
 //! - `slow`: one does, to another that reads memory for each frame first.
 //!
-//! In the last three, senders and receiver are two programs that take turns on core 1, in the scheduler's slices of
-//! milliseconds. While one side waits for its turn the other's ring runs full or empty: they tell what a switch does with a
-//! receiver that is away, not what it can carry.
+//! In the last three, senders and receiver are two programs that take turns on core 1, in the
+//! scheduler's slices of milliseconds. While one side waits for its turn the other's ring runs full
+//! or empty: they tell what a switch does with a receiver that is away, not what it can carry.
 
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
@@ -86,7 +89,9 @@ fn run(peer: &str, load: &str, size: u32, many: bool) -> Result<Found, LabError>
     let rig = Rig::up(&Home::system(), 0, OvsDpdk::pages(3) + 3 * Testpmd::PAGES, &go_on)?;
     let ports = rig.ports(if load == "two-to-one" { 3 } else { 2 });
     let peer = match (peer, &ports[..]) {
-        ("testpmd", [left, right]) => Peer::Testpmd(Testpmd::switch(&rig, &[left.clone(), right.clone()])?),
+        ("testpmd", [left, right]) => {
+            Peer::Testpmd(Testpmd::switch(&rig, &[left.clone(), right.clone()])?)
+        }
         _ => Peer::Ovs(OvsDpdk::up(&rig, &ports, false)?),
     };
     let ends = |name, ports, peers, reads| {
@@ -173,7 +178,9 @@ impl Peer<'_> {
 
     fn dropped(&self) -> Result<u64, LabError> {
         Ok(match self {
-            Self::Ovs(switch) => switch.ports()?.iter().map(|port| port.own["ovs_tx_failure_drops"]).sum(),
+            Self::Ovs(switch) => {
+                switch.ports()?.iter().map(|port| port.own["ovs_tx_failure_drops"]).sum()
+            }
             Self::Testpmd(switch) => switch.switched()?.iter().map(|port| port.tx_dropped).sum(),
         })
     }
@@ -189,9 +196,11 @@ fn carried(ends: &Testpmd<'_>, devices: usize) -> Result<(u64, u64), LabError> {
     Ok(sum)
 }
 
-/// What is counted once every frame has arrived, or none has for three seconds: a busy machine may keep a program from its
-/// core for long.
-fn settled(mut count: impl FnMut() -> Result<(u64, u64), LabError>) -> Result<(u64, u64), LabError> {
+/// What is counted once every frame has arrived, or none has for three seconds: a busy machine may
+/// keep a program from its core for long.
+fn settled(
+    mut count: impl FnMut() -> Result<(u64, u64), LabError>,
+) -> Result<(u64, u64), LabError> {
     let mut last = (count()?, Instant::now());
     loop {
         let now = count()?;

@@ -1,11 +1,13 @@
-//! What it costs to watch the paths to thousands of hosts, and how soon a cut is noticed (RFC 5880, RFC 5881).
+//! What it costs to watch the paths to thousands of hosts, and how soon a cut is noticed (RFC 5880,
+//! RFC 5881).
 //!
 //! ```text
 //!   namespace: one host                      namespace: all the others
 //!   agent's BFD, 10.0.0.1 ──────cable────── 10.0.0.2 ── 10.64.0.1, 10.64.0.2, … agent's BFD
 //! ```
 //!
-//! Both ends are what the agent runs, a thread each. The namespaces have no names, so they are gone with the experiment.
+//! Both ends are what the agent runs, a thread each. The namespaces have no names, so they are gone
+//! with the experiment.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
@@ -28,7 +30,8 @@ use crate::{Bench, Environment, MeasureError, Measurement};
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// The first of the other hosts, and the length of their network's prefix: room for all that one can watch.
+/// The first of the other hosts, and the length of their network's prefix: room for all that one
+/// can watch.
 const OTHERS: Ipv4Addr = Ipv4Addr::new(10, 64, 0, 1);
 const OTHERS_LENGTH: u8 = 17;
 
@@ -74,7 +77,8 @@ pub struct Watched {
     pub lost: u32,
     /// Of sessions that were cut, every 100 ms with a multiplier of 3: how many noticed it.
     pub detected: u32,
-    /// The time from the cut to that, in milliseconds: the median of these sessions; none if none did.
+    /// The time from the cut to that, in milliseconds: the median of these sessions; none if none
+    /// did.
     pub detection_median_ms: Option<f64>,
     /// The longest.
     pub detection_max_ms: Option<f64>,
@@ -87,19 +91,26 @@ pub type Report = Measurement<Config, Watched>;
 pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let most = MOST as u32;
     if !(1..=most).contains(&config.sessions) {
-        return Err(MeasureError::Config(format!("one end watches 1 to {most} paths: ask for as many")));
+        return Err(MeasureError::Config(format!(
+            "one end watches 1 to {most} paths: ask for as many"
+        )));
     }
     if config.duration == Span::ZERO || config.rounds == 0 {
         return Err(MeasureError::Config("watching takes a round and some time".into()));
     }
     let interval = Interval::new(config.interval).ok_or_else(|| {
-        MeasureError::Config("BFD's packets say intervals of 1us to 71min: give one of these".into())
+        MeasureError::Config(
+            "BFD's packets say intervals of 1us to 71min: give one of these".into(),
+        )
     })?;
     let environment = Environment::look();
     bench.progress.begin(2 * config.rounds as usize);
     let mut results = Vec::new();
     for round in 1..=config.rounds {
-        bench.step(&format!("round {round}: {} paths, every {}", config.sessions, config.interval))?;
+        bench.step(&format!(
+            "round {round}: {} paths, every {}",
+            config.sessions, config.interval
+        ))?;
         let load = load(bench, config.sessions, interval, config.duration)?;
         bench.step(&format!("round {round}: a cut"))?;
         let mut delays = cut(bench)?;
@@ -189,18 +200,22 @@ impl Ends {
         let start = |host: &Namespace, address: Ipv4Addr| -> Result<Bfd, MeasureError> {
             let settings = Settings { interval, ..Settings::new(address.into()) };
             let seed = RandomState::new().hash_one(address);
-            let started = host.run(|| Bfd::start(settings, seed)).map_err(joined::JoinError::from)?;
+            let started =
+                host.run(|| Bfd::start(settings, seed)).map_err(joined::JoinError::from)?;
             Ok(started?)
         };
         let begun = Instant::now();
-        let (mut near, mut far) = (start(&near_host, NEAR)?, start(&far_host, Ipv4Addr::UNSPECIFIED)?);
-        let others = (0..sessions).map(|host| IpAddr::from(Ipv4Addr::from(u32::from(OTHERS) + host)));
+        let (mut near, mut far) =
+            (start(&near_host, NEAR)?, start(&far_host, Ipv4Addr::UNSPECIFIED)?);
+        let others =
+            (0..sessions).map(|host| IpAddr::from(Ipv4Addr::from(u32::from(OTHERS) + host)));
         far.set_paths(others.clone().map(|local| Path { local, remote: NEAR.into() }))?;
         near.set_paths(others.map(|remote| Path { local: NEAR.into(), remote }))?;
         Ok(Self { near, far, far_host, begun })
     }
 
-    /// Waits until all sessions are up at both ends, and returns how long that took since they were started.
+    /// Waits until all sessions are up at both ends, and returns how long that took since they were
+    /// started.
     fn come_up(&self, bench: &Bench<'_>) -> Result<Duration, MeasureError> {
         let waiting = || {
             let paths = self.near.paths().chain(self.far.paths());

@@ -59,12 +59,15 @@ impl Environment {
             Some(((*name).to_owned(), value.replace('\t', " ")))
         });
         Self {
-            date: date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())),
+            date: date(
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            ),
             kernel: word("/proc/sys/kernel/osrelease").unwrap_or_default(),
             cpu: field("/proc/cpuinfo", "model name").unwrap_or_default(),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             governor: word("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            load_1min: word("/proc/loadavg").and_then(|loads| loads.split(' ').next()?.parse().ok()),
+            load_1min: word("/proc/loadavg")
+                .and_then(|loads| loads.split(' ').next()?.parse().ok()),
             memory_mib: field("/proc/meminfo", "MemTotal")
                 .and_then(|text| text.split(' ').next()?.parse::<u64>().ok())
                 .map(|kib| kib / 1024),
@@ -94,13 +97,14 @@ fn ovs_version() -> Option<String> {
     text.lines().next()?.rsplit(' ').next().map(str::to_owned)
 }
 
-/// Seconds since 1970 as `2026-11-21T03:21:12Z` (days to a civil date after Hinnant, chrono-Compatible Low-Level
-/// Date Algorithms).
+/// Seconds since 1970 as `2026-11-21T03:21:12Z` (days to a civil date after Hinnant,
+/// chrono-Compatible Low-Level Date Algorithms).
 fn date(unix: u64) -> String {
     let (days, second) = (unix / 86_400 + 719_468, unix % 86_400);
     // Years begin in March here, so that a leap day is the last of its year.
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
@@ -110,11 +114,13 @@ fn date(unix: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// How long all processors of this machine have been busy since it began, in nanoseconds: all of /proc/stat's first line but idle
-/// time and waits for disks (proc(5)), in steps of a clock tick each.
+/// How long all processors of this machine have been busy since it began, in nanoseconds: all of
+/// /proc/stat's first line but idle time and waits for disks (proc(5)), in steps of a clock tick
+/// each.
 pub(crate) fn busy_ns() -> Result<u64, MeasureError> {
-    let failed =
-        |why: &str| MeasureError::Config(format!("cannot tell how busy the machine is by /proc/stat: {why}"));
+    let failed = |why: &str| {
+        MeasureError::Config(format!("cannot tell how busy the machine is by /proc/stat: {why}"))
+    };
     let text = fs::read_to_string("/proc/stat").map_err(|error| failed(&error.to_string()))?;
     let times = text
         .lines()

@@ -1,4 +1,5 @@
-//! Endpoint programs as their parent sees them: started in a lab's namespaces, told, asked, and never left behind.
+//! Endpoint programs as their parent sees them: started in a lab's namespaces, told, asked, and
+//! never left behind.
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -29,7 +30,12 @@ pub struct Program {
 
 impl Program {
     /// Starts `role` in `endpoint` of `lab`. It is not ready yet.
-    pub fn start(bench: &Bench<'_>, lab: &Lab, endpoint: &str, role: &Role) -> Result<Self, MeasureError> {
+    pub fn start(
+        bench: &Bench<'_>,
+        lab: &Lab,
+        endpoint: &str,
+        role: &Role,
+    ) -> Result<Self, MeasureError> {
         let failed = |why: String| MeasureError::Program { endpoint: endpoint.to_owned(), why };
         let role = serde_json::to_string(role).map_err(|error| failed(error.to_string()))?;
         let mut command = lab.command(endpoint, &bench.program)?;
@@ -79,7 +85,8 @@ impl Program {
         loop {
             if let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.unread.drain(..=end).collect();
-                return serde_json::from_slice(&line).map_err(|error| self.failed(error.to_string()));
+                return serde_json::from_slice(&line)
+                    .map_err(|error| self.failed(error.to_string()));
             }
             bench.go_on()?;
             if asked.elapsed() > patience {

@@ -1,4 +1,5 @@
-//! Senders that flood one receiver with UDP frames: what `loss` and `ramp` are made of, and half of `throughput`.
+//! Senders that flood one receiver with UDP frames: what `loss` and `ramp` are made of, and half of
+//! `throughput`.
 
 use std::time::Duration;
 
@@ -73,7 +74,8 @@ impl Sum {
         f64::from(self.senders) * self.sent as f64 / (self.sending_ns.max(1) as f64 / 1e9)
     }
 
-    /// What arrived, in frames a second; none if no time passed between the first datagram and the last.
+    /// What arrived, in frames a second; none if no time passed between the first datagram and the
+    /// last.
     pub fn rx_fps(&self) -> Option<f64> {
         (self.arriving_ns > 0).then(|| self.received as f64 / self.arriving_s())
     }
@@ -158,7 +160,8 @@ mod tests {
     fn senders_that_wait_longer_than_frames_arrive_wait_for_their_own_share() {
         let mut sum = Sum::default();
         let sent = |blocked_ns| UdpSent { sent: 10, blocked_ns, elapsed_ns: 4_000_000_000 };
-        let received = UdpReceived { received: 20, elapsed_ns: 1_000_000_000, ..Default::default() };
+        let received =
+            UdpReceived { received: 20, elapsed_ns: 1_000_000_000, ..Default::default() };
         sum.add(&[sent(1_000_000_000), sent(3_000_000_000)], &received);
         assert_eq!((sum.blocked(), sum.sent_fps(), sum.rx_fps()), (0.5, 5.0, Some(20.0)));
     }

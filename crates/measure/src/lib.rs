@@ -1,4 +1,5 @@
-//! Measurements: loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers; and what BFD costs.
+//! Measurements: loss, ramp, Partition-Aggregate and throughput, on zovn and on its peers; and what
+//! BFD costs.
 //!
 //! ```text
 //!   Config ─▶ experiment ──▶ Measurement ──▶ JSON, table, page
@@ -6,11 +7,12 @@
 //!          lab: one switch     endpoint programs in its namespaces
 //! ```
 //!
-//! Each experiment is a module: its `Config`, its `run`, what it found. An experiment that compares switches goes
-//! round them (A B C A B C) and merges each one's rounds, so that a machine whose load drifts drifts for all.
+//! Each experiment is a module: its `Config`, its `run`, what it found. An experiment that compares
+//! switches goes round them (A B C A B C) and merges each one's rounds, so that a machine whose
+//! load drifts drifts for all.
 //!
-//! Nothing here prints or exits. Progress is told to a [`Progress`]; whoever wants to stop says so through
-//! [`Bench::stop`], and whatever runs in namespaces is gone when the experiment returns.
+//! Nothing here prints or exits. Progress is told to a [`Progress`]; whoever wants to stop says so
+//! through [`Bench::stop`], and whatever runs in namespaces is gone when the experiment returns.
 
 pub mod bfd;
 pub mod endpoint;
@@ -128,9 +130,13 @@ fn check_congestion(name: &str) -> Result<(), MeasureError> {
     })
 }
 
-/// Refuses what no experiment can do, before any switch has been measured: only these switches stand between such
-/// endpoints.
-fn check_switches(switches: &[SwitchKind], able: &[SwitchKind], endpoints: &str) -> Result<(), MeasureError> {
+/// Refuses what no experiment can do, before any switch has been measured: only these switches
+/// stand between such endpoints.
+fn check_switches(
+    switches: &[SwitchKind],
+    able: &[SwitchKind],
+    endpoints: &str,
+) -> Result<(), MeasureError> {
     if let Some(other) = switches.iter().find(|switch| !able.contains(switch)) {
         let able: Vec<_> = able.iter().map(ToString::to_string).collect();
         let able = able.join(", ");
@@ -138,7 +144,8 @@ fn check_switches(switches: &[SwitchKind], able: &[SwitchKind], endpoints: &str)
             "`{other}` has no ports for {endpoints}: choose among {able}"
         )));
     }
-    let twice = switches.iter().enumerate().any(|(place, switch)| switches[..place].contains(switch));
+    let twice =
+        switches.iter().enumerate().any(|(place, switch)| switches[..place].contains(switch));
     if switches.is_empty() || twice {
         return Err(MeasureError::Config("name at least one switch, and each once".into()));
     }

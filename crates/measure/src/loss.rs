@@ -52,7 +52,8 @@ pub struct Loss {
     pub duplicates: u64,
     /// How long frames arrived, in seconds, all rounds together.
     pub duration_s: f64,
-    /// What the receiving program read, in 10⁹ bits of frames a second; none if that was less than two frames.
+    /// What the receiving program read, in 10⁹ bits of frames a second; none if that was less than
+    /// two frames.
     pub rx_gbps: Option<f64>,
     /// The share of their time that senders waited in `sendto`: back-pressure, as they feel it.
     pub sender_blocked: f64,
@@ -60,7 +61,8 @@ pub struct Loss {
     pub fairness: Option<f64>,
     /// The switch's own account, where it keeps one.
     pub ledger: Option<LedgerStatus>,
-    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps
+    /// none.
     pub balanced: Option<bool>,
 }
 
@@ -78,11 +80,16 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let mut losses: Vec<(Loss, Sum)> =
         config.switches.iter().map(|switch| (Loss::new(*switch), Sum::default())).collect();
     bench.progress.begin(config.switches.len() * config.rounds as usize);
-    let flood =
-        Flood { duration: config.duration, size: config.size, rate: None, pace: config.receiver_rate };
+    let flood = Flood {
+        duration: config.duration,
+        size: config.size,
+        rate: None,
+        pace: config.receiver_rate,
+    };
     for _ in 0..config.rounds {
         for (loss, sum) in &mut losses {
-            bench.step(&format!("{}: {} senders flood one receiver", loss.switch, config.senders))?;
+            bench
+                .step(&format!("{}: {} senders flood one receiver", loss.switch, config.senders))?;
             let lab = flood::lab(bench, loss.switch, config.senders)?;
             let flooded = flood.run(bench, &lab, config.senders)?;
             sum.add(&flooded.sent, &flooded.received);
@@ -158,8 +165,8 @@ pub fn gbps(fps: f64, size: u32) -> f64 {
     fps * f64::from(size) * 8.0 / 1e9
 }
 
-/// The worst fairness of any second in which all senders were sending: the first and the last bin are cut short by
-/// senders that begin and end some milliseconds apart.
+/// The worst fairness of any second in which all senders were sending: the first and the last bin
+/// are cut short by senders that begin and end some milliseconds apart.
 fn fairness(bins: &[Vec<u32>], duration: Span) -> Option<f64> {
     const BINS_A_SECOND: usize = 10;
     let whole = (duration.as_secs_f64() * BINS_A_SECOND as f64) as usize;

@@ -12,7 +12,8 @@ pub struct Losses {
     pub lost: u64,
     /// Whether the switch's own account holds; none where it keeps none.
     pub balanced: Option<bool>,
-    /// Frames that the switch between hosts dropped; none where there is none. What hosts sent again was not lost.
+    /// Frames that the switch between hosts dropped; none where there is none. What hosts sent
+    /// again was not lost.
     pub dropped_between_hosts: Option<u64>,
 }
 
@@ -46,8 +47,8 @@ pub fn both_hold(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 
 /// The lab's counters once nothing moves: the endpoints' and the ports' are read until they stay.
 ///
-/// Not for ever: behind a lossy switch TCP may take minutes to close what nobody waits for any more. The few frames
-/// of that are counted or not; a lossless switch leaves none.
+/// Not for ever: behind a lossy switch TCP may take minutes to close what nobody waits for any
+/// more. The few frames of that are counted or not; a lossless switch leaves none.
 pub fn settled(lab: &Lab) -> Result<Counters, LabError> {
     const READS: usize = 20;
     let mut counters = lab.counters()?;
@@ -72,16 +73,18 @@ pub fn sum_ledgers(sum: &mut LedgerStatus, other: LedgerStatus) {
     }
 }
 
-/// Frames lost between two looks: what the switch's books say, or what went in and reached no endpoint's interface,
-/// whichever is more. A large segment may go in whole and come out in pieces, which hides losses from the interfaces, but
-/// not from the books of one switch; and two switches may make one frame of several. So it is by their bytes that some are found missing
-/// between switches: how many is then a guess, and one at least.
+/// Frames lost between two looks: what the switch's books say, or what went in and reached no
+/// endpoint's interface, whichever is more. A large segment may go in whole and come out in pieces,
+/// which hides losses from the interfaces, but not from the books of one switch; and two switches
+/// may make one frame of several. So it is by their bytes that some are found missing between
+/// switches: how many is then a guess, and one at least.
 fn lost(before: &Counters, after: &Counters) -> u64 {
     let grown = |count: fn(&Counters) -> u64| count(after).saturating_sub(count(before));
     let at_endpoints = grown(|counters| {
         counters.endpoints.values().map(|one| one.device.tx_dropped + one.queue.dropped).sum()
     });
-    let received = grown(|counters| counters.endpoints.values().map(|one| one.device.rx_packets).sum());
+    let received =
+        grown(|counters| counters.endpoints.values().map(|one| one.device.rx_packets).sum());
     let missing = if after.agents.is_empty() {
         grown(taken).saturating_sub(received)
     } else {
@@ -103,7 +106,11 @@ fn ports(counters: &Counters, count: fn(&DeviceCounters) -> u64) -> u64 {
 /// What by the switches' own books came in and neither went out nor waits.
 fn unaccounted(counters: &Counters) -> u64 {
     if counters.agents.is_empty() {
-        return counters.ports.values().map(|port| port.device.tx_dropped + port.queue.dropped).sum();
+        return counters
+            .ports
+            .values()
+            .map(|port| port.device.tx_dropped + port.queue.dropped)
+            .sum();
     }
     let missing = |AgentStatus { ledger, .. }: &AgentStatus| {
         ledger.accepted.saturating_sub(ledger.delivered + ledger.held).max(ledger.refused_total())
@@ -111,9 +118,9 @@ fn unaccounted(counters: &Counters) -> u64 {
     counters.agents.iter().map(missing).sum()
 }
 
-/// What the switches have to pass on. The interfaces of an agent's endpoints also sent what only wakes their queues, and
-/// count for themselves what they dropped: there it is what agents took from endpoints. What one agent holds may be what another
-/// took.
+/// What the switches have to pass on. The interfaces of an agent's endpoints also sent what only
+/// wakes their queues, and count for themselves what they dropped: there it is what agents took
+/// from endpoints. What one agent holds may be what another took.
 fn taken(counters: &Counters) -> u64 {
     match counters.handled {
         Some(handled) if !counters.agents.is_empty() => handled.saturating_sub(held(counters)),
@@ -154,7 +161,8 @@ mod tests {
         let counters = |frames| {
             let dropped = [("full".to_owned(), Tally { frames, bytes: frames * 1514 })].into();
             let classes = [(0, ClassReport { dropped, ..ClassReport::default() })].into();
-            let fabric = FabricReport { balanced: true, ports: [("host1".to_owned(), classes)].into() };
+            let fabric =
+                FabricReport { balanced: true, ports: [("host1".to_owned(), classes)].into() };
             Counters { fabric: Some(fabric), ..Counters::default() }
         };
         let mut losses = Losses::between(&counters(3), &counters(10));
@@ -166,7 +174,16 @@ mod tests {
     fn agent(ledger: LedgerStatus, balanced: bool) -> AgentStatus {
         let (version, ports) = (String::new(), Vec::new());
         let udp_gate = GateStatus::On;
-        AgentStatus { version, uptime_ns: 0, busy_ns: 0, udp_gate, ports, ledger, balanced, uplink: None }
+        AgentStatus {
+            version,
+            uptime_ns: 0,
+            busy_ns: 0,
+            udp_gate,
+            ports,
+            ledger,
+            balanced,
+            uplink: None,
+        }
     }
 
     #[test]
@@ -175,7 +192,8 @@ mod tests {
             // More is sent than the agent takes: what wakes the queues is not for anybody.
             let mut after = counters(60, 50, delivered, rx, Some(50));
             let refused = [("full".to_owned(), refused)].into();
-            after.agents = vec![agent(LedgerStatus { accepted: 50, delivered, refused, held: 0 }, true)];
+            after.agents =
+                vec![agent(LedgerStatus { accepted: 50, delivered, refused, held: 0 }, true)];
             let losses = Losses::between(&Counters::default(), &after);
             (losses.lost, losses.balanced)
         };
@@ -195,7 +213,11 @@ mod tests {
                 let device = &mut after.ports.get_mut(name).unwrap().device;
                 (device.rx_bytes, device.tx_bytes) = (rx_bytes, tx_bytes);
             }
-            let books = |accepted| LedgerStatus { accepted, delivered: accepted, ..LedgerStatus::default() };
+            let books = |accepted| LedgerStatus {
+                accepted,
+                delivered: accepted,
+                ..LedgerStatus::default()
+            };
             after.agents = [50, frames].map(|accepted| agent(books(accepted), true)).into();
             Losses::between(&Counters::default(), &after).lost
         };

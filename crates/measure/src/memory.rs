@@ -178,12 +178,16 @@ impl World {
         };
         let sinks = (0..receivers).map(&mut attach).collect();
         let generators = (0..senders).map(|sender| {
-            let (source, destination) = (Mac::local(receivers + sender), Mac::local(sender % receivers));
+            let (source, destination) =
+                (Mac::local(receivers + sender), Mac::local(sender % receivers));
             let header = Header::new(destination, source, ethertype::IPV4);
             (attach(receivers + sender), zerocopy::transmute!(header))
         });
         let generators = generators.collect();
-        Ok(Self { ends: Ends { generators, sinks, size: size as usize, sent: 0, arrived: 0 }, plane })
+        Ok(Self {
+            ends: Ends { generators, sinks, size: size as usize, sent: 0, arrived: 0 },
+            plane,
+        })
     }
 
     /// A burst of each generator, a turn of the switch, and all that the sinks were given. Returns
@@ -293,7 +297,8 @@ mod tests {
         for threads in [Threads::One, Threads::Two] {
             for flows in [Flows::Pairs(1), Flows::Pairs(3), Flows::Incast(8)] {
                 let kind = ClassKind::Lossless;
-                let run = MemoryRun { kind, size: 64, flows, threads, duration: Span::from_millis(10) };
+                let run =
+                    MemoryRun { kind, size: 64, flows, threads, duration: Span::from_millis(10) };
                 let result = memory_throughput(&run).unwrap();
                 assert_eq!(result.lost, 0, "{run:?}");
                 assert_eq!(result.bytes, 64 * result.frames);
@@ -304,7 +309,13 @@ mod tests {
     #[test]
     fn an_incast_overwhelms_a_lossy_class() {
         let (kind, flows) = (ClassKind::Lossy, Flows::Incast(8));
-        let run = MemoryRun { kind, size: 64, flows, threads: Threads::One, duration: Span::from_millis(10) };
+        let run = MemoryRun {
+            kind,
+            size: 64,
+            flows,
+            threads: Threads::One,
+            duration: Span::from_millis(10),
+        };
         assert!(memory_throughput(&run).unwrap().lost > 0);
     }
 

@@ -1,8 +1,10 @@
-//! Partition-Aggregate, two-tier (zOVN §5.1 and §5.2, figures 7 and 10): an aggregator asks all workers at once, all
-//! answer at once into its one port, and the query is complete with the last byte.
+//! Partition-Aggregate, two-tier (zOVN §5.1 and §5.2, figures 7 and 10): an aggregator asks all
+//! workers at once, all answer at once into its one port, and the query is complete with the last
+//! byte.
 //!
-//! Either all of them are around one switch, and switches are compared; or they are on the hosts of a [`Testbed`] (zOVN §5.3,
-//! figures 10 and 11), and it is compared where [flow control](FlowControl) is on.
+//! Either all of them are around one switch, and switches are compared; or they are on the hosts of
+//! a [`Testbed`] (zOVN §5.3, figures 10 and 11), and it is compared where [flow
+//! control](FlowControl) is on.
 
 mod cast;
 mod config;
@@ -67,7 +69,8 @@ fn conclude(runs: Vec<Run>, config: &Config) -> Vec<Completion> {
     let compared = |result: &&mut Completion| result.subject != baseline && result.queries > 0;
     for result in results.iter_mut().filter(compared) {
         let same = |other: &&Completion| {
-            (&other.tcp, other.era, other.response_bytes) == (&result.tcp, result.era, result.response_bytes)
+            (&other.tcp, other.era, other.response_bytes)
+                == (&result.tcp, result.era, result.response_bytes)
         };
         result.gain_over = baselines.iter().find(same).map(|other| Gain {
             over: baseline,

@@ -1,11 +1,13 @@
-//! How soon frames go on by another path when theirs is cut, and that none is lost on it (Koponen et al., NSDI 2014, §4.1).
+//! How soon frames go on by another path when theirs is cut, and that none is lost on it (Koponen
+//! et al., NSDI 2014, §4.1).
 //!
 //! ```text
 //!   host 2 ───── path 1, of which the far end is pulled out ─────▶ host 1
 //!   sender └──── path 2 ─────────────────────────────────────────┘ receiver
 //! ```
 //!
-//! Both hosts watch both paths by BFD, every 100 ms with a multiplier of 3. Nobody tells them of the cut.
+//! Both hosts watch both paths by BFD, every 100 ms with a multiplier of 3. Nobody tells them of
+//! the cut.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -30,7 +32,8 @@ const PATHS: u32 = 2;
 const DURATION: Span = Span::from_secs(2);
 const BEFORE: Duration = Duration::from_millis(500);
 
-/// By how much later each cut comes than the one before it: so they fall anywhere between two of BFD's packets.
+/// By how much later each cut comes than the one before it: so they fall anywhere between two of
+/// BFD's packets.
 const LATER: Duration = Duration::from_millis(37);
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -56,7 +59,8 @@ pub struct Config {
 /// One cut.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Switched {
-    /// The time until the sender's host sent by the other path, in milliseconds; none if it did not.
+    /// The time until the sender's host sent by the other path, in milliseconds; none if it did
+    /// not.
     pub switched_ms: Option<f64>,
     /// The same of the receiver's host.
     pub far_switched_ms: Option<f64>,
@@ -116,7 +120,8 @@ fn settle(bench: &Bench<'_>, lab: &Lab) -> Result<u32, MeasureError> {
     loop {
         bench.go_on()?;
         let all = [paths(lab, NEAR)?, paths(lab, FAR)?];
-        let is_up = |path: &PathStatus| path.bfd.as_ref().is_some_and(|bfd| bfd.state == BfdState::Up);
+        let is_up =
+            |path: &PathStatus| path.bfd.as_ref().is_some_and(|bfd| bfd.state == BfdState::Up);
         if let [Some(near), Some(far)] = [used(&all[0]), used(&all[1])]
             && near == far
             && all.iter().all(|paths| paths.len() == PATHS as usize && paths.iter().all(is_up))
@@ -173,7 +178,12 @@ fn cut_once(
 /// What a host says of the paths to the other.
 fn paths(lab: &Lab, host: u32) -> Result<Vec<PathStatus>, MeasureError> {
     let status = lab.agent_of(host)?.status().map_err(lab::LabError::from)?;
-    Ok(status.uplink.into_iter().flat_map(|uplink| uplink.peers).flat_map(|peer| peer.paths).collect())
+    Ok(status
+        .uplink
+        .into_iter()
+        .flat_map(|uplink| uplink.peers)
+        .flat_map(|peer| peer.paths)
+        .collect())
 }
 
 /// The path by which frames go.

@@ -47,10 +47,16 @@ pub struct LostAt {
 impl SeenAt {
     /// What programs and lab counted between `before` and `after`.
     ///
-    /// `sockets` are the frames that all senders sent and that the program in endpoint `receiver` read. Nothing but
-    /// those frames may have been under way, but for what a port itself adds to wake its switch: so no point is said
-    /// to have seen more than the point before it, nor less than what was read in the end.
-    pub fn between(sockets: (u64, u64), receiver: &str, before: &Counters, after: &Counters) -> Self {
+    /// `sockets` are the frames that all senders sent and that the program in endpoint `receiver`
+    /// read. Nothing but those frames may have been under way, but for what a port itself adds to
+    /// wake its switch: so no point is said to have seen more than the point before it, nor less
+    /// than what was read in the end.
+    pub fn between(
+        sockets: (u64, u64),
+        receiver: &str,
+        before: &Counters,
+        after: &Counters,
+    ) -> Self {
         let (sent, read) = sockets;
         let senders = |counters: &Counters, point: fn(&Counters, &str) -> u64| -> u64 {
             let names = counters.endpoints.keys().filter(|name| *name != receiver);
@@ -66,8 +72,9 @@ impl SeenAt {
                 })
             })
         };
-        let switch_out =
-            |counters: &Counters| counters.ports.get(receiver).map_or(0, |port| port.device.tx_packets);
+        let switch_out = |counters: &Counters| {
+            counters.ports.get(receiver).map_or(0, |port| port.device.tx_packets)
+        };
         let vnic_in = |counters: &Counters| {
             counters.endpoints.get(receiver).map_or(0, |endpoint| endpoint.device.rx_packets)
         };
@@ -78,7 +85,14 @@ impl SeenAt {
         let switch_in = grown(&switch_in, sender_vnic);
         let switch_out = grown(&switch_out, switch_in);
         let receiver_vnic = grown(&vnic_in, switch_out);
-        Self { sender_socket: sent, sender_vnic, switch_in, switch_out, receiver_vnic, receiver_socket: read }
+        Self {
+            sender_socket: sent,
+            sender_vnic,
+            switch_in,
+            switch_out,
+            receiver_vnic,
+            receiver_socket: read,
+        }
     }
 
     /// Where the frames went that did not come.
@@ -129,15 +143,31 @@ pub(crate) mod tests {
     use super::*;
     use lab::{DeviceCounters, EndpointCounters, PortCounters};
 
-    pub(crate) fn counters(tx: u64, port_in: u64, port_out: u64, rx: u64, handled: Option<u64>) -> Counters {
-        let device = |rx_packets, tx_packets| DeviceCounters { rx_packets, tx_packets, ..Default::default() };
+    pub(crate) fn counters(
+        tx: u64,
+        port_in: u64,
+        port_out: u64,
+        rx: u64,
+        handled: Option<u64>,
+    ) -> Counters {
+        let device = |rx_packets, tx_packets| DeviceCounters {
+            rx_packets,
+            tx_packets,
+            ..Default::default()
+        };
         let endpoint = |device| EndpointCounters { device, ..Default::default() };
         let port = |device| PortCounters { device, ..Default::default() };
         Counters {
-            endpoints: [("rx".into(), endpoint(device(rx, 0))), ("tx1".into(), endpoint(device(0, tx)))]
-                .into(),
-            ports: [("rx".into(), port(device(0, port_out))), ("tx1".into(), port(device(port_in, 0)))]
-                .into(),
+            endpoints: [
+                ("rx".into(), endpoint(device(rx, 0))),
+                ("tx1".into(), endpoint(device(0, tx))),
+            ]
+            .into(),
+            ports: [
+                ("rx".into(), port(device(0, port_out))),
+                ("tx1".into(), port(device(port_in, 0))),
+            ]
+            .into(),
             handled,
             ..Counters::default()
         }

@@ -1,5 +1,5 @@
-//! Experiment 2 (zOVN §2.3, figure 3): the injection rate rises step by step; what still arrives, and from where on
-//! the switch cannot follow.
+//! Experiment 2 (zOVN §2.3, figure 3): the injection rate rises step by step; what still arrives,
+//! and from where on the switch cannot follow.
 
 use lab::SwitchKind;
 use serde::{Deserialize, Serialize};
@@ -42,17 +42,18 @@ pub struct Config {
 pub struct Ramp {
     /// The switch.
     pub switch: SwitchKind,
-    /// The highest total injection, in frames a second, of which 95 % arrived, as at every step below it; none if
-    /// the first step was too much.
+    /// The highest total injection, in frames a second, of which 95 % arrived, as at every step
+    /// below it; none if the first step was too much.
     pub saturation_fps: Option<f64>,
     /// Whether the next step was too much for the switch. If not, its saturation lies higher.
     pub saturated: bool,
-    /// Whether the next step was too much for the senders: they fell short of it though nothing was lost and they were
-    /// not held back.
+    /// Whether the next step was too much for the senders: they fell short of it though nothing was
+    /// lost and they were not held back.
     pub generator_limited: bool,
     /// The steps, rising.
     pub steps: Vec<Step>,
-    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps
+    /// none.
     pub balanced: Option<bool>,
 }
 
@@ -102,7 +103,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     }
     check_size(config.size)?;
     let environment = Environment::look();
-    let rates: Vec<u64> = (1..=config.to / config.step).map(|number| number * config.step).collect();
+    let rates: Vec<u64> =
+        (1..=config.to / config.step).map(|number| number * config.step).collect();
     let mut ramps: Vec<(Ramp, Vec<Sum>)> = config
         .switches
         .iter()
@@ -140,7 +142,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 impl Ramp {
     fn new(switch: SwitchKind, rates: &[u64], config: &Config) -> Self {
         let target = |rate: &u64| *rate as f64 * f64::from(config.senders);
-        let steps = rates.iter().map(|rate| Step { target_fps: target(rate), ..Step::default() }).collect();
+        let steps =
+            rates.iter().map(|rate| Step { target_fps: target(rate), ..Step::default() }).collect();
         Self {
             switch,
             saturation_fps: None,
@@ -152,7 +155,8 @@ impl Ramp {
     }
 
     fn conclude(&mut self) {
-        let followed = |step: &Step| step.rx_fps.is_some_and(|fps| fps >= FOLLOWED * step.target_fps);
+        let followed =
+            |step: &Step| step.rx_fps.is_some_and(|fps| fps >= FOLLOWED * step.target_fps);
         let end = self.steps.iter().position(|step| !followed(step)).unwrap_or(self.steps.len());
         self.saturation_fps = self.steps[..end].last().map(|step| step.target_fps);
         let fell_short = |step: &Step| step.lost == 0 && step.sender_blocked < 1.0 - FOLLOWED;

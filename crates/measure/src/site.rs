@@ -37,9 +37,14 @@ pub fn quiet_endpoint(name: String, number: u32) -> Result<EndpointSpec, Measure
 
 /// The address of `endpoint` and a port there.
 pub fn address(lab: &Lab, endpoint: &str, port: u16) -> Result<SocketAddr, MeasureError> {
-    let ip =
-        lab.endpoints().iter().find(|candidate| candidate.name == endpoint).and_then(lab::Endpoint::ipv4);
-    let ip = ip.ok_or_else(|| MeasureError::Config(format!("endpoint `{endpoint}` has no IPv4 address")))?;
+    let ip = lab
+        .endpoints()
+        .iter()
+        .find(|candidate| candidate.name == endpoint)
+        .and_then(lab::Endpoint::ipv4);
+    let ip = ip.ok_or_else(|| {
+        MeasureError::Config(format!("endpoint `{endpoint}` has no IPv4 address"))
+    })?;
     Ok(SocketAddr::from((ip, port)))
 }
 

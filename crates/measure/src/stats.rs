@@ -1,21 +1,23 @@
 //! What is told of many numbers: medians, fairness.
 
-/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has all (Jain, Chiu and Hawe 1984). 1 of
-/// nothing at all: nobody was preferred.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has all (Jain, Chiu and Hawe
+/// 1984). 1 of nothing at all: nobody was preferred.
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
-/// The lowest fairness among senders over any `window` neighbouring bins; `None` if there are fewer bins.
+/// The lowest fairness among senders over any `window` neighbouring bins; `None` if there are fewer
+/// bins.
 ///
 /// `bins` are counts of each sender in equal lengths of time.
 pub fn worst_fairness(bins: &[Vec<u32>], window: usize) -> Option<f64> {
     let fairness = |bins: &[Vec<u32>]| {
         let senders = bins.first().map_or(0, Vec::len);
-        let shares: Vec<f64> =
-            (0..senders).map(|sender| bins.iter().map(|bin| f64::from(bin[sender])).sum()).collect();
+        let shares: Vec<f64> = (0..senders)
+            .map(|sender| bins.iter().map(|bin| f64::from(bin[sender])).sum())
+            .collect();
         jain(&shares)
     };
     bins.windows(window).map(fairness).min_by(f64::total_cmp)

@@ -13,7 +13,9 @@ use crate::loss::check_size;
 use crate::losses::{Losses, both_hold, settled};
 use crate::memory::{ClassKind, Flows, MemoryRun, Threads, memory_throughput};
 use crate::site::{address, quiet_endpoint, raise};
-use crate::{Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless};
+use crate::{
+    Bench, Environment, MeasureError, Measurement, check_congestion, check_switches, is_lossless,
+};
 
 const PORT: u16 = 5004;
 
@@ -76,7 +78,8 @@ pub struct Throughput {
     pub flows: u32,
     /// Frames that arrived, in 10⁶ a second; none of a stream, whose segments have no one size.
     pub mfps: Option<f64>,
-    /// What arrived, in 10⁹ bits a second: whole frames, or a stream's payload; none if that was less than two frames.
+    /// What arrived, in 10⁹ bits a second: whole frames, or a stream's payload; none if that was
+    /// less than two frames.
     pub gbps: Option<f64>,
     /// Frames that did not arrive; of a stream, those that the switch lost.
     pub lost: u64,
@@ -84,9 +87,11 @@ pub struct Throughput {
     pub duplicates: u64,
     /// Segments that were sent again.
     pub retransmits: u64,
-    /// Ticks of the time stamp counter inside the switch's turns per frame that arrived, where they can be told.
+    /// Ticks of the time stamp counter inside the switch's turns per frame that arrived, where they
+    /// can be told.
     pub cycles_per_frame: Option<f64>,
-    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps
+    /// none.
     pub balanced: Option<bool>,
 }
 
@@ -121,7 +126,9 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
     let mut loads = Vec::new();
     for switch in &config.switches {
         match config.ports {
-            Ports::Memory => loads.extend(config.sizes.iter().map(|size| (*switch, Load::Frames, *size))),
+            Ports::Memory => {
+                loads.extend(config.sizes.iter().map(|size| (*switch, Load::Frames, *size)))
+            }
             Ports::Container => {
                 loads.push((*switch, Load::Tcp, 1514));
                 loads.extend(config.sizes.iter().map(|size| (*switch, Load::Udp, *size)));
@@ -142,8 +149,10 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
             sum.add(carried);
         }
     }
-    let told =
-        loads.iter().zip(sums).map(|((switch, load, size), sum)| sum.told(*switch, *load, *size, &config));
+    let told = loads
+        .iter()
+        .zip(sums)
+        .map(|((switch, load, size), sum)| sum.told(*switch, *load, *size, &config));
     let results = told.collect();
     Ok(Measurement::new("throughput", environment, config, results))
 }
@@ -151,22 +160,34 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
 fn check(config: &Config) -> Result<(), MeasureError> {
     check_switches(&config.switches, &SwitchKind::OF_CONTAINERS, "containers")?;
     let wrong = |what: String| Err(MeasureError::Config(what));
-    if config.flows == 0 || config.rounds == 0 || config.duration == Span::ZERO || config.sizes.is_empty() {
-        return wrong("a measurement of throughput needs a size, a flow, a round and some time".into());
+    if config.flows == 0
+        || config.rounds == 0
+        || config.duration == Span::ZERO
+        || config.sizes.is_empty()
+    {
+        return wrong(
+            "a measurement of throughput needs a size, a flow, a round and some time".into(),
+        );
     }
-    let peer =
-        config.switches.iter().find(|switch| !matches!(switch, SwitchKind::Zovn | SwitchKind::ZovnLossy));
+    let peer = config
+        .switches
+        .iter()
+        .find(|switch| !matches!(switch, SwitchKind::Zovn | SwitchKind::ZovnLossy));
     if let (Ports::Memory, Some(peer)) = (config.ports, peer) {
         return wrong(format!("`{peer}` has no ports in memory: choose among zovn and zovn-lossy"));
     }
     if config.ports == Ports::Container {
         check_congestion(&config.tcp)?;
     }
-    config.sizes.iter().filter(|_| config.ports == Ports::Container).try_for_each(|size| check_size(*size))
+    config
+        .sizes
+        .iter()
+        .filter(|_| config.ports == Ports::Container)
+        .try_for_each(|size| check_size(*size))
 }
 
-/// Carries frames between ports in memory, with one thread: so the switch's own cycles can be told. Between two pieces
-/// the user may stop it.
+/// Carries frames between ports in memory, with one thread: so the switch's own cycles can be told.
+/// Between two pieces the user may stop it.
 fn memory(
     bench: &Bench<'_>,
     switch: SwitchKind,
@@ -183,7 +204,8 @@ fn memory(
         let piece_ns = left_ns.min(PIECE_NS);
         let duration = Span::from_nanos(piece_ns);
         let run = MemoryRun { kind, size, flows, threads: Threads::One, duration };
-        let carried = memory_throughput(&run).map_err(|error| MeasureError::Config(error.to_string()))?;
+        let carried =
+            memory_throughput(&run).map_err(|error| MeasureError::Config(error.to_string()))?;
         sum.add(Carried {
             frames: carried.frames,
             bytes: carried.bytes,
@@ -197,7 +219,12 @@ fn memory(
     Ok(sum)
 }
 
-fn udp(bench: &Bench<'_>, switch: SwitchKind, size: u32, config: &Config) -> Result<Carried, MeasureError> {
+fn udp(
+    bench: &Bench<'_>,
+    switch: SwitchKind,
+    size: u32,
+    config: &Config,
+) -> Result<Carried, MeasureError> {
     let lab = flood::lab(bench, switch, config.flows)?;
     let flood = Flood { duration: config.duration, size, rate: None, pace: None };
     let flooded = flood.run(bench, &lab, config.flows)?;
@@ -268,7 +295,8 @@ impl Carried {
 
     fn told(self, switch: SwitchKind, load: Load, size: u32, config: &Config) -> Throughput {
         // Per nanosecond: so 10⁹ of them are one a second.
-        let per_ns = |count: u64| (self.elapsed_ns > 0).then(|| count as f64 / self.elapsed_ns as f64);
+        let per_ns =
+            |count: u64| (self.elapsed_ns > 0).then(|| count as f64 / self.elapsed_ns as f64);
         Throughput {
             switch,
             ports: config.ports,
@@ -319,19 +347,30 @@ mod tests {
 
     #[test]
     fn two_rounds_count_as_one() {
-        let round =
-            Carried { frames: 10, bytes: 640, elapsed_ns: 1000, cycles: Some(50), ..Carried::default() };
+        let round = Carried {
+            frames: 10,
+            bytes: 640,
+            elapsed_ns: 1000,
+            cycles: Some(50),
+            ..Carried::default()
+        };
         let mut sum = round;
         sum.add(round);
         let told = sum.told(SwitchKind::Zovn, Load::Frames, 64, &config());
-        assert_eq!((told.mfps, told.gbps, told.cycles_per_frame), (Some(10.0), Some(5.12), Some(5.0)));
+        assert_eq!(
+            (told.mfps, told.gbps, told.cycles_per_frame),
+            (Some(10.0), Some(5.12), Some(5.0))
+        );
     }
 
     #[test]
     fn memory_ports_stop_when_the_user_wants_no_more() {
         let stop = AtomicBool::new(true);
         let bench = Bench { program: "unused".into(), stop: &stop, progress: &() };
-        assert!(matches!(memory(&bench, SwitchKind::Zovn, 64, &config()), Err(MeasureError::Interrupted)));
+        assert!(matches!(
+            memory(&bench, SwitchKind::Zovn, 64, &config()),
+            Err(MeasureError::Interrupted)
+        ));
     }
 
     #[test]

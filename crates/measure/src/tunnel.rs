@@ -1,7 +1,9 @@
-//! What a tunnel costs (Koponen et al., NSDI 2014, table 1): TCP between two hosts, and the processors' time for it.
+//! What a tunnel costs (Koponen et al., NSDI 2014, table 1): TCP between two hosts, and the
+//! processors' time for it.
 //!
-//! The hosts are joined by a cable. It takes large packets whole, as network cards with all their offloads do, or has them cut, as
-//! cards do that have none. What is compared is what hosts do to put frames into tunnels and take them out again.
+//! The hosts are joined by a cable. It takes large packets whole, as network cards with all their
+//! offloads do, or has them cut, as cards do that have none. What is compared is what hosts do to
+//! put frames into tunnels and take them out again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -122,7 +124,9 @@ impl Tunnel {
                 Self::Vxlan | Self::KernelVxlan | Self::OvsVxlan => Encapsulation::Vxlan,
                 Self::Nvgre => Encapsulation::Nvgre,
                 Self::Stt => Encapsulation::Stt,
-                Self::None | Self::NoneTwoHosts | Self::Geneve | Self::GenevePlain => Encapsulation::Geneve,
+                Self::None | Self::NoneTwoHosts | Self::Geneve | Self::GenevePlain => {
+                    Encapsulation::Geneve
+                }
             },
             retransmit: is_session.into(),
             credit: is_session.into(),
@@ -159,13 +163,15 @@ pub struct Cost {
     pub streams: u32,
     /// Payload that arrived, in 10⁹ bits a second; none if nothing did.
     pub gbps: Option<f64>,
-    /// Time that all processors were busy, for everything on both hosts and in both endpoints, in seconds for 10⁹ bytes.
+    /// Time that all processors were busy, for everything on both hosts and in both endpoints, in
+    /// seconds for 10⁹ bytes.
     pub cpu_s_per_gb: Option<f64>,
     /// The same turned round: payload for a second of a processor's time, in 10⁹ bits.
     pub gbit_per_cpu_s: Option<f64>,
     /// How much of that the first tunnel of the table has, for as many streams.
     pub of_first: Option<f64>,
-    /// How long a packet was that the sender's host put on the cable, in bytes and on average; none without a cable.
+    /// How long a packet was that the sender's host put on the cable, in bytes and on average; none
+    /// without a cable.
     pub bytes_per_packet: Option<f64>,
     /// Segments that were sent again.
     pub retransmits: u64,
@@ -230,7 +236,9 @@ fn check(config: &Config) -> Result<(), MeasureError> {
         || config.rounds == 0
         || config.duration == Span::ZERO
     {
-        return wrong("a measurement of tunnels needs a tunnel, a number of streams, a round and some time");
+        return wrong(
+            "a measurement of tunnels needs a tunnel, a number of streams, a round and some time",
+        );
     }
     if config.streams.contains(&0) {
         return wrong("no streams carry nothing: ask for 1 or more");
@@ -240,7 +248,12 @@ fn check(config: &Config) -> Result<(), MeasureError> {
     check_congestion(&config.tcp)
 }
 
-fn carry(bench: &Bench<'_>, tunnel: Tunnel, streams: u32, config: &Config) -> Result<Carried, MeasureError> {
+fn carry(
+    bench: &Bench<'_>,
+    tunnel: Tunnel,
+    streams: u32,
+    config: &Config,
+) -> Result<Carried, MeasureError> {
     let lab = raise(bench, &tunnel.lab(config.cable)?)?;
     let before = settled(&lab)?;
     let congestion = config.tcp.clone();
@@ -284,7 +297,8 @@ fn conclude(runs: impl Iterator<Item = ((Tunnel, u32), Carried)>) -> Vec<Cost> {
         let Carried { bytes, elapsed_ns, busy_ns, retransmits, losses, .. } = carried;
         let over = |one: u64, other: u64| (one > 0 && other > 0).then(|| one as f64 / other as f64);
         let gbit_per_cpu_s = over(bytes, busy_ns).map(|bytes| bytes * 8.0);
-        let first = results.iter().find(|one| one.streams == streams).and_then(|one| one.gbit_per_cpu_s);
+        let first =
+            results.iter().find(|one| one.streams == streams).and_then(|one| one.gbit_per_cpu_s);
         results.push(Cost {
             tunnel,
             streams,
@@ -313,19 +327,27 @@ mod tests {
             assert_eq!(lab.hosts.is_some(), tunnel != Tunnel::None);
             lab.resolve("zovn-7c1e").unwrap();
         }
-        assert!("carrier-pigeon".parse::<Tunnel>().unwrap_err().to_string().contains("kernel-vxlan"));
+        assert!(
+            "carrier-pigeon".parse::<Tunnel>().unwrap_err().to_string().contains("kernel-vxlan")
+        );
     }
 
     #[test]
     fn a_cost_is_busy_time_over_what_arrived() {
-        let carried =
-            |bytes, busy_ns| Carried { bytes, elapsed_ns: 1_000_000_000, busy_ns, ..Carried::default() };
+        let carried = |bytes, busy_ns| Carried {
+            bytes,
+            elapsed_ns: 1_000_000_000,
+            busy_ns,
+            ..Carried::default()
+        };
         let runs = [
             ((Tunnel::None, 1), carried(2_000_000_000, 1_000_000_000)),
             ((Tunnel::Geneve, 1), carried(1_000_000_000, 1_000_000_000)),
             ((Tunnel::Vxlan, 1), Carried::default()),
         ];
-        let [none, geneve, nothing] = &conclude(runs.into_iter())[..] else { panic!("a result for each") };
+        let [none, geneve, nothing] = &conclude(runs.into_iter())[..] else {
+            panic!("a result for each")
+        };
         assert_eq!((none.gbps, none.cpu_s_per_gb, none.of_first), (Some(16.0), Some(0.5), None));
         assert_eq!((geneve.gbit_per_cpu_s, geneve.of_first), (Some(8.0), Some(0.5)));
         assert_eq!((nothing.gbps, nothing.cpu_s_per_gb, nothing.of_first), (None, None, None));

@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-/// Whether an address can be one machine's on a link (RFC 1122 §3.2.1.3, RFC 4291 §2.5). IPv4 within IPv6 is not: it is to be
-/// written as what it is.
+/// Whether an address can be one machine's on a link (RFC 1122 §3.2.1.3, RFC 4291 §2.5). IPv4
+/// within IPv6 is not: it is to be written as what it is.
 pub fn is_host(address: IpAddr) -> bool {
     let is_one = !address.is_unspecified() && !address.is_loopback() && !address.is_multicast();
     is_one

@@ -8,7 +8,8 @@ use units::Span;
 
 use crate::PortName;
 
-/// What is to be captured. What names no place at all, neither ports nor `uplink` nor `refused`, means everything.
+/// What is to be captured. What names no place at all, neither ports nor `uplink` nor `refused`,
+/// means everything.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct CaptureSpec {
     /// Frames of these ports. Of what is refused, what came by one of them or was for one of them.
@@ -72,8 +73,8 @@ pub struct InvalidCapture {
 }
 
 impl CaptureSpec {
-    /// What the pairs of a query ask for: `port`, which may come again, `uplink`, `refused`, `direction`, `snap`, `count`,
-    /// `duration`.
+    /// What the pairs of a query ask for: `port`, which may come again, `uplink`, `refused`,
+    /// `direction`, `snap`, `count`, `duration`.
     ///
     /// # Errors
     ///
@@ -94,12 +95,14 @@ impl CaptureSpec {
                 "direction" => {
                     let all = [CaptureDirection::In, CaptureDirection::Out, CaptureDirection::Both];
                     let named = all.into_iter().find(|direction| direction.name() == value);
-                    spec.direction = named.ok_or_else(|| because("no direction: say in, out or both"))?;
+                    spec.direction =
+                        named.ok_or_else(|| because("no direction: say in, out or both"))?;
                 }
                 "snap" => spec.snap = Some(above_zero(value).ok_or_else(|| because(NUMBER))?),
                 "count" => spec.count = Some(above_zero(value).ok_or_else(|| because(NUMBER))?),
                 "duration" => {
-                    let duration = value.parse().map_err(|_| because("no time: say it as 10s or 500ms"))?;
+                    let duration =
+                        value.parse().map_err(|_| because("no time: say it as 10s or 500ms"))?;
                     spec.duration = Some(duration);
                 }
                 _ => {
@@ -118,7 +121,10 @@ impl CaptureSpec {
         let mut say = |key, value: Option<String>| pairs.extend(value.map(|value| (key, value)));
         say("uplink", self.uplink.then(|| "true".into()));
         say("refused", self.refused.then(|| "true".into()));
-        say("direction", (self.direction != CaptureDirection::Both).then(|| self.direction.name().into()));
+        say(
+            "direction",
+            (self.direction != CaptureDirection::Both).then(|| self.direction.name().into()),
+        );
         say("snap", self.snap.map(|bytes| alloc::format!("{bytes}")));
         say("count", self.count.map(|frames| alloc::format!("{frames}")));
         say("duration", self.duration.map(|duration| alloc::format!("{duration}")));
@@ -157,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_said() {
-        let wrong = [("snap", "0"), ("count", "x"), ("direction", "up"), ("uplink", "1"), ("ports", "a")];
+        let wrong =
+            [("snap", "0"), ("count", "x"), ("direction", "up"), ("uplink", "1"), ("ports", "a")];
         for (key, value) in wrong {
             let error = CaptureSpec::from_query([(key, value)]).unwrap_err();
             assert!(alloc::format!("{error}").contains(key), "{error}");

@@ -132,10 +132,12 @@ mod tests {
     /// A host with one machine, which is in a network.
     fn host(mac: Option<Mac>) -> HostConfig {
         let socket = "/run/vm.sock".into();
-        let attach = Attachment::VhostUser { socket, mode: SocketMode::Connect, mac, queues: 1, mtu: 1500 };
+        let attach =
+            Attachment::VhostUser { socket, mode: SocketMode::Connect, mac, queues: 1, mtu: 1500 };
         let name = NetworkName("blue".into());
         let port = PortSpec::new(PortName("vm".into()), attach);
-        let member = Member { mac: Mac::local(1), addresses: Vec::new(), vtep: VTEP.into(), label: 7 };
+        let member =
+            Member { mac: Mac::local(1), addresses: Vec::new(), vtep: VTEP.into(), label: 7 };
         HostConfig {
             uplink: Some(Uplink::new(VTEP)),
             networks: vec![NetworkSpec { name: name.clone(), vni: 1, members: vec![member] }],
@@ -178,7 +180,10 @@ mod tests {
             assert!(matches!(complaint(change), InvalidConfig::Port { .. }));
         }
         assert_eq!(complaint(|host| host.uplink = None), InvalidConfig::NoUplink);
-        assert!(matches!(complaint(|host| host.networks.clear()), InvalidConfig::UnknownNetwork { .. }));
+        assert!(matches!(
+            complaint(|host| host.networks.clear()),
+            InvalidConfig::UnknownNetwork { .. }
+        ));
         assert!(matches!(complaint(|host| host.networks[0].vni = 0), InvalidConfig::Network(_)));
         assert!(matches!(
             complaint(|host| host.uplink.as_mut().unwrap().vtep = vtep("2001:db8::1")),
@@ -208,7 +213,10 @@ mod tests {
             host.ports[1].network = host.ports[0].network.clone();
             host.ports[1].label = Some(7);
         });
-        assert_eq!(error.to_string(), "port `vm2`: `label` 7 is port `vm`'s already: each port has its own");
+        assert_eq!(
+            error.to_string(),
+            "port `vm2`: `label` 7 is port `vm`'s already: each port has its own"
+        );
     }
 
     #[test]

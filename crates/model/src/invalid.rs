@@ -14,7 +14,9 @@ pub enum InvalidConfig {
     #[error("port `{0}` is declared twice: give each port its own name")]
     DuplicatePort(PortName),
     /// Two ports share an Ethernet address.
-    #[error("port `{port}`: Ethernet address {mac} is port `{owner}`'s already: keep it for one of them")]
+    #[error(
+        "port `{port}`: Ethernet address {mac} is port `{owner}`'s already: keep it for one of them"
+    )]
     DuplicateMac {
         /// The later port.
         port: PortName,
@@ -24,7 +26,9 @@ pub enum InvalidConfig {
         owner: PortName,
     },
     /// Two ports share a virtual machine's socket.
-    #[error("port `{port}`: socket {socket} is port `{owner}`'s already: each virtual machine has its own")]
+    #[error(
+        "port `{port}`: socket {socket} is port `{owner}`'s already: each virtual machine has its own"
+    )]
     DuplicateSocket {
         /// The later port.
         port: PortName,
@@ -44,7 +48,9 @@ pub enum InvalidConfig {
         owner: PortName,
     },
     /// There are virtual networks, and no way out of the host.
-    #[error("virtual networks need this host's address in the underlay: declare it, `[uplink]` with `vtep`")]
+    #[error(
+        "virtual networks need this host's address in the underlay: declare it, `[uplink]` with `vtep`"
+    )]
     NoUplink,
     /// The end of the tunnels is wrong by itself: what is wrong, and what to write instead.
     #[error("uplink: {0}")]
@@ -53,7 +59,9 @@ pub enum InvalidConfig {
     #[error(transparent)]
     Network(#[from] InvalidNetwork),
     /// A port is in a network that there is not.
-    #[error("port `{port}`: network `{network}` is not declared: declare it first, or name another")]
+    #[error(
+        "port `{port}`: network `{network}` is not declared: declare it first, or name another"
+    )]
     UnknownNetwork {
         /// The port.
         port: PortName,

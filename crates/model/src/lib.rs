@@ -1,8 +1,9 @@
 //! What is declared and what is reported.
 //!
-//! A host's operator writes a [`HostConfig`]; the agent's local API takes a [`PortSpec`] for each port that is
-//! attached live, and answers with a [`PortStatus`]. Which machines are in virtual networks, and where, is the same on every
-//! host: each is told every [`NetworkSpec`], and of itself its [`Uplink`]. The same types are the file's, the API's and the clients'.
+//! A host's operator writes a [`HostConfig`]; the agent's local API takes a [`PortSpec`] for each
+//! port that is attached live, and answers with a [`PortStatus`]. Which machines are in virtual
+//! networks, and where, is the same on every host: each is told every [`NetworkSpec`], and of
+//! itself its [`Uplink`]. The same types are the file's, the API's and the clients'.
 //!
 //! ```text
 //! host.toml ──▶ HostConfig ──▶ agent ──▶ AgentStatus ──▶ top, metrics, lab, measure
@@ -38,22 +39,25 @@ pub use invalid::InvalidConfig;
 pub use ledger::{ClassStatus, LedgerStatus, Ledgers};
 pub use name::PortName;
 pub use network::{
-    Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS, check_networks,
+    Generation, InvalidNetwork, LABELS, Member, NetworkFault, NetworkName, NetworkSpec, VNIS,
+    check_networks,
 };
 pub use overlay::{
     BfdState, BfdStatus, LargeSegments, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
     ResponderStatus, SessionStatus, UplinkStatus,
 };
 pub use port::{
-    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec, RateChange,
-    Scheduling, SocketMode,
+    Attachment, ClassKind, Limits, LimitsChange, NoRate, PinnedAddress, PortChange, PortSpec,
+    RateChange, Scheduling, SocketMode,
 };
 pub use position::Position;
 pub use status::{
-    AddressStatus, AgentStatus, GateStatus, NetworksReplaced, NetworksStatus, PausedBy, PortState, PortStatus,
+    AddressStatus, AgentStatus, GateStatus, NetworksReplaced, NetworksStatus, PausedBy, PortState,
+    PortStatus,
 };
 pub use trace::{
-    TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec, TraceTable,
+    TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession, TraceSpec,
+    TraceTable,
 };
 pub use uplink::{Bfd, CONTROL, Encapsulation, Uplink, all_or_some};
 pub use vtep::{MOST_UPLINKS, NoVtep, VtepList};

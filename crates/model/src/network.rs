@@ -15,7 +15,8 @@ use crate::VtepList;
 use crate::address::is_host;
 use crate::name::is_word;
 
-/// The numbers that a virtual network may have: 24 bits (RFC 8926 §3.4), of which 0 is left to underlays.
+/// The numbers that a virtual network may have: 24 bits (RFC 8926 §3.4), of which 0 is left to
+/// underlays.
 pub const VNIS: RangeInclusive<u32> = 1..=(1 << 24) - 1;
 
 /// The labels that a machine may have. The highest bit is the switches' own.
@@ -33,7 +34,8 @@ impl fmt::Display for NetworkName {
     }
 }
 
-/// A virtual network, all of it: the same on every host, of whose machines some are there and most are elsewhere.
+/// A virtual network, all of it: the same on every host, of whose machines some are there and most
+/// are elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -60,9 +62,11 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<String>, example = json!(["10.0.0.1", "fd00::1"])))]
     pub addresses: Vec<IpAddr>,
-    /// Its host's address in the underlay, or one for each of its host's uplinks: the same for all machines there.
+    /// Its host's address in the underlay, or one for each of its host's uplinks: the same for all
+    /// machines there.
     pub vtep: VtepList,
-    /// Which port of its host it is behind: a number that no other machine there has, of whatever network.
+    /// Which port of its host it is behind: a number that no other machine there has, of whatever
+    /// network.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2_147_483_647))]
     pub label: u32,
 }
@@ -175,17 +179,25 @@ pub enum NetworkFault {
     },
 }
 
-/// Whether networks can stand beside each other, on a host whose own addresses in the underlay are `vtep` if it has any.
+/// Whether networks can stand beside each other, on a host whose own addresses in the underlay are
+/// `vtep` if it has any.
 ///
 /// # Errors
 ///
 /// [`InvalidNetwork`] says what cannot, and of networks the first.
-pub fn check_networks(networks: &[NetworkSpec], vtep: Option<&VtepList>) -> Result<(), InvalidNetwork> {
+pub fn check_networks(
+    networks: &[NetworkSpec],
+    vtep: Option<&VtepList>,
+) -> Result<(), InvalidNetwork> {
     let mut declared = Declared::default();
-    declared.hosts.extend(vtep.into_iter().flat_map(|vtep| vtep.iter().map(move |address| (address, vtep))));
+    declared
+        .hosts
+        .extend(vtep.into_iter().flat_map(|vtep| vtep.iter().map(move |address| (address, vtep))));
     declared.longest = vtep;
     networks.iter().try_for_each(|network| {
-        declared.add(network).map_err(|fault| InvalidNetwork { network: network.name.clone(), fault })
+        declared
+            .add(network)
+            .map_err(|fault| InvalidNetwork { network: network.name.clone(), fault })
     })
 }
 
@@ -271,10 +283,14 @@ impl Member {
     fn check(&self) -> Result<(), NetworkFault> {
         let wrong = |what| Err(NetworkFault::Member { mac: self.mac, what });
         if self.mac.is_multicast() || self.mac == Mac([0; 6]) {
-            return wrong("`mac` is no machine's: it is zero, or the lowest bit of its first octet is set");
+            return wrong(
+                "`mac` is no machine's: it is zero, or the lowest bit of its first octet is set",
+            );
         }
         if !self.addresses.iter().copied().all(is_host) {
-            return wrong("`addresses` has one that no machine can have, such as a group's or 0.0.0.0");
+            return wrong(
+                "`addresses` has one that no machine can have, such as a group's or 0.0.0.0",
+            );
         }
         if let Some(fault) = self.vtep.fault() {
             return wrong(fault);
@@ -311,11 +327,20 @@ mod tests {
 
     /// Two networks, with two members each.
     fn networks() -> [NetworkSpec; 2] {
-        let network =
-            |name: &str, vni| NetworkSpec { name: NetworkName(name.into()), vni, members: Vec::new() };
+        let network = |name: &str, vni| NetworkSpec {
+            name: NetworkName(name.into()),
+            vni,
+            members: Vec::new(),
+        };
         [
-            NetworkSpec { members: vec![member(1, VTEPS[0]), member(2, VTEPS[1])], ..network("blue", 1) },
-            NetworkSpec { members: vec![member(3, VTEPS[0]), member(4, VTEPS[1])], ..network("red", 2) },
+            NetworkSpec {
+                members: vec![member(1, VTEPS[0]), member(2, VTEPS[1])],
+                ..network("blue", 1)
+            },
+            NetworkSpec {
+                members: vec![member(3, VTEPS[0]), member(4, VTEPS[1])],
+                ..network("red", 2)
+            },
         ]
     }
 
@@ -390,7 +415,10 @@ mod tests {
         };
         refused(|member| member.mac = Mac::BROADCAST, "`mac`");
         refused(|member| member.mac = Mac([0; 6]), "`mac`");
-        refused(|member| member.addresses.push(IpAddr::V4(core::net::Ipv4Addr::BROADCAST)), "`addresses`");
+        refused(
+            |member| member.addresses.push(IpAddr::V4(core::net::Ipv4Addr::BROADCAST)),
+            "`addresses`",
+        );
         refused(|member| member.vtep = list(&["0.0.0.0"]), "`vtep`");
         refused(|member| member.label = 0, "`label`");
         refused(|member| member.label = 1 << 31, "`label`");

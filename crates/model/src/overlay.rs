@@ -58,8 +58,8 @@ pub struct PauseFramesStatus {
 pub struct ResponderStatus {
     /// Replies that machines have received.
     pub replies: u64,
-    /// Replies not sent: the port exceeded its rate (RFC 4443 §2.4 (f)), or had not received earlier
-    /// replies yet.
+    /// Replies not sent: the port exceeded its rate (RFC 4443 §2.4 (f)), or had not received
+    /// earlier replies yet.
     pub rate_limited: u64,
 }
 
@@ -81,8 +81,8 @@ pub struct PeerStatus {
     pub session: Option<SessionStatus>,
     /// The ledger of frames received from the peer.
     pub ingress: Ledgers,
-    /// The ledger of frames for the peer. A frame is delivered once its far receiver has consumed it;
-    /// where nothing is retransmitted, once it is sent.
+    /// The ledger of frames for the peer. A frame is delivered once its far receiver has consumed
+    /// it; where nothing is retransmitted, once it is sent.
     pub egress: Ledgers,
     /// Bytes received.
     pub ingress_bytes: u64,

@@ -26,25 +26,28 @@ pub struct PortSpec {
     /// How much may wait for this port's receiver, in each class.
     #[serde(default = "Limits::egress")]
     pub egress: Limits,
-    /// How much of this port's sender may be held in the switch, in each class. A container's port has memory for so many
-    /// frames in all, and for 64 large segments, and can be changed to no more.
+    /// How much of this port's sender may be held in the switch, in each class. A container's port
+    /// has memory for so many frames in all, and for 64 large segments, and can be changed to no
+    /// more.
     #[serde(default = "Limits::ingress")]
     pub ingress: Limits,
     /// The class of frames that carry no 802.1Q tag.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = u8, maximum = 7, default = 0))]
     pub class: Class,
-    /// How many of its sender's frames may wait for one receiver in one class before the sender is held back; as many as
-    /// `ingress` allows if absent.
+    /// How many of its sender's frames may wait for one receiver in one class before the sender is
+    /// held back; as many as `ingress` allows if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<u32>,
     /// How the egress chooses among its classes.
     #[serde(default)]
     pub scheduling: Scheduling,
-    /// Ethernet addresses that are behind this port for good, besides its own: they neither age nor move.
+    /// Ethernet addresses that are behind this port for good, besides its own: they neither age nor
+    /// move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pinned: Vec<PinnedAddress>,
-    /// The virtual network that it is in, with a `label`; it is in none, and reaches this host's ports alone, if absent.
+    /// The virtual network that it is in, with a `label`; it is in none, and reaches this host's
+    /// ports alone, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkName>,
     /// The number by which other hosts mean this port: what the network's member behind it has.
@@ -53,7 +56,8 @@ pub struct PortSpec {
     pub label: Option<u32>,
 }
 
-/// How an egress chooses among its classes: `"strict"`, or `{"weighted": [1, 1, 1, 1, 1, 1, 1, 1]}`.
+/// How an egress chooses among its classes: `"strict"`, or `{"weighted": [1, 1, 1, 1, 1, 1, 1,
+/// 1]}`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
@@ -61,7 +65,8 @@ pub enum Scheduling {
     /// The highest class that has a frame (802.1Q §8.6.8.1).
     #[default]
     Strict,
-    /// In turn, each class for its weight in bytes (802.1Q §8.6.8.3, by deficit round robin), class 0 first. Zero counts as one.
+    /// In turn, each class for its weight in bytes (802.1Q §8.6.8.3, by deficit round robin), class
+    /// 0 first. Zero counts as one.
     Weighted([u32; 8]),
 }
 
@@ -108,13 +113,14 @@ pub enum Attachment {
     /// A virtual machine's network card, by vhost-user.
     #[serde(rename = "vhost-user")]
     VhostUser {
-        /// The path of the socket at which the agent and the virtual machine's monitor (QEMU, say) meet.
+        /// The path of the socket at which the agent and the virtual machine's monitor (QEMU, say)
+        /// meet.
         socket: String,
         /// Which of the two makes it.
         #[serde(default)]
         mode: SocketMode,
-        /// The card's Ethernet address, if it is to be reached from the start and by nobody else's frames; it is learned
-        /// if absent.
+        /// The card's Ethernet address, if it is to be reached from the start and by nobody else's
+        /// frames; it is learned if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, example = "02:00:00:00:00:01"))]
         mac: Option<Mac>,
@@ -139,11 +145,11 @@ pub enum SocketMode {
     Listen,
 }
 
-/// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy). A queue that is empty takes any one
-/// frame.
+/// A queue's bounds. Both hold; a frame that fits neither waits (lossless) or is refused (lossy). A
+/// queue that is empty takes any one frame.
 ///
-/// At an egress, a large segment counts as the frames, and the bytes, that it stands for on a wire; at an ingress, as one frame of
-/// so many bytes.
+/// At an egress, a large segment counts as the frames, and the bytes, that it stands for on a wire;
+/// at an ingress, as one frame of so many bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -173,7 +179,10 @@ impl Limits {
     }
 
     fn changed(self, change: LimitsChange) -> Self {
-        Self { frames: change.frames.unwrap_or(self.frames), bytes: change.bytes.unwrap_or(self.bytes) }
+        Self {
+            frames: change.frames.unwrap_or(self.frames),
+            bytes: change.bytes.unwrap_or(self.bytes),
+        }
     }
 }
 
@@ -249,8 +258,8 @@ pub enum NoRate {
 }
 
 impl Attachment {
-    /// The most frames of its sender that its memory may be made for. That is 128 MiB of memory, taken as it is used;
-    /// with [large frames](Self::has_large_frames) 272 MiB.
+    /// The most frames of its sender that its memory may be made for. That is 128 MiB of memory,
+    /// taken as it is used; with [large frames](Self::has_large_frames) 272 MiB.
     pub const fn most_frames(&self) -> u32 {
         if self.has_large_frames() { 4096 } else { 65_536 }
     }
@@ -335,10 +344,14 @@ impl PortSpec {
         let mac = match &self.attach {
             // IFNAMSIZ is 16 with the closing zero.
             Attachment::Container { interface, .. } if !is_word(interface, 15) => {
-                return wrong("an interface's name is 1 to 15 visible ASCII characters without `/`");
+                return wrong(
+                    "an interface's name is 1 to 15 visible ASCII characters without `/`",
+                );
             }
             // sockaddr_un has 108 bytes with the closing zero (unix(7)).
-            Attachment::VhostUser { socket, .. } if !socket.starts_with('/') || socket.len() > 107 => {
+            Attachment::VhostUser { socket, .. }
+                if !socket.starts_with('/') || socket.len() > 107 =>
+            {
                 return wrong("`socket` is no absolute path of at most 107 bytes");
             }
             Attachment::VhostUser { queues, .. } if !(1..=128).contains(queues) => {
@@ -356,8 +369,8 @@ impl PortSpec {
         Ok(())
     }
 
-    /// Whether the declaration can stand beside an earlier one: a name, a socket and a label are one port's on the whole host, an
-    /// Ethernet address in its network.
+    /// Whether the declaration can stand beside an earlier one: a name, a socket and a label are
+    /// one port's on the whole host, an Ethernet address in its network.
     ///
     /// # Errors
     ///
@@ -382,17 +395,20 @@ impl PortSpec {
             self.network == earlier.network && earlier.addresses().any(|other| other == *address)
         };
         match self.addresses().find(is_taken) {
-            Some((mac, _)) => Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() }),
+            Some((mac, _)) => {
+                Err(InvalidConfig::DuplicateMac { port, mac, owner: earlier.name.clone() })
+            }
             None => Ok(()),
         }
     }
 
-    /// Whether the port is in the network that it names, on a host whose own addresses in the underlay are `vtep`, if it has any.
+    /// Whether the port is in the network that it names, on a host whose own addresses in the
+    /// underlay are `vtep`, if it has any.
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`] if there is no such network, or if the port's address, as far as it is known, is not that of the
-    /// member with its label.
+    /// [`InvalidConfig`] if there is no such network, or if the port's address, as far as it is
+    /// known, is not that of the member with its label.
     pub fn check_within(
         &self,
         networks: &[NetworkSpec],
@@ -405,8 +421,19 @@ impl PortSpec {
         };
         let vtep = vtep.ok_or(InvalidConfig::NoUplink)?;
         match self.mac() {
-            Some(mac) if !spec.members.iter().any(|m| (m.mac, &m.vtep, m.label) == (mac, vtep, label)) => {
-                Err(InvalidConfig::NoMember { port, network, mac, vtep: Box::new(vtep.clone()), label })
+            Some(mac)
+                if !spec
+                    .members
+                    .iter()
+                    .any(|m| (m.mac, &m.vtep, m.label) == (mac, vtep, label)) =>
+            {
+                Err(InvalidConfig::NoMember {
+                    port,
+                    network,
+                    mac,
+                    vtep: Box::new(vtep.clone()),
+                    label,
+                })
             }
             _ => Ok(()),
         }
@@ -435,8 +462,8 @@ impl PortSpec {
         }
     }
 
-    /// Its Ethernet address, if it is known: the one that is declared, or, of an interface that the agent makes, one that
-    /// is made from the port's name.
+    /// Its Ethernet address, if it is known: the one that is declared, or, of an interface that the
+    /// agent makes, one that is made from the port's name.
     pub fn mac(&self) -> Option<Mac> {
         match self.attach {
             Attachment::Container { mac, .. } => {

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use units::{Class, Mac, Rate, Span};
 
 use crate::{
-    Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PortName, Scheduling,
-    UplinkStatus, VtepList,
+    Attachment, Generation, LedgerStatus, Ledgers, Limits, NetworkName, NetworkSpec, PortName,
+    Scheduling, UplinkStatus, VtepList,
 };
 
 /// The whole agent at one moment.
@@ -139,7 +139,8 @@ pub struct NetworksReplaced {
 pub enum PortState {
     /// Frames flow.
     Up,
-    /// Its receiver has consumed nothing for `stall_after`: frames for it are refused until it does.
+    /// Its receiver has consumed nothing for `stall_after`: frames for it are refused until it
+    /// does.
     Stalled,
     /// No guest is connected; its notes say why, and whether it is stalled as well.
     Down,

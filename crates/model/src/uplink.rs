@@ -18,7 +18,8 @@ pub struct Uplink {
     /// for none.
     #[serde(default = "all", with = "all_or_some")]
     pub retransmit: ClassSet,
-    /// The classes whose senders wait for credit of the far receiver; `true` for all, `false` for none.
+    /// The classes whose senders wait for credit of the far receiver; `true` for all, `false` for
+    /// none.
     #[serde(default = "all", with = "all_or_some")]
     pub credit: ClassSet,
     /// The DSCP of each class, class 0 first, in the outer header. Control packets have that of
@@ -38,9 +39,9 @@ pub struct Uplink {
     /// Bytes of each stream that are accepted before the first credit grant.
     #[serde(default = "default_unsolicited")]
     pub unsolicited: Bytes,
-    /// The rate of each uplink's link, if it supports PFC (802.1Qbb) or PAUSE (802.3x). Pause frames
-    /// are then obeyed, their quanta at this rate, and sent when receive memory runs low. Absent:
-    /// neither.
+    /// The rate of each uplink's link, if it supports PFC (802.1Qbb) or PAUSE (802.3x). Pause
+    /// frames are then obeyed, their quanta at this rate, and sent when receive memory runs low.
+    /// Absent: neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc: Option<Rate>,
     /// The limit of the congestion window to one peer.
@@ -140,12 +141,17 @@ impl Uplink {
         // RFC 791 §3.1: every host takes 576 bytes. RFC 8200 §5: every link carries 1280.
         let least = if self.vtep.iter().any(|vtep| vtep.is_ipv6()) { 1280 } else { 576 };
         if self.mtu.is_some_and(|mtu| mtu < least) {
-            return wrong("`mtu` is less than every underlay carries: 576 bytes of IPv4, 1280 of IPv6");
+            return wrong(
+                "`mtu` is less than every underlay carries: 576 bytes of IPv4, 1280 of IPv6",
+            );
         }
         if [self.window, self.in_flight].contains(&Bytes(0)) {
             return wrong("nothing could be under way: raise `window` and `in_flight` above 0");
         }
-        if [self.window, self.unsolicited, self.in_flight].iter().any(|bytes| bytes.0 > u64::from(u32::MAX)) {
+        if [self.window, self.unsolicited, self.in_flight]
+            .iter()
+            .any(|bytes| bytes.0 > u64::from(u32::MAX))
+        {
             return wrong("`window`, `unsolicited` and `in_flight` stay below 4gib");
         }
         if self.unsolicited > self.window {
@@ -252,11 +258,16 @@ mod or_off {
         Off,
     }
 
-    pub(super) fn serialize<S: Serializer>(bfd: &Option<Bfd>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        bfd: &Option<Bfd>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         bfd.map_or(Written::Off(Off::Off), Written::On).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bfd>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Bfd>, D::Error> {
         Ok(match Written::deserialize(deserializer)? {
             Written::On(bfd) => Some(bfd),
             Written::Off(Off::Off) => None,
@@ -296,8 +307,12 @@ mod tests {
             let text = alloc::string::ToString::to_string(&error);
             assert!(text.starts_with("uplink: ") && text.contains(name), "{text}");
         };
-        for vtep in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "::ffff:192.0.2.1"] {
-            names(complaint(|uplink| uplink.vtep = vtep.parse::<IpAddr>().unwrap().into()), "`vtep`");
+        for vtep in ["0.0.0.0", "224.0.0.1", "255.255.255.255", "::", "ff02::1", "::ffff:192.0.2.1"]
+        {
+            names(
+                complaint(|uplink| uplink.vtep = vtep.parse::<IpAddr>().unwrap().into()),
+                "`vtep`",
+            );
         }
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Vxlan), "`vxlan`");
         names(complaint(|uplink| uplink.encapsulation = Encapsulation::Stt), "`stt`");
@@ -314,11 +329,14 @@ mod tests {
         names(complaint(|uplink| uplink.in_flight = Bytes(0)), "`in_flight`");
         names(complaint(|uplink| uplink.in_flight = Bytes(4 << 30)), "4gib");
         names(complaint(|uplink| uplink.unsolicited = Bytes((1 << 20) + 1)), "`unsolicited`");
-        let bfd = |interval, multiplier| complaint(|uplink| uplink.bfd = Some(Bfd { interval, multiplier }));
+        let bfd = |interval, multiplier| {
+            complaint(|uplink| uplink.bfd = Some(Bfd { interval, multiplier }))
+        };
         names(bfd(Span::from_micros(999), 3), "`interval`");
         names(bfd(Span::from_secs(61), 3), "`interval`");
         names(bfd(Span::from_secs(1), 0), "`multiplier`");
-        let v6 = Uplink { mtu: Some(1279), ..Uplink::new("2001:db8::1".parse::<IpAddr>().unwrap()) };
+        let v6 =
+            Uplink { mtu: Some(1279), ..Uplink::new("2001:db8::1".parse::<IpAddr>().unwrap()) };
         names(v6.check().unwrap_err(), "`mtu`");
     }
 }

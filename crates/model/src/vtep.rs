@@ -56,13 +56,18 @@ impl VtepList {
     /// What is invalid about them, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if self.rest.len() >= MOST_UPLINKS {
-            return Some("`vtep` has more than 8 addresses: leave some out, as a host has 8 uplinks at most");
+            return Some(
+                "`vtep` has more than 8 addresses: leave some out, as a host has 8 uplinks at most",
+            );
         }
         if !self.iter().all(is_host) {
-            return Some("`vtep` is no machine's address: write the one that its host has in the underlay");
+            return Some(
+                "`vtep` is no machine's address: write the one that its host has in the underlay",
+            );
         }
         let apart: BTreeSet<_> = self.iter().collect();
-        (apart.len() <= self.rest.len()).then_some("`vtep` has an address twice: each uplink has its own")
+        (apart.len() <= self.rest.len())
+            .then_some("`vtep` has an address twice: each uplink has its own")
     }
 
     /// The first pair of addresses at the same index that differ in family: IPv4 and IPv6 have no
@@ -124,9 +129,15 @@ impl utoipa::PartialSchema for VtepList {
         use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Type};
 
         let one = || ObjectBuilder::new().schema_type(Type::String);
-        let several = ArrayBuilder::new().items(one()).min_items(Some(1)).max_items(Some(MOST_UPLINKS));
+        let several =
+            ArrayBuilder::new().items(one()).min_items(Some(1)).max_items(Some(MOST_UPLINKS));
         let said = "A host's tunnel address, or one for each of its uplinks.";
-        OneOfBuilder::new().item(one()).item(several).description(Some(said)).examples(["192.0.2.1"]).into()
+        OneOfBuilder::new()
+            .item(one())
+            .item(several)
+            .description(Some(said))
+            .examples(["192.0.2.1"])
+            .into()
     }
 }
 

@@ -1,9 +1,9 @@
 //! What tests need of the machine that they run on.
 //!
-//! A test that needs a program asks for it first, and returns if the answer is no. Where everything has to run, as in
-//! `make test`, a missing need is a failure that names what to install. Elsewhere it is a line on standard error that
-//! begins with `skipped: ` and names the test. The line is not captured with the test's output, and whoever runs
-//! the tests (`tools/test`) counts these lines.
+//! A test that needs a program asks for it first, and returns if the answer is no. Where everything
+//! has to run, as in `make test`, a missing need is a failure that names what to install. Elsewhere
+//! it is a line on standard error that begins with `skipped: ` and names the test. The line is not
+//! captured with the test's output, and whoever runs the tests (`tools/test`) counts these lines.
 //!
 //! Only tests and benchmarks depend on this crate.
 
@@ -16,7 +16,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-/// The environment variable that says what becomes of tests whose needs are not met: `all` makes them fail.
+/// The environment variable that says what becomes of tests whose needs are not met: `all` makes
+/// them fail.
 pub const TESTS: &str = "ZOVN_TESTS";
 
 /// The environment variable that names zovn's program, for tests of crates that do not build it.
@@ -32,7 +33,10 @@ pub fn program(name: &str, package: &str) -> bool {
     let is_here = env::split_paths(&path)
         .chain(["/usr/sbin", "/sbin", "/usr/lib/frr"].map(PathBuf::from))
         .any(|place| place.join(name).is_file());
-    is_here || missing(format_args!("{name} is not installed: apt-get install {package}, or ./dependencies"))
+    is_here
+        || missing(format_args!(
+            "{name} is not installed: apt-get install {package}, or ./dependencies"
+        ))
 }
 
 /// Whether this process may change the network, as root may.
@@ -81,8 +85,8 @@ pub fn zovn() -> Option<PathBuf> {
     named.map(PathBuf::from)
 }
 
-/// Says that a test found out nothing because the machine was too busy. It is counted as skipped and is no failure:
-/// nothing is missing that could be installed.
+/// Says that a test found out nothing because the machine was too busy. It is counted as skipped
+/// and is no failure: nothing is missing that could be installed.
 pub fn too_busy(what: impl Display) {
     skipped(format_args!("the machine is too busy to tell {what}"));
 }
@@ -93,7 +97,8 @@ fn missing(why: impl Display) -> bool {
     false
 }
 
-/// One write, so that lines of several threads do not mix. The test harness captures what `eprintln` writes, but not this.
+/// One write, so that lines of several threads do not mix. The test harness captures what
+/// `eprintln` writes, but not this.
 fn skipped(why: impl Display) {
     let thread = thread::current();
     let line = format!("skipped: {}: {why}\n", thread.name().unwrap_or("a test"));

@@ -17,13 +17,15 @@ pub fn kind(frame: impl Into<Vec<u8>>, found: &'static [(&'static str, &'static 
     Kind { frame: frame.into(), found }
 }
 
-/// Has tshark read the frames with such preferences on: it finds nothing wrong with them, and what is to be found.
+/// Has tshark read the frames with such preferences on: it finds nothing wrong with them, and what
+/// is to be found.
 pub fn read(kinds: &[Kind], preferences: &[&str]) {
     /// PI_WARN of Wireshark's expert information: what is worse is an error.
     const WARNING: u32 = 0x0060_0000;
 
     // tshark prints a field once.
-    let found: BTreeSet<_> = kinds.iter().flat_map(|kind| kind.found).map(|(field, _)| *field).collect();
+    let found: BTreeSet<_> =
+        kinds.iter().flat_map(|kind| kind.found).map(|(field, _)| *field).collect();
     let mut fields = vec!["_ws.expert.severity", "_ws.expert.message", "_ws.malformed"];
     let trouble = fields.len();
     fields.extend(found);
@@ -32,7 +34,12 @@ pub fn read(kinds: &[Kind], preferences: &[&str]) {
     for (index, (kind, line)) in kinds.iter().zip(&lines).enumerate() {
         let severities = line[0].split(',').filter(|severity| !severity.is_empty());
         let worst = severities.map(|severity| severity.parse().unwrap()).max().unwrap_or(0);
-        assert!(worst <= WARNING && line[2].is_empty(), "frame {}: {:?}", index + 1, &line[..trouble]);
+        assert!(
+            worst <= WARNING && line[2].is_empty(),
+            "frame {}: {:?}",
+            index + 1,
+            &line[..trouble]
+        );
         for (field, value) in kind.found {
             let at = fields.iter().position(|name| name == field).unwrap();
             assert_eq!(line[at], *value, "frame {}: {field}", index + 1);
@@ -49,8 +56,8 @@ pub fn is_here() -> bool {
     crate::program("tshark", "tshark")
 }
 
-/// What tshark says of each frame with such preferences on: these fields, each as often as it is there, separated by commas.
-/// `None` if it is not installed.
+/// What tshark says of each frame with such preferences on: these fields, each as often as it is
+/// there, separated by commas. `None` if it is not installed.
 pub fn run(kinds: &[Kind], preferences: &[&str], fields: &[&str]) -> Option<Vec<Vec<String>>> {
     if !is_here() {
         return None;

@@ -35,7 +35,8 @@ impl Outer<'_> {
     /// packet is on no wire yet.
     fn offload(&self, start: usize) -> Offload {
         let is_partial = self.is_stt() && outer::is_partial(self.vteps, self.payload);
-        let checksum = PartialChecksum { start: start as u16, offset: tcp::Header::CHECKSUM_OFFSET };
+        let checksum =
+            PartialChecksum { start: start as u16, offset: tcp::Header::CHECKSUM_OFFSET };
         Offload { checksum: is_partial.then_some(checksum), ..Offload::NONE }
     }
 

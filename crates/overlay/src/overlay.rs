@@ -89,8 +89,9 @@ impl Overlay {
             model::Encapsulation::Nvgre => (Encapsulation::Nvgre, Transport::Ip(protocol::GRE)),
             model::Encapsulation::Stt => (Encapsulation::Stt, Transport::Stt { mtu: uplink.mtu }),
         };
-        let link =
-            |(place, vtep)| Link::open(uplink, vtep, transport, monitor(vtep, seed(incarnation, place)));
+        let link = |(place, vtep)| {
+            Link::open(uplink, vtep, transport, monitor(vtep, seed(incarnation, place)))
+        };
         Ok(Self {
             links: uplink.vtep.iter().enumerate().map(link).collect::<Result<_, _>>()?,
             uplink: uplink.clone(),
@@ -120,7 +121,8 @@ impl Overlay {
         mut number: impl FnMut(&NetworkName) -> Option<Network>,
         directory: &Directory,
     ) -> Result<(), TooManyPorts> {
-        let mut here: Vec<_> = directory.networks().filter(|(.., network)| network.is_here()).collect();
+        let mut here: Vec<_> =
+            directory.networks().filter(|(.., network)| network.is_here()).collect();
         let mut networks = Networks::default();
         here.retain(|(vni, name, _)| {
             let Some(network) = number(name) else { return false };
@@ -172,15 +174,17 @@ impl Overlay {
     ) -> Result<PortId, TooManyPorts> {
         let host = addresses.first();
         let paths = self.links.iter().zip(addresses.iter());
-        let paths: Vec<_> =
-            paths.map(|(link, far)| trunk::Path { underlay: link.underlay().clone(), far }).collect();
+        let paths: Vec<_> = paths
+            .map(|(link, far)| trunk::Path { underlay: link.underlay().clone(), far })
+            .collect();
         let room = self.room(&paths);
         if let Some(&id) = self.peers.get(&host) {
             let trunk = plane.peer_mut(id);
             let is_new = !trunk.paths().map(|(far, _)| far).eq(paths.iter().map(|path| path.far));
             if is_new {
                 trunk.set_paths(now, paths, room.map(|(most, _)| most));
-                self.inner_mtu = room.map_or(self.inner_mtu, |(_, inner)| self.inner_mtu.min(inner));
+                self.inner_mtu =
+                    room.map_or(self.inner_mtu, |(_, inner)| self.inner_mtu.min(inner));
             }
             return Ok(id);
         }
@@ -192,7 +196,9 @@ impl Overlay {
         // incarnation.
         let incarnation = match self.incarnations.get(&host) {
             None => self.incarnation,
-            Some(last) => Some(incarnation()).filter(|now| now.is_after(*last)).unwrap_or(last.next()),
+            Some(last) => {
+                Some(incarnation()).filter(|now| now.is_after(*last)).unwrap_or(last.next())
+            }
         };
         self.incarnations.insert(host, incarnation);
         let config = TrunkConfig {
@@ -229,7 +235,8 @@ impl Overlay {
             return (underlay::stt::LONGEST, trunk::STT_MTU);
         }
         let options = if self.uplink.wants_session() { trunk::OPTIONS_LEN } else { 0 };
-        let transport = if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
+        let transport =
+            if self.encapsulation == Encapsulation::Nvgre { 0 } else { udp::Header::LEN };
         let (version, ip) = if far.is_ipv4() { (Version::V4, 20) } else { (Version::V6, 40) };
         let most = usize::from(mtu).saturating_sub(ip + transport).min(underlay::LONGEST);
         (most, self.encapsulation.inner_mtu(version, options, mtu).unwrap_or(0))
@@ -338,7 +345,8 @@ impl Overlay {
                 let underlay::Received { from, ports, traffic_class, payload } = datagram;
                 if let Some(taps) = plane.taps_mut() {
                     let vteps = vteps.reversed();
-                    Outer { way: Direction::In, vteps, ports, traffic_class, payload }.show(now, taps);
+                    Outer { way: Direction::In, vteps, ports, traffic_class, payload }
+                        .show(now, taps);
                 }
                 let Some(id) = senders.get(&from) else {
                     *unknown_peers += 1;
@@ -373,7 +381,8 @@ impl Overlay {
         let until = clock::now() + FAREWELL;
         loop {
             let now = clock::now();
-            let said = self.peers.values().fold(true, |all, id| plane.peer_mut(*id).leave(now) & all);
+            let said =
+                self.peers.values().fold(true, |all, id| plane.peer_mut(*id).leave(now) & all);
             let sent = self.flush(now, plane.taps_mut());
             if said && sent {
                 return;
@@ -425,7 +434,11 @@ impl Overlay {
     }
 
     /// Has every peer use its best path, after the state of some has changed.
-    fn settle<P: Port, R: Responder, G: Gate>(&self, now: Instant, plane: &mut Plane<P, Trunk, R, G>) {
+    fn settle<P: Port, R: Responder, G: Gate>(
+        &self,
+        now: Instant,
+        plane: &mut Plane<P, Trunk, R, G>,
+    ) {
         self.peers.values().for_each(|id| plane.peer_mut(*id).settle(now));
         self.pause_peers(plane);
     }
@@ -446,7 +459,8 @@ impl Overlay {
     ) -> UplinkStatus {
         let counters: Vec<_> = self.links.iter().map(Link::counters).collect();
         let refused = self.refused.iter().map(|(refusal, count)| (refusal.name().into(), *count));
-        let peer = |(far, id): (&IpAddr, &PortId)| status::peer(plane, &self.links, *id, *far, names, now);
+        let peer =
+            |(far, id): (&IpAddr, &PortId)| status::peer(plane, &self.links, *id, *far, names, now);
         UplinkStatus {
             vtep: self.uplink.vtep.clone(),
             encapsulation: self.uplink.encapsulation,

@@ -35,7 +35,14 @@ impl Pauses {
     /// Listens at the interface with this address, whose link has this rate.
     pub(crate) fn open(address: IpAddr, rate: Rate) -> io::Result<Self> {
         let (until, renew_at) = (ClassMap([Instant::ZERO; Class::COUNT]), None);
-        Ok(Self { socket: PauseSocket::open(address)?, rate, until, renew_at, received: 0, sent: 0 })
+        Ok(Self {
+            socket: PauseSocket::open(address)?,
+            rate,
+            until,
+            renew_at,
+            received: 0,
+            sent: 0,
+        })
     }
 
     /// Receives pause frames. Returns the bit mask of classes that are paused now.
@@ -61,7 +68,8 @@ impl Pauses {
 
     /// Pauses all lossless classes of the far end while memory is `short`.
     pub(crate) fn ask(&mut self, now: Instant, short: bool, classes: &Classes) {
-        let lossless = |quanta| ClassMap::from_fn(|class| classes.lossy(class).is_none().then_some(quanta));
+        let lossless =
+            |quanta| ClassMap::from_fn(|class| classes.lossy(class).is_none().then_some(quanta));
         match (short, self.renew_at) {
             (true, at) if at.is_none_or(|at| at <= now) => {
                 if self.socket.send(&lossless(LONGEST)) {

@@ -1,7 +1,8 @@
 //! The proof of the law, a few ports at a time, beside the forwarding of frames.
 //!
-//! A slice counts some ports' egresses whole. What that is beyond the budget of a tick, the next ticks pay before another slice
-//! begins: on average a tick counts [`BUDGET`] frames, about ten microseconds.
+//! A slice counts some ports' egresses whole. What that is beyond the budget of a tick, the next
+//! ticks pay before another slice begins: on average a tick counts [`BUDGET`] frames, about ten
+//! microseconds.
 
 use lossless::{Defect, PortId, Switch};
 use port::Slot;
@@ -27,8 +28,13 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Audits the next few of these ports, which are by number, unless the last slice has not been paid for.
-    pub fn step(&mut self, switch: &Switch<Slot>, ports: impl ExactSizeIterator<Item = Option<PortId>>) {
+    /// Audits the next few of these ports, which are by number, unless the last slice has not been
+    /// paid for.
+    pub fn step(
+        &mut self,
+        switch: &Switch<Slot>,
+        ports: impl ExactSizeIterator<Item = Option<PortId>>,
+    ) {
         self.owed = self.owed.saturating_sub(BUDGET);
         if self.owed > 0 {
             return;
@@ -43,7 +49,8 @@ impl Audit {
                 if let Err(defect) = switch.audit_port(id) {
                     self.defect.get_or_insert(defect);
                 }
-                counted += Class::all().map(|class| switch.egress_account(id, class).held).sum::<u64>();
+                counted +=
+                    Class::all().map(|class| switch.egress_account(id, class).held).sum::<u64>();
             }
         }
         self.owed = counted;

@@ -23,7 +23,12 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// # Errors
     ///
     /// [`TooManyPorts`]; the peer is dropped.
-    pub fn attach_peer(&mut self, now: Instant, peer: F, config: PortConfig) -> Result<PortId, TooManyPorts> {
+    pub fn attach_peer(
+        &mut self,
+        now: Instant,
+        peer: F,
+        config: PortConfig,
+    ) -> Result<PortId, TooManyPorts> {
         let forwarding = datapath::PortConfig { trunk: true, ..datapath::PortConfig::default() };
         let id = self.attach_end(now, End::Peer(peer), config, forwarding)?;
         self.peers.insert(id);
@@ -109,16 +114,18 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             };
             // A frame without a tag keeps the class that it had at the far switch.
             let of = |class| Class::all().find(|priority| priorities[*priority] == class);
-            header.tag = header.tag.or(arrival.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
+            header.tag =
+                header.tag.or(arrival.class.and_then(of).map(|class| Tag { class, vlan: 0 }));
             let (bytes, frames) = view.on_wire();
             let size = Size { bytes: bytes as u32, frames: frames as u16 };
             match decisions.decide(&header, arrival.network) {
-                Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
-                {
-                    Offered::Held => continue,
-                    Offered::Refused(..) => {}
-                    Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
-                },
+                Decision { class, verdict: Verdict::Forward(to) } => {
+                    match visit.offer(to, class, slot, size) {
+                        Offered::Held => continue,
+                        Offered::Refused(..) => {}
+                        Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+                    }
+                }
                 Decision { class, verdict: Verdict::Refuse(refusal) } => {
                     visit.refuse(class, size.bytes, refusal);
                     if let Some(taps) = taps {
@@ -165,7 +172,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             let Some(head) = head else { break };
             let (port, slot, class) = (head.ingress(), head.frame(), head.class());
             let source = lines[port.index()].as_deref_mut();
-            let source = source.expect("a frame leaves by another port than it came, which is attached");
+            let source =
+                source.expect("a frame leaves by another port than it came, which is attached");
             let view = source.end.frame(slot);
             let leaving = Leaving { port, slot, network: source.network, class, view };
             let flow = peer.flow(&leaving);
@@ -222,7 +230,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         let peer = line.peer();
         let mut moved = false;
         let line_of = |port: PortId| {
-            lines[port.index()].as_deref().expect("frames in flight from a detached port are forgotten")
+            lines[port.index()]
+                .as_deref()
+                .expect("frames in flight from a detached port are forgotten")
         };
         let network_of = |port| line_of(port).network;
         let frame_of = |port, slot| line_of(port).end.frame(slot);

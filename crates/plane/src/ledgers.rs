@@ -42,7 +42,10 @@ fn ledger(account: &Account) -> LedgerStatus {
     LedgerStatus {
         accepted: account.accepted,
         delivered: account.delivered,
-        refused: account.refusals().map(|(reason, frames)| (reason.name().into(), frames)).collect(),
+        refused: account
+            .refusals()
+            .map(|(reason, frames)| (reason.name().into(), frames))
+            .collect(),
         held: account.held,
     }
 }

@@ -17,8 +17,8 @@
 
 use datapath::{Datapath, Decision, Network, Verdict};
 use lossless::{
-    Defect, Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released, Settings, Size,
-    Switch, TooManyPorts,
+    Defect, Flow, Offered, PortConfig, PortId, PortSet, Reason, Refusal, Refused, Released,
+    Settings, Size, Switch, TooManyPorts,
 };
 use port::{FrameView, Left, Port, PortError, Slot, Taken};
 use units::Instant;
@@ -85,7 +85,12 @@ impl<P: Port> Plane<P> {
 
 impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
     /// A plane without ports.
-    pub fn with_stages(settings: Settings, datapath: datapath::Settings, responder: R, gate: G) -> Self {
+    pub fn with_stages(
+        settings: Settings,
+        datapath: datapath::Settings,
+        responder: R,
+        gate: G,
+    ) -> Self {
         Self {
             datapath: Datapath::new(datapath),
             switch: Switch::new(settings),
@@ -133,8 +138,13 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         if id.index() == self.lines.len() {
             self.lines.push(None);
         }
-        self.lines[id.index()] =
-            Some(Box::new(Line { id, end, network: forwarding.network, muted: false, failed: None }));
+        self.lines[id.index()] = Some(Box::new(Line {
+            id,
+            end,
+            network: forwarding.network,
+            muted: false,
+            failed: None,
+        }));
         self.rx_ready.insert(id);
         self.needs_flush.insert(id);
         Ok(id)
@@ -162,7 +172,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         self.release_all(now, gone);
         // Its number may soon be another port's: nothing of it may stay.
         let Self { rx_ready, unarmed, armed, doubtful, needs_flush, tx_blocked, peers, .. } = self;
-        let [armed, doubtful] = [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
+        let [armed, doubtful] =
+            [armed, doubtful].map(|Armed { ingress, egress }| [ingress, egress]);
         let sets = [rx_ready, unarmed, needs_flush, tx_blocked, peers].into_iter();
         sets.chain(armed).chain(doubtful).for_each(|set| set.remove(id));
         self.lines[id.index()].take().expect("a port is detached once").end
@@ -328,7 +339,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         let doubtful = std::mem::replace(&mut self.doubtful, armed);
         let mut found = false;
         for id in doubtful.ingress.iter() {
-            let Some(line) = self.lines[id.index()].as_mut().filter(|line| line.failed.is_none()) else {
+            let Some(line) = self.lines[id.index()].as_mut().filter(|line| line.failed.is_none())
+            else {
                 continue;
             };
             match line.device().arm_ingress() {
@@ -341,7 +353,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             }
         }
         for id in doubtful.egress.iter() {
-            let Some(line) = self.lines[id.index()].as_mut().filter(|line| line.failed.is_none()) else {
+            let Some(line) = self.lines[id.index()].as_mut().filter(|line| line.failed.is_none())
+            else {
                 continue;
             };
             match line.device().arm_egress() {
@@ -523,12 +536,13 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                 return;
             }
             match decisions.decide(&header, network) {
-                Decision { class, verdict: Verdict::Forward(to) } => match visit.offer(to, class, slot, size)
-                {
-                    Offered::Held => return,
-                    Offered::Refused(..) => {}
-                    Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
-                },
+                Decision { class, verdict: Verdict::Forward(to) } => {
+                    match visit.offer(to, class, slot, size) {
+                        Offered::Held => return,
+                        Offered::Refused(..) => {}
+                        Offered::Full(_) | Offered::Through(_) => unreachable!("{HAS_ROOM}"),
+                    }
+                }
                 Decision { class, verdict: Verdict::Refuse(refusal) } => {
                     visit.refuse(class, size.bytes, refusal);
                     if let Some(taps) = taps {
@@ -629,7 +643,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
             let Some(head) = head else { break };
             let ingress = head.ingress();
             let source = lines[ingress.index()].as_deref_mut();
-            let source = source.expect("a frame leaves by another port than it came, which is attached");
+            let source =
+                source.expect("a frame leaves by another port than it came, which is attached");
             let frame = &source.end.frame(head.frame());
             let taps = if TAPPED { taps.as_deref_mut() } else { None };
             if frame.bytes.is_empty() {
@@ -637,8 +652,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                     taps.refuse(now, ingress, Some(id), Reason::Withdrawn, frame);
                 }
                 let gone = head.refuse(Refusal::WITHDRAWN);
-                gone.into_iter()
-                    .for_each(|frame| release(lines, needs_flush, Released { port: ingress, frame }));
+                gone.into_iter().for_each(|frame| {
+                    release(lines, needs_flush, Released { port: ingress, frame })
+                });
                 done += 1;
                 continue;
             }

@@ -206,10 +206,12 @@ impl Taps {
             if !(tap.is_everything || tap.spec.refused && is_its) {
                 continue;
             }
-            let told =
-                |name: Option<&PortName>| name.map_or("another host".into(), |name| format!("`{name}`"));
+            let told = |name: Option<&PortName>| {
+                name.map_or("another host".into(), |name| format!("`{name}`"))
+            };
             let to = to.map_or(String::new(), |to| format!(" for {}", told(to)));
-            let refused = Some(format!("refused: {}; it came from {}{to}", reason.name(), told(from)));
+            let refused =
+                Some(format!("refused: {}; it came from {}{to}", reason.name(), told(from)));
             let seen = Seen { at, len: frame.len(), way: None, offload: frame.offload(), refused };
             tap.put(Place::Refused, seen, |bytes| frame.read(bytes));
         }
@@ -328,7 +330,8 @@ mod tests {
 
     /// Those who capture at one port, `a`.
     fn taps() -> (Taps, PortId) {
-        let port = Switch::<u8>::new(Settings::default()).attach(Instant::ZERO, PortConfig::default());
+        let port =
+            Switch::<u8>::new(Settings::default()).attach(Instant::ZERO, PortConfig::default());
         let (mut taps, port) = (Taps::default(), port.unwrap());
         taps.name(port, Some(PortName("a".into())));
         (taps, port)
@@ -356,7 +359,8 @@ mod tests {
     #[test]
     fn who_has_enough_or_hangs_up_is_forgotten() {
         let (mut taps, port) = taps();
-        let mut enough = taps.begin(CaptureSpec { count: Some(2), ..CaptureSpec::default() }).unwrap();
+        let mut enough =
+            taps.begin(CaptureSpec { count: Some(2), ..CaptureSpec::default() }).unwrap();
         let gone = taps.begin(CaptureSpec::default()).unwrap();
         drop(gone);
         for _ in 0..3 {
@@ -378,6 +382,9 @@ mod tests {
         taps.flush();
         let chunk = read(&mut reader).unwrap();
         assert_eq!((chunk.places, chunk.frames.len()), (vec!["refused".to_owned()], 1));
-        assert_eq!(chunk.frames[0].refused.as_deref(), Some("refused: no_egress; it came from `a`"));
+        assert_eq!(
+            chunk.frames[0].refused.as_deref(),
+            Some("refused: no_egress; it came from `a`")
+        );
     }
 }

@@ -90,7 +90,10 @@ impl Port for Granting {
     fn flush(&mut self) -> Result<bool, PortError> {
         self.grants += u32::from(std::mem::take(&mut self.seen_empty));
         let given_back = std::mem::take(&mut self.released);
-        assert!(given_back == 0 || self.unseen_of_all.get() == 0, "whoever is killed now loses frames");
+        assert!(
+            given_back == 0 || self.unseen_of_all.get() == 0,
+            "whoever is killed now loses frames"
+        );
         Ok(true)
     }
 }
@@ -101,7 +104,9 @@ fn nothing_of_a_port_that_is_gone_is_left_for_the_next_of_its_number() {
     let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
     let telling = || Granting { tells: true, ..Granting::default() };
     let attach = |plane: &mut Plane<Granting>| {
-        plane.attach(now, telling(), PortConfig::default(), datapath::PortConfig::default()).unwrap()
+        plane
+            .attach(now, telling(), PortConfig::default(), datapath::PortConfig::default())
+            .unwrap()
     };
     for checks in 0..2 {
         let id = attach(&mut plane);
@@ -118,7 +123,8 @@ fn a_device_that_ends_with_a_full_burst_is_flushed_once_it_was_seen_empty() {
     let now = Instant::ZERO;
     let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
     let sender = Granting { frames: BURST, ..Granting::default() };
-    let sender = plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+    let sender =
+        plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
     let receiver = plane
         .attach(now, Granting::default(), PortConfig::default(), datapath::PortConfig::default())
         .unwrap();
@@ -137,8 +143,11 @@ fn a_sender_has_a_frame_back_when_its_receiver_can_see_it() {
     let mut plane = Plane::new(Settings::default(), datapath::Settings::default());
     // Flooded, and each of them both sends and receives.
     let ports = [(); 3].map(|()| {
-        let device =
-            Granting { frames: 2 * BURST, unseen_of_all: unseen_of_all.clone(), ..Granting::default() };
+        let device = Granting {
+            frames: 2 * BURST,
+            unseen_of_all: unseen_of_all.clone(),
+            ..Granting::default()
+        };
         plane.attach(now, device, PortConfig::default(), datapath::PortConfig::default()).unwrap()
     });
     while plane.turn(now) {}
@@ -178,7 +187,8 @@ fn a_frame_whose_memory_was_taken_away_is_refused_by_name() {
         )
         .unwrap();
     let slow = Granting { busy: true, ..Granting::default() };
-    let receiver = plane.attach(now, slow, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+    let receiver =
+        plane.attach(now, slow, PortConfig::default(), datapath::PortConfig::default()).unwrap();
     plane.turn(now);
     assert_eq!(plane.switch().total().held, 3);
     plane.device_mut(sender).is_gone = true;
@@ -197,7 +207,9 @@ fn only_a_busy_device_that_tells_of_no_room_is_tried_again_soon() {
         let sender = Granting { frames: 3, ..Granting::default() };
         plane.attach(now, sender, PortConfig::default(), datapath::PortConfig::default()).unwrap();
         let receiver = Granting { busy: true, tells, ..Granting::default() };
-        plane.attach(now, receiver, PortConfig::default(), datapath::PortConfig::default()).unwrap();
+        plane
+            .attach(now, receiver, PortConfig::default(), datapath::PortConfig::default())
+            .unwrap();
         plane.turn(now);
         assert!(plane.is_any_tx_blocked() && !plane.arm());
         assert_eq!(plane.is_any_tx_blocked(), !tells);

@@ -1,8 +1,9 @@
-//! What a frame costs on its way from one memory port to another, everything included: the program that sends
-//! it, both ports, the one copy, and the program that receives it, all on one processor.
+//! What a frame costs on its way from one memory port to another, everything included: the program
+//! that sends it, both ports, the one copy, and the program that receives it, all on one processor.
 //!
-//! `cargo bench -p port --bench memory`; no switch is between the ports, so this is what the ports alone leave of
-//! a frame's time. Criterion reports ns a frame (its "elem"); the cycles that follow are of the time stamp counter.
+//! `cargo bench -p port --bench memory`; no switch is between the ports, so this is what the ports
+//! alone leave of a frame's time. Criterion reports ns a frame (its "elem"); the cycles that follow
+//! are of the time stamp counter.
 
 #![allow(missing_docs, reason = "criterion's macros define public items")]
 #![allow(unsafe_code, reason = "reading the time stamp counter is an intrinsic")]
@@ -47,7 +48,8 @@ impl World {
             })
             .expect("memory does not break");
         for slot in self.arrived.drain(..) {
-            let taken = self.egress.transmit(&self.ingress.frame(slot)).expect("memory does not break");
+            let taken =
+                self.egress.transmit(&self.ingress.frame(slot)).expect("memory does not break");
             assert_eq!(taken, Taken::Yes);
             self.ingress.release(slot);
         }
@@ -77,7 +79,10 @@ fn forward(criterion: &mut Criterion) {
             bencher.iter_custom(|frames| world.carry_frames(frames, size).0);
         });
         let best = (0..200).map(|_| world.carry_frames(64 * 256, size).1).min().unwrap_or(0);
-        println!("memory/forward/{size}: {:.1} cycles a frame at best", best as f64 / (64.0 * 256.0));
+        println!(
+            "memory/forward/{size}: {:.1} cycles a frame at best",
+            best as f64 / (64.0 * 256.0)
+        );
     }
     group.finish();
 }

@@ -1,7 +1,7 @@
 //! Cutting: a large frame, written as the frames that a wire would carry.
 //!
-//! The device may stop taking half-way. Then the switch still holds the frame and offers it again, and the cut goes on
-//! where it was: nothing of it is kept here but how far it came.
+//! The device may stop taking half-way. Then the switch still holds the frame and offers it again,
+//! and the cut goes on where it was: nothing of it is kept here but how far it came.
 
 use crate::port::Taken;
 use crate::view::FrameView;
@@ -16,13 +16,14 @@ pub struct Cutter {
     scratch: Vec<u8>,
     /// Where a frame is copied to that lies in a guest's memory.
     whole: Vec<u8>,
-    /// A frame that has begun to go, and how many pieces of it have. Of two such frames only the latest is known; the
-    /// other begins anew, and its receiver gets some of it twice.
+    /// A frame that has begun to go, and how many pieces of it have. Of two such frames only the
+    /// latest is known; the other begins anew, and its receiver gets some of it twice.
     begun: Option<(Box<[u8]>, usize)>,
 }
 
 impl Cutter {
-    /// Hands every piece of a frame to `write` that it has not taken before. `Taken::Yes`: it has the last.
+    /// Hands every piece of a frame to `write` that it has not taken before. `Taken::Yes`: it has
+    /// the last.
     pub fn write<E>(
         &mut self,
         frame: &FrameView<'_>,
@@ -72,7 +73,8 @@ mod tests {
         let to = Ipv4Addr::new(10, 0, 0, 2);
         let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, to, 17, 1008).unwrap();
         let udp = udp::Header::new(1, 2, 1000).unwrap();
-        let ethernet = ethernet::Header::new(Mac::local(2), Mac::local(1), ethernet::ethertype::IPV4);
+        let ethernet =
+            ethernet::Header::new(Mac::local(2), Mac::local(1), ethernet::ethertype::IPV4);
         [ethernet.as_bytes(), ip.as_bytes(), udp.as_bytes(), &[fill; 1000]].concat()
     }
 
@@ -84,14 +86,15 @@ mod tests {
 
     /// Writes to a device that has room for so many frames, and takes note of what it got.
     fn write(cutter: &mut Cutter, bytes: &[u8], mut room: usize, got: &mut Vec<u8>) -> Taken {
-        let written: Result<_, Infallible> = cutter.write(&FrameView::noted(bytes, &OFFLOAD), |piece| {
-            if room == 0 {
-                return Ok(Taken::Busy);
-            }
-            room -= 1;
-            got.push(piece[42]);
-            Ok(Taken::Yes)
-        });
+        let written: Result<_, Infallible> =
+            cutter.write(&FrameView::noted(bytes, &OFFLOAD), |piece| {
+                if room == 0 {
+                    return Ok(Taken::Busy);
+                }
+                room -= 1;
+                got.push(piece[42]);
+                Ok(Taken::Yes)
+            });
         written.unwrap()
     }
 

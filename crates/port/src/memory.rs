@@ -10,9 +10,10 @@
 //!                    └────────────────▶ posted again
 //! ```
 //!
-//! Buffers are moved from one side to the other and back, so each has one owner at any time. A sender that has no buffer is
-//! told so and keeps its frame; while no buffer is posted, `transmit` is [`Busy`](Taken::Busy). So nothing is lost, and whoever
-//! is slower sets the pace. The two sides may be in two threads: they meet once a batch, at a lock.
+//! Buffers are moved from one side to the other and back, so each has one owner at any time. A
+//! sender that has no buffer is told so and keeps its frame; while no buffer is posted, `transmit`
+//! is [`Busy`](Taken::Busy). So nothing is lost, and whoever is slower sets the pace. The two sides
+//! may be in two threads: they meet once a batch, at a lock.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +36,8 @@ pub struct MemoryConfig {
 pub fn pair(config: MemoryConfig) -> (MemoryPort, MemoryEnd) {
     let slot_size = config.slot_size as usize;
     let buffers = || -> VecDeque<_> {
-        let buffer = |slot| Buffer { slot, len: 0, offload: None, bytes: vec![0; slot_size].into() };
+        let buffer =
+            |slot| Buffer { slot, len: 0, offload: None, bytes: vec![0; slot_size].into() };
         (0..config.slots).map(|slot| Box::new(buffer(slot))).collect()
     };
     let [mut tx, ingress] = Side::pair();
@@ -298,7 +300,8 @@ impl MemoryEnd {
         sent
     }
 
-    /// Shows at most `most` frames that arrived, in order, and returns how many. Their buffers are posted again.
+    /// Shows at most `most` frames that arrived, in order, and returns how many. Their buffers are
+    /// posted again.
     #[inline]
     pub fn receive(&mut self, most: usize, mut show: impl FnMut(FrameView<'_>)) -> usize {
         let mut came = 0;
@@ -316,8 +319,8 @@ impl MemoryEnd {
 
 /// Copies between slices of one length.
 ///
-/// Small frames are what a switch has least time for: those are copied as two pieces that may overlap, without a
-/// loop or a call.
+/// Small frames are what a switch has least time for: those are copied as two pieces that may
+/// overlap, without a loop or a call.
 #[inline(always)]
 fn copy(to: &mut [u8], from: &[u8]) {
     match from.len() {

@@ -4,8 +4,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// Slots of equal size for frames, in memory that one thread has to itself.
 ///
-/// The slot that was freed last is taken first: its lines are still in the cache. Slots are known by number, and
-/// one that is not taken cannot be reached.
+/// The slot that was freed last is taken first: its lines are still in the cache. Slots are known
+/// by number, and one that is not taken cannot be reached.
 pub struct Pool {
     memory: Box<[Unit]>,
     /// Where in it the first slot is, at the beginning of a cache line.
@@ -20,31 +20,36 @@ pub struct Pool {
     fresh: u32,
 }
 
-/// What memory is asked for in. Of what is to be aligned better, the standard library writes every page once.
+/// What memory is asked for in. Of what is to be aligned better, the standard library writes every
+/// page once.
 type Unit = u128;
 
 const CACHE_LINE: usize = 64;
 
 /// How far apart slots lie, in cache lines: an odd number.
 ///
-/// A cache keeps a line in a set that its address modulo a power of two selects. Were slots 2 KiB apart, the first
-/// lines of all frames would share two of the 64 sets of a 32 KiB cache; with an odd distance they share none.
+/// A cache keeps a line in a set that its address modulo a power of two selects. Were slots 2 KiB
+/// apart, the first lines of all frames would share two of the 64 sets of a 32 KiB cache; with an
+/// odd distance they share none.
 const fn stride_lines(slot_size: usize) -> usize {
     slot_size.div_ceil(CACHE_LINE) | 1
 }
 
 impl Pool {
-    /// `slots` slots of `slot_size` bytes each, all free. Their memory is the kernel's until they are used.
+    /// `slots` slots of `slot_size` bytes each, all free. Their memory is the kernel's until they
+    /// are used.
     ///
     /// # Panics
     ///
     /// If no address space could hold them.
     pub fn new(slots: u32, slot_size: usize) -> Self {
         let stride = stride_lines(slot_size) * CACHE_LINE;
-        let bytes = (slots as usize).checked_mul(stride).and_then(|bytes| bytes.checked_add(CACHE_LINE));
+        let bytes =
+            (slots as usize).checked_mul(stride).and_then(|bytes| bytes.checked_add(CACHE_LINE));
         let units = bytes.expect("a pool fits the address space").div_ceil(size_of::<Unit>());
         // As the allocator has it, without a look at every page: memory is taken as slots are.
-        let memory = <[Unit]>::new_box_zeroed_with_elems(units).expect("there is address space for a pool");
+        let memory =
+            <[Unit]>::new_box_zeroed_with_elems(units).expect("there is address space for a pool");
         let start = memory.as_ptr().cast::<u8>().align_offset(CACHE_LINE);
         Self {
             memory,
@@ -122,8 +127,14 @@ impl Pool {
     ///
     /// If either was not taken, or has fewer bytes.
     pub fn copy(&mut self, from: u32, len: usize, to: u32, at: usize) {
-        assert!(self.taken[from as usize] && self.taken[to as usize], "slot {from} or {to} is free");
-        assert!(len <= self.slot_size && at + len <= self.slot_size, "{len} bytes lie in both slots");
+        assert!(
+            self.taken[from as usize] && self.taken[to as usize],
+            "slot {from} or {to} is free"
+        );
+        assert!(
+            len <= self.slot_size && at + len <= self.slot_size,
+            "{len} bytes lie in both slots"
+        );
         let (from, to) = (self.first(from), self.first(to) + at);
         self.memory.as_mut_bytes().copy_within(from..from + len, to);
     }

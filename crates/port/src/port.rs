@@ -5,8 +5,9 @@ use std::io;
 
 use crate::view::FrameView;
 
-/// How many frames of a port are lifted, or handed to it, before another's turn: few enough that they stay in cache and others do
-/// not wait long, and enough that what each turn costs is little a frame.
+/// How many frames of a port are lifted, or handed to it, before another's turn: few enough that
+/// they stay in cache and others do not wait long, and enough that what each turn costs is little a
+/// frame.
 pub const BURST: usize = 128;
 
 /// A place for one frame in a port's memory. It means nothing to any other port.
@@ -42,17 +43,21 @@ pub enum Left {
 
 /// Where frames enter and leave: from the switch's ingress (`receive`) to its egress (`transmit`).
 pub trait Port {
-    /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of each, in order. What
-    /// contradicts its own offload header is told of as a frame without bytes: in those lies no Ethernet header, so
-    /// whoever looks for one refuses it as malformed.
+    /// Lifts at most `most` frames from the device into this port's slots, telling `arrived` of
+    /// each, in order. What contradicts its own offload header is told of as a frame without bytes:
+    /// in those lies no Ethernet header, so whoever looks for one refuses it as malformed.
     ///
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken. Frames told of before remain in their slots.
-    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, &FrameView<'_>)) -> Result<Left, PortError>;
+    fn receive(
+        &mut self,
+        most: usize,
+        arrived: impl FnMut(Slot, &FrameView<'_>),
+    ) -> Result<Left, PortError>;
 
-    /// The frame in one of this port's slots, there until it is released. It is empty if its sender has taken away the memory
-    /// that it lay in.
+    /// The frame in one of this port's slots, there until it is released. It is empty if its sender
+    /// has taken away the memory that it lay in.
     ///
     /// # Panics
     ///
@@ -62,8 +67,9 @@ pub trait Port {
     /// The last receiver has it: the slot is free again.
     fn release(&mut self, slot: Slot);
 
-    /// Copies at most `most` frames that are in slots to where they no longer take up what the sender has for its frames, so
-    /// that it can send others. A port whose slots are no sender's memory has nothing to do.
+    /// Copies at most `most` frames that are in slots to where they no longer take up what the
+    /// sender has for its frames, so that it can send others. A port whose slots are no sender's
+    /// memory has nothing to do.
     fn keep(&mut self, _most: usize) {}
 
     /// Hands one frame, from anybody's memory, to this port's receiver: one copy.
@@ -73,8 +79,9 @@ pub trait Port {
     /// [`PortError`]: the device is gone or broken. The receiver did not get the frame.
     fn transmit(&mut self, frame: &FrameView<'_>) -> Result<Taken, PortError>;
 
-    /// Has the receiver see what it took. Before any sender has the memory of those frames back by a [`flush`](Self::flush): a
-    /// switch that is killed between the two would lose them. A port whose receiver sees a frame at once has nothing to do.
+    /// Has the receiver see what it took. Before any sender has the memory of those frames back by
+    /// a [`flush`](Self::flush): a switch that is killed between the two would lose them. A port
+    /// whose receiver sees a frame at once has nothing to do.
     ///
     /// # Errors
     ///
@@ -83,16 +90,17 @@ pub trait Port {
         Ok(())
     }
 
-    /// Ends a burst of `receive`, `release` and `transmit`: delivers, publishes indices, grants credit, rings doorbells. Whether
-    /// all of that is done; if not, nothing tells when it can be, and it is worth another try soon.
+    /// Ends a burst of `receive`, `release` and `transmit`: delivers, publishes indices, grants
+    /// credit, rings doorbells. Whether all of that is done; if not, nothing tells when it can be,
+    /// and it is worth another try soon.
     ///
     /// # Errors
     ///
     /// [`PortError`]: the device is gone or broken.
     fn flush(&mut self) -> Result<bool, PortError>;
 
-    /// Before its owner sleeps, after [`Left::Silence`]: has the device make an event of the next frame. Whether there is
-    /// one already, of which it may make none.
+    /// Before its owner sleeps, after [`Left::Silence`]: has the device make an event of the next
+    /// frame. Whether there is one already, of which it may make none.
     ///
     /// # Errors
     ///
@@ -101,8 +109,9 @@ pub trait Port {
         Ok(false)
     }
 
-    /// Before its owner sleeps, after [`Taken::Busy`]: has the device make an event of room for a frame. Whether there is some
-    /// already, of which it may make none; `None` if it makes no such events: then offer it the frame again soon.
+    /// Before its owner sleeps, after [`Taken::Busy`]: has the device make an event of room for a
+    /// frame. Whether there is some already, of which it may make none; `None` if it makes no such
+    /// events: then offer it the frame again soon.
     ///
     /// # Errors
     ///

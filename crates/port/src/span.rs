@@ -1,7 +1,8 @@
 //! A guest's bytes, which may change while we look at them.
 //!
-//! Nothing here is ever a `&[u8]`: a guest's other processor may be writing. Bytes are copied out, in or across, and
-//! what was copied out is looked at; what it says is then as true as it will ever be.
+//! Nothing here is ever a `&[u8]`: a guest's other processor may be writing. Bytes are copied out,
+//! in or across, and what was copied out is looked at; what it says is then as true as it will ever
+//! be.
 
 #![expect(unsafe_code, reason = "memory that is shared with a guest is touched by pointer")]
 
@@ -16,7 +17,8 @@ pub struct Span {
     len: usize,
 }
 
-// SAFETY: a span is an address. What lies there belongs to no thread, and is touched by copying only.
+// SAFETY: a span is an address. What lies there belongs to no thread, and is touched by copying
+// only.
 unsafe impl Send for Span {}
 
 impl Span {
@@ -27,8 +29,9 @@ impl Span {
     ///
     /// # Safety
     ///
-    /// They are mapped for reading and writing as long as the span, or any part of it, is used; and whoever else uses
-    /// them may do as it likes, except that in this process nobody has a reference to them.
+    /// They are mapped for reading and writing as long as the span, or any part of it, is used; and
+    /// whoever else uses them may do as it likes, except that in this process nobody has a
+    /// reference to them.
     #[inline]
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len }
@@ -78,7 +81,8 @@ impl Span {
     #[inline(always)]
     pub fn read(self, to: &mut [u8]) -> usize {
         let len = self.len().min(to.len());
-        // SAFETY: as many bytes are mapped, and nobody has a reference to them, so the two do not overlap.
+        // SAFETY: as many bytes are mapped, and nobody has a reference to them, so the two do not
+        // overlap.
         unsafe { copy(self.start.as_ptr(), to.as_mut_ptr(), len) };
         len
     }
@@ -105,7 +109,8 @@ impl Span {
         self.split(from.len()).1
     }
 
-    /// Copies another span's bytes in, as [`write_span`](Self::write_span), and returns what is behind them.
+    /// Copies another span's bytes in, as [`write_span`](Self::write_span), and returns what is
+    /// behind them.
     ///
     /// # Panics
     ///
@@ -118,13 +123,13 @@ impl Span {
         self.split(from.len).1
     }
 
-    /// Copies another span's bytes in: as many as both have. Where the two overlap, what becomes of the bytes is the
-    /// guests' concern, whose memory that is.
+    /// Copies another span's bytes in: as many as both have. Where the two overlap, what becomes of
+    /// the bytes is the guests' concern, whose memory that is.
     #[inline(always)]
     pub fn write_span(self, from: Self) -> usize {
         let len = self.len().min(from.len());
-        // SAFETY: as many bytes are mapped on both sides. Two ports may share a page, so the two may overlap: bytes are
-        // copied in some order then, which `copy` allows.
+        // SAFETY: as many bytes are mapped on both sides. Two ports may share a page, so the two
+        // may overlap: bytes are copied in some order then, which `copy` allows.
         unsafe { copy(from.start.as_ptr(), self.start.as_ptr(), len) };
         len
     }
@@ -156,8 +161,8 @@ impl Span {
 
 /// Copies `len` bytes that may change meanwhile, and may overlap.
 ///
-/// Small frames are what a switch has least time for: up to 64 bytes go in pieces that may overlap, without a loop or a
-/// call. All of a piece is read before any of it is written.
+/// Small frames are what a switch has least time for: up to 64 bytes go in pieces that may overlap,
+/// without a loop or a call. All of a piece is read before any of it is written.
 ///
 /// # Safety
 ///

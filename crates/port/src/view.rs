@@ -4,18 +4,21 @@ use wire::Offload;
 
 use crate::span::Span;
 
-/// In how many spans a frame's end lies at most: as many buffers as a virtual machine may give one frame.
+/// In how many spans a frame's end lies at most: as many buffers as a virtual machine may give one
+/// frame.
 pub const MAX_SPANS: usize = 64;
 
-/// A frame as it lies in its sender's memory: from the first octet of the destination address to the last of the payload,
-/// without the check sequence.
+/// A frame as it lies in its sender's memory: from the first octet of the destination address to
+/// the last of the payload, without the check sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// What can be looked at: the whole frame, or at least its Ethernet header, and all its headers if there is a note.
+    /// What can be looked at: the whole frame, or at least its Ethernet header, and all its headers
+    /// if there is a note.
     pub bytes: &'a [u8],
     /// What is behind that, one behind the other: a guest's own, which can only be copied.
     pub rest: &'a [Span],
-    /// What its receiver still has to do to it, where its sender said so: see [`offload`](Self::offload).
+    /// What its receiver still has to do to it, where its sender said so: see
+    /// [`offload`](Self::offload).
     pub note: Option<&'a Offload>,
 }
 
@@ -55,7 +58,8 @@ impl<'a> FrameView<'a> {
         done
     }
 
-    /// Its first bytes, at most as many as `scratch` has: copied there if they cannot be looked at where they are.
+    /// Its first bytes, at most as many as `scratch` has: copied there if they cannot be looked at
+    /// where they are.
     pub fn first<'b>(&self, scratch: &'b mut [u8]) -> &'b [u8]
     where
         'a: 'b,

@@ -1,4 +1,5 @@
-//! What a port in memory promises: every frame once and in order, whoever stalls, whatever its size.
+//! What a port in memory promises: every frame once and in order, whoever stalls, whatever its
+//! size.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -11,7 +12,12 @@ use wire::{Offload, PartialChecksum};
 const CONFIG: MemoryConfig = MemoryConfig { slots: 8, slot_size: 1600 };
 
 /// Moves what has arrived at one port to the other's receiver, as far as there is room.
-fn forward(from: &mut MemoryPort, to: &mut MemoryPort, held: &mut VecDeque<Slot>, most: usize) -> bool {
+fn forward(
+    from: &mut MemoryPort,
+    to: &mut MemoryPort,
+    held: &mut VecDeque<Slot>,
+    most: usize,
+) -> bool {
     from.receive(most, |slot, _| held.push_back(slot)).unwrap();
     let before = held.len();
     while let Some(slot) = held.front() {
@@ -168,7 +174,8 @@ fn a_frame_longer_than_a_slot_is_never_taken() {
 
 #[test]
 fn what_is_left_to_do_travels_with_the_frame() {
-    let offload = Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), ..Offload::NONE };
+    let offload =
+        Offload { checksum: Some(PartialChecksum { start: 34, offset: 6 }), ..Offload::NONE };
     let (mut ingress, mut sender) = pair(CONFIG);
     let (mut egress, mut receiver) = pair(CONFIG);
     sender.send_frame(FrameView::noted(&[1; 60], &offload)).unwrap();
@@ -181,7 +188,8 @@ fn what_is_left_to_do_travels_with_the_frame() {
 
 #[test]
 fn a_frame_that_belies_its_offload_is_told_of_as_none_and_its_slot_comes_back() {
-    let beyond = Offload { checksum: Some(PartialChecksum { start: 34, offset: 60 }), ..Offload::NONE };
+    let beyond =
+        Offload { checksum: Some(PartialChecksum { start: 34, offset: 60 }), ..Offload::NONE };
     let (mut port, mut end) = pair(MemoryConfig { slots: 1, ..CONFIG });
     end.send_frame(FrameView::noted(&[1; 60], &beyond)).unwrap();
     let mut told = None;

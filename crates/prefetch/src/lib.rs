@@ -1,10 +1,13 @@
 //! Has the processor fetch a line of memory ahead of its use.
 //!
-//! A fetch changes nothing that a program can see but its pace, and faults nowhere: any address will do. Where there is no
-//! instruction for it, nothing happens.
+//! A fetch changes nothing that a program can see but its pace, and faults nowhere: any address
+//! will do. Where there is no instruction for it, nothing happens.
 
 #![no_std]
-#![allow(unsafe_code, reason = "the instructions are only to be had so; each block says why it holds")]
+#![allow(
+    unsafe_code,
+    reason = "the instructions are only to be had so; each block says why it holds"
+)]
 
 /// Has the processor fetch the line that `place` lies in, to be read soon.
 #[inline(always)]
@@ -21,9 +24,10 @@ pub fn to_read<T>(place: *const T) {
 
 /// Has the processor fetch the line that `place` lies in, to be written soon.
 ///
-/// By the instruction itself: the compiler makes a fetch for reading of `_mm_prefetch` where it cannot take for granted that
-/// there is one for writing. Then the write waits for the line after all, and all writes behind it. Where there is none, as on
-/// processors of before 2014, it is one that does nothing.
+/// By the instruction itself: the compiler makes a fetch for reading of `_mm_prefetch` where it
+/// cannot take for granted that there is one for writing. Then the write waits for the line after
+/// all, and all writes behind it. Where there is none, as on processors of before 2014, it is one
+/// that does nothing.
 #[inline(always)]
 pub fn to_write<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -12,7 +12,8 @@ use crate::world::{Instruments, Progress, Seen, run_seen};
 
 /// Who watches runs, from several threads.
 pub trait Watcher: Sync {
-    /// A cell is about to run: what is to look at it. If this is `None`, neither it nor any other begins.
+    /// A cell is about to run: what is to look at it. If this is `None`, neither it nor any other
+    /// begins.
     fn begin(&self, _cell: &Cell) -> Option<Instruments> {
         Some(Instruments::default())
     }
@@ -24,8 +25,8 @@ pub trait Watcher: Sync {
     fn end(&self, cell: &Cell, outcome: &Outcome, result: &CellResult, seen: Seen) -> bool;
 }
 
-/// Runs cells on `threads` threads, one or more; returns their results in the order of the cells. Once `watcher` has
-/// said that it is enough, no other begins.
+/// Runs cells on `threads` threads, one or more; returns their results in the order of the cells.
+/// Once `watcher` has said that it is enough, no other begins.
 pub fn run_cells(cells: &[Cell], threads: usize, watcher: &impl Watcher) -> Vec<CellResult> {
     let next = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<CellResult>>> = Mutex::new(vec![None; cells.len()]);

@@ -6,7 +6,8 @@ use crate::events::{EventList, Key};
 use crate::packet::{Handle, Packets, Queue};
 use crate::time::Time;
 
-/// What happens, in three pieces of 32 bits: copies with a tag of one byte cost a simulation 7 % of its speed.
+/// What happens, in three pieces of 32 bits: copies with a tag of one byte cost a simulation 7 % of
+/// its speed.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Event {
@@ -14,7 +15,8 @@ pub(crate) enum Event {
     Arrive { port: u32, packet: Handle },
     /// This port's transmitter is free again.
     Ready { port: u32 },
-    /// What a PFC frame says takes effect on this port's transmitter: of these lanes, those in `paused` stop.
+    /// What a PFC frame says takes effect on this port's transmitter: of these lanes, those in
+    /// `paused` stop.
     Obey { port: u32, lanes: u8, paused: u8 },
     /// A pause that this port has asked for is about to run out.
     Renew { port: u32, lane: u8 },

@@ -1,7 +1,7 @@
 //! What is to happen, in order.
 //!
-//! Events are ordered by time, then by who made them, then by how many it had made before: an order that depends
-//! neither on how the list is built nor on which thread made which event.
+//! Events are ordered by time, then by who made them, then by how many it had made before: an order
+//! that depends neither on how the list is built nor on which thread made which event.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -59,8 +59,9 @@ pub trait EventList<E> {
 /// Slots of a [`Wheel`].
 const SLOTS: u64 = 1 << 12;
 
-/// Picoseconds in a slot, as a power of two: 8.2 ns, so that a slot seldom has more than a few events, and all slots
-/// cover 34 µs: more than links, switches and most stacks take, less than timers.
+/// Picoseconds in a slot, as a power of two: 8.2 ns, so that a slot seldom has more than a few
+/// events, and all slots cover 34 µs: more than links, switches and most stacks take, less than
+/// timers.
 const SLOT_BITS: u32 = 13;
 
 /// No node.
@@ -69,8 +70,8 @@ const NIL: u32 = u32::MAX;
 /// No slot.
 const NEVER: u64 = u64::MAX;
 
-/// A timing wheel (Varghese and Lauck, SOSP 1987): a list for each of the next slots of time, sorted when its turn
-/// comes, and a heap for what lies beyond.
+/// A timing wheel (Varghese and Lauck, SOSP 1987): a list for each of the next slots of time,
+/// sorted when its turn comes, and a heap for what lies beyond.
 ///
 /// ```text
 ///   heads   ┌──┬──┬──┬──┬──┬──┬─        nodes: one pool, the last one freed is the next one used
@@ -102,7 +103,8 @@ struct Entry<E> {
     event: E,
 }
 
-/// An entry in a slot's list: half a cache line and no part of another, with an event of twelve bytes.
+/// An entry in a slot's list: half a cache line and no part of another, with an event of twelve
+/// bytes.
 #[derive(Debug)]
 #[repr(align(32))]
 struct Node<E> {
@@ -364,7 +366,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How far ahead an event is: often in the same slot, sometimes beyond the wheel, now and then far away.
+    /// How far ahead an event is: often in the same slot, sometimes beyond the wheel, now and then
+    /// far away.
     fn ahead() -> impl Strategy<Value = u64> {
         prop_oneof![
             3 => 0..1_u64 << SLOT_BITS,

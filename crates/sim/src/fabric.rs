@@ -1,4 +1,5 @@
-//! The physical network: transmitters, links, and switches that are input-buffered and output-queued.
+//! The physical network: transmitters, links, and switches that are input-buffered and
+//! output-queued.
 //!
 //! ```text
 //!         input p                        output o
@@ -7,8 +8,9 @@
 //!            └─▶ PFC back to the sender
 //! ```
 //!
-//! Frames are stored whole before they go on. A frame's memory is free again when its transmission begins. A **lane** is a
-//! class that the scenario declares; lanes are numbered in the order of their priorities.
+//! Frames are stored whole before they go on. A frame's memory is free again when its transmission
+//! begins. A **lane** is a class that the scenario declares; lanes are numbered in the order of
+//! their priorities.
 
 mod deadlock;
 
@@ -107,8 +109,8 @@ struct LaneRest {
 #[derive(Debug)]
 pub(crate) struct Fabric {
     rules: Rules,
-    /// By port: its node once more. Apart from the rest, for frames that arrive and memory that is booked: both look at nothing else of
-    /// the port.
+    /// By port: its node once more. Apart from the rest, for frames that arrive and memory that is
+    /// booked: both look at nothing else of the port.
     nodes: Vec<u32>,
     ports: Vec<Port>,
     /// By port and lane.
@@ -200,7 +202,17 @@ impl Fabric {
         }
         let used = vec![0; graph.ports.len()];
         let nodes = graph.ends.iter().map(|end| end.node).collect();
-        Self { rules, nodes, ports, lanes: by_lane, rest, expiries, used, shared, hosts: graph.hosts }
+        Self {
+            rules,
+            nodes,
+            ports,
+            lanes: by_lane,
+            rest,
+            expiries,
+            used,
+            shared,
+            hosts: graph.hosts,
+        }
     }
 
     #[inline]
@@ -226,7 +238,8 @@ impl Fabric {
         self.lanes[self.place(port, lane)].queue.bytes + u64::from(bytes) <= self.rules.nic_queue
     }
 
-    /// Tells of every port and lane what waits there to be sent, and whether the peer has paused it.
+    /// Tells of every port and lane what waits there to be sent, and whether the peer has paused
+    /// it.
     pub(crate) fn look(&self, mut see: impl FnMut(u32, u8, u64, bool)) {
         for (port, it) in (0..).zip(&self.ports) {
             for lane in 0..self.rules.lanes.len() as u8 {
@@ -287,16 +300,22 @@ impl Fabric {
         let [came, goes] = [self.place(input, lane), self.place(output, lane)];
         let lossless = self.rules.lanes[usize::from(lane)].lossless;
         let is_full = match self.rules.buffer {
-            Buffer::Shared { bytes: all, .. } if lossless => self.used[node as usize] + bytes > all.0,
+            Buffer::Shared { bytes: all, .. } if lossless => {
+                self.used[node as usize] + bytes > all.0
+            }
             _ if lossless => self.lanes[came].held + bytes > self.lanes[came].room,
             Buffer::PrivateInput { .. } => self.lanes[came].held + bytes > self.lanes[came].room,
-            Buffer::PerOutput { .. } => self.lanes[goes].queue.bytes + bytes > self.lanes[goes].room,
+            Buffer::PerOutput { .. } => {
+                self.lanes[goes].queue.bytes + bytes > self.lanes[goes].room
+            }
             Buffer::Shared { alpha, .. } => {
-                self.lanes[goes].queue.bytes + bytes > self.share(node, alpha) || self.free(node) < bytes
+                self.lanes[goes].queue.bytes + bytes > self.share(node, alpha)
+                    || self.free(node) < bytes
             }
         };
         if is_full {
-            let at = if matches!(self.rules.buffer, Buffer::PrivateInput { .. }) { came } else { goes };
+            let at =
+                if matches!(self.rules.buffer, Buffer::PrivateInput { .. }) { came } else { goes };
             self.rest[at].lost += 1;
             return Admission::Lost;
         }
@@ -390,7 +409,8 @@ impl Fabric {
         it.news |= 1 << lane;
         if self.lanes[place].pausing {
             // Twice as often as it must be: a frame may have to wait for the transmitter.
-            let renew_at = clock.now() + Time::from_picos(self.expiries[port as usize].as_picos() / 2);
+            let renew_at =
+                clock.now() + Time::from_picos(self.expiries[port as usize].as_picos() / 2);
             self.rest[place].renew_at = renew_at;
             clock.at(renew_at, Maker(self.node(port)), Event::Renew { port, lane });
         }
@@ -438,7 +458,8 @@ impl Fabric {
         self.start(clock, packets, port);
     }
 
-    /// Whether a frame of this lane that a switch gets now can leave by this port at once: it needs no memory then.
+    /// Whether a frame of this lane that a switch gets now can leave by this port at once: it needs
+    /// no memory then.
     #[inline]
     fn is_free(&self, now: Time, port: u32, lane: u8) -> bool {
         let it = &self.ports[port as usize];
@@ -451,11 +472,21 @@ impl Fabric {
 
     /// Begins to send a frame of a lane.
     #[inline]
-    fn launch<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, port: u32, handle: Handle, bytes: u32) {
+    fn launch<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        port: u32,
+        handle: Handle,
+        bytes: u32,
+    ) {
         let it = &mut self.ports[port as usize];
         it.sent += 1;
         it.free_at = clock.now() + it.pace.time_for(bytes + it.overhead);
-        clock.at(it.free_at + it.delay, Maker(it.node), Event::Arrive { port: it.peer, packet: handle });
+        clock.at(
+            it.free_at + it.delay,
+            Maker(it.node),
+            Event::Arrive { port: it.peer, packet: handle },
+        );
     }
 
     /// Sees to it that the transmitter goes on as soon as it can, if it has something to send.
@@ -470,7 +501,12 @@ impl Fabric {
 
     /// Sends the next frame, if the transmitter is free.
     #[inline]
-    fn start<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, packets: &mut Packets, port: u32) {
+    fn start<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        port: u32,
+    ) {
         let it = &self.ports[port as usize];
         if it.awaited {
             return;
@@ -496,7 +532,12 @@ impl Fabric {
 
     /// Sends what is next: PFC before everything else, then a frame of a lane that is not paused.
     #[inline]
-    fn transmit<L: EventList<Event>>(&mut self, clock: &mut Clock<L>, packets: &mut Packets, port: u32) {
+    fn transmit<L: EventList<Event>>(
+        &mut self,
+        clock: &mut Clock<L>,
+        packets: &mut Packets,
+        port: u32,
+    ) {
         let it = &mut self.ports[port as usize];
         if it.news != 0 {
             self.transmit_pfc(clock, port);
@@ -563,7 +604,8 @@ impl Fabric {
             self.ports[port as usize].turn = next;
             if ready & 1 << next != 0 {
                 let place = self.place(port, next);
-                self.rest[place].deficit += i64::from(self.rules.lanes[usize::from(next)].weight) * 1500;
+                self.rest[place].deficit +=
+                    i64::from(self.rules.lanes[usize::from(next)].weight) * 1500;
             }
         }
     }

@@ -7,7 +7,8 @@ use units::{Rng, hash};
 
 use crate::scenario::{Cable, Link, Node, RingRouting, Scenario, Tier, Topology};
 
-/// Nodes, their ports and the ways between them. Hosts come first, servers before clients, then switches, tier by tier.
+/// Nodes, their ports and the ways between them. Hosts come first, servers before clients, then
+/// switches, tier by tier.
 #[derive(Debug)]
 pub(crate) struct Graph {
     nodes: Vec<Node>,
@@ -52,8 +53,9 @@ impl Graph {
         let count = |tier: Tier| topology.count(tier) as u32;
         let tiers = [Tier::Server, Tier::Client].into_iter();
         let tiers = tiers.chain(topology.switches().into_iter().map(|(tier, _)| tier));
-        let nodes: Vec<Node> =
-            tiers.flat_map(|tier| (0..count(tier)).map(move |index| Node { tier, index })).collect();
+        let nodes: Vec<Node> = tiers
+            .flat_map(|tier| (0..count(tier)).map(move |index| Node { tier, index }))
+            .collect();
         let number: HashMap<Node, u32> = nodes.iter().copied().zip(0..).collect();
         let cables = topology.cables(scenario.link);
 
@@ -93,7 +95,8 @@ impl Graph {
             (ends[port as usize].node, port)
         });
         let access = access.collect();
-        let salt = Rng::new(scenario.run.seed ^ scenario.fabric.ecmp_seed.rotate_left(32)).next_u64() as u32;
+        let salt = Rng::new(scenario.run.seed ^ scenario.fabric.ecmp_seed.rotate_left(32))
+            .next_u64() as u32;
         Self { nodes, servers, hosts, ports, ends, access, routes, salt }
     }
 
@@ -125,7 +128,8 @@ impl Graph {
             self.routes.sets[self.routes.choice[from * self.routes.switches + to] as usize];
         let members = &self.routes.members[start as usize..end as usize];
         let [only] = members else {
-            // Each switch draws anew from the hash, or all flows of one way would take one way from there on.
+            // Each switch draws anew from the hash, or all flows of one way would take one way from
+            // there on.
             let drawn = hash::murmur32(flow ^ self.salt ^ hash::fibonacci32(switch));
             return members[((u64::from(drawn) * members.len() as u64) >> 32) as usize];
         };
@@ -139,7 +143,8 @@ fn ways_of(topology: &Topology, cable: &Cable) -> [bool; 2] {
     match topology {
         Topology::Ring(ring) if between_switches => match ring.routing {
             RingRouting::Clockwise => [true, false],
-            // The one that closes the ring is the only one that leads from a higher number to a lower.
+            // The one that closes the ring is the only one that leads from a higher number to a
+            // lower.
             RingRouting::Line => [cable.lower.index < cable.upper.index; 2],
         },
         _ => [true; 2],
@@ -160,8 +165,12 @@ impl Routes {
             }
         }
         let from = |port: u32| (ends[port as usize].node - hosts) as usize;
-        let mut routes =
-            Self { switches, choice: vec![0; switches * switches], sets: Vec::new(), members: Vec::new() };
+        let mut routes = Self {
+            switches,
+            choice: vec![0; switches * switches],
+            sets: Vec::new(),
+            members: Vec::new(),
+        };
         let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
         for to in 0..switches {
             let mut distance = vec![u32::MAX; switches];
@@ -180,7 +189,9 @@ impl Routes {
                     }
                 }
             }
-            for (node, mut ports) in best.into_iter().enumerate().filter(|(_, ports)| !ports.is_empty()) {
+            for (node, mut ports) in
+                best.into_iter().enumerate().filter(|(_, ports)| !ports.is_empty())
+            {
                 ports.sort_unstable();
                 let set = *known.entry(ports).or_insert_with_key(|ports| {
                     let start = routes.members.len() as u32;

@@ -6,8 +6,9 @@
 //!  machine ◀──────────── └─────────────────┘ ◀─ NIC's memory ◀─ link
 //! ```
 //!
-//! The switch is the very one that runs on real hosts. Each machine is a port of it, and the up-link is one for each lane, as
-//! a NIC has a queue for each: so a lane that is paused holds back no other.
+//! The switch is the very one that runs on real hosts. Each machine is a port of it, and the
+//! up-link is one for each lane, as a NIC has a queue for each: so a lane that is paused holds back
+//! no other.
 
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -15,7 +16,8 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 use lossless::{
-    ClassKind, Classes, Limits, Offered, PortConfig, PortId, Scheduling, Settings, Shaping, Size, Switch,
+    ClassKind, Classes, Limits, Offered, PortConfig, PortId, Scheduling, Settings, Shaping, Size,
+    Switch,
 };
 use units::{Bytes, Class, ClassMap, Rng};
 
@@ -46,7 +48,8 @@ struct Lane {
     lossless: bool,
 }
 
-/// A host. What each frame looks at lies in its first cache line, and so does how its switch finds its ports.
+/// A host. What each frame looks at lies in its first cache line, and so does how its switch finds
+/// its ports.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct Host {
@@ -104,7 +107,8 @@ struct Pacing {
     outboxes: Vec<Outbox>,
 }
 
-/// What has left a machine's stack and is still to pass its virtual NIC, and when that can send again.
+/// What has left a machine's stack and is still to pass its virtual NIC, and when that can send
+/// again.
 #[derive(Clone, Debug, Default)]
 struct Outbox {
     queue: Queue,
@@ -122,11 +126,13 @@ pub(crate) struct Hosts {
     pacing: Option<Pacing>,
     /// By machine and lane: what has left the stack, and the switch or the NIC has no room for yet.
     backlogs: Vec<Queue>,
-    /// By machine and lane: flows of datagrams whose sockets block until the backlog is gone, in the order in which they did.
+    /// By machine and lane: flows of datagrams whose sockets block until the backlog is gone, in
+    /// the order in which they did.
     sleepers: BTreeMap<usize, Vec<u32>>,
     /// By host and lane: what lies in the NIC's memory, and the switch has no room for yet.
     arrived: Vec<Queue>,
-    /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by lane.
+    /// Frames lost for want of room in a virtual switch's ingress or behind it, in its NIC, by
+    /// lane.
     lost: Vec<u64>,
 }
 
@@ -162,10 +168,13 @@ impl Turns {
 }
 
 impl Rules {
-    /// Whether a frame may be handed to a port of a switch now: machines take whatever comes, a NIC what it has room for.
+    /// Whether a frame may be handed to a port of a switch now: machines take whatever comes, a NIC
+    /// what it has room for.
     #[inline]
     fn takes(&self, fabric: &Fabric, nic: u32, port: PortId, bytes: u32) -> bool {
-        port.index().checked_sub(self.machines).is_none_or(|lane| fabric.can_queue(nic, lane as u8, bytes))
+        port.index()
+            .checked_sub(self.machines)
+            .is_none_or(|lane| fabric.can_queue(nic, lane as u8, bytes))
     }
 
     /// Hands a frame to a port that takes it.
@@ -213,16 +222,23 @@ impl Hosts {
                 bridge: (is_server && network.switch).then(|| Bridge::new(scenario, &lanes)),
             });
         }
-        // Servers come first, and their switches have the same ports, at their places in the order of attaching.
+        // Servers come first, and their switches have the same ports, at their places in the order
+        // of attaching.
         let bridge = hosts.first().and_then(|host| host.bridge.as_ref());
-        let ports: Vec<PortId> = bridge.map(|bridge| bridge.switch.attached().collect()).unwrap_or_default();
+        let ports: Vec<PortId> =
+            bridge.map(|bridge| bridge.switch.attached().collect()).unwrap_or_default();
         debug_assert!(ports.iter().enumerate().all(|(place, port)| port.index() == place));
         Self {
             backlogs: vec![Queue::default(); machines.len() * lanes.len()],
             sleepers: BTreeMap::new(),
             arrived: vec![Queue::default(); hosts.len() * lanes.len()],
             lost: vec![0; lanes.len()],
-            rules: Rules { stack_delay: network.stack_delay.into(), machines: per_server, ports, lanes },
+            rules: Rules {
+                stack_delay: network.stack_delay.into(),
+                machines: per_server,
+                ports,
+                lanes,
+            },
             turns: Turns::new(scenario, machines.len()),
             pacing: network.pace().map(|rate| Pacing {
                 pace: Pace::of(rate),
@@ -251,8 +267,8 @@ impl Hosts {
         self.target(machine).host
     }
 
-    /// Whether a machine's virtual NIC still has frames that are not sent, or that its switch has no room for in a lane: a
-    /// socket that blocks would, now.
+    /// Whether a machine's virtual NIC still has frames that are not sent, or that its switch has
+    /// no room for in a lane: a socket that blocks would, now.
     pub(crate) fn is_blocked(&self, machine: u32, lane: u8) -> bool {
         let outbox = self.pacing.as_ref().map(|pacing| &pacing.outboxes[machine as usize]);
         outbox.is_some_and(|outbox| !outbox.queue.is_empty()) || self.has_backlog(machine, lane)
@@ -260,7 +276,8 @@ impl Hosts {
 
     /// When what a machine's stack begins to send finds that it is its turn.
     pub(crate) fn turn(&self, machine: u32) -> Time {
-        let free_at = self.turns.as_ref().map_or(Time::ZERO, |turns| turns.free_at[machine as usize]);
+        let free_at =
+            self.turns.as_ref().map_or(Time::ZERO, |turns| turns.free_at[machine as usize]);
         let delays = self.rules.stack_delay + self.rules.stack_delay;
         free_at.max(delays) - delays
     }
@@ -292,10 +309,16 @@ impl Hosts {
         owner as usize * self.rules.lanes.len() + usize::from(lane)
     }
 
-    /// A machine's stack begins to send. Stacks and applications live by a clock that is late by the stack's delay: what
-    /// comes needs no event to reach them, and what they send is at the virtual NIC after two delays.
+    /// A machine's stack begins to send. Stacks and applications live by a clock that is late by
+    /// the stack's delay: what comes needs no event to reach them, and what they send is at the
+    /// virtual NIC after two delays.
     #[inline]
-    pub(crate) fn emit<L: EventList<Event>>(&self, clock: &mut Clock<L>, machine: u32, burst: Burst) {
+    pub(crate) fn emit<L: EventList<Event>>(
+        &self,
+        clock: &mut Clock<L>,
+        machine: u32,
+        burst: Burst,
+    ) {
         let maker = Maker(self.host_of(machine));
         let delay = self.rules.stack_delay;
         clock.at(clock.now() + delay + delay, maker, Event::Send { machine, burst });
@@ -343,7 +366,11 @@ impl Hosts {
     }
 
     /// Lets go what a virtual NIC's rate allows now.
-    pub(crate) fn let_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32) {
+    pub(crate) fn let_out<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        machine: u32,
+    ) {
         let (now, maker) = (with.clock.now(), Maker(self.host_of(machine)));
         while let Some(Pacing { pace, outboxes }) = &mut self.pacing {
             let outbox = &mut outboxes[machine as usize];
@@ -367,7 +394,12 @@ impl Hosts {
 
     /// Has what a machine's virtual NIC has sent go on.
     #[inline]
-    fn forward<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, machine: u32, burst: Burst) {
+    fn forward<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        machine: u32,
+        burst: Burst,
+    ) {
         let from = self.target(machine);
         let lane = with.packets[burst.0].lane;
         let mut next = Some(burst.0);
@@ -393,8 +425,8 @@ impl Hosts {
         self.pump(with, from.host);
     }
 
-    /// Has a frame go from a machine into its switch or, without one, to its NIC. Whether it did: a lossy one that finds no
-    /// room is gone too.
+    /// Has a frame go from a machine into its switch or, without one, to its NIC. Whether it did: a
+    /// lossy one that finds no room is gone too.
     #[inline]
     fn enter<L: EventList<Event>>(
         &mut self,
@@ -469,7 +501,11 @@ impl Hosts {
     }
 
     /// Hands out what receivers may have. Whether anything moved.
-    fn hand_out<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) -> bool {
+    fn hand_out<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        number: u32,
+    ) -> bool {
         let Self { rules, hosts, lost, .. } = self;
         let Host { nic, nic_full, bridge, .. } = &mut hosts[number as usize];
         let Some(bridge) = bridge else { return false };
@@ -517,7 +553,8 @@ impl Hosts {
         let lane = with.packets[handle].lane;
         let uplink = self.rules.machines + usize::from(lane);
         // Who came before goes before.
-        let taken = host.waiting & 1 << lane == 0 && host.take(with, &self.rules, number, uplink, handle);
+        let taken =
+            host.waiting & 1 << lane == 0 && host.take(with, &self.rules, number, uplink, handle);
         if taken {
             self.pump(with, number);
         } else {
@@ -525,9 +562,15 @@ impl Hosts {
         }
     }
 
-    /// Has a frame wait in the NIC's memory, if its switch promises to lose nothing, and there is room.
+    /// Has a frame wait in the NIC's memory, if its switch promises to lose nothing, and there is
+    /// room.
     #[inline(never)]
-    fn store<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32, handle: Handle) {
+    fn store<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        number: u32,
+        handle: Handle,
+    ) {
         let packet = &with.packets[handle];
         let (lane, bytes) = (packet.lane, u64::from(packet.bytes));
         let place = self.place(number, lane);
@@ -569,7 +612,11 @@ impl Hosts {
 
     /// A NIC has sent a frame, or was let go: there may be room for more.
     #[inline]
-    pub(crate) fn refill<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
+    pub(crate) fn refill<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        number: u32,
+    ) {
         let host = &mut self.hosts[number as usize];
         if host.nic_full == 0 {
             return;
@@ -583,7 +630,11 @@ impl Hosts {
     }
 
     /// Something falls due in a virtual switch.
-    pub(crate) fn tick<L: EventList<Event>>(&mut self, with: &mut Surroundings<'_, L>, number: u32) {
+    pub(crate) fn tick<L: EventList<Event>>(
+        &mut self,
+        with: &mut Surroundings<'_, L>,
+        number: u32,
+    ) {
         let Some(bridge) = &mut self.hosts[number as usize].bridge else { return };
         if bridge.tick_at != with.clock.now() {
             return;
@@ -610,8 +661,8 @@ impl Hosts {
         }
     }
 
-    /// Tells of every machine, and of every virtual switch's up-link, what waits for it in each lane, and whether what it has
-    /// itself finds no room.
+    /// Tells of every machine, and of every virtual switch's up-link, what waits for it in each
+    /// lane, and whether what it has itself finds no room.
     pub(crate) fn look(&self, mut see: impl FnMut(Whose, u8, u64, bool)) {
         let waiting = |bridge: &Bridge, place: usize, lane: &Lane| {
             bridge.switch.egress_load(self.rules.ports[place], lane.class).bytes
@@ -644,7 +695,8 @@ impl Hosts {
 
     /// Frames that wait at machines and NICs, and in virtual switches.
     pub(crate) fn held(&self, packets: &Packets) -> u64 {
-        let outboxes = self.pacing.iter().flat_map(|pacing| &pacing.outboxes).map(|outbox| &outbox.queue);
+        let outboxes =
+            self.pacing.iter().flat_map(|pacing| &pacing.outboxes).map(|outbox| &outbox.queue);
         let queues = self.backlogs.iter().chain(&self.arrived).chain(outboxes);
         let switched = self.bridges().map(|bridge| bridge.switch.total().held);
         queues.map(|queue| queue.len(packets)).sum::<u64>() + switched.sum::<u64>()
@@ -666,8 +718,8 @@ impl Hosts {
 }
 
 impl Host {
-    /// Has its switch take a frame over that comes by a port, for a machine of this host, the `number`th, or for others. Whether
-    /// there is a switch, and it had room.
+    /// Has its switch take a frame over that comes by a port, for a machine of this host, the
+    /// `number`th, or for others. Whether there is a switch, and it had room.
     #[inline]
     fn take<L: EventList<Event>>(
         &mut self,
@@ -681,7 +733,8 @@ impl Host {
         let Some(bridge) = bridge else { return false };
         let packet = &with.packets[handle];
         let (lane, bytes) = (usize::from(packet.lane), packet.bytes);
-        let to = if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
+        let to =
+            if packet.host == number { usize::from(packet.slot) } else { rules.machines + lane };
         let (from, to, class) = (rules.ports[from], rules.ports[to], rules.lanes[lane].class);
         let (now, size) = (with.clock.instant(), Size { bytes, frames: 1 });
         let takes = || rules.takes(with.fabric, nic, to, bytes);
@@ -714,7 +767,9 @@ impl Bridge {
             egress: limits(network.egress),
             quota: network.quota.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX),
             // As the agent's ports have it.
-            shaping: network.rate.map(|rate| Shaping { rate, burst: rate.bucket_bytes(network.mtu) }),
+            shaping: network
+                .rate
+                .map(|rate| Shaping { rate, burst: rate.bucket_bytes(network.mtu) }),
             scheduling: match network.scheduling {
                 scenario::Scheduling::Strict => Scheduling::Strict,
                 scenario::Scheduling::Weighted => Scheduling::Weighted(weights),

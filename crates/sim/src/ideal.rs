@@ -7,9 +7,10 @@
 //!      + all its frames on the slowest
 //! ```
 //!
-//! Frames are as full as they can be, with IP's and TCP's or UDP's headers, encapsulation, preamble and gap. A connection is
-//! not opened, nobody waits for an acknowledgement or for a window to grow, and a UDP workload's own `rate` does not count:
-//! these are what slows flows down. No flow is faster.
+//! Frames are as full as they can be, with IP's and TCP's or UDP's headers, encapsulation, preamble
+//! and gap. A connection is not opened, nobody waits for an acknowledgement or for a window to
+//! grow, and a UDP workload's own `rate` does not count: these are what slows flows down. No flow
+//! is faster.
 
 use units::Rate;
 
@@ -43,7 +44,8 @@ impl<'a> Ideal<'a> {
         let around = headers + network.encapsulation.0;
         let (all, last) = (bytes + frames * around, bytes - (frames - 1) * most + around);
         let links = self.links(from, to);
-        let slowest = links.iter().enumerate().min_by_key(|(_, link)| link.rate).map(|(place, _)| place);
+        let slowest =
+            links.iter().enumerate().min_by_key(|(_, link)| link.rate).map(|(place, _)| place);
         let mut one_way = Time::from(network.stack_delay) + Time::from(network.stack_delay);
         let mut bottleneck = Time::ZERO;
         for (place, link) in links.iter().enumerate() {
@@ -56,8 +58,8 @@ impl<'a> Ideal<'a> {
             }
         }
         if let Some(rate) = network.rate {
-            // A virtual NIC sends one longest frame at once; what it is sent comes at once as far as its bucket goes, and one
-            // frame further.
+            // A virtual NIC sends one longest frame at once; what it is sent comes at once as far
+            // as its bucket goes, and one frame further.
             let bucket = if network.paced { 0 } else { u64::from(rate.bucket_bytes(network.mtu)) };
             let at_once = self.scenario.longest_frame() + bucket;
             bottleneck = bottleneck.max(taking(all.saturating_sub(at_once), rate));
@@ -98,8 +100,8 @@ mod tests {
                     receiver = \"vm@1\"\nbytes = \"1kb\"\n";
         let plan = Plan::parse(text).unwrap();
         let ideal = Ideal::new(plan.first());
-        // Two frames of 1446 bytes with 54 around and 20 more on the wire, at 1 Gb/s; the second once more on each of two
-        // links of 10 Gb/s; three links of 500 ns; two stacks of 5 µs.
+        // Two frames of 1446 bytes with 54 around and 20 more on the wire, at 1 Gb/s; the second
+        // once more on each of two links of 10 Gb/s; three links of 500 ns; two stacks of 5 µs.
         let frame = 1446 + 54 + 20;
         let expected = 2 * frame * 8 + 2 * frame * 8 / 10 + 3 * 500 + 2 * 5000;
         assert_eq!(ideal.time(0, 1, 2 * 1406, Transport::Tcp).as_nanos(), expected);

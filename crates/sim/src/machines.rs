@@ -25,7 +25,8 @@ pub(crate) fn host(scenario: &Scenario, number: u32) -> u32 {
     }
 }
 
-/// The server and slot of a machine, or the number of a client: clients come behind the last server's machines.
+/// The server and slot of a machine, or the number of a client: clients come behind the last
+/// server's machines.
 fn place(scenario: &Scenario, number: u32) -> Result<Vm, u32> {
     let slots = scenario.virtual_network.vms_per_server() as u32;
     let machines = slots * scenario.topology.servers() as u32;

@@ -6,8 +6,8 @@ use crate::time::Time;
 /// Why a run ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Ending {
-    /// As many queries as were wanted are complete, or their mean is known as well as was wanted, the time is over, or there
-    /// is nothing left to do.
+    /// As many queries as were wanted are complete, or their mean is known as well as was wanted,
+    /// the time is over, or there is nothing left to do.
     Done,
     /// Its owner has stopped it.
     Stopped,
@@ -40,7 +40,8 @@ pub struct Outcome {
     pub timeouts: u64,
     /// UDP datagrams sent.
     pub datagrams: u64,
-    /// Defects: books that do not balance, frames lost in a class that promises not to lose any. Each a sentence.
+    /// Defects: books that do not balance, frames lost in a class that promises not to lose any.
+    /// Each a sentence.
     pub defects: Vec<String>,
 }
 

@@ -60,7 +60,8 @@ pub(crate) struct Packets {
     free: Option<Handle>,
     /// How many were lost.
     lost: u64,
-    /// Those of them that were datagrams, and that nobody was told of yet: of which flow, and how many bytes.
+    /// Those of them that were datagrams, and that nobody was told of yet: of which flow, and how
+    /// many bytes.
     lost_datagrams: Vec<(u32, u16)>,
 }
 
@@ -80,8 +81,9 @@ impl Packets {
                 handle
             }
             None => {
-                let handle =
-                    Handle(u32::try_from(self.slab.len()).expect("four billion packets are under way"));
+                let handle = Handle(
+                    u32::try_from(self.slab.len()).expect("four billion packets are under way"),
+                );
                 self.slab.push(packet);
                 handle
             }
@@ -153,7 +155,14 @@ impl Packet {
     }
 
     /// A frame on no way yet.
-    pub(crate) fn new(bytes: u32, to: Target, hash: u32, lane: u8, ecn_capable: bool, load: Load) -> Self {
+    pub(crate) fn new(
+        bytes: u32,
+        to: Target,
+        hash: u32,
+        lane: u8,
+        ecn_capable: bool,
+        load: Load,
+    ) -> Self {
         Self {
             next: Handle::NONE,
             bytes,

@@ -50,7 +50,8 @@ pub struct Record {
     wanted: u64,
     /// How well their mean has to be known to be enough, as a share of it.
     precision: Option<f64>,
-    /// How many queries that count have to be complete, all that began before them too, until the mean is looked at again.
+    /// How many queries that count have to be complete, all that began before them too, until the
+    /// mean is looked at again.
     look_at: u64,
     /// Whether it was known well enough when it was last looked at.
     was_precise: bool,
@@ -96,7 +97,13 @@ impl Record {
     }
 
     /// A query is complete.
-    pub(crate) fn query(&mut self, ticket: Ticket, workload: u16, at: u32, [begun, ended]: [Time; 2]) {
+    pub(crate) fn query(
+        &mut self,
+        ticket: Ticket,
+        workload: u16,
+        at: u32,
+        [begun, ended]: [Time; 2],
+    ) {
         let Some(number) = ticket.0 else { return };
         self.queries.push(Query { number, workload, at, begun, ended });
         self.behind[(number - self.settled) as usize] = true;
@@ -106,11 +113,12 @@ impl Record {
         }
     }
 
-    /// Closes the record once the first queries that count are complete, and are as many as were wanted, or tell their mean
-    /// as well as was wanted: whether they do. Those that began later count no more then: the quick of them are complete,
-    /// and the slow are not.
+    /// Closes the record once the first queries that count are complete, and are as many as were
+    /// wanted, or tell their mean as well as was wanted: whether they do. Those that began later
+    /// count no more then: the quick of them are complete, and the slow are not.
     pub(crate) fn close_if_enough(&mut self) -> bool {
-        self.enough = self.settled >= self.wanted || self.settled >= self.look_at && self.is_precise();
+        self.enough =
+            self.settled >= self.wanted || self.settled >= self.look_at && self.is_precise();
         if self.enough {
             let first = self.settled.min(self.wanted);
             self.queries.retain(|it| it.number < first);
@@ -118,20 +126,23 @@ impl Record {
         self.enough
     }
 
-    /// Whether queries were as many as was wanted, or their mean known as well; none if nothing was wanted.
+    /// Whether queries were as many as was wanted, or their mean known as well; none if nothing was
+    /// wanted.
     pub fn enough(&self) -> Option<bool> {
         (self.wanted < u64::MAX || self.precision.is_some()).then_some(self.enough)
     }
 
-    /// Whether the mean is known well enough, and was when it was last looked at: once may be by chance.
+    /// Whether the mean is known well enough, and was when it was last looked at: once may be by
+    /// chance.
     #[cold]
     fn is_precise(&mut self) -> bool {
         self.look_at = self.settled + self.settled / 10;
         let mut times = self.times();
         times.truncate(self.settled as usize);
         let mean = times.iter().map(|ns| *ns as f64).sum::<f64>() / times.len() as f64;
-        let known =
-            mean_error(&times).zip(self.precision).is_some_and(|(error, share)| error <= share * mean);
+        let known = mean_error(&times)
+            .zip(self.precision)
+            .is_some_and(|(error, share)| error <= share * mean);
         std::mem::replace(&mut self.was_precise, known) && known
     }
 
@@ -193,7 +204,11 @@ mod tests {
         }
         record.query(tickets[0], 0, 0, [us(1), us(9)]);
         assert!(record.close_if_enough());
-        assert_eq!(record.times(), [8000, 2000], "those that began first, not those that ended first");
+        assert_eq!(
+            record.times(),
+            [8000, 2000],
+            "those that began first, not those that ended first"
+        );
     }
 
     #[test]
@@ -214,7 +229,8 @@ mod tests {
             let mut record = Record::new(&Run { precision: Some(precision), ..Run::default() });
             (1..=5000).find(|n| {
                 let ticket = record.begin(us(1));
-                // The golden ratio's multiples are spread evenly, and no batch is like its neighbour.
+                // The golden ratio's multiples are spread evenly, and no batch is like its
+                // neighbour.
                 let more = (n * 0x9e37_79b9) % (1 << 32) * spread / (1 << 32);
                 record.query(ticket, 0, 0, [us(1), us(101 + more)]);
                 record.close_if_enough()

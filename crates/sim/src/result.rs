@@ -31,11 +31,12 @@ pub struct CellResult {
     pub time_s: f64,
     /// Queries, and rounds, that count.
     pub queries: u64,
-    /// Whether they are as many as the scenario wants, or their mean known as well; absent if it wants nothing. If not, the
-    /// quick ones of the last are there, and the slow ones missing.
+    /// Whether they are as many as the scenario wants, or their mean known as well; absent if it
+    /// wants nothing. If not, the quick ones of the last are there, and the slow ones missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enough: Option<bool>,
-    /// Their completion times. The mean's error is by batches of queries in the order in which they began.
+    /// Their completion times. The mean's error is by batches of queries in the order in which they
+    /// began.
     #[serde(flatten)]
     pub completion: Completion,
     /// Flows that count.
@@ -173,18 +174,21 @@ impl CellResult {
         let told = |what: String| format!("{}: {what}", self.name);
         let mut complaints: Vec<String> = self.defects.iter().cloned().map(told).collect();
         if !self.circle.is_empty() {
-            complaints.push(told(format!("a deadlock: {} wait for each other", self.circle.join(", "))));
+            complaints
+                .push(told(format!("a deadlock: {} wait for each other", self.circle.join(", "))));
         }
         if self.ending == Ended::Stopped {
             complaints.push(told("it was stopped before its end".to_owned()));
         }
         if self.queries + self.flows == 0 && self.unfinished > 0 {
-            complaints.push(told(format!("none of {} queries and flows is complete", self.unfinished)));
+            complaints
+                .push(told(format!("none of {} queries and flows is complete", self.unfinished)));
         }
         complaints
     }
 
-    /// A sentence, if the run's time was over before it had found out as much as its scenario wants.
+    /// A sentence, if the run's time was over before it had found out as much as its scenario
+    /// wants.
     pub fn shortfall(&self) -> Option<String> {
         (self.ending == Ended::Done && self.enough == Some(false)).then(|| {
             let Self { name, queries, .. } = self;
@@ -195,11 +199,9 @@ impl CellResult {
 
 /// FNV-1a over every row, in their order.
 fn rows(outcome: &Outcome) -> u64 {
-    let queries = outcome
-        .record
-        .queries()
-        .iter()
-        .flat_map(|it| [it.workload.into(), it.at.into(), it.begun.as_picos(), it.ended.as_picos()]);
+    let queries = outcome.record.queries().iter().flat_map(|it| {
+        [it.workload.into(), it.at.into(), it.begun.as_picos(), it.ended.as_picos()]
+    });
     let flows = outcome.record.flows().iter().chain(outcome.record.streams()).flat_map(|it| {
         let ends = [it.workload.into(), it.from.into(), it.to.into()];
         ends.into_iter().chain([it.bytes, it.begun.as_picos(), it.ended.as_picos()])

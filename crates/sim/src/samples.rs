@@ -5,8 +5,9 @@
 //!  stretches   └──┘└──┘└──┘└──┘      the longest that a queue was, how often a lane was paused
 //! ```
 //!
-//! A stretch is one look, until there are as many as memory is set aside for; then each two become one. So a run of any
-//! length takes the same memory, and its beginning is told as finely as its end.
+//! A stretch is one look, until there are as many as memory is set aside for; then each two become
+//! one. So a run of any length takes the same memory, and its beginning is told as finely as its
+//! end.
 //!
 //! Looking changes nothing of a run, and is no event.
 
@@ -58,7 +59,8 @@ pub struct Sample<'a> {
     pub start_ns: u64,
     /// How long it is.
     pub span_ns: u64,
-    /// The port: `leaf0-server3` sends from the first to the second, `worker@3/0` and `server3` are a virtual switch's.
+    /// The port: `leaf0-server3` sends from the first to the second, `worker@3/0` and `server3` are
+    /// a virtual switch's.
     pub port: &'a str,
     /// The class.
     pub class: &'a str,
@@ -105,7 +107,8 @@ impl Samples {
         Time::from_picos((self.seen + 1).saturating_mul(self.every.as_picos()))
     }
 
-    /// Takes all looks that are due until `now`. Nothing has changed since the last event, so that one serves for all.
+    /// Takes all looks that are due until `now`. Nothing has changed since the last event, so that
+    /// one serves for all.
     #[cold]
     pub(crate) fn look(&mut self, now: Time, fabric: &Fabric, hosts: &Hosts) {
         let mut due = (now.as_picos() / self.every.as_picos()).saturating_sub(self.seen);
@@ -115,7 +118,10 @@ impl Samples {
         let seen = &mut self.now;
         seen.clear();
         look(fabric, hosts, |_, _, bytes, paused| {
-            seen.push(Spot { bytes: u32::try_from(bytes).unwrap_or(u32::MAX), paused: paused.into() });
+            seen.push(Spot {
+                bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+                paused: paused.into(),
+            });
         });
         while due > 0 {
             let left = self.seen.next_multiple_of(self.looks) - self.seen;
@@ -138,9 +144,12 @@ impl Samples {
         if self.spots.len() == self.most * places {
             for stretch in 0..self.most / 2 {
                 for place in 0..places {
-                    let [a, b] = [0, 1].map(|half| self.spots[(2 * stretch + half) * places + place]);
-                    let both =
-                        Spot { bytes: a.bytes.max(b.bytes), paused: a.paused.saturating_add(b.paused) };
+                    let [a, b] =
+                        [0, 1].map(|half| self.spots[(2 * stretch + half) * places + place]);
+                    let both = Spot {
+                        bytes: a.bytes.max(b.bytes),
+                        paused: a.paused.saturating_add(b.paused),
+                    };
                     self.spots[stretch * places + place] = both;
                 }
             }
@@ -157,9 +166,10 @@ impl Samples {
         stretches.flat_map(move |(stretch, spots)| {
             let begun = stretch as u64 * self.looks;
             let looks = self.looks.min(self.seen - begun);
-            let [start_ns, span_ns] =
-                [begun, looks].map(|count| Time::from_picos(count * self.every.as_picos()).as_nanos());
-            let told = self.places.iter().zip(spots).filter(|(_, spot)| spot.bytes > 0 || spot.paused > 0);
+            let [start_ns, span_ns] = [begun, looks]
+                .map(|count| Time::from_picos(count * self.every.as_picos()).as_nanos());
+            let told =
+                self.places.iter().zip(spots).filter(|(_, spot)| spot.bytes > 0 || spot.paused > 0);
             told.map(move |((port, class), spot)| Sample {
                 start_ns,
                 span_ns,
@@ -172,7 +182,8 @@ impl Samples {
     }
 }
 
-/// Looks at every queue: whose it is, its lane, its bytes, and whether it is paused. Always in the same order.
+/// Looks at every queue: whose it is, its lane, its bytes, and whether it is paused. Always in the
+/// same order.
 fn look(fabric: &Fabric, hosts: &Hosts, mut see: impl FnMut(Whose, u8, u64, bool)) {
     fabric.look(|port, lane, bytes, paused| see(Whose::Port(port), lane, bytes, paused));
     hosts.look(see);

@@ -33,7 +33,8 @@ pub(crate) struct Heard {
     pub note: Note,
     /// The machine that it was for.
     pub at: u32,
-    /// That machine's side of the connection that has brought it, if one has: good while that connection stays.
+    /// That machine's side of the connection that has brought it, if one has: good while that
+    /// connection stays.
     pub end: Option<u32>,
 }
 
@@ -48,7 +49,8 @@ struct End {
     machine: u32,
     to: Target,
     hash: u32,
-    /// The other side's hash, by which a straggler of an earlier connection is told; none once this one is over.
+    /// The other side's hash, by which a straggler of an earlier connection is told; none once this
+    /// one is over.
     peer: Option<u32>,
     order: Order,
     lane: u8,
@@ -60,7 +62,8 @@ struct End {
     written: u64,
     /// What is told of the first message: here, since there seldom is another.
     next_note: Note,
-    /// Messages behind the first on their way to this side, each with the position of its end in the stream.
+    /// Messages behind the first on their way to this side, each with the position of its end in
+    /// the stream.
     due: VecDeque<(u64, Note)>,
 }
 
@@ -79,7 +82,8 @@ struct Sender {
     left: Option<u64>,
     /// When a stream without end stops.
     stop: Time,
-    /// Bytes that neither have arrived nor are lost; of a stream without end, of all that can be counted.
+    /// Bytes that neither have arrived nor are lost; of a stream without end, of all that can be
+    /// counted.
     due: u64,
     /// Bytes that are lost.
     lost: u64,
@@ -87,8 +91,8 @@ struct Sender {
     order: Order,
 }
 
-/// How many frames were sent, and how many had been when the last one that came was sent. No way through the network lets
-/// a frame pass another of its flow.
+/// How many frames were sent, and how many had been when the last one that came was sent. No way
+/// through the network lets a frame pass another of its flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Order {
     sent: u32,
@@ -103,7 +107,8 @@ impl Order {
         self.sent
     }
 
-    /// Whether a frame that comes now was sent after all that came before it; some of those between may be lost.
+    /// Whether a frame that comes now was sent after all that came before it; some of those between
+    /// may be lost.
     #[inline]
     fn holds(&mut self, number: u32) -> bool {
         number.wrapping_sub(std::mem::replace(&mut self.heard, number)).cast_signed() > 0
@@ -168,28 +173,33 @@ impl Stack {
         }
     }
 
-    /// Makes a connection between two machines: the number of the side at `from`. It opens when something is written.
+    /// Makes a connection between two machines: the number of the side at `from`. It opens when
+    /// something is written.
     pub(crate) fn open(&mut self, hosts: &Hosts, from: u32, to: u32, lane: u8) -> u32 {
         self.opened += 1;
         let there = hash::murmur32(self.opened);
         let endpoint = Endpoint::connect_shared(self.config.clone(), there);
         let back = hash::murmur32(there);
-        let side = |[machine, to]: [u32; 2], [hash, peer]: [u32; 2], endpoint: Option<Endpoint>| End {
-            endpoint,
-            machine,
-            to: hosts.target(to),
-            hash,
-            peer: Some(peer),
-            order: Order::default(),
-            lane,
-            timer_at: Time::NEVER,
-            written: 0,
-            next_due: u64::MAX,
-            next_note: Note::default(),
-            due: VecDeque::new(),
-            closes: false,
-        };
-        let pair = [side([from, to], [there, back], Some(endpoint)), side([to, from], [back, there], None)];
+        let side =
+            |[machine, to]: [u32; 2], [hash, peer]: [u32; 2], endpoint: Option<Endpoint>| End {
+                endpoint,
+                machine,
+                to: hosts.target(to),
+                hash,
+                peer: Some(peer),
+                order: Order::default(),
+                lane,
+                timer_at: Time::NEVER,
+                written: 0,
+                next_due: u64::MAX,
+                next_note: Note::default(),
+                due: VecDeque::new(),
+                closes: false,
+            };
+        let pair = [
+            side([from, to], [there, back], Some(endpoint)),
+            side([to, from], [back, there], None),
+        ];
         match self.closed.pop() {
             Some(first) => {
                 for (place, end) in (first as usize..).zip(pair) {
@@ -204,8 +214,9 @@ impl Stack {
         }
     }
 
-    /// Makes a connection that was opened long ago, a round trip before `now`, and has been silent since. At the very
-    /// beginning its ends live a round trip ahead, or they would have learned that there is none.
+    /// Makes a connection that was opened long ago, a round trip before `now`, and has been silent
+    /// since. At the very beginning its ends live a round trip ahead, or they would have learned
+    /// that there is none.
     pub(crate) fn open_before(
         &mut self,
         hosts: &Hosts,
@@ -234,7 +245,8 @@ impl Stack {
         first as u32
     }
 
-    /// Writes a message into a connection; who hears of its arrival, and in which words, is in `note`.
+    /// Writes a message into a connection; who hears of its arrival, and in which words, is in
+    /// `note`.
     pub(crate) fn write<L: EventList<Event>>(
         &mut self,
         clock: &mut Clock<L>,
@@ -249,7 +261,8 @@ impl Stack {
         self.fill(clock, packets, hosts, number, position);
     }
 
-    /// Writes into a connection until so many bytes were written in all. Nobody hears of their arrival.
+    /// Writes into a connection until so many bytes were written in all. Nobody hears of their
+    /// arrival.
     pub(crate) fn fill<L: EventList<Event>>(
         &mut self,
         clock: &mut Clock<L>,
@@ -259,7 +272,9 @@ impl Stack {
         position: u64,
     ) {
         let end = &mut self.ends[number as usize];
-        if let (Some(endpoint), Some(bytes)) = (&mut end.endpoint, position.checked_sub(end.written)) {
+        if let (Some(endpoint), Some(bytes)) =
+            (&mut end.endpoint, position.checked_sub(end.written))
+        {
             endpoint.write(bytes);
             end.written = position;
             self.go_on(clock, packets, hosts, number);
@@ -316,7 +331,8 @@ impl Stack {
                         Some(endpoint)
                     }
                     None if segment.flags.contains(tcp::Flags::SYN) => {
-                        let endpoint = Endpoint::accept_shared(self.config.clone(), end.hash, segment);
+                        let endpoint =
+                            Endpoint::accept_shared(self.config.clone(), end.hash, segment);
                         Some(end.endpoint.insert(endpoint))
                     }
                     None => None,
@@ -324,7 +340,8 @@ impl Stack {
                 packets.remove(handle);
                 let Some(endpoint) = endpoint else { return };
                 let delivered = endpoint.delivered();
-                if end.closes && endpoint.peer_closed() && endpoint.state() == tcp::State::CloseWait {
+                if end.closes && endpoint.peer_closed() && endpoint.state() == tcp::State::CloseWait
+                {
                     endpoint.close();
                 }
                 if end.next_due <= delivered {
@@ -487,8 +504,18 @@ impl Stack {
         hosts: &mut Hosts,
         flow: u32,
     ) {
-        let Sender { machine, to, hash, lane, datagram, gap, stop, ref mut left, ref mut order, .. } =
-            self.senders[flow as usize];
+        let Sender {
+            machine,
+            to,
+            hash,
+            lane,
+            datagram,
+            gap,
+            stop,
+            ref mut left,
+            ref mut order,
+            ..
+        } = self.senders[flow as usize];
         if left.is_none() && clock.now() > stop {
             return;
         }
@@ -551,11 +578,13 @@ impl End {
         }
     }
 
-    /// Tells of the messages that have arrived with so much of the stream at this side, which has this number.
+    /// Tells of the messages that have arrived with so much of the stream at this side, which has
+    /// this number.
     fn hear(&mut self, number: u32, delivered: u64, heard: &mut Vec<Heard>) {
         while self.next_due <= delivered {
             heard.push(Heard { note: self.next_note, at: self.machine, end: Some(number) });
-            (self.next_due, self.next_note) = self.due.pop_front().unwrap_or((u64::MAX, self.next_note));
+            (self.next_due, self.next_note) =
+                self.due.pop_front().unwrap_or((u64::MAX, self.next_note));
         }
     }
 }
@@ -574,7 +603,8 @@ fn opening(endpoint: &mut Endpoint, now: units::Instant) -> Option<tcp::Segment>
     endpoint.poll_transmit(now)
 }
 
-/// Whether a side is closed, as far as it knows itself. It need not wait for stragglers: they are told by their hash.
+/// Whether a side is closed, as far as it knows itself. It need not wait for stragglers: they are
+/// told by their hash.
 fn is_over(endpoint: &Endpoint) -> bool {
     matches!(endpoint.state(), tcp::State::Closed | tcp::State::TimeWait)
 }

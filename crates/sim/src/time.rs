@@ -6,8 +6,8 @@ use units::{Instant, Rate, Span};
 
 /// A point in simulated time, or a length of it: picoseconds. 64 bits of them last 213 days.
 ///
-/// A byte takes 800 ps at 10 Gb/s and 20 ps at 400 Gb/s. In nanoseconds, a frame's length would be rounded, and the
-/// order of two frames would depend on how.
+/// A byte takes 800 ps at 10 Gb/s and 20 ps at 400 Gb/s. In nanoseconds, a frame's length would be
+/// rounded, and the order of two frames would depend on how.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Time(u64);
 
@@ -119,7 +119,10 @@ mod tests {
         assert_eq!(pace.time_for(1538), Time::from_picos(1_230_400));
         assert_eq!(Pace::of(Rate::from_gbit(400)).time_for(1), Time::from_picos(20));
         // 5,333.3 ps a byte
-        assert_eq!(Pace::of("1500mbit".parse().unwrap()).time_for(1500), Time::from_picos(7_999_999));
+        assert_eq!(
+            Pace::of("1500mbit".parse().unwrap()).time_for(1500),
+            Time::from_picos(7_999_999)
+        );
         // the slowest, and what a paused sender may go on sending: no overflow
         let slowest = Pace::of("1kbit".parse().unwrap());
         assert_eq!(slowest.time_for(1_000_000), Time::from_picos(8_000_000_000_000_000));

@@ -18,7 +18,8 @@ use crate::tcp::config;
 use crate::time::Time;
 use crate::work::{Context, Lines, Work};
 
-/// How often deadlocks are looked for; and how long a circle of ports has waited for itself before it counts as one.
+/// How often deadlocks are looked for; and how long a circle of ports has waited for itself before
+/// it counts as one.
 const WATCH: Time = Time::from_picos(5_000_000_000);
 
 /// What looks at a run. It changes nothing of the outcome.
@@ -66,15 +67,16 @@ pub struct World<L> {
     heard: Vec<Heard>,
 }
 
-/// Runs a scenario on a timing wheel. `go_on` is told the simulated time, events so far and queries that count, now and
-/// then; the run ends early if it says `false`.
+/// Runs a scenario on a timing wheel. `go_on` is told the simulated time, events so far and queries
+/// that count, now and then; the run ends early if it says `false`.
 pub fn run(scenario: &Scenario, mut go_on: impl FnMut(&Progress) -> bool) -> Outcome {
     run_seen(scenario, Instruments::default(), &mut go_on).0
 }
 
 /// As [`run`], with instruments.
-// Neither generic nor inlined: so the engine is compiled with this crate, and not with whatever else is in who runs it. That is
-// 4 % of `zovn sim bench` by `make profiled`, and nothing by `make build`, as measured; why, we do not know.
+// Neither generic nor inlined: so the engine is compiled with this crate, and not with whatever
+// else is in who runs it. That is 4 % of `zovn sim bench` by `make profiled`, and nothing by `make
+// build`, as measured; why, we do not know.
 #[inline(never)]
 pub fn run_seen(
     scenario: &Scenario,
@@ -105,18 +107,21 @@ impl<L: EventList<Event>> World<L> {
         let hosts = Hosts::new(scenario, &graph, &lanes);
         let network = &scenario.virtual_network;
         let stack = Stack::new(config(&scenario.tcp, network.mtu), network.encapsulation.0 as u32);
-        let lane_of =
-            |name: &String| lanes.iter().position(|lane| lane == name).expect("its class is declared");
+        let lane_of = |name: &String| {
+            lanes.iter().position(|lane| lane == name).expect("its class is declared")
+        };
         let works: Vec<Work> = (0..)
             .zip(scenario.workloads.values())
-            .map(|(number, it)| Work::new(scenario, &graph, &hosts, it, number, lane_of(&it.class) as u8))
+            .map(|(number, it)| {
+                Work::new(scenario, &graph, &hosts, it, number, lane_of(&it.class) as u8)
+            })
             .collect();
         let capture = instruments.pcapng.zip(scenario.output.pcapng);
-        let capture =
-            capture.map(|(sink, link)| Box::new(Capture::new(scenario, &graph, &lanes, link, sink)));
+        let capture = capture
+            .map(|(sink, link)| Box::new(Capture::new(scenario, &graph, &lanes, link, sink)));
         let every = scenario.output.samples.filter(|_| instruments.samples);
-        let samples =
-            every.map(|every| Samples::new(scenario, &graph, &lanes, &fabric, &hosts, every.into()));
+        let samples = every
+            .map(|every| Samples::new(scenario, &graph, &lanes, &fabric, &hosts, every.into()));
         let mut world = Self {
             clock: Clock::new(list, graph.ports.len() + works.len() + 1),
             packets: Packets::default(),
@@ -175,11 +180,23 @@ impl<L: EventList<Event>> World<L> {
             match event {
                 Event::Arrive { port, packet } => {
                     if let Some(capture) = &mut self.capture {
-                        capture.see(self.clock.now(), port, &self.packets[packet], &self.stack, &self.hosts);
+                        capture.see(
+                            self.clock.now(),
+                            port,
+                            &self.packets[packet],
+                            &self.stack,
+                            &self.hosts,
+                        );
                     }
                     let node = self.fabric.node_at(port);
                     if node >= self.graph.hosts {
-                        self.fabric.switch(&mut self.clock, &mut self.packets, &self.graph, port, packet);
+                        self.fabric.switch(
+                            &mut self.clock,
+                            &mut self.packets,
+                            &self.graph,
+                            port,
+                            packet,
+                        );
                     } else {
                         self.with_hosts(|hosts, with| hosts.arrive(with, node, packet));
                     }
@@ -194,7 +211,9 @@ impl<L: EventList<Event>> World<L> {
                 Event::Leave { machine, burst } => {
                     self.with_hosts(|hosts, with| hosts.leave(with, machine, burst))
                 }
-                Event::Out { machine } => self.with_hosts(|hosts, with| hosts.let_out(with, machine)),
+                Event::Out { machine } => {
+                    self.with_hosts(|hosts, with| hosts.let_out(with, machine))
+                }
                 Event::Timer { end } => {
                     let Self { clock, packets, hosts, stack, .. } = self;
                     stack.timer(clock, packets, hosts, end);
@@ -280,7 +299,10 @@ impl<L: EventList<Event>> World<L> {
     #[inline]
     fn with_work(&mut self, number: usize, work: impl FnOnce(&mut Work, &mut Context<'_, L>)) {
         let Self { clock, packets, graph, hosts, stack, lines, record, works, .. } = self;
-        work(&mut works[number], &mut Context { clock, packets, hosts, graph, stack, lines, record });
+        work(
+            &mut works[number],
+            &mut Context { clock, packets, hosts, graph, stack, lines, record },
+        );
     }
 
     /// Tells workloads what has arrived.
@@ -314,7 +336,8 @@ impl<L: EventList<Event>> World<L> {
 
     fn outcome(mut self, ending: Ending) -> Outcome {
         // Timers that nobody needs any more run out later.
-        let time = if self.clock.is_last() { self.busy_until } else { self.clock.now().min(self.end) };
+        let time =
+            if self.clock.is_last() { self.busy_until } else { self.clock.now().min(self.end) };
         let mut defects = Vec::new();
         if let Err(defect) = self.hosts.audit() {
             defects.push(format!("a virtual switch: {defect}"));
@@ -329,7 +352,9 @@ impl<L: EventList<Event>> World<L> {
                     ));
                 }
                 if lost_physical > 0 && self.fabric.is_lossless(lane) {
-                    defects.push(format!("class {name}: {lost_physical} frames lost by lossless links"));
+                    defects.push(format!(
+                        "class {name}: {lost_physical} frames lost by lossless links"
+                    ));
                 }
                 let (marked, paused) = (self.fabric.marked(lane), self.fabric.paused(lane, time));
                 ClassOutcome { name: name.clone(), lost_virtual, lost_physical, marked, paused }
@@ -337,17 +362,25 @@ impl<L: EventList<Event>> World<L> {
             .collect();
         let booked: u64 = classes.iter().map(|it| it.lost_virtual + it.lost_physical).sum();
         if booked != self.packets.lost() {
-            defects.push(format!("{} frames are lost, but {booked} are in the books", self.packets.lost()));
+            defects.push(format!(
+                "{} frames are lost, but {booked} are in the books",
+                self.packets.lost()
+            ));
         }
         let events = self.clock.passed();
         let held = self.fabric.held(&self.packets) + self.hosts.held(&self.packets);
         let found = held + self.delivered.len(&self.packets) + self.clock.under_way(&self.packets);
         if found != self.packets.alive() {
-            defects.push(format!("{} frames are under way, but {found} were found", self.packets.alive()));
+            defects.push(format!(
+                "{} frames are under way, but {found} were found",
+                self.packets.alive()
+            ));
         }
         let Tally { segments, retransmitted, timeouts, datagrams, late } = self.stack.total();
         if late > 0 {
-            defects.push(format!("{late} frames came after one of their flow that was sent after them"));
+            defects.push(format!(
+                "{late} frames came after one of their flow that was sent after them"
+            ));
         }
         Outcome {
             ending,
@@ -378,15 +411,18 @@ mod tests {
     fn a_wheel_and_a_heap_tell_the_same() {
         let plan = Plan::parse(include_str!("../tests/mixed.toml")).unwrap();
         for cell in plan.cells() {
-            let wheel =
-                World::new(&cell.scenario, Wheel::default(), Instruments::default()).run(&mut |_| true).0;
-            let heap =
-                World::new(&cell.scenario, Heap::default(), Instruments::default()).run(&mut |_| true).0;
+            let wheel = World::new(&cell.scenario, Wheel::default(), Instruments::default())
+                .run(&mut |_| true)
+                .0;
+            let heap = World::new(&cell.scenario, Heap::default(), Instruments::default())
+                .run(&mut |_| true)
+                .0;
             let [wheel, heap] = [wheel, heap].map(|outcome| CellResult::new(&cell, &outcome));
             assert_eq!(wheel, heap);
             assert!(wheel.queries > 30 && wheel.flows > 100, "{wheel:?}");
             assert_eq!(wheel.defects, [""; 0], "{} {:?}", cell.name, wheel.classes);
-            let lost: u64 = wheel.classes.values().map(|it| it.lost_virtual + it.lost_physical).sum();
+            let lost: u64 =
+                wheel.classes.values().map(|it| it.lost_virtual + it.lost_physical).sum();
             assert_eq!(lost > 0, cell.values[0].1 != "ZZ", "{}: {wheel:?}", cell.name);
         }
     }
@@ -445,7 +481,8 @@ persistent = false
         assert_eq!(world.outcome(Ending::Done).defects, [expected]);
     }
 
-    /// Events of a network in which one frame, the n-th that comes through a link, takes 50 µs longer.
+    /// Events of a network in which one frame, the n-th that comes through a link, takes 50 µs
+    /// longer.
     struct Detour {
         list: Wheel<Event>,
         n: u32,

@@ -29,8 +29,9 @@ fn main() {
     let containers = [Container::new("one"), Container::new("two")];
     let mut configs = [config(&containers[0], 1), config(&containers[1], 2)];
     for config in &mut configs {
-        config.mtu =
-            word(1).filter(|_| word(0) == Some("tcp")).map_or(1500, |mtu| mtu.parse().expect("an MTU"));
+        config.mtu = word(1)
+            .filter(|_| word(0) == Some("tcp"))
+            .map_or(1500, |mtu| mtu.parse().expect("an MTU"));
         config.offload = word(2) != Some("off");
     }
     let ports = configs.map(|config| TapPort::attach(&config).expect("a port"));
@@ -40,9 +41,11 @@ fn main() {
     stay_on(0);
     match word(0) {
         Some("tcp") => tcp(&containers),
-        Some("udp") => {
-            udp(&containers, word(1).map_or(64, |size| size.parse().expect("a frame's size")), &forwarder)
-        }
+        Some("udp") => udp(
+            &containers,
+            word(1).map_or(64, |size| size.parse().expect("a frame's size")),
+            &forwarder,
+        ),
         Some("ping") => ping(&containers),
         _ => thread::sleep(LONG),
     }
@@ -50,9 +53,15 @@ fn main() {
     thread::sleep(Duration::from_millis(200));
     let before = forwarder.processor_time();
     let frames = forwarder.seen(0) + forwarder.seen(1);
-    println!("the switch: {frames} frames, {:.0} ns each", before.as_nanos() as f64 / frames.max(1) as f64);
+    println!(
+        "the switch: {frames} frames, {:.0} ns each",
+        before.as_nanos() as f64 / frames.max(1) as f64
+    );
     thread::sleep(Duration::from_secs(2));
-    println!("idle: {:.3} % of a core", (forwarder.processor_time() - before).as_secs_f64() / 2.0 * 100.0);
+    println!(
+        "idle: {:.3} % of a core",
+        (forwarder.processor_time() - before).as_secs_f64() / 2.0 * 100.0
+    );
     let wire = forwarder.stop();
     for port in &wire.ports {
         let mut inspector = port.inspector().expect("an inspector");

@@ -1,8 +1,8 @@
 //! Credit: why nothing is dropped between a container's socket and the TAP device's ring.
 //!
-//! A TAP device takes every frame at once and drops what its ring cannot hold, so the frames must be held back
-//! before it: by a token bucket on the container's end whose tokens practically never come by themselves. Each time
-//! the bucket is installed again it is full again. That is the grant.
+//! A TAP device takes every frame at once and drops what its ring cannot hold, so the frames must
+//! be held back before it: by a token bucket on the container's end whose tokens practically never
+//! come by themselves. Each time the bucket is installed again it is full again. That is the grant.
 //!
 //! ```text
 //!   socket ──▶ token bucket ──▶ ring ──▶ read
@@ -12,24 +12,26 @@
 //!     ◀─────────┘◀───── B again, and a kick, once the ring was seen empty ─────
 //! ```
 //!
-//! All figures are bytes as the bucket counts them: a large packet counts as the frames it stands for.
+//! All figures are bytes as the bucket counts them: a large packet counts as the frames it stands
+//! for.
 //!
-//! **The rule.** A grant is due when the ring was seen empty and at least B/2 were read since the last grant. Each
-//! grant is followed by a kick: a frame of our own through the bucket, because the bucket does not look at its new
-//! tokens before the next packet comes.
+//! **The rule.** A grant is due when the ring was seen empty and at least B/2 were read since the
+//! last grant. Each grant is followed by a kick: a frame of our own through the bucket, because the
+//! bucket does not look at its new tokens before the next packet comes.
 //!
-//! **The ring never overflows.** When it was seen empty the bucket had at most B tokens left, and only these could
-//! fill it until the grant. The grant makes them B. So the ring holds at most 2 B, in frames that count
-//! [`SMALLEST`] each or more: [`RING`] of them. Tokens that come by themselves never exceed B (1 byte a second, up to
-//! the burst).
+//! **The ring never overflows.** When it was seen empty the bucket had at most B tokens left, and
+//! only these could fill it until the grant. The grant makes them B. So the ring holds at most 2 B,
+//! in frames that count [`SMALLEST`] each or more: [`RING`] of them. Tokens that come by themselves
+//! never exceed B (1 byte a second, up to the burst).
 //!
-//! **It never stalls.** The bucket holds a packet back only when its tokens are fewer than the packet counts, at most
-//! B/2 by the limits below. So more than B/2 were spent since the last grant; all that was spent has gone to the ring
-//! and was or will be read, after that grant; then the ring is seen empty and the next grant is due. Its kick makes the
-//! bucket look. What was spent before a grant but read after it makes the next grant come earlier, never later.
+//! **It never stalls.** The bucket holds a packet back only when its tokens are fewer than the
+//! packet counts, at most B/2 by the limits below. So more than B/2 were spent since the last
+//! grant; all that was spent has gone to the ring and was or will be read, after that grant; then
+//! the ring is seen empty and the next grant is due. Its kick makes the bucket look. What was spent
+//! before a grant but read after it makes the next grant come earlier, never later.
 //!
-//! **An idle port is ready.** Once its ring was seen empty and it was flushed, at least B/2 tokens are left: the next
-//! frame leaves by itself.
+//! **An idle port is ready.** Once its ring was seen empty and it was flushed, at least B/2 tokens
+//! are left: the next frame leaves by itself.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,36 +46,39 @@ use kernel::netlink::{
 };
 use kernel::packet;
 
-/// B, the credit in bytes. A smaller one hides less in the ring, where no socket feels it; a larger one costs fewer
-/// grants of some 16 µs each. With 256 KiB, 512 KiB and 1 MiB a TCP stream ran equally fast.
+/// B, the credit in bytes. A smaller one hides less in the ring, where no socket feels it; a larger
+/// one costs fewer grants of some 16 µs each. With 256 KiB, 512 KiB and 1 MiB a TCP stream ran
+/// equally fast.
 pub(super) const BURST: u32 = 256 << 10;
 
 /// What the smallest entry of the ring counts, at least.
 ///
-/// The bucket counts any packet as [`MINIMUM`] or more. Only where the device has no segmentation offload a packet
-/// becomes several entries behind the bucket, each as long as its headers and a byte: 43 for UDP over IPv4.
+/// The bucket counts any packet as [`MINIMUM`] or more. Only where the device has no segmentation
+/// offload a packet becomes several entries behind the bucket, each as long as its headers and a
+/// byte: 43 for UDP over IPv4.
 const SMALLEST: u32 = 32;
 
-/// What the bucket counts a shorter packet as (tc-tbf(8), `mpu`): the smallest frame of IEEE 802.3 §3.2.7, with its
-/// check sequence.
+/// What the bucket counts a shorter packet as (tc-tbf(8), `mpu`): the smallest frame of IEEE 802.3
+/// §3.2.7, with its check sequence.
 const MINIMUM: u16 = 64;
 
 /// How many packets the device's ring must hold: its `txqueuelen`.
 pub(super) const RING: u32 = 2 * BURST / SMALLEST;
 
-/// The most segments that may make one packet; `gso_max_segs` of the device. UDP has the same bound by itself
-/// (UDP_MAX_SEGMENTS), and 64 KiB of TCP at an MTU of 576 or more need no more.
+/// The most segments that may make one packet; `gso_max_segs` of the device. UDP has the same bound
+/// by itself (UDP_MAX_SEGMENTS), and 64 KiB of TCP at an MTU of 576 or more need no more.
 pub(super) const MOST_SEGMENTS: u32 = 128;
 
-/// The most that one packet counts: 64 KiB, and in front of each segment an Ethernet header with a tag, an IPv4 or IPv6
-/// header and a TCP header, 60 bytes each at most.
+/// The most that one packet counts: 64 KiB, and in front of each segment an Ethernet header with a
+/// tag, an IPv4 or IPv6 header and a TCP header, 60 bytes each at most.
 pub(super) const LARGEST: u32 = (64 << 10) + MOST_SEGMENTS * (18 + 60 + 60);
 const _: () = assert!(LARGEST <= BURST / 2, "a bucket with half its tokens passes any packet");
 
-/// How many bytes may wait in the bucket. More would be dropped, so it must exceed what all sockets of the container
-/// can send without being blocked: that is 5,000 UDP sockets with the usual 212,992 bytes each (net.core.wmem_default;
-/// a packet counts no more than it takes from its socket's buffer), or 256 TCP connections with 4 MiB each
-/// (net.ipv4.tcp_limit_output_bytes; more connections share net.ipv4.tcp_mem).
+/// How many bytes may wait in the bucket. More would be dropped, so it must exceed what all sockets
+/// of the container can send without being blocked: that is 5,000 UDP sockets with the usual
+/// 212,992 bytes each (net.core.wmem_default; a packet counts no more than it takes from its
+/// socket's buffer), or 256 TCP connections with 4 MiB each (net.ipv4.tcp_limit_output_bytes; more
+/// connections share net.ipv4.tcp_mem).
 const LIMIT: u32 = 1 << 30;
 
 /// Our bucket's number on the device.
@@ -141,8 +146,8 @@ impl Credit {
 
     /// Grants what is due. `false`: the kernel was short of memory; it must be tried again.
     ///
-    /// The kernel changes a queueing discipline under a lock that all namespaces share (RTNL): while somebody makes
-    /// or deletes devices, this waits.
+    /// The kernel changes a queueing discipline under a lock that all namespaces share (RTNL):
+    /// while somebody makes or deletes devices, this waits.
     #[inline]
     pub fn settle(&mut self, netlink: &mut Netlink) -> io::Result<bool> {
         self.refill_due |= self.account.grant();
@@ -166,8 +171,8 @@ impl Credit {
 
 /// Our frame into the container's end: it makes the bucket look at its tokens.
 ///
-/// Whoever may look at all traffic inside the container can see it and send its like; those are then discarded as
-/// ours are, and harm nobody else.
+/// Whoever may look at all traffic inside the container can see it and send its like; those are
+/// then discarded as ours are, and harm nobody else.
 #[derive(Debug)]
 pub(super) struct Kick {
     socket: OwnedFd,
@@ -180,8 +185,9 @@ impl Kick {
     /// For local experiments (IEEE 802 §9.2.3): no bridge and no host knows it.
     const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 
-    /// Kicks wait in the bucket behind the container's packets. Between two of them half a credit was read, so in a
-    /// full bucket there are at most 2 × [`LIMIT`] / [`BURST`], each a socket buffer of less than 1 KiB.
+    /// Kicks wait in the bucket behind the container's packets. Between two of them half a credit
+    /// was read, so in a full bucket there are at most 2 × [`LIMIT`] / [`BURST`], each a socket
+    /// buffer of less than 1 KiB.
     const SEND_BUFFER: usize = (2 * (LIMIT / BURST) * 1024) as usize;
 
     /// For a device of the calling thread's namespace.
@@ -200,8 +206,8 @@ impl Kick {
     /// Sends it; `false` if it must be tried again.
     fn send(&self) -> io::Result<bool> {
         match rustix::net::send(&self.socket, &self.frame, SendFlags::DONTWAIT) {
-            // A full bucket dropped it, but has looked. A device that is down has lost all it held, and looks when it
-            // comes up.
+            // A full bucket dropped it, but has looked. A device that is down has lost all it held,
+            // and looks when it comes up.
             Ok(_) | Err(Errno::NOBUFS | Errno::NETDOWN) => Ok(true),
             Err(Errno::AGAIN) => Ok(false),
             Err(error) => Err(error.into()),
@@ -309,7 +315,9 @@ mod tests {
                     1 => world.read(rng.below(3000)),
                     _ => {
                         let more = rng.below(2000);
-                        world.settle(|world| (0..more).for_each(|_| world.send(any_packet(&mut rng))));
+                        world.settle(|world| {
+                            (0..more).for_each(|_| world.send(any_packet(&mut rng)))
+                        });
                     }
                 }
                 assert!(world.fullest <= RING as usize, "seed {seed}: {} entries", world.fullest);

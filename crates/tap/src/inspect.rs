@@ -4,8 +4,8 @@ use super::{TapPort, credit};
 use kernel::netlink::{Handle, Netlink, NetlinkError, OpenError, QdiscStatus};
 use kernel::netns::Namespace;
 
-/// Looks at a container port's interface, from whatever thread: the kernel answers under a lock that others may hold for
-/// long, and the switch must not wait for them.
+/// Looks at a container port's interface, from whatever thread: the kernel answers under a lock
+/// that others may hold for long, and the switch must not wait for them.
 ///
 /// It keeps the namespace alive, like the port.
 #[derive(Debug)]
@@ -16,14 +16,16 @@ pub struct Inspector {
     link: u32,
 }
 
-/// What happened to a port's frames outside the switch's sight. It counts from the interface's making.
+/// What happened to a port's frames outside the switch's sight. It counts from the interface's
+/// making.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
     /// Frames that the container's end has handed over.
     pub sent: u64,
     /// Frames that the container's end has taken.
     pub received: u64,
-    /// Frames that the device dropped between the container and the switch: none, unless the container meddled.
+    /// Frames that the device dropped between the container and the switch: none, unless the
+    /// container meddled.
     pub dropped_by_device: u64,
     /// Frames that the container's own queue dropped, because it was full.
     pub dropped_by_queue: u64,
@@ -72,15 +74,17 @@ impl Inspector {
         if !self.namespace.is_reachable() {
             notes.push("the container's namespace was deleted: detach the port".into());
         }
-        let (link, queues) = match (self.netlink.link(&self.interface), self.netlink.qdiscs(self.link)) {
-            (Ok(link), Ok(queues)) => (link, queues),
-            (Err(error), _) | (_, Err(error)) => {
-                notes.push(format!("the interface cannot be looked at: {error}"));
-                return notes;
-            }
-        };
+        let (link, queues) =
+            match (self.netlink.link(&self.interface), self.netlink.qdiscs(self.link)) {
+                (Ok(link), Ok(queues)) => (link, queues),
+                (Err(error), _) | (_, Err(error)) => {
+                    notes.push(format!("the interface cannot be looked at: {error}"));
+                    return notes;
+                }
+            };
         if !link.up {
-            notes.push("the interface was set down inside the container: frames for it wait".into());
+            notes
+                .push("the interface was set down inside the container: frames for it wait".into());
         }
         let is_ours = |queue: &QdiscStatus| {
             queue.parent == Handle::ROOT && queue.handle == credit::BUCKET && queue.kind == "tbf"

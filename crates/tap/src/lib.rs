@@ -1,4 +1,5 @@
-//! The container port: a TAP device made inside a container's network namespace, lossless in both directions.
+//! The container port: a TAP device made inside a container's network namespace, lossless in both
+//! directions.
 //!
 //! ```text
 //!   container                              │ switch
@@ -6,16 +7,18 @@
 //!   socket ◀──────── the whole stack ◀─────┼── transmit
 //! ```
 //!
-//! *Container to switch*: `credit` holds frames back in the container, so that its sockets block rather than its
-//! frames drop. *Switch to container*: a write passes the container's stack up to the socket before it returns.
+//! *Container to switch*: `credit` holds frames back in the container, so that its sockets block
+//! rather than its frames drop. *Switch to container*: a write passes the container's stack up to
+//! the socket before it returns.
 //!
-//! With offload on, the container's kernel hands over packets of up to 64 KiB and unfinished checksums, and takes
-//! them as well: two containers then talk without cutting a stream into frames at all. With offload off, every frame
-//! in both directions is what a wire would carry.
+//! With offload on, the container's kernel hands over packets of up to 64 KiB and unfinished
+//! checksums, and takes them as well: two containers then talk without cutting a stream into frames
+//! at all. With offload off, every frame in both directions is what a wire would carry.
 //!
-//! **What stays.** The device is persistent. When a switch dies, however it dies, the container keeps its interface
-//! with all its addresses, routes, neighbours and settings, unplugged (no carrier); attaching again plugs it in.
-//! Only [`TapPort::detach`] removes it. The open port keeps its namespace alive.
+//! **What stays.** The device is persistent. When a switch dies, however it dies, the container
+//! keeps its interface with all its addresses, routes, neighbours and settings, unplugged (no
+//! carrier); attaching again plugs it in. Only [`TapPort::detach`] removes it. The open port keeps
+//! its namespace alive.
 
 mod credit;
 mod inspect;
@@ -46,7 +49,8 @@ pub const MOST_BYTES: u32 = credit::LARGEST;
 pub struct TapConfig {
     /// The container's namespace: a name under /run/netns, or a path such as /proc/1234/ns/net.
     pub netns: String,
-    /// What the interface is called inside. A TAP device of that name that nobody has open is adopted.
+    /// What the interface is called inside. A TAP device of that name that nobody has open is
+    /// adopted.
     pub interface: String,
     /// The interface's Ethernet address.
     pub mac: Mac,
@@ -65,8 +69,8 @@ pub struct TapConfig {
 }
 
 impl TapConfig {
-    /// An interface without addresses, with an MTU of 1500, offload, and room for 1,024 frames, of which 64 may be
-    /// large.
+    /// An interface without addresses, with an MTU of 1500, offload, and room for 1,024 frames, of
+    /// which 64 may be large.
     pub fn new(netns: impl Into<String>, interface: impl Into<String>, mac: Mac) -> Self {
         Self {
             netns: netns.into(),
@@ -120,8 +124,8 @@ pub struct TapPort {
 }
 
 impl TapPort {
-    /// Makes the interface inside the container, or plugs in the one that an earlier switch left there, and sets it
-    /// up; the container's loopback too.
+    /// Makes the interface inside the container, or plugs in the one that an earlier switch left
+    /// there, and sets it up; the container's loopback too.
     ///
     /// # Errors
     ///
@@ -136,7 +140,8 @@ impl TapPort {
             source,
         };
 
-        let (device, netlink) = namespace.run(|| (Device::open(interface, Offload::LEN), Netlink::open()))?;
+        let (device, netlink) =
+            namespace.run(|| (Device::open(interface, Offload::LEN), Netlink::open()))?;
         let ((device, _), mut netlink) = (device.map_err(because)?, netlink?);
         device.set_offload(config.offload).map_err(because)?;
         let link = netlink.index(interface)?;
@@ -174,7 +179,8 @@ impl TapPort {
         })
     }
 
-    /// Removes the interface from the container. What waits in the container to be sent is lost with it.
+    /// Removes the interface from the container. What waits in the container to be sent is lost
+    /// with it.
     ///
     /// # Errors
     ///
@@ -247,11 +253,14 @@ impl Port for TapPort {
 
     #[inline]
     fn flush(&mut self) -> Result<bool, PortError> {
-        self.credit.settle(&mut self.netlink).map_err(|source| self.error("grant credit to it", source))
+        self.credit
+            .settle(&mut self.netlink)
+            .map_err(|source| self.error("grant credit to it", source))
     }
 }
 
-/// Readable when the container has sent frames. Made for edge-triggered use: each frame that arrives is an event.
+/// Readable when the container has sent frames. Made for edge-triggered use: each frame that
+/// arrives is an event.
 impl AsFd for TapPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.as_fd()

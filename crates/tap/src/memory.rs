@@ -1,8 +1,9 @@
 //! A TAP port's memory: many small slots, few large ones.
 //!
-//! How long a frame will be is known only once it was read. So each read is scattered over a pair of free slots: its
-//! first 2 KiB into the small one, and the rest, if there is any, into the large one behind room for them. A small
-//! frame is then where it belongs, without a copy; a large one is completed by a copy of its first 2 KiB.
+//! How long a frame will be is known only once it was read. So each read is scattered over a pair
+//! of free slots: its first 2 KiB into the small one, and the rest, if there is any, into the large
+//! one behind room for them. A small frame is then where it belongs, without a copy; a large one is
+//! completed by a copy of its first 2 KiB.
 //!
 //! ```text
 //!    small   │ header │ frame ………… │           a frame that fits stays here
@@ -107,7 +108,9 @@ impl Memory {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
         let (described, charged) = match Offload::parse(header, frame) {
-            Ok(offload) => (Described { len: frame.len(), offload }, wire::wire_bytes(frame.len(), offload)),
+            Ok(offload) => {
+                (Described { len: frame.len(), offload }, wire::wire_bytes(frame.len(), offload))
+            }
             Err(_) => (Described::NONE, wire::claimed_bytes(header, frame.len())),
         };
         self.frames[slot as usize] = described;
@@ -158,7 +161,9 @@ mod tests {
         for len in [60, 9000] {
             container.send(&[&header[..], &vec![1; len]].concat()).unwrap();
             assert!(memory.has_room());
-            let Ok(Read::Frame { slot, charged }) = memory.read(device.as_fd()) else { panic!("{len}") };
+            let Ok(Read::Frame { slot, charged }) = memory.read(device.as_fd()) else {
+                panic!("{len}")
+            };
             assert!(memory.frame(slot).bytes.is_empty());
             assert!((len..len + 10 * 138).contains(&charged), "{len}: {charged}");
             memory.keep(slot);

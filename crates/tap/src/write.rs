@@ -12,7 +12,8 @@ use rustix::io::Errno;
 pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
     let header = frame.offload().emit();
     let written = match frame.rest {
-        [] => rustix::io::writev(device, &[IoSlice::new(&header), IoSlice::new(frame.bytes)]).map(drop),
+        [] => rustix::io::writev(device, &[IoSlice::new(&header), IoSlice::new(frame.bytes)])
+            .map(drop),
         rest => match write_spans(device, [&header, frame.bytes], rest) {
             // Its sender's memory was taken away while it waited: there is no frame any more.
             Err(Errno::FAULT) => return Ok(Taken::Unfit),
@@ -21,7 +22,8 @@ pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
     };
     match written {
         Ok(()) => Ok(Taken::Yes),
-        // EIO is the kernel's word for an interface that is down. Whoever set it down may set it up again.
+        // EIO is the kernel's word for an interface that is down. Whoever set it down may set it up
+        // again.
         Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::IO) => Ok(Taken::Busy),
         Err(Errno::INVAL) => Ok(Taken::Unfit),
         Err(error) => Err(error),
@@ -30,14 +32,18 @@ pub fn write(device: &Device, frame: &FrameView<'_>) -> Result<Taken, Errno> {
 
 /// Writes a frame whose end lies in a guest's memory, from there.
 fn write_spans(device: &Device, first: [&[u8]; 2], rest: &[Span]) -> Result<(), Errno> {
-    let piece = |start: *const u8, len| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
+    let piece =
+        |start: *const u8, len| libc::iovec { iov_base: start.cast_mut().cast(), iov_len: len };
     let first = first.iter().map(|bytes| piece(bytes.as_ptr(), bytes.len()));
     let rest = rest.iter().map(|span| piece(span.start().as_ptr(), span.len()));
     let mut pieces = [piece(std::ptr::null(), 0); MAX_SPANS + 2];
-    let count = pieces.iter_mut().zip(first.chain(rest)).map(|(place, piece)| *place = piece).count();
-    // SAFETY: the kernel reads `count` pieces, all of which are mapped; it takes what it finds there.
+    let count =
+        pieces.iter_mut().zip(first.chain(rest)).map(|(place, piece)| *place = piece).count();
+    // SAFETY: the kernel reads `count` pieces, all of which are mapped; it takes what it finds
+    // there.
     #[expect(unsafe_code, reason = "a guest's bytes have no slice")]
-    let written = unsafe { libc::writev(device.as_fd().as_raw_fd(), pieces.as_ptr(), count as i32) };
+    let written =
+        unsafe { libc::writev(device.as_fd().as_raw_fd(), pieces.as_ptr(), count as i32) };
     if written < 0 {
         Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO))
     } else {

@@ -1,6 +1,7 @@
 //! What an endpoint costs, over a channel that loses nothing and takes no time.
 //!
-//! `cargo bench -p tcp`. One element is one segment, data or acknowledgement, sent by one endpoint and handled by the other.
+//! `cargo bench -p tcp`. One element is one segment, data or acknowledgement, sent by one endpoint
+//! and handled by the other.
 
 use std::collections::VecDeque;
 use std::mem::size_of;
@@ -24,7 +25,8 @@ impl Pair {
         let mut client = Endpoint::connect(config, 1);
         let syn = client.poll_transmit(now).expect("a SYN is due");
         let server = Endpoint::accept(config, 2, &syn);
-        let mut pair = Self { now, client, server, flying: [VecDeque::new(), VecDeque::new()], handled: 0 };
+        let mut pair =
+            Self { now, client, server, flying: [VecDeque::new(), VecDeque::new()], handled: 0 };
         pair.flush();
         pair.run();
         assert!(pair.client.is_established() && pair.server.is_established());
@@ -102,7 +104,9 @@ fn transfers(c: &mut Criterion) {
             pair.send(bytes);
             let segments = count(&mut pair, bytes);
             group.throughput(Throughput::Elements(segments));
-            group.bench_function(BenchmarkId::from_parameter(control), |b| b.iter(|| pair.send(bytes)));
+            group.bench_function(BenchmarkId::from_parameter(control), |b| {
+                b.iter(|| pair.send(bytes))
+            });
         }
         group.finish();
     }

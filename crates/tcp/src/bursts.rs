@@ -1,4 +1,5 @@
-//! What is in flight while nothing is amiss: equal segments that left together are one burst, and a message is a few.
+//! What is in flight while nothing is amiss: equal segments that left together are one burst, and a
+//! message is a few.
 //!
 //! ```text
 //!   acknowledged │ 8 × 1,448 │ 5 × 1,448 │ 1 × 1,176 │ not sent yet
@@ -12,7 +13,8 @@ use crate::sent::Sent;
 /// How many bursts are told apart: those of a cache line.
 const MOST: usize = 4;
 
-/// Segments of one length, each sent once and not heard of, that left at the same time. None of them ends the stream.
+/// Segments of one length, each sent once and not heard of, that left at the same time. None of
+/// them ends the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Burst {
     /// When they were sent.
@@ -73,8 +75,8 @@ impl Bursts {
         true
     }
 
-    /// Takes what ends at `una` or below out of the first burst, as one: where it begins, and what it is. `None` if there is
-    /// nothing.
+    /// Takes what ends at `una` or below out of the first burst, as one: where it begins, and what
+    /// it is. `None` if there is nothing.
     #[inline]
     pub(crate) fn take(&mut self, una: u64) -> Option<(u64, Burst)> {
         if self.len == 0 {

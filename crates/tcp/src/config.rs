@@ -31,8 +31,8 @@ pub enum Nagle {
     Minshall,
 }
 
-/// The retransmission timeout, RFC 6298 §2: `max(SRTT + max(granularity, 4 RTTVAR), min)`, doubled by each timeout, and
-/// `slop` on top; `max` at most.
+/// The retransmission timeout, RFC 6298 §2: `max(SRTT + max(granularity, 4 RTTVAR), min)`, doubled
+/// by each timeout, and `slop` on top; `max` at most.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Rto {
     /// Before there is a sample.
@@ -41,7 +41,8 @@ pub struct Rto {
     pub min: Span,
     /// The most, backed off or not.
     pub max: Span,
-    /// The least that is added to the round trip: a clock's granularity; Linux keeps its minimum here as well.
+    /// The least that is added to the round trip: a clock's granularity; Linux keeps its minimum
+    /// here as well.
     pub granularity: Span,
     /// Added once there is a sample, however often the rest was doubled (FreeBSD's `rexmit_slop`).
     pub slop: Span,
@@ -50,26 +51,29 @@ pub struct Rto {
 /// What an endpoint is told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// The largest segment it takes and sends, in bytes of payload and options: 1460 for an MTU of 1500, of which
-    /// timestamps take 12 from the payload. 64 or more.
+    /// The largest segment it takes and sends, in bytes of payload and options: 1460 for an MTU of
+    /// 1500, of which timestamps take 12 from the payload. 64 or more.
     pub mss: u16,
     /// Segments that may be in flight at the beginning and after a pause.
     pub initial_window: u16,
     /// Congestion control.
     pub control: Control,
-    /// Whether CUBIC looks for signs that slow start is about to overflow a queue, as it does in Linux.
+    /// Whether CUBIC looks for signs that slow start is about to overflow a queue, as it does in
+    /// Linux.
     pub hystart: bool,
     /// The retransmission timeout.
     pub rto: Rto,
-    /// What the kernel's tick adds to its short timers, tail loss probes and RACK's: two jiffies in Linux.
+    /// What the kernel's tick adds to its short timers, tail loss probes and RACK's: two jiffies in
+    /// Linux.
     pub timer_slack: Span,
     /// How long an acknowledgement may wait for company (RFC 9293 §3.8.6.3).
     pub delayed_ack: Span,
-    /// How many acknowledgements are sent at once, each for whatever has come, at the beginning, after a pause and after a
-    /// gap, unless the application answers what it receives.
+    /// How many acknowledgements are sent at once, each for whatever has come, at the beginning,
+    /// after a pause and after a gap, unless the application answers what it receives.
     pub quick_acks: u8,
-    /// How long acknowledgements of what arrives out of order wait for company, from the fourth on that expect the same, where
-    /// there is SACK: a twentieth of the round trip, and no more than this. Zero is not at all (RFC 5681 §4.2).
+    /// How long acknowledgements of what arrives out of order wait for company, from the fourth on
+    /// that expect the same, where there is SACK: a twentieth of the round trip, and no more than
+    /// this. Zero is not at all (RFC 5681 §4.2).
     pub sack_delay: Span,
     /// Whether small segments wait.
     pub nagle: Nagle,
@@ -85,7 +89,8 @@ pub struct Config {
     pub undo: bool,
     /// Classic ECN, RFC 3168.
     pub ecn: bool,
-    /// Whether the window shrinks again when it is not used for a timeout (RFC 5681 §4.1; RFC 2861).
+    /// Whether the window shrinks again when it is not used for a timeout (RFC 5681 §4.1; RFC
+    /// 2861).
     pub slow_start_after_idle: bool,
     /// The window it offers, in bytes, when the application has read everything.
     pub receive_buffer: u32,
@@ -113,9 +118,13 @@ impl Profile {
     pub const fn config(self) -> Config {
         match self {
             Self::Linux => LINUX,
-            Self::Linux2013 => {
-                Config { initial_window: 3, sack_delay: Span::ZERO, sack: false, rack_tlp: false, ..LINUX }
-            }
+            Self::Linux2013 => Config {
+                initial_window: 3,
+                sack_delay: Span::ZERO,
+                sack: false,
+                rack_tlp: false,
+                ..LINUX
+            },
             Self::FreeBsd9 => FREEBSD_9,
         }
     }
@@ -208,7 +217,11 @@ impl FromStr for Control {
             "dctcp" => Self::Dctcp,
             _ => {
                 let known = "reno, cubic, vegas, dctcp";
-                return Err(UnknownName { word: word.to_owned(), kind: "congestion control", known });
+                return Err(UnknownName {
+                    word: word.to_owned(),
+                    kind: "congestion control",
+                    known,
+                });
             }
         })
     }

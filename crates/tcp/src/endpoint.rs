@@ -101,7 +101,8 @@ impl Endpoint {
     ///
     /// # Panics
     ///
-    /// If it is no SYN, or acknowledges something: there is no connection to accept then ([`Segment::refusal`]).
+    /// If it is no SYN, or acknowledges something: there is no connection to accept then
+    /// ([`Segment::refusal`]).
     pub fn accept(config: &Config, isn: u32, syn: &Segment) -> Self {
         Self::accept_shared(Arc::new(*config), isn, syn)
     }
@@ -165,7 +166,8 @@ impl Endpoint {
         self.shut(true);
     }
 
-    /// A segment has arrived; `congestion_experienced` if its IP header was marked so (RFC 3168 §5).
+    /// A segment has arrived; `congestion_experienced` if its IP header was marked so (RFC 3168
+    /// §5).
     #[inline]
     pub fn handle(&mut self, now: Instant, segment: &Segment, congestion_experienced: bool) {
         self.received += 1;
@@ -200,7 +202,12 @@ impl Endpoint {
 
     /// §3.10.7.4
     #[inline]
-    fn handle_synchronized(&mut self, now: Instant, segment: &Segment, congestion_experienced: bool) {
+    fn handle_synchronized(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        congestion_experienced: bool,
+    ) {
         let flags = segment.flags;
         let seq = unwrap(self.receive.next, segment.seq);
         let is_plain = flags.0 & (Flags::SYN | Flags::RST | Flags::ACK).0 == Flags::ACK.0;
@@ -236,7 +243,8 @@ impl Endpoint {
     /// Whether a segment is older than what was seen (PAWS, RFC 7323 §5).
     #[inline]
     fn is_outdated(&self, now: Instant, segment: &Segment) -> bool {
-        let is_before = |stamps: Timestamps| (stamps.value.wrapping_sub(self.receive.stamp) as i32) < 0;
+        let is_before =
+            |stamps: Timestamps| (stamps.value.wrapping_sub(self.receive.stamp) as i32) < 0;
         self.stamped && segment.timestamps.is_some_and(is_before) && self.receive.stamp_holds(now)
     }
 
@@ -244,7 +252,8 @@ impl Endpoint {
     fn handle_odd(&mut self, now: Instant, segment: &Segment, seq: u64) -> bool {
         let flags = segment.flags;
         if flags.contains(Flags::RST) {
-            // RFC 5961 §3: exactly the next number, or somebody may be guessing. RFC 1337: TIME-WAIT ends by itself.
+            // RFC 5961 §3: exactly the next number, or somebody may be guessing. RFC 1337:
+            // TIME-WAIT ends by itself.
             match self.state {
                 State::TimeWait => {}
                 _ if seq == self.receive.next => self.shut(true),
@@ -319,7 +328,13 @@ impl Endpoint {
 
     /// Takes in payload and FIN.
     #[inline]
-    fn handle_payload(&mut self, now: Instant, segment: &Segment, seq: u64, congestion_experienced: bool) {
+    fn handle_payload(
+        &mut self,
+        now: Instant,
+        segment: &Segment,
+        seq: u64,
+        congestion_experienced: bool,
+    ) {
         let fin = segment.flags.contains(Flags::FIN);
         if segment.len == 0 && !fin {
             return;
@@ -348,7 +363,8 @@ impl Endpoint {
     fn agree(&mut self, syn: &Segment) {
         self.receive.open(syn.seq);
         // RFC 9293 §3.7.1: 536 if it says nothing.
-        let options = syn.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
+        let options =
+            syn.syn.unwrap_or(SynOptions { mss: 536, window_scale: None, sack_permitted: false });
         self.stamped &= syn.timestamps.is_some();
         if let Some(stamps) = syn.timestamps {
             self.receive.stamp = stamps.value;
@@ -365,7 +381,8 @@ impl Endpoint {
         self.send.sack = sack;
         self.receive.sack = sack;
         // RFC 3168 §6.1.1: a SYN sets both bits, its answer one.
-        let wanted = if syn.flags.contains(Flags::ACK) { Flags::ECE } else { Flags::ECE | Flags::CWR };
+        let wanted =
+            if syn.flags.contains(Flags::ACK) { Flags::ECE } else { Flags::ECE | Flags::CWR };
         let said = Flags(syn.flags.0 & (Flags::ECE | Flags::CWR).0);
         if self.wants_ecn() && said == wanted {
             self.send.ecn = true;
@@ -426,7 +443,8 @@ impl Endpoint {
     }
 
     /// The next segment to send, if there is one now. Call it until there is none.
-    // With all that it calls for an ordinary segment: handing one over in memory costs a simulation 2 to 5 % of its speed.
+    // With all that it calls for an ordinary segment: handing one over in memory costs a simulation
+    // 2 to 5 % of its speed.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         if let Some((seq, ack)) = self.reset.take() {
@@ -527,7 +545,8 @@ impl Endpoint {
             segment.flags |= Flags::FIN;
         }
         if self.send.ecn {
-            // RFC 3168 §6.1.5: not on what is sent again. RFC 8257 §3 wants it everywhere, and `acknowledgement` has it.
+            // RFC 3168 §6.1.5: not on what is sent again. RFC 8257 §3 wants it everywhere, and
+            // `acknowledgement` has it.
             segment.ecn_capable |= outgoing.new;
             if outgoing.new && self.send.reduced {
                 self.send.reduced = false;

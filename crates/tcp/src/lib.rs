@@ -1,8 +1,9 @@
 //! A TCP endpoint, without a network.
 //!
-//! An [`Endpoint`] is one side of one connection. It owns no clock, no socket and no bytes: payload is counted, not
-//! carried, and a [`Segment`] says which stretch of the stream it stands for. Its owner tells it what the application
-//! writes and reads, what arrives and what time it is, and takes out what is to be sent:
+//! An [`Endpoint`] is one side of one connection. It owns no clock, no socket and no bytes: payload
+//! is counted, not carried, and a [`Segment`] says which stretch of the stream it stands for. Its
+//! owner tells it what the application writes and reads, what arrives and what time it is, and
+//! takes out what is to be sent:
 //!
 //! ```text
 //!                write, read, close                      poll_transmit ─▶ Segment
@@ -14,12 +15,13 @@
 //!                                          clock
 //! ```
 //!
-//! After every call that may have changed something, call [`Endpoint::poll_transmit`] until it has no more, then ask for
-//! [`Endpoint::next_deadline`].
+//! After every call that may have changed something, call [`Endpoint::poll_transmit`] until it has
+//! no more, then ask for [`Endpoint::next_deadline`].
 //!
-//! Inside are two halves. The receiver puts the stream together, owes acknowledgements and opens its window. The sender
-//! keeps the books of what is in flight (the scoreboard), estimates the round trip, decides what is lost and how much
-//! may be in flight. Windows are counted in segments, as Linux counts them, not in bytes.
+//! Inside are two halves. The receiver puts the stream together, owes acknowledgements and opens
+//! its window. The sender keeps the books of what is in flight (the scoreboard), estimates the
+//! round trip, decides what is lost and how much may be in flight. Windows are counted in segments,
+//! as Linux counts them, not in bytes.
 //!
 //! | subject | source | where |
 //! |---|---|---|
@@ -34,21 +36,24 @@
 //!
 //! Where RFCs and Linux part, it goes with Linux:
 //!
-//! - What is halved is the window, not what is in flight (RFC 5681 §3.1), and what is delivered grows it, however few
-//!   acknowledgements say so (RFC 3465 allows two segments for each).
+//! - What is halved is the window, not what is in flight (RFC 5681 §3.1), and what is delivered
+//!   grows it, however few acknowledgements say so (RFC 3465 allows two segments for each).
 //! - A copy that is lost is sent again, but does not shrink the window once more (RFC 5681 §4.3).
-//! - RACK grows more patient by duplicates only where segments were seen to overtake each other (RFC 8985 §6.2), and the
-//!   probe of a single segment takes the place of the timeout.
+//! - RACK grows more patient by duplicates only where segments were seen to overtake each other
+//!   (RFC 8985 §6.2), and the probe of a single segment takes the place of the timeout.
 //! - What is undone is the window; CUBIC's curve begins anew (RFC 9438 §4.9).
-//! - Reports of a gap that is known wait a little for each other (RFC 5681 §4.2 wants each at once).
+//! - Reports of a gap that is known wait a little for each other (RFC 5681 §4.2 wants each at
+//!   once).
 //! - CUBIC grows by a twentieth of its window each round trip while nothing was ever lost.
-//! - The variation of round trips does not fall below the minimum timeout, so that this comes on top of the round trip.
+//! - The variation of round trips does not fall below the minimum timeout, so that this comes on
+//!   top of the round trip.
 //!
-//! It goes with the RFCs where Linux is only older: CUBIC's growth below its curve (RFC 9438 §4.3), the rescue
-//! retransmission (RFC 6675 §4) in stacks without RACK, and the echo that tells RACK which copy has arrived (RFC 8985 §6.2).
+//! It goes with the RFCs where Linux is only older: CUBIC's growth below its curve (RFC 9438 §4.3),
+//! the rescue retransmission (RFC 6675 §4) in stacks without RACK, and the echo that tells RACK
+//! which copy has arrived (RFC 8985 §6.2).
 //!
-//! Not here: F-RTO, pacing, buffers that tune themselves, urgent data, keep-alives, giving up. A sender tries for
-//! ever; its owner may [`Endpoint::abort`] it.
+//! Not here: F-RTO, pacing, buffers that tune themselves, urgent data, keep-alives, giving up. A
+//! sender tries for ever; its owner may [`Endpoint::abort`] it.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,7 +1,8 @@
 //! Losses told by time: RACK and tail loss probes (RFC 8985).
 //!
-//! A segment is lost when another that was sent later has arrived, and more time has passed than reordering explains. And
-//! when the end of a flight is lost there is nothing later: a probe, sent long before the timeout, brings news.
+//! A segment is lost when another that was sent later has arrived, and more time has passed than
+//! reordering explains. And when the end of a flight is lost there is nothing later: a probe, sent
+//! long before the timeout, brings news.
 
 mod detect;
 
@@ -60,8 +61,8 @@ impl Rack {
         self.forward = self.forward.max(news.highest_end);
     }
 
-    /// A segment was sent again for nothing: more patience (§6.2, step 4). As in Linux, only where segments were seen to
-    /// overtake each other.
+    /// A segment was sent again for nothing: more patience (§6.2, step 4). As in Linux, only where
+    /// segments were seen to overtake each other.
     pub(crate) fn on_duplicate(&mut self, una: u64, next: u64) {
         if self.reordering && una >= self.round {
             self.round = next;

@@ -14,7 +14,8 @@ use crate::rtt::Rtt;
 use crate::segment::{SackBlocks, first};
 use crate::{Config, NEVER};
 
-/// So many acknowledgements that expect the same are sent at once: enough for the sender to believe in a loss.
+/// So many acknowledgements that expect the same are sent at once: enough for the sender to believe
+/// in a loss.
 const TELLING: u8 = 3;
 /// More than so many do not wait for each other (Linux's tcp_comp_sack_nr).
 const MOST_HELD: u8 = 44;
@@ -44,8 +45,8 @@ pub(crate) enum Echo {
     Exact,
 }
 
-/// The receiving half. What every segment looks at fills two cache lines: there are many endpoints, and few of them in
-/// cache.
+/// The receiving half. What every segment looks at fills two cache lines: there are many endpoints,
+/// and few of them in cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Receiver {
@@ -67,7 +68,8 @@ pub(crate) struct Receiver {
     pub mss: u16,
     /// How many acknowledgements are still sent at once.
     quick: u8,
-    /// Whether the application answers what it receives, so that acknowledgements travel with its data.
+    /// Whether the application answers what it receives, so that acknowledgements travel with its
+    /// data.
     interactive: bool,
     /// By how many bits the windows it offers are shifted.
     pub shift: u8,
@@ -80,7 +82,8 @@ pub(crate) struct Receiver {
     ranges: Vec<Range>,
     /// What arrived twice and is to be reported.
     duplicate: Option<(u32, u32)>,
-    /// How many reports of what is out of order were sent at once since `next` was `reported_at`, and how many wait.
+    /// How many reports of what is out of order were sent at once since `next` was `reported_at`,
+    /// and how many wait.
     reported: u8,
     held: u8,
     /// In which hour `stamp` was taken over, of all hours of the clock.
@@ -129,8 +132,8 @@ impl Receiver {
         self.stamp_hour = hour(now);
     }
 
-    /// Whether the timestamp still tells what is older. The other side's clock has gone half round in 24.8 days, if it ticks
-    /// every millisecond (RFC 7323 §5.5).
+    /// Whether the timestamp still tells what is older. The other side's clock has gone half round
+    /// in 24.8 days, if it ticks every millisecond (RFC 7323 §5.5).
     pub(crate) fn stamp_holds(&self, now: Instant) -> bool {
         hour(now).wrapping_sub(self.stamp_hour) <= 24 * 24
     }
@@ -157,8 +160,8 @@ impl Receiver {
         self.next > self.end
     }
 
-    /// Whether a segment may be looked at (RFC 9293 §3.10.7.4): it lies in the window, or repeats what was not
-    /// acknowledged yet, as those do that were overtaken.
+    /// Whether a segment may be looked at (RFC 9293 §3.10.7.4): it lies in the window, or repeats
+    /// what was not acknowledged yet, as those do that were overtaken.
     #[inline]
     pub(crate) fn is_acceptable(&self, seq: u64, len: u32) -> bool {
         seq + u64::from(len) >= self.acked && seq <= self.edge.max(self.next)
@@ -171,7 +174,15 @@ impl Receiver {
 
     /// Takes in payload, and the end of the stream behind it.
     #[inline]
-    pub(crate) fn take(&mut self, config: &Config, now: Instant, rtt: &Rtt, seq: u64, len: u16, fin: bool) {
+    pub(crate) fn take(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        rtt: &Rtt,
+        seq: u64,
+        len: u16,
+        fin: bool,
+    ) {
         let end = seq + u64::from(len);
         let mut kept = end.min(self.edge);
         if fin && kept == end {
@@ -227,20 +238,21 @@ impl Receiver {
             self.ranges.push(whole);
         }
         if self.ranges.is_empty() {
-            // In Linux the buffer grows by what was waiting for this, and while it grows nothing is delayed.
+            // In Linux the buffer grows by what was waiting for this, and while it grows nothing is
+            // delayed.
             self.quick = config.quick_acks;
         } else if self.duplicate.is_none() && self.may_hold(config) {
             self.owed = match owed {
-                Owed::Nothing => {
-                    Owed::By(now + config.sack_delay.min(Span::from_nanos(round_trip.as_nanos() / 20)))
-                }
+                Owed::Nothing => Owed::By(
+                    now + config.sack_delay.min(Span::from_nanos(round_trip.as_nanos() / 20)),
+                ),
                 owed => owed,
             };
         }
     }
 
-    /// Whether a report of what is out of order may wait for the next, as it may in Linux: the sender knows of the gap, and
-    /// each of many reports would say nearly the same.
+    /// Whether a report of what is out of order may wait for the next, as it may in Linux: the
+    /// sender knows of the gap, and each of many reports would say nearly the same.
     fn may_hold(&mut self, config: &Config) -> bool {
         let is_late = self.is_quick() || self.next - self.acked > u64::from(self.mss);
         if !self.sack || config.sack_delay == Span::ZERO || is_late || self.held >= MOST_HELD {
@@ -258,7 +270,8 @@ impl Receiver {
         true
     }
 
-    /// A segment has come that says nothing new; an acknowledgement is owed, and tells what came twice (RFC 2883 §4.1).
+    /// A segment has come that says nothing new; an acknowledgement is owed, and tells what came
+    /// twice (RFC 2883 §4.1).
     pub(crate) fn repeated(&mut self, config: &Config, seq: u64, len: u32) {
         self.owed = Owed::Now;
         self.note_repeated(config, seq, seq + u64::from(len));
@@ -294,8 +307,8 @@ impl Receiver {
         }
     }
 
-    /// A segment with payload came with this mark, and CWR if its sender has reduced its window. To be told before the
-    /// payload.
+    /// A segment with payload came with this mark, and CWR if its sender has reduced its window. To
+    /// be told before the payload.
     #[inline]
     pub(crate) fn observe(&mut self, marked: bool, reduced: bool) {
         match self.echo {
@@ -322,8 +335,8 @@ impl Receiver {
     /// The application has read `bytes`.
     pub(crate) fn consume(&mut self, config: &Config, bytes: u64) {
         self.read = (self.read + bytes).min(self.next.min(self.end));
-        // As Linux does: when the window that is left has doubled, and by no less than a segment would fill (RFC 9293
-        // §3.8.6.2.2).
+        // As Linux does: when the window that is left has doubled, and by no less than a segment
+        // would fill (RFC 9293 §3.8.6.2.2).
         let left = self.edge.saturating_sub(self.next);
         let edge = self.best_edge(config);
         if !self.is_finished() && edge > self.edge && edge - self.next >= 2 * left {
@@ -336,13 +349,18 @@ impl Receiver {
         self.next.min(self.end) - self.read
     }
 
-    /// How far the window could reach, moved by no less than silly window avoidance asks for (RFC 9293 §3.8.6.2.2).
+    /// How far the window could reach, moved by no less than silly window avoidance asks for (RFC
+    /// 9293 §3.8.6.2.2).
     #[inline]
     fn best_edge(&self, config: &Config) -> u64 {
         // As much as the largest shift can offer (RFC 7323 §2.3).
         let buffer = config.receive_buffer.min(1 << 30);
         let edge = self.read + u64::from(buffer);
-        if edge >= self.edge + u64::from(self.mss).min(u64::from(buffer / 2)) { edge } else { self.edge }
+        if edge >= self.edge + u64::from(self.mss).min(u64::from(buffer / 2)) {
+            edge
+        } else {
+            self.edge
+        }
     }
 
     /// The window to offer now, shifted unless it is a SYN's.
@@ -393,8 +411,8 @@ impl Receiver {
         }
     }
 
-    /// Whether one is due that says more than where the stream stands. Such a one travels alone, so that segments with
-    /// payload keep their size.
+    /// Whether one is due that says more than where the stream stands. Such a one travels alone, so
+    /// that segments with payload keep their size.
     #[inline]
     pub(crate) fn is_report_due(&self) -> bool {
         self.owed == Owed::Now && self.has_blocks()
@@ -406,8 +424,8 @@ impl Receiver {
         if self.echo == Echo::Exact { self.before.take() } else { None }
     }
 
-    /// No answer carried the acknowledgement that waited for one: those that follow wait for none (Linux's leaving of its
-    /// ping-pong mode).
+    /// No answer carried the acknowledgement that waited for one: those that follow wait for none
+    /// (Linux's leaving of its ping-pong mode).
     pub(crate) fn note_waited(&mut self) {
         if matches!(self.owed, Owed::By(_)) {
             self.interactive = false;
@@ -423,7 +441,8 @@ impl Receiver {
         }
     }
 
-    /// What lies beyond gaps, the most recent first (RFC 2018 §4), after what came twice (RFC 2883 §4).
+    /// What lies beyond gaps, the most recent first (RFC 2018 §4), after what came twice (RFC 2883
+    /// §4).
     #[inline]
     pub(crate) fn sack_blocks(&mut self) -> SackBlocks {
         if self.has_blocks() { self.collect_blocks() } else { SackBlocks::default() }

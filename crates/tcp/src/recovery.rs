@@ -1,5 +1,5 @@
-//! What to do about losses: when to believe in one, how far the window falls, what is sent again, and how all that is
-//! taken back.
+//! What to do about losses: when to believe in one, how far the window falls, what is sent again,
+//! and how all that is taken back.
 //!
 //! ```text
 //!            marked             lost                    lost

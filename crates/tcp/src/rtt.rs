@@ -30,8 +30,8 @@ impl Rtt {
         }
     }
 
-    /// Takes in a round trip. It is of a segment that was sent once, or whose copy the other side's timestamps name:
-    /// Karn's rule is the caller's.
+    /// Takes in a round trip. It is of a segment that was sent once, or whose copy the other side's
+    /// timestamps name: Karn's rule is the caller's.
     #[inline]
     pub(crate) fn sample(&mut self, rto: &Rto, round_trip: Span) {
         let sample = round_trip.as_nanos().max(1);
@@ -160,7 +160,11 @@ mod tests {
         for _ in 0..200 {
             rtt.sample(&RFC, Span::from_millis(950));
         }
-        assert!(rtt.timeout(&RFC).as_nanos().abs_diff(1_050_000_000) < 1_000, "{}", rtt.timeout(&RFC));
+        assert!(
+            rtt.timeout(&RFC).as_nanos().abs_diff(1_050_000_000) < 1_000,
+            "{}",
+            rtt.timeout(&RFC)
+        );
         assert_eq!(rtt.min(), Span::from_millis(400));
     }
 

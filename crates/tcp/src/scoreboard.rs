@@ -1,8 +1,10 @@
 //! The scoreboard: what is in flight, and what has become of it (RFC 6675 §3).
 //!
-//! Records lie in the order of the stream and cover it without gaps from the first unacknowledged byte to the next one to
-//! be sent. A segment that is sent again keeps its record, and its bounds. Up to four [`Bursts`] without a FIN, of which nothing was
-//! heard but how far they are acknowledged, need none: they lie in the endpoint. Anything else makes records, until all is acknowledged.
+//! Records lie in the order of the stream and cover it without gaps from the first unacknowledged
+//! byte to the next one to be sent. A segment that is sent again keeps its record, and its bounds.
+//! Up to four [`Bursts`] without a FIN, of which nothing was heard but how far they are
+//! acknowledged, need none: they lie in the endpoint. Anything else makes records, until all is
+//! acknowledged.
 //!
 //! ```text
 //!   acknowledged │ Lost │ Sacked │ InFlight, twice │ Sacked │ InFlight │ not sent yet
@@ -29,13 +31,15 @@ pub(crate) struct Delivery {
     pub segments: u32,
     /// Segments that left the scoreboard.
     pub acked: u32,
-    /// When the earliest of the newly delivered that were sent once was sent; never if there is none.
+    /// When the earliest of the newly delivered that were sent once was sent; never if there is
+    /// none.
     pub oldest: Instant,
-    /// When the latest was sent, and its end; zero if there is none. A copy that came back sooner than any round trip is
-    /// its original.
+    /// When the latest was sent, and its end; zero if there is none. A copy that came back sooner
+    /// than any round trip is its original.
     pub latest: Instant,
     pub latest_end: u64,
-    /// Whether one of the newly acknowledged was sent more than once: no sample can be taken from its time (Karn).
+    /// Whether one of the newly acknowledged was sent more than once: no sample can be taken from
+    /// its time (Karn).
     pub ambiguous: bool,
     /// The lowest and highest end among the newly delivered; the lowest only of those sent once.
     pub lowest_end: u64,
@@ -72,7 +76,8 @@ impl Delivery {
         self.note_latest(burst.sent_at, end);
     }
 
-    /// A segment is delivered. Of one that was acknowledged in its turn, the echo tells which transmission it was.
+    /// A segment is delivered. Of one that was acknowledged in its turn, the echo tells which
+    /// transmission it was.
     #[inline]
     fn note(&mut self, sent: &Sent, in_turn: bool) {
         self.segments += 1;
@@ -81,8 +86,11 @@ impl Delivery {
         if sent.again {
             self.ambiguous = true;
             // RFC 8985 §6.2, step 2
-            let is_before = |(echo, tick)| (ticks(sent.sent_at, tick).wrapping_sub(echo) as i32) > 0;
-            if self.now.since(sent.sent_at) < self.min_rtt || in_turn && self.echo.is_some_and(is_before) {
+            let is_before =
+                |(echo, tick)| (ticks(sent.sent_at, tick).wrapping_sub(echo) as i32) > 0;
+            if self.now.since(sent.sent_at) < self.min_rtt
+                || in_turn && self.echo.is_some_and(is_before)
+            {
                 return;
             }
         } else {
@@ -100,7 +108,8 @@ impl Delivery {
     }
 }
 
-/// The records. What every segment looks at comes last, and lies with what the sender has behind it.
+/// The records. What every segment looks at comes last, and lies with what the sender has behind
+/// it.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Scoreboard {
@@ -111,8 +120,9 @@ pub(crate) struct Scoreboard {
     judged: u64,
     /// No lost record begins below.
     lost_from: u64,
-    /// What is in flight, if there are no records. Then nothing was sacked, lost or sent again, nor has anything arrived that was sent
-    /// later: who looks for those finds none, and need not spread.
+    /// What is in flight, if there are no records. Then nothing was sacked, lost or sent again, nor
+    /// has anything arrived that was sent later: who looks for those finds none, and need not
+    /// spread.
     pub(crate) bursts: Bursts,
     len: u32,
     in_flight: u32,
@@ -233,7 +243,8 @@ impl Scoreboard {
         }
     }
 
-    /// The segments within `start..end` have arrived (RFC 2018 §4). What is covered in part has not.
+    /// The segments within `start..end` have arrived (RFC 2018 §4). What is covered in part has
+    /// not.
     pub(crate) fn sack(&mut self, start: u64, end: u64, news: &mut Delivery) {
         self.spread();
         let from = self.sent.partition_point(|sent| sent.seq < start);
@@ -266,8 +277,8 @@ impl Scoreboard {
         true
     }
 
-    /// Gives up every segment above which three have arrived (RFC 6675 §4, IsLost), unless it was sent again already.
-    /// Returns how many.
+    /// Gives up every segment above which three have arrived (RFC 6675 §4, IsLost), unless it was
+    /// sent again already. Returns how many.
     pub(crate) fn mark_by_count(&mut self) -> u32 {
         let mut index = self.sent.partition_point(|sent| sent.seq < self.highest_sacked);
         let mut above = 0;
@@ -288,8 +299,9 @@ impl Scoreboard {
         newly
     }
 
-    /// Gives up every segment that was sent before `latest`, which has arrived, and at least `patience` ago (RFC 8985 §6.2,
-    /// step 5). Returns how many, and when the patience with all others ends.
+    /// Gives up every segment that was sent before `latest`, which has arrived, and at least
+    /// `patience` ago (RFC 8985 §6.2, step 5). Returns how many, and when the patience with all
+    /// others ends.
     pub(crate) fn mark_by_time(
         &mut self,
         latest: (Instant, u64),
@@ -359,13 +371,14 @@ impl Scoreboard {
     fn find_lost(&mut self) -> usize {
         let from = self.sent.partition_point(|sent| sent.seq < self.lost_from);
         let ahead = self.sent.range(from..).position(|sent| sent.fate == Fate::Lost);
-        let index = from + ahead.expect("lost segments are counted, and none begins below `lost_from`");
+        let index =
+            from + ahead.expect("lost segments are counted, and none begins below `lost_from`");
         self.lost_from = self.sent[index].seq;
         index
     }
 
-    /// The first segment that has not arrived, was sent once, and begins below the highest that has arrived (RFC 6675 §4,
-    /// NextSeg, rule 3).
+    /// The first segment that has not arrived, was sent once, and begins below the highest that has
+    /// arrived (RFC 6675 §4, NextSeg, rule 3).
     pub(crate) fn first_doubtful(&self) -> Option<usize> {
         let from = self.sent.partition_point(|sent| sent.seq < self.judged);
         let doubtful = |sent: &Sent| sent.fate == Fate::InFlight && !sent.again;
@@ -438,7 +451,8 @@ mod tests {
         assert_eq!(scoreboard.mark_by_count(), 2);
         scoreboard.audit();
         assert_eq!((news.segments, scoreboard.sacked(), scoreboard.lost()), (3, 3, 2));
-        // What was sent again is not judged again; what lies between is, once there are three above it.
+        // What was sent again is not judged again; what lies between is, once there are three above
+        // it.
         assert_eq!(scoreboard.first_lost(), Some(0));
         scoreboard.resend(0, Instant::from_nanos(50));
         scoreboard.sack(1800, 2000, &mut news);
@@ -491,7 +505,8 @@ mod tests {
         Sack(u64, u64),
         /// All is given up, and the first of it sent again.
         GiveUp,
-        /// What was sent so many nanoseconds before something that has arrived is given up, and what three are above.
+        /// What was sent so many nanoseconds before something that has arrived is given up, and
+        /// what three are above.
         Judge(u64),
     }
 

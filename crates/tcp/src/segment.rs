@@ -1,4 +1,5 @@
-//! What travels between endpoints: a TCP header, with the length of the payload in the payload's place.
+//! What travels between endpoints: a TCP header, with the length of the payload in the payload's
+//! place.
 
 use wire::tcp::Flags;
 
@@ -22,8 +23,9 @@ pub struct SynOptions {
     pub sack_permitted: bool,
 }
 
-/// Up to three stretches that arrived out of order, from their first number to the one behind their last; three is how
-/// many fit beside timestamps (RFC 2018 §3). The first may report a duplicate (RFC 2883 §4).
+/// Up to three stretches that arrived out of order, from their first number to the one behind their
+/// last; three is how many fit beside timestamps (RFC 2018 §3). The first may report a duplicate
+/// (RFC 2883 §4).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct SackBlocks {
     blocks: [(u32, u32); 3],
@@ -59,7 +61,8 @@ pub struct Segment {
     pub len: u16,
     /// Control bits.
     pub flags: Flags,
-    /// Whether it travels as ECN-capable, ECT(0) in its IP header (RFC 3168 §5): a queue may mark it rather than drop it.
+    /// Whether it travels as ECN-capable, ECT(0) in its IP header (RFC 3168 §5): a queue may mark
+    /// it rather than drop it.
     pub ecn_capable: bool,
     /// A SYN's options.
     pub syn: Option<SynOptions>,
@@ -83,13 +86,13 @@ impl Segment {
         sack: SackBlocks { blocks: [(0, 0); 3], count: 0 },
     };
 
-    /// The header's length in bytes as on a wire: 20, and options laid out as common stacks do, so that each begins
-    /// where a word of four bytes does.
+    /// The header's length in bytes as on a wire: 20, and options laid out as common stacks do, so
+    /// that each begins where a word of four bytes does.
     pub const fn header_bytes(&self) -> u32 {
         let timestamps = self.timestamps.is_some();
         let options = match self.syn {
-            // A SYN's options are packed and padded together: the permission for SACK takes the place of the padding of
-            // timestamps.
+            // A SYN's options are packed and padded together: the permission for SACK takes the
+            // place of the padding of timestamps.
             Some(syn) => {
                 let permission = if syn.sack_permitted { 2 } else { 0 };
                 let stamps = if timestamps { 10 } else { 0 };
@@ -113,7 +116,8 @@ impl Segment {
         self.len as u32 + syn + fin
     }
 
-    /// The answer of a host that has no endpoint for this segment (RFC 9293 §3.5.2); a reset has no answer.
+    /// The answer of a host that has no endpoint for this segment (RFC 9293 §3.5.2); a reset has no
+    /// answer.
     pub fn refusal(&self) -> Option<Self> {
         if self.flags.contains(Flags::RST) {
             return None;
@@ -133,7 +137,8 @@ const fn next_word(bytes: u32) -> u32 {
 
 /// The position that `number`, 32 bits of it, stands for: the one closest to `near`.
 ///
-/// Inside, positions have 64 bits and never wrap. The first is 2^32 or more, so nothing is before zero.
+/// Inside, positions have 64 bits and never wrap. The first is 2^32 or more, so nothing is before
+/// zero.
 #[inline]
 pub(crate) const fn unwrap(near: u64, number: u32) -> u64 {
     near.wrapping_add_signed(number.wrapping_sub(near as u32) as i32 as i64)

@@ -67,9 +67,10 @@ pub(crate) struct Counters {
     pub probes: u32,
 }
 
-/// The sending half. There are many endpoints, and few of them in cache: what a segment looks at that acknowledges nothing, while
-/// nothing is in flight, fills two lines, and full segments of data, as long as nothing is amiss, look at three more; RACK, and
-/// controls that are not Reno, at their own besides.
+/// The sending half. There are many endpoints, and few of them in cache: what a segment looks at
+/// that acknowledges nothing, while nothing is in flight, fills two lines, and full segments of
+/// data, as long as nothing is amiss, look at three more; RACK, and controls that are not Reno, at
+/// their own besides.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Sender {
@@ -79,7 +80,8 @@ pub(crate) struct Sender {
     pub next: u64,
     /// Up to where the application has written.
     end: u64,
-    /// Up to where the other side takes what is sent, and by which of its segments it last said so (SND.WL1).
+    /// Up to where the other side takes what is sent, and by which of its segments it last said so
+    /// (SND.WL1).
     edge: u64,
     edge_seq: u64,
     /// When to give up what is in flight, or, if nothing is, to probe a closed window.
@@ -116,8 +118,8 @@ pub(crate) struct Sender {
     pub counters: Counters,
 }
 
-// The first two lines; the bursts'; what is amiss behind how many are in flight; the window's, with the byte that tells the
-// algorithm.
+// The first two lines; the bursts'; what is amiss behind how many are in flight; the window's, with
+// the byte that tells the algorithm.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;
@@ -212,7 +214,8 @@ impl Sender {
         self.fin == Fin::Sent && self.una == self.next
     }
 
-    /// Whether nothing is in flight: the scoreboard covers what lies between. Those who only listen do not look at it.
+    /// Whether nothing is in flight: the scoreboard covers what lies between. Those who only listen
+    /// do not look at it.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         let is_quiet = self.una == self.next;
@@ -220,8 +223,8 @@ impl Sender {
         is_quiet
     }
 
-    /// Segments believed to be in the network (RFC 6675 §4, SetPipe). Without SACK every duplicate acknowledgement stands
-    /// for one that has left it (RFC 6582).
+    /// Segments believed to be in the network (RFC 6675 §4, SetPipe). Without SACK every duplicate
+    /// acknowledgement stands for one that has left it (RFC 6582).
     #[inline]
     pub(crate) fn pipe(&self) -> u32 {
         self.scoreboard.in_flight().saturating_sub(self.recovery.duplicates)
@@ -261,7 +264,8 @@ impl Sender {
         let advanced = ack.number > self.una;
         let moved = self.update_window(ack);
         if !advanced && ack.blocks.is_empty() && self.is_quiet() {
-            // The other side talks and we listen. If its window is closed, the next probe waits from now on.
+            // The other side talks and we listen. If its window is closed, the next probe waits
+            // from now on.
             self.timeout_at = NEVER;
             return;
         }
@@ -308,8 +312,8 @@ impl Sender {
         }
     }
 
-    /// Takes over the window that is offered, unless a later segment has offered another (RFC 9293 §3.10.7.4); whether it
-    /// differs.
+    /// Takes over the window that is offered, unless a later segment has offered another (RFC 9293
+    /// §3.10.7.4); whether it differs.
     #[inline]
     fn update_window(&mut self, ack: &Ack<'_>) -> bool {
         let edge = ack.number + ack.window;
@@ -328,7 +332,8 @@ impl Sender {
         moved
     }
 
-    /// Reads the selective acknowledgements. Returns what arrived twice, if that is reported (RFC 2883 §4).
+    /// Reads the selective acknowledgements. Returns what arrived twice, if that is reported (RFC
+    /// 2883 §4).
     fn on_sack(&mut self, ack: &Ack<'_>, news: &mut Delivery) -> Option<(u64, u64)> {
         let unwrapped = |block: &(u32, u32)| (unwrap(self.una, block.0), unwrap(self.una, block.1));
         let mut blocks = ack.blocks;
@@ -350,9 +355,17 @@ impl Sender {
         duplicate
     }
 
-    /// Takes a round trip from an acknowledgement, if it is sure of which transmission (RFC 6298 §3).
+    /// Takes a round trip from an acknowledgement, if it is sure of which transmission (RFC 6298
+    /// §3).
     #[inline]
-    fn sample(&mut self, config: &Config, now: Instant, ack: &Ack<'_>, advanced: bool, news: &Delivery) {
+    fn sample(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        ack: &Ack<'_>,
+        advanced: bool,
+        news: &Delivery,
+    ) {
         if news.oldest != NEVER && !news.ambiguous {
             self.rtt.sample(&config.rto, now.since(news.oldest));
         } else if let (Some(echo), Some(tick)) = (ack.echo, config.timestamps)
@@ -421,7 +434,8 @@ impl Sender {
             // RFC 9293 §3.8.6.2.1, the override timeout: a sliver is better than nothing.
             return Some(self.send_new(config, now, len, false));
         }
-        // As Linux probes: a number that was acknowledged already has to be answered, and takes no room.
+        // As Linux probes: a number that was acknowledged already has to be answered, and takes no
+        // room.
         Some(Outgoing { seq: self.una - 1, len: 0, fin: false, new: false, last: false })
     }
 
@@ -431,8 +445,9 @@ impl Sender {
         self.end.saturating_sub(self.next)
     }
 
-    /// How many bytes make up the next new segment, and whether the stream's end is in it; if it may be sent as far as
-    /// the other side's window, silly windows (RFC 9293 §3.8.6.2.1) and Nagle are concerned.
+    /// How many bytes make up the next new segment, and whether the stream's end is in it; if it
+    /// may be sent as far as the other side's window, silly windows (RFC 9293 §3.8.6.2.1) and Nagle
+    /// are concerned.
     #[inline]
     pub(crate) fn sendable(&self, config: &Config) -> Option<(u16, bool)> {
         let unsent = self.unsent();
@@ -460,7 +475,13 @@ impl Sender {
 
     /// A segment leaves for the first time.
     #[inline]
-    pub(crate) fn send_new(&mut self, config: &Config, now: Instant, len: u16, fin: bool) -> Outgoing {
+    pub(crate) fn send_new(
+        &mut self,
+        config: &Config,
+        now: Instant,
+        len: u16,
+        fin: bool,
+    ) -> Outgoing {
         if self.is_quiet() {
             self.start_flight(config, now);
         }

@@ -22,7 +22,9 @@ pub struct Cdf {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CdfError {
     /// A line is not two numbers.
-    #[error("line {line} of the distribution is `{text}`: write a value and its probability, `10000 0.15`")]
+    #[error(
+        "line {line} of the distribution is `{text}`: write a value and its probability, `10000 0.15`"
+    )]
     Line {
         /// Counted from 1.
         line: usize,
@@ -38,7 +40,9 @@ pub enum CdfError {
         point: usize,
     },
     /// The function does not reach certainty.
-    #[error("the distribution ends at probability {end}: its last point needs probability 1 (or 100)")]
+    #[error(
+        "the distribution ends at probability {end}: its last point needs probability 1 (or 100)"
+    )]
     End {
         /// The last point's probability.
         end: f64,
@@ -46,7 +50,8 @@ pub enum CdfError {
 }
 
 impl Cdf {
-    /// The distribution through `points`, each a value and the probability that a sample is at most it.
+    /// The distribution through `points`, each a value and the probability that a sample is at most
+    /// it.
     ///
     /// # Errors
     ///
@@ -70,10 +75,12 @@ impl Cdf {
         }
     }
 
-    /// Reads one point a line, `value probability`, as the files of published traffic studies have it.
+    /// Reads one point a line, `value probability`, as the files of published traffic studies have
+    /// it.
     ///
-    /// Empty lines and what follows a `#` are skipped. Probabilities may count to 1 or to 100; of a line with more
-    /// than two columns the first and the last count (some files carry an index between them).
+    /// Empty lines and what follows a `#` are skipped. Probabilities may count to 1 or to 100; of a
+    /// line with more than two columns the first and the last count (some files carry an index
+    /// between them).
     ///
     /// # Errors
     ///
@@ -125,8 +132,10 @@ impl Cdf {
     /// The mean, exactly: every piece is uniform, so its own mean is its middle.
     pub fn mean(&self) -> f64 {
         let first = self.points[0].0 * self.points[0].1;
-        let pieces =
-            self.points.windows(2).map(|pair| (pair[1].1 - pair[0].1) * (pair[0].0 + pair[1].0) / 2.0);
+        let pieces = self
+            .points
+            .windows(2)
+            .map(|pair| (pair[1].1 - pair[0].1) * (pair[0].0 + pair[1].0) / 2.0);
         first + pieces.sum::<f64>()
     }
 
@@ -171,7 +180,8 @@ mod tests {
         fn the_sampled_mean_is_the_mean(cdf in rising(), seed: u64) {
             let mut rng = Rng::new(seed);
             let sampled = (0..20_000).map(|_| cdf.sample(&mut rng)).sum::<f64>() / 20_000.0;
-            // The widest spread a distribution on [0, end] can have is end/2: six of its standard errors.
+            // The widest spread a distribution on [0, end] can have is end/2: six of its standard
+            // errors.
             prop_assert!((sampled - cdf.mean()).abs() < 6.0 * cdf.quantile(1.0) / 2.0 / 141.0);
         }
 

@@ -45,14 +45,16 @@ impl Distribution {
             Self::Fixed(value) => *value,
             Self::Exponential { mean } => -mean * libm::log(above_zero(rng)),
             Self::LogNormal { mean, sigma } => {
-                // E[exp(σ z)] = exp(σ²/2): taking half of σ² away leaves the mean where the caller put it.
+                // E[exp(σ z)] = exp(σ²/2): taking half of σ² away leaves the mean where the caller
+                // put it.
                 mean * libm::exp(sigma * normal(rng) - sigma * sigma / 2.0)
             }
             Self::Cdf(cdf) => cdf.sample(rng),
         }
     }
 
-    /// One value rounded up to a whole number, at least 1: a flow carries something, a clock moves on.
+    /// One value rounded up to a whole number, at least 1: a flow carries something, a clock moves
+    /// on.
     pub fn sample_whole(&self, rng: &mut Rng) -> u64 {
         // A value beyond 2^64 becomes 2^64 - 1: `as` saturates.
         (libm::ceil(self.sample(rng)) as u64).max(1)
@@ -61,15 +63,18 @@ impl Distribution {
 
 /// Published flow sizes, in bytes.
 ///
-/// No numeric distribution of gaps between flows is published with them: pair them with a Poisson or log-normal gap
-/// or a file of one's own.
+/// No numeric distribution of gaps between flows is published with them: pair them with a Poisson
+/// or log-normal gap or a file of one's own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Known {
-    /// Web search: DCTCP (Alizadeh et al., SIGCOMM 2010), as in HPCC's `WebSearch_distribution.txt`. Mean 1.71 MB.
+    /// Web search: DCTCP (Alizadeh et al., SIGCOMM 2010), as in HPCC's
+    /// `WebSearch_distribution.txt`. Mean 1.71 MB.
     WebSearch,
-    /// Data mining: VL2 (Greenberg et al., SIGCOMM 2009), as in TrafficGenerator's `VL2_CDF.txt`. Mean 12.7 MB.
+    /// Data mining: VL2 (Greenberg et al., SIGCOMM 2009), as in TrafficGenerator's `VL2_CDF.txt`.
+    /// Mean 12.7 MB.
     DataMining,
-    /// Hadoop at Facebook (Roy et al., SIGCOMM 2015), as in HPCC's `FbHdp_distribution.txt`. Mean 120 KB.
+    /// Hadoop at Facebook (Roy et al., SIGCOMM 2015), as in HPCC's `FbHdp_distribution.txt`. Mean
+    /// 120 KB.
     Hadoop,
     /// Storage at Alibaba in 2019, HPCC's `AliStorage2019.txt`. Mean 41 KB.
     Storage,
@@ -101,7 +106,8 @@ impl Known {
 
     /// The distribution itself.
     pub fn cdf(self) -> Cdf {
-        Cdf::new(self.points()).expect("the published points rise to 1, which a test checks for all of them")
+        Cdf::new(self.points())
+            .expect("the published points rise to 1, which a test checks for all of them")
     }
 }
 
@@ -113,7 +119,9 @@ impl fmt::Display for Known {
 
 /// A name that is none of [`Known`]'s.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no known distribution of flow sizes: write web-search, data-mining, hadoop or storage")]
+#[error(
+    "`{0}` is no known distribution of flow sizes: write web-search, data-mining, hadoop or storage"
+)]
 pub struct UnknownDistribution(pub String);
 
 impl FromStr for Known {
@@ -132,7 +140,8 @@ fn above_zero(rng: &mut Rng) -> f64 {
     1.0 - rng.unit_f64()
 }
 
-/// A standard normal number (Box and Muller 1958; its twin is not kept, so that a sample costs two draws always).
+/// A standard normal number (Box and Muller 1958; its twin is not kept, so that a sample costs two
+/// draws always).
 fn normal(rng: &mut Rng) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(above_zero(rng)));
     radius * libm::cos(2.0 * core::f64::consts::PI * rng.unit_f64())

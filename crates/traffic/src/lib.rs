@@ -1,12 +1,12 @@
-//! Workloads: how large flows are, how long senders wait, whom a query asks; and the observer that tells when a
-//! query is complete.
+//! Workloads: how large flows are, how long senders wait, whom a query asks; and the observer that
+//! tells when a query is complete.
 //!
 //! ```text
 //!   Distribution ─sample─▶ bytes, gaps          QueryPlan ─query(n)─▶ Query ─issue─▶ Pending ─arrived─▶ FCT
 //! ```
 //!
-//! Everything is drawn from a [`units::Rng`] that the caller seeds and timed by instants that the caller passes:
-//! a seed replays a plan.
+//! Everything is drawn from a [`units::Rng`] that the caller seeds and timed by instants that the
+//! caller passes: a seed replays a plan.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,5 +1,6 @@
-//! Partition-Aggregate: an aggregator asks workers, all answer at once, and the query is complete with the last
-//! byte (zOVN §5.1, figure 6; the two-tier form, in which the aggregator asks the workers directly).
+//! Partition-Aggregate: an aggregator asks workers, all answer at once, and the query is complete
+//! with the last byte (zOVN §5.1, figure 6; the two-tier form, in which the aggregator asks the
+//! workers directly).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -67,7 +68,8 @@ impl QueryPlan {
 
     /// Query number `id`. `rng` decides whom it asks if it does not ask everybody.
     pub fn query(&self, id: u64, rng: &mut Rng) -> Query {
-        // Selection sampling (Knuth 3.4.2 S): each worker is taken with the chance that is left for it.
+        // Selection sampling (Knuth 3.4.2 S): each worker is taken with the chance that is left for
+        // it.
         let mut wanted = self.fan_out.min(self.workers);
         let mut workers = Vec::with_capacity(wanted as usize);
         for worker in 0..self.workers {
@@ -116,7 +118,9 @@ impl Pending {
 
     /// `bytes` of `worker`'s response arrived at `now`.
     pub fn arrived(&mut self, worker: u32, bytes: u64, now: Instant) -> Arrival {
-        let Some(missing) = self.missing.get_mut(worker as usize).filter(|missing| **missing >= bytes) else {
+        let Some(missing) =
+            self.missing.get_mut(worker as usize).filter(|missing| **missing >= bytes)
+        else {
             return Arrival::Excess;
         };
         if bytes == 0 {
@@ -127,7 +131,11 @@ impl Pending {
             return Arrival::Partial;
         }
         self.waiting_for -= 1;
-        if self.waiting_for > 0 { Arrival::Worker } else { Arrival::Complete(now.since(self.issued)) }
+        if self.waiting_for > 0 {
+            Arrival::Worker
+        } else {
+            Arrival::Complete(now.since(self.issued))
+        }
     }
 
     /// Whether the last byte has arrived.
@@ -188,7 +196,10 @@ mod tests {
         assert_eq!(pending.arrived(1, 11, Instant::ZERO), Arrival::Excess);
         assert_eq!(pending.arrived(0, 1, Instant::ZERO), Arrival::Excess);
         assert_eq!(pending.arrived(9, 1, Instant::ZERO), Arrival::Excess);
-        assert_eq!(pending.arrived(1, 10, Instant::from_nanos(5)), Arrival::Complete(Span::from_nanos(5)));
+        assert_eq!(
+            pending.arrived(1, 10, Instant::from_nanos(5)),
+            Arrival::Complete(Span::from_nanos(5))
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of samples. Quantiles are exact: a run has thousands of samples, not billions, so all of them are kept.
+/// A set of samples. Quantiles are exact: a run has thousands of samples, not billions, so all of
+/// them are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     values: Vec<u64>,

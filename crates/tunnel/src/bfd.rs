@@ -1,7 +1,8 @@
-//! Whether the way to another host works, both ways: sessions of bidirectional forwarding detection (RFC 5880).
+//! Whether the way to another host works, both ways: sessions of bidirectional forwarding detection
+//! (RFC 5880).
 //!
-//! Each end tells the other every so often what it makes of the session. Who hears nothing for the detection time takes the way
-//! for cut, and says so.
+//! Each end tells the other every so often what it makes of the session. Who hears nothing for the
+//! detection time takes the way for cut, and says so.
 //!
 //! ```text
 //!                             ┌──┐
@@ -18,13 +19,14 @@
 //!                          Init, Up
 //! ```
 //!
-//! A [`Session`] is one end: asynchronous mode in full (§6.8), without authentication and echoes; if the far end asks for demand
-//! mode (§6.6), it is spared our periodic packets. [`Sessions`] are many with one clock, which a packet finds by the
-//! discriminator that it names. A packet that names none (its sender has not heard us yet) is its caller's to place: by its
-//! addresses, or by the tunnel that it came through.
+//! A [`Session`] is one end: asynchronous mode in full (§6.8), without authentication and echoes;
+//! if the far end asks for demand mode (§6.6), it is spared our periodic packets. [`Sessions`] are
+//! many with one clock, which a packet finds by the discriminator that it names. A packet that
+//! names none (its sender has not heard us yet) is its caller's to place: by its addresses, or by
+//! the tunnel that it came through.
 //!
-//! What has to be known of a packet besides its bytes is the caller's too: over one hop, that it came with all
-//! [`TTL`](wire::bfd::TTL) hops left (RFC 5881 §5).
+//! What has to be known of a packet besides its bytes is the caller's too: over one hop, that it
+//! came with all [`TTL`](wire::bfd::TTL) hops left (RFC 5881 §5).
 
 mod session;
 mod sessions;
@@ -66,16 +68,20 @@ impl Interval {
     }
 }
 
-/// What an end asks for. What comes of it is agreed upon with the far end, which has wishes of its own (RFC 5880 §6.8.2).
+/// What an end asks for. What comes of it is agreed upon with the far end, which has wishes of its
+/// own (RFC 5880 §6.8.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// The least time between our packets while the session is up; before, it is 1 s at least (bfd.DesiredMinTxInterval).
+    /// The least time between our packets while the session is up; before, it is 1 s at least
+    /// (bfd.DesiredMinTxInterval).
     pub desired_min_tx: Interval,
     /// The least time between the far end's packets that we can bear (bfd.RequiredMinRxInterval).
     pub required_min_rx: Interval,
-    /// Once so many of our packets in a row are missing, the far end is to take the way for cut (bfd.DetectMult).
+    /// Once so many of our packets in a row are missing, the far end is to take the way for cut
+    /// (bfd.DetectMult).
     pub multiplier: NonZeroU8,
-    /// Say nothing before the far end has spoken (§6.1: the passive role). Of two ends, one at least must be active.
+    /// Say nothing before the far end has spoken (§6.1: the passive role). Of two ends, one at
+    /// least must be active.
     pub is_passive: bool,
 }
 
@@ -84,7 +90,8 @@ pub struct Config {
 pub struct Status {
     /// What we make of it (bfd.SessionState).
     pub state: State,
-    /// Why that changed last, or what we have told of the ways beyond ([`Session::tell`]; bfd.LocalDiag).
+    /// Why that changed last, or what we have told of the ways beyond ([`Session::tell`];
+    /// bfd.LocalDiag).
     pub diagnostic: Diagnostic,
     /// What the far end said last of the same.
     pub remote_diagnostic: Diagnostic,

@@ -127,7 +127,8 @@ impl CongestionWindow {
                 && unacknowledged.end - 1 <= *numbers.end()
         };
         if let Some(Undo { bytes, threshold, recovering_since, .. }) = self.before.take_if(is_all) {
-            (self.bytes, self.threshold, self.recovering_since) = (bytes, threshold, recovering_since);
+            (self.bytes, self.threshold, self.recovering_since) =
+                (bytes, threshold, recovering_since);
         }
     }
 
@@ -148,7 +149,8 @@ impl CongestionWindow {
     pub fn collapse(&mut self, now: Instant, unacknowledged: Range<u64>) {
         let Self { bytes, threshold, recovering_since, .. } = *self;
         let end = unacknowledged.end;
-        let before = self.before.get_or_insert(Undo { bytes, threshold, recovering_since, unacknowledged });
+        let before =
+            self.before.get_or_insert(Undo { bytes, threshold, recovering_since, unacknowledged });
         before.unacknowledged.end = end;
         // An initial or minimum window says nothing of the fabric.
         let is_first = threshold == u64::MAX && bytes == Self::initial(self.datagram, self.most);
@@ -303,10 +305,14 @@ mod tests {
         window.came(&(number..=number + 20));
         assert_eq!(format!("{window:?}"), format!("{before:?}"));
 
-        // It is no more once something was found lost, or marked, or something came that was sent later.
-        let lost = |window: &mut CongestionWindow, number: u64| window.lost(at(number + 21), at(number + 3));
+        // It is no more once something was found lost, or marked, or something came that was sent
+        // later.
+        let lost = |window: &mut CongestionWindow, number: u64| {
+            window.lost(at(number + 21), at(number + 3))
+        };
         let marked = |window: &mut CongestionWindow, mut number: u64| round(window, &mut number, 1);
-        let overtaken = |window: &mut CongestionWindow, number: u64| round(window, &mut (number + 20), 0);
+        let overtaken =
+            |window: &mut CongestionWindow, number: u64| round(window, &mut (number + 20), 0);
         for what in [lost as fn(&mut CongestionWindow, u64), marked, overtaken] {
             let (mut window, _, number) = collapsed();
             what(&mut window, number);

@@ -27,7 +27,8 @@ pub enum Handshake {
     /// The peer has received a HELLO of ours. Whether it has received one that names its own
     /// incarnation is not known: it would drop our frames.
     HalfOpen(Peer),
-    /// Each end has named the other's incarnation, and knows that the other has: frames may be sent.
+    /// Each end has named the other's incarnation, and knows that the other has: frames may be
+    /// sent.
     Established(Peer),
 }
 

@@ -1,8 +1,8 @@
 //! The tunnel protocol between two switches: nothing between them is lost.
 //!
-//! A [`Session`] is one end of a tunnel between two hosts. It has no clock, no socket and no bytes: its
-//! owner gives frames handles, and the session says which may be sent, which are to be retransmitted,
-//! which were received in order, and which the far receiver has consumed.
+//! A [`Session`] is one end of a tunnel between two hosts. It has no clock, no socket and no bytes:
+//! its owner gives frames handles, and the session says which may be sent, which are to be
+//! retransmitted, which were received in order, and which the far receiver has consumed.
 //!
 //! ```text
 //!        admit, send, retransmit ─▶ Data                        arrived ─▶ in order, once
@@ -12,11 +12,11 @@
 //!                                                Report
 //! ```
 //!
-//! A stream is a label (the far egress) and a class. Its frames keep their order; streams do not wait
-//! for each other. Two limits bound a stream: the *credit* of the far receiver, in bytes from the
-//! stream's beginning, and the *congestion window* of the session. A frame is completed, so that the
-//! guest has its buffer back, when the far receiver has consumed it. Until then the sender's own ring
-//! is the retransmit buffer, and no failure of the far host loses anything.
+//! A stream is a label (the far egress) and a class. Its frames keep their order; streams do not
+//! wait for each other. Two limits bound a stream: the *credit* of the far receiver, in bytes from
+//! the stream's beginning, and the *congestion window* of the session. A frame is completed, so
+//! that the guest has its buffer back, when the far receiver has consumed it. Until then the
+//! sender's own ring is the retransmit buffer, and no failure of the far host loses anything.
 //!
 //! | subject | source | where |
 //! |---|---|---|
@@ -32,10 +32,10 @@
 //! Beside it, [`outer`] encapsulates frames, and [`bfd`] watches whether a path works.
 //!
 //! The fabric may delay, lose, duplicate or reorder packets. Each frame of a reliable class is
-//! delivered once and in its stream's order, or still held by its sender; of an unreliable class, each
-//! frame that arrives in time. If one end begins a new incarnation, frames that were delivered and not
-//! reported are delivered again. A session accepts a new incarnation of its peer only once that has
-//! named ours, so a forged packet does not end it.
+//! delivered once and in its stream's order, or still held by its sender; of an unreliable class,
+//! each frame that arrives in time. If one end begins a new incarnation, frames that were delivered
+//! and not reported are delivered again. A session accepts a new incarnation of its peer only once
+//! that has named ours, so a forged packet does not end it.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -61,7 +61,10 @@ mod session;
 mod window_probe;
 
 pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Unsolicited};
-/// The longest frame in bytes, whole or in parts: a packet of 64 KiB and its Ethernet header, rounded up.
+/// The longest frame in bytes, whole or in parts: a packet of 64 KiB and its Ethernet header,
+/// rounded up.
 pub const MAX_FRAME_LEN: u32 = 66 << 10;
 
-pub use session::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload, Session, SessionConfig};
+pub use session::{
+    Admission, Arrival, Counters, Epoch, PathMetrics, Payload, Session, SessionConfig,
+};

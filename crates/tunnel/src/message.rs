@@ -151,7 +151,11 @@ impl Cut {
     fn read(shape: u16, record: &CutRecord) -> Option<Self> {
         let flag = |bit, flag| if shape & bit != 0 { flag } else { Flags(0) };
         let flags = flag(LAST_HAS_PSH, Flags::PSH) | flag(LAST_HAS_FIN, Flags::FIN);
-        Some(Self { sequence: record.sequence.get(), size: NonZeroU16::new(record.size.get())?, flags })
+        Some(Self {
+            sequence: record.sequence.get(),
+            size: NonZeroU16::new(record.size.get())?,
+            flags,
+        })
     }
 
     fn shape(self) -> u16 {
@@ -382,7 +386,8 @@ const fn option_len(data: usize) -> usize {
 }
 
 const _: () = assert!(
-    option_len(size_of::<DataRecord>()) + option_len(Offload::LEN) + Report::MOST_LEN <= MOST_OPTIONS_LEN,
+    option_len(size_of::<DataRecord>()) + option_len(Offload::LEN) + Report::MOST_LEN
+        <= MOST_OPTIONS_LEN,
     "a report may go with any frame"
 );
 
@@ -420,7 +425,13 @@ impl Hello {
 
 impl Data {
     /// The header of a whole frame without offload metadata.
-    pub const fn whole(ends: Ends, number: u32, stream: Stream, offset: u32, len: NonZeroU16) -> Self {
+    pub const fn whole(
+        ends: Ends,
+        number: u32,
+        stream: Stream,
+        offset: u32,
+        len: NonZeroU16,
+    ) -> Self {
         Self { ends, number, stream, offset, len, part: Part::WHOLE, offload: None, cut: None }
     }
 
@@ -436,7 +447,10 @@ impl Data {
         Some(Self {
             ends: record.ends.read()?,
             number: record.number.get(),
-            stream: Stream { label: record.label.get(), class: Class::from_low_bits((shape & CLASS) as u8) },
+            stream: Stream {
+                label: record.label.get(),
+                class: Class::from_low_bits((shape & CLASS) as u8),
+            },
             offset: record.offset.get(),
             len: NonZeroU16::new(record.len.get())?,
             part: Part { continues: shape & CONTINUES != 0, more: shape & MORE != 0 },
@@ -465,21 +479,27 @@ impl Data {
             rest.copy_from_slice(cut.record().as_bytes());
             len += rest.len();
         }
-        add(draft, DATA, &data[..len]) && self.offload.is_none_or(|offload| add(draft, OFFLOAD, &offload))
+        add(draft, DATA, &data[..len])
+            && self.offload.is_none_or(|offload| add(draft, OFFLOAD, &offload))
     }
 }
 
 impl Report {
     /// The longest options of a report without window probes, in bytes.
-    pub const MOST_LEN: usize = option_len(size_of::<ReportRecord>() + MAX_RANGES * size_of::<RangeRecord>())
-        + option_len(MAX_GRANTS * size_of::<GrantRecord>());
+    pub const MOST_LEN: usize =
+        option_len(size_of::<ReportRecord>() + MAX_RANGES * size_of::<RangeRecord>())
+            + option_len(MAX_GRANTS * size_of::<GrantRecord>());
 
     fn parse<'a>(data: &'a [u8], rest: impl Iterator<Item = TunnelOption<'a>>) -> Option<Self> {
         let (record, ranges) = ReportRecord::ref_from_prefix(data).ok()?;
         let mut next = record.largest.get();
         let mut came = Vec::new();
         for (place, range) in <[RangeRecord]>::ref_from_bytes(ranges).ok()?.iter().enumerate() {
-            let last = if place == 0 { next } else { next.wrapping_sub(u32::from(range.missing.get()) + 2) };
+            let last = if place == 0 {
+                next
+            } else {
+                next.wrapping_sub(u32::from(range.missing.get()) + 2)
+            };
             next = last.wrapping_sub(range.len.get().into());
             came.push([next, last]);
         }
@@ -502,7 +522,11 @@ impl Report {
                         if is_again {
                             report.nacks.push(Nack { stream, number: first, from: second });
                         } else {
-                            report.grants.push(CreditGrant { stream, consumed: first, limit: second });
+                            report.grants.push(CreditGrant {
+                                stream,
+                                consumed: first,
+                                limit: second,
+                            });
                         }
                     }
                 }
@@ -510,7 +534,9 @@ impl Report {
                     for WindowProbeRecord { stream, sent } in
                         <[WindowProbeRecord]>::ref_from_bytes(option.data).ok()?
                     {
-                        report.window_probes.push(WindowProbe { stream: stream.read()?, sent: sent.get() });
+                        report
+                            .window_probes
+                            .push(WindowProbe { stream: stream.read()?, sent: sent.get() });
                     }
                 }
                 _ => return None,
@@ -536,8 +562,12 @@ impl Report {
             let missing = above.map_or(0, |above: u32| above.wrapping_sub(*last).wrapping_sub(2));
             let len = last.wrapping_sub(*first);
             // Ranges so far apart, or so long, were acknowledged earlier.
-            let (Ok(missing), Ok(len)) = (u16::try_from(missing), u16::try_from(len)) else { break };
-            data.extend_from_slice(RangeRecord { missing: U16::new(missing), len: U16::new(len) }.as_bytes());
+            let (Ok(missing), Ok(len)) = (u16::try_from(missing), u16::try_from(len)) else {
+                break;
+            };
+            data.extend_from_slice(
+                RangeRecord { missing: U16::new(missing), len: U16::new(len) }.as_bytes(),
+            );
             above = Some(*first);
         }
         let grant = |grant: &CreditGrant| GrantRecord {
@@ -554,7 +584,8 @@ impl Report {
             consumed: U32::new(nack.number),
             limit: U32::new(nack.from),
         };
-        let grants: Vec<_> = self.nacks.iter().map(nack).chain(self.grants.iter().map(grant)).collect();
+        let grants: Vec<_> =
+            self.nacks.iter().map(nack).chain(self.grants.iter().map(grant)).collect();
         let window_probes: Vec<_> = self.window_probes.iter().map(window_probe).collect();
         add(draft, REPORT, &data)
             && (grants.is_empty() || add(draft, GRANTS, grants.as_bytes()))
@@ -598,7 +629,8 @@ mod tests {
     }
 
     fn streams() -> impl Strategy<Value = Stream> {
-        (any::<u32>(), 0_u8..8).prop_map(|(label, class)| Stream { label, class: Class::new(class).unwrap() })
+        (any::<u32>(), 0_u8..8)
+            .prop_map(|(label, class)| Stream { label, class: Class::new(class).unwrap() })
     }
 
     fn ends() -> impl Strategy<Value = Ends> {
@@ -618,7 +650,8 @@ mod tests {
                 let unsolicited = Unsolicited { bytes, unlimited };
                 Message::Hello(Hello { from, to, versions, reliable, unsolicited })
             });
-        let part = (any::<bool>(), any::<bool>()).prop_map(|(continues, more)| Part { continues, more });
+        let part =
+            (any::<bool>(), any::<bool>()).prop_map(|(continues, more)| Part { continues, more });
         let place = (any::<u32>(), any::<u32>(), 1..=u16::MAX);
         let cut = (
             any::<u16>(),
@@ -639,26 +672,24 @@ mod tests {
         let steps = prop::collection::vec((0_u16.., 0_u16..), 0..=MAX_RANGES);
         let grants = (streams(), any::<u32>(), any::<u32>())
             .prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
-        let nacks = (streams(), any::<u32>(), any::<u32>()).prop_map(|(stream, number, from)| Nack {
-            stream,
-            number,
-            from,
-        });
-        let window_probes = (streams(), any::<u32>()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
+        let nacks = (streams(), any::<u32>(), any::<u32>())
+            .prop_map(|(stream, number, from)| Nack { stream, number, from });
+        let window_probes =
+            (streams(), any::<u32>()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
         let grants = prop::collection::vec(grants, 0..=3);
         let nacks = prop::collection::vec(nacks, 0..=MAX_GRANTS - 3);
         let window_probes = prop::collection::vec(window_probes, 0..=MAX_WINDOW_PROBES);
-        let report = (ends(), any::<u32>(), any::<u32>(), steps, (grants, nacks), window_probes).prop_map(
-            |(ends, marked, largest, steps, (grants, nacks), window_probes)| {
+        let report = (ends(), any::<u32>(), any::<u32>(), steps, (grants, nacks), window_probes)
+            .prop_map(|(ends, marked, largest, steps, (grants, nacks), window_probes)| {
                 let mut next = largest;
                 let came = steps.into_iter().enumerate().map(|(place, (missing, len))| {
-                    let last = if place == 0 { next } else { next.wrapping_sub(u32::from(missing) + 2) };
+                    let last =
+                        if place == 0 { next } else { next.wrapping_sub(u32::from(missing) + 2) };
                     next = last.wrapping_sub(len.into());
                     [next, last]
                 });
                 Report { ends, marked, came: came.collect(), grants, nacks, window_probes }
-            },
-        );
+            });
         let report = report.boxed();
         let with_data = (data, prop::option::of(report.clone())).prop_map(|(data, report)| {
             let report = report.filter(|_| data.cut.is_none());

@@ -11,13 +11,14 @@
 //!                    └───────────────── the underlay's MTU ─────────────┘
 //! ```
 //!
-//! [`Tunnel::write`] writes all that is before a frame, and never touches the frame: who sends it hands it over from where it
-//! lies. [`Received::parse`] finds the frame in what has arrived and says of which tunnel it is; what is damaged, or not to be
-//! taken, it refuses for a [`Refusal`].
+//! [`Tunnel::write`] writes all that is before a frame, and never touches the frame: who sends it
+//! hands it over from where it lies. [`Received::parse`] finds the frame in what has arrived and
+//! says of which tunnel it is; what is damaged, or not to be taken, it refuses for a [`Refusal`].
 //!
-//! Of the inner packet two things show outside. Its flow chooses the source port (NVGRE's FlowID, IPv6's flow label), so that
-//! flows spread over the fabric's ways and none is torn apart. Its traffic class is the outer one's (whoever
-//! wants another code point there says so instead), and marks of congestion on the way come back into it (RFC 6040).
+//! Of the inner packet two things show outside. Its flow chooses the source port (NVGRE's FlowID,
+//! IPv6's flow label), so that flows spread over the fabric's ways and none is torn apart. Its
+//! traffic class is the outer one's (whoever wants another code point there says so instead), and
+//! marks of congestion on the way come back into it (RFC 6040).
 
 mod receive;
 #[cfg(test)]
@@ -38,7 +39,8 @@ pub use write::{Inner, WriteError};
 pub const SOURCE_PORTS: RangeInclusive<u16> = 49_152..=65_535;
 
 /// The length in bytes of the longest header that [`Tunnel::write`] writes.
-pub const LONGEST: usize = LINK + Encapsulation::Geneve.overhead(Version::V6, geneve::MOST_OPTIONS_LEN);
+pub const LONGEST: usize =
+    LINK + Encapsulation::Geneve.overhead(Version::V6, geneve::MOST_OPTIONS_LEN);
 
 /// Ethernet's header and one tag, in bytes.
 const LINK: usize = ethernet::Header::LEN + size_of::<ethernet::TagHeader>();
@@ -63,7 +65,8 @@ impl Encapsulation {
     /// All there are.
     pub const ALL: [Self; 4] = [Self::Geneve, Self::Vxlan, Self::Stt, Self::Nvgre];
 
-    /// How many bytes of the outer packet are before the frame, with so many bytes of options, which Geneve alone can have.
+    /// How many bytes of the outer packet are before the frame, with so many bytes of options,
+    /// which Geneve alone can have.
     pub const fn overhead(self, version: Version, options_len: usize) -> usize {
         let ip = match version {
             Version::V4 => ipv4::Header::LEN,
@@ -78,15 +81,21 @@ impl Encapsulation {
         ip + rest
     }
 
-    /// The MTU of the virtual network: how long its packets may be if their frames, which have no tag, are to fit into packets of
-    /// `underlay_mtu` bytes. `None` if not even an empty one does.
-    pub const fn inner_mtu(self, version: Version, options_len: usize, underlay_mtu: u16) -> Option<u16> {
+    /// The MTU of the virtual network: how long its packets may be if their frames, which have no
+    /// tag, are to fit into packets of `underlay_mtu` bytes. `None` if not even an empty one does.
+    pub const fn inner_mtu(
+        self,
+        version: Version,
+        options_len: usize,
+        underlay_mtu: u16,
+    ) -> Option<u16> {
         let around = self.overhead(version, options_len) + ethernet::Header::LEN;
         if around > underlay_mtu as usize { None } else { Some(underlay_mtu - around as u16) }
     }
 }
 
-/// The number of a virtual network, of 24 bits. Of NVGRE's, those below 0x1000 and the highest are reserved (RFC 7637 §3.2).
+/// The number of a virtual network, of 24 bits. Of NVGRE's, those below 0x1000 and the highest are
+/// reserved (RFC 7637 §3.2).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Vni(u32);
 
@@ -148,17 +157,20 @@ impl Vteps {
     }
 }
 
-/// Whether datagrams have a checksum. STT's segments always have, as TCP does; GRE's packets never, as NVGRE says.
+/// Whether datagrams have a checksum. STT's segments always have, as TCP does; GRE's packets never,
+/// as NVGRE says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Checksum {
     /// It covers all of the outer packet, addresses too.
     Computed,
-    /// None is sent: the frame's own checksums have to do. Over IPv6 both ends have to want that (RFC 6935, RFC 6936).
+    /// None is sent: the frame's own checksums have to do. Over IPv6 both ends have to want that
+    /// (RFC 6935, RFC 6936).
     Absent,
 }
 
 impl Checksum {
-    /// What a tunnel does unless told otherwise: over IPv4 none is needed (RFC 7348 §5), over IPv6 it is (RFC 8200 §8.1).
+    /// What a tunnel does unless told otherwise: over IPv4 none is needed (RFC 7348 §5), over IPv6
+    /// it is (RFC 8200 §8.1).
     pub const fn usual(version: Version) -> Self {
         match version {
             Version::V4 => Self::Absent,
@@ -180,8 +192,8 @@ pub struct Tunnel {
     pub source: Mac,
     /// The next hop's.
     pub destination: Mac,
-    /// The underlay's VLAN: packets are tagged with it and their frame's class. 0 is none: the tag tells the class alone, which is
-    /// what lossless classes need of it. `None`: there is no tag.
+    /// The underlay's VLAN: packets are tagged with it and their frame's class. 0 is none: the tag
+    /// tells the class alone, which is what lossless classes need of it. `None`: there is no tag.
     pub vlan: Option<u16>,
     /// How many hops the fabric may have (TTL, hop limit).
     pub ttl: u8,

@@ -182,22 +182,26 @@ mod tests {
         while !places.is_short() {
             places.take(Claim::Unreliable);
         }
-        let reliable =
-            (0..100).map(|label| take_all(&mut places, Claim::Reliable(stream(label)))).sum::<u32>();
+        let reliable = (0..100)
+            .map(|label| take_all(&mut places, Claim::Reliable(stream(label))))
+            .sum::<u32>();
         assert_eq!((reliable, places.free()), (499, 300));
         take_all(&mut places, Claim::NextInOrder(stream(100)));
         assert_eq!(places.free(), 200, "for what is underway until links have paused");
         assert_eq!(take_all(&mut places, Claim::Unreliable), 200);
         let mut places = Quota::new(1600);
         assert_eq!(take_all(&mut places, Claim::Unreliable), 1200);
-        assert!(places.welcomes(stream(1)) && take_all(&mut places, Claim::Reliable(stream(1))) == 50);
+        assert!(
+            places.welcomes(stream(1)) && take_all(&mut places, Claim::Reliable(stream(1))) == 50
+        );
     }
 
     #[test]
     fn nobody_is_stopped_for_what_can_do_without() {
         for (streams, free) in [(0, 1000), (8, 200)] {
             let mut places = Quota::new(1600);
-            (0..streams).for_each(|label| _ = take_all(&mut places, Claim::Reliable(stream(label))));
+            (0..streams)
+                .for_each(|label| _ = take_all(&mut places, Claim::Reliable(stream(label))));
             while places.can_spare(Claim::Unreliable) {
                 places.take(Claim::Unreliable);
             }

@@ -264,7 +264,9 @@ impl<R> ReceiveStream<R> {
         let is_first = delivered.is_empty() || self.begun.is_some_and(|begun| begun <= consumed);
         let limit = match self.narrowed {
             _ if self.out_of_memory => least,
-            Some(_) if is_first => self.limit.min(consumed + window.max(MAX_FRAME_LEN.into())).max(least),
+            Some(_) if is_first => {
+                self.limit.min(consumed + window.max(MAX_FRAME_LEN.into())).max(least)
+            }
             Some(_) => self.limit.min(consumed + window).max(least),
             None => self.limit,
         };

@@ -120,7 +120,9 @@ impl<R> Receiver<R> {
         let part = if matches!(brought, Payload::Frame(_)) { data.part } else { Part::WHOLE };
         let fate = match (receiving.place(offset, len), brought) {
             (Position::New, brought) if is_kept && !receiving.out_of_memory(offset) => {
-                let turn = receiving.arrived(offset, len, part, brought.frame()).map(|frame| (offset, frame));
+                let turn = receiving
+                    .arrived(offset, len, part, brought.frame())
+                    .map(|frame| (offset, frame));
                 hand_on(receiving, stream, from, turn, arrived);
                 Fate::Accepted
             }
@@ -152,7 +154,9 @@ impl<R> Receiver<R> {
 
     /// Whether a frame is the next in order of its stream.
     pub fn is_next_in_order(&self, data: &Data) -> bool {
-        self.streams.get(&data.stream).is_some_and(|receiving| receiving.is_next_in_order(data.offset))
+        self.streams
+            .get(&data.stream)
+            .is_some_and(|receiving| receiving.is_next_in_order(data.offset))
     }
 
     /// Whether a stream is being NACKed.
@@ -236,13 +240,19 @@ impl<R> Receiver<R> {
     pub fn grants(&mut self) -> (Vec<CreditGrant>, Vec<Nack>) {
         let (mut grants, mut nacks) = (Vec::new(), Vec::new());
         while let Some(stream) = self.owing.first().copied()
-            && grants.len() + nacks.len() + self.streams.get(&stream).map_or(0, ReceiveStream::records)
+            && grants.len()
+                + nacks.len()
+                + self.streams.get(&stream).map_or(0, ReceiveStream::records)
                 <= MAX_GRANTS
         {
             self.owing.remove(&stream);
             let report = self.streams.get_mut(&stream).and_then(ReceiveStream::report);
             let Some(advertised) = report else { continue };
-            let all = |(number, from): (u64, u64)| Nack { stream, number: number as u32, from: from as u32 };
+            let all = |(number, from): (u64, u64)| Nack {
+                stream,
+                number: number as u32,
+                from: from as u32,
+            };
             nacks.extend(advertised.nack.map(all));
             grants.push(CreditGrant {
                 stream,
@@ -256,7 +266,8 @@ impl<R> Receiver<R> {
     /// Marks a stream as changed, and starts to wait for its missing frames if it is unreliable.
     fn owe(&mut self, now: Instant, stream: Stream, is_reliable: bool) {
         self.owing.insert(stream);
-        if !is_reliable && self.streams.get_mut(&stream).is_some_and(ReceiveStream::begins_to_wait) {
+        if !is_reliable && self.streams.get_mut(&stream).is_some_and(ReceiveStream::begins_to_wait)
+        {
             self.missing.push_back((now + REORDERING_DELAY, stream));
         }
     }

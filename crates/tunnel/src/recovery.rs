@@ -246,7 +246,8 @@ impl Recovery {
             .map(|(number, _)| *number)
             .min();
         for flight in &mut self.classes.0 {
-            if flight.loss_at.is_some() || flight.probe_at(probe_timeout).is_none_or(|at| at > now) {
+            if flight.loss_at.is_some() || flight.probe_at(probe_timeout).is_none_or(|at| at > now)
+            {
                 continue;
             }
             flight.probes += 1;
@@ -395,7 +396,9 @@ mod tests {
     #[test]
     fn what_was_never_sent_cannot_be_acknowledged() {
         let mut recovery = Recovery::new();
-        assert!(recovery.acknowledged(at(1), [0..=u64::MAX].into_iter(), |_, _| panic!()).is_none());
+        assert!(
+            recovery.acknowledged(at(1), [0..=u64::MAX].into_iter(), |_, _| panic!()).is_none()
+        );
         sent(&mut recovery, 2);
         let mut came = 0;
         recovery.acknowledged(at(3), [0..=u64::MAX, 0..=5].into_iter(), |_, _| came += 1);

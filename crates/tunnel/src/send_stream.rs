@@ -84,7 +84,12 @@ impl<F: Copy> SendStream<F> {
     /// Sends a frame in packet `number` and keeps it until it is consumed. Returns its offset.
     pub fn send(&mut self, number: u64, len: NonZeroU16, frame: F) -> u64 {
         let offset = self.skip(len);
-        self.frames.push_back(SentFrame { offset, len, frame: Some(frame), state: State::InFlight(number) });
+        self.frames.push_back(SentFrame {
+            offset,
+            len,
+            frame: Some(frame),
+            state: State::InFlight(number),
+        });
         offset
     }
 
@@ -121,7 +126,8 @@ impl<F: Copy> SendStream<F> {
         }
         // A NACK is repeated until all of that has arrived; a later grant is not to be undone by
         // it.
-        let is_news = self.nacked.is_none_or(|(last, at)| last < newest || last == newest && from < at);
+        let is_news =
+            self.nacked.is_none_or(|(last, at)| last < newest || last == newest && from < at);
         if is_news {
             self.limit = self.limit.min(from);
             self.nacked = Some((newest, from));
@@ -137,8 +143,9 @@ impl<F: Copy> SendStream<F> {
     /// The frame at `offset` and its length, if it is to be retransmitted and has credit.
     pub fn due(&mut self, offset: u64) -> Option<(Option<F>, NonZeroU16)> {
         let limit = self.limit;
-        let flight =
-            self.find(offset).filter(|flight| flight.state == State::Retransmit && flight.end() <= limit)?;
+        let flight = self
+            .find(offset)
+            .filter(|flight| flight.state == State::Retransmit && flight.end() <= limit)?;
         Some((flight.frame, flight.len))
     }
 
@@ -171,7 +178,13 @@ impl<F: Copy> SendStream<F> {
     /// Handles a grant: all before `consumed` is consumed, and the stream may be sent up to
     /// `limit`, which was `known` before. `completed` has each consumed frame. Returns whether any
     /// of that is new.
-    pub fn granted(&mut self, consumed: u64, limit: u64, known: u64, mut completed: impl FnMut(F)) -> bool {
+    pub fn granted(
+        &mut self,
+        consumed: u64,
+        limit: u64,
+        known: u64,
+        mut completed: impl FnMut(F),
+    ) -> bool {
         // A grant of what was never sent is ignored.
         if consumed > self.sent {
             return false;

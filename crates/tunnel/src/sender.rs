@@ -84,7 +84,8 @@ impl<F: Copy> Sender<F> {
     /// The path has changed: packets in flight count as lost, and nothing is known of the new path
     /// (RFC 9000 §9.4). Returns the number of packets.
     pub fn change_path(&mut self) -> u64 {
-        let Self { config, recovery, window, large, streams, due, probes, window_probes, .. } = self;
+        let Self { config, recovery, window, large, streams, due, probes, window_probes, .. } =
+            self;
         let mut count = 0;
         recovery.abandon_all(|number, Packet { stream, offset, .. }| {
             count += 1;
@@ -228,8 +229,11 @@ impl<F: Copy> Sender<F> {
         }
         while let Some((stream, offset)) = self.due.first().copied() {
             self.divide(stream, offset, &mut divide);
-            let len =
-                self.streams.get_mut(&stream).and_then(|out| out.due(offset)).map_or(0, |(_, len)| len.get());
+            let len = self
+                .streams
+                .get_mut(&stream)
+                .and_then(|out| out.due(offset))
+                .map_or(0, |(_, len)| len.get());
             if !self.has_window(len) {
                 return None;
             }
@@ -289,7 +293,8 @@ impl<F: Copy> Sender<F> {
 
     /// Forgets frames, of one stream or of all. Their positions are kept.
     pub fn withdraw(&mut self, only: Option<Stream>, mut is_gone: impl FnMut(F) -> bool) {
-        let streams = self.streams.iter_mut().filter(|(stream, _)| only.is_none_or(|only| only == **stream));
+        let streams =
+            self.streams.iter_mut().filter(|(stream, _)| only.is_none_or(|only| only == **stream));
         streams.for_each(|(_, out)| out.withdraw(&mut is_gone));
     }
 
@@ -383,16 +388,18 @@ impl<F: Copy> Sender<F> {
         }
         let lost = if self.recovery.is_loss_due(now) { self.find_lost(now) } else { 0 };
         let Self { recovery, streams, probes, window, large, .. } = self;
-        let unanswered = recovery.probe(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
-            let is_wanted = streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
-            if is_wanted {
-                probes.push_back((stream, offset));
-                if is_large {
-                    large.unheard(now, sent_at);
+        let unanswered =
+            recovery.probe(now, |number, Packet { sent_at, stream, offset, is_large, .. }| {
+                let is_wanted =
+                    streams.get_mut(&stream).is_some_and(|out| out.lost(offset, number));
+                if is_wanted {
+                    probes.push_back((stream, offset));
+                    if is_large {
+                        large.unheard(now, sent_at);
+                    }
                 }
-            }
-            is_wanted
-        });
+                is_wanted
+            });
         if unanswered == PERSISTENT {
             window.collapse(now, recovery.unacknowledged());
         }

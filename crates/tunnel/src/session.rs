@@ -21,7 +21,9 @@ use units::{Class, ClassSet, Instant, Span};
 
 use crate::MAX_FRAME_LEN;
 use crate::handshake::{Handshake, HelloTimer, Peer};
-use crate::message::{Data, Ends, Hello, Incarnation, MAX_RANGES, Message, Report, Stream, WindowProbe};
+use crate::message::{
+    Data, Ends, Hello, Incarnation, MAX_RANGES, Message, Report, Stream, WindowProbe,
+};
 use crate::message::{Unsolicited, VERSION};
 use crate::number::expand;
 use crate::quota::Claim;
@@ -233,8 +235,10 @@ pub struct Session<F, R> {
 impl<F: Copy, R> Session<F, R> {
     /// An end that remembers nothing. Its incarnation is later than all that it had before.
     pub fn new(now: Instant, config: SessionConfig, me: Incarnation) -> Self {
-        let config =
-            SessionConfig { stream_window: config.stream_window.clamp(MAX_FRAME_LEN, MAX_WINDOW), ..config };
+        let config = SessionConfig {
+            stream_window: config.stream_window.clamp(MAX_FRAME_LEN, MAX_WINDOW),
+            ..config
+        };
         Self {
             config,
             me,
@@ -336,7 +340,14 @@ impl<F: Copy, R> Session<F, R> {
         self.send_as(now, stream, len, true, frame)
     }
 
-    fn send_as(&mut self, now: Instant, stream: Stream, len: NonZeroU16, is_large: bool, frame: F) -> Data {
+    fn send_as(
+        &mut self,
+        now: Instant,
+        stream: Stream,
+        len: NonZeroU16,
+        is_large: bool,
+        frame: F,
+    ) -> Data {
         let ends = self.ends().expect("a frame is sent to somebody who is there");
         self.counters.sent += 1;
         self.counters.sent_large += u64::from(is_large);
@@ -370,7 +381,9 @@ impl<F: Copy, R> Session<F, R> {
 
     /// Whether these are the current incarnations. Packets of others are not accepted.
     pub fn is_between(&self, ends: Ends) -> bool {
-        self.handshake.peer().is_some_and(|peer| (ends.from, ends.to) == (peer.incarnation, self.me))
+        self.handshake
+            .peer()
+            .is_some_and(|peer| (ends.from, ends.to) == (peer.incarnation, self.me))
     }
 
     /// Whether a message is between the current incarnations. It completes the handshake if it is,
@@ -393,7 +406,8 @@ impl<F: Copy, R> Session<F, R> {
     /// Remembers a possible new incarnation of the peer. Our next HELLO names it, so that it can
     /// show that it received that.
     fn hear_candidate(&mut self, incarnation: Incarnation) {
-        let is_new = self.handshake.peer().is_none_or(|peer| incarnation.is_after(peer.incarnation));
+        let is_new =
+            self.handshake.peer().is_none_or(|peer| incarnation.is_after(peer.incarnation));
         if is_new && self.candidate.replace(incarnation) != Some(incarnation) {
             self.hello.restart();
         }
@@ -434,7 +448,8 @@ impl<F: Copy, R> Session<F, R> {
             self.counters.resets += 1;
             self.begin_epoch(release);
         }
-        self.handshake = Handshake::HalfOpen(Peer { incarnation: hello.from, reliable: hello.reliable });
+        self.handshake =
+            Handshake::HalfOpen(Peer { incarnation: hello.from, reliable: hello.reliable });
         self.candidate = None;
         self.hello.send_now(now);
         self.sender.restart(hello.unsolicited);
@@ -599,8 +614,11 @@ impl<F: Copy, R> Session<F, R> {
         self.counters.lost += self.sender.reported(now, report, completed);
         let reliable = self.reliable();
         for window_probe in &report.window_probes {
-            let is_known =
-                self.receiver.probed(now, window_probe, reliable.contains(window_probe.stream.class));
+            let is_known = self.receiver.probed(
+                now,
+                window_probe,
+                reliable.contains(window_probe.stream.class),
+            );
             self.counters.too_many_streams += u64::from(!is_known);
             // A window probe is always answered, so that its sender knows it is heard.
             self.pending = Pending::Reply;
@@ -621,7 +639,8 @@ impl<F: Copy, R> Session<F, R> {
     /// due, if nothing arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let renewal = self.needs_incarnation.then_some(Instant::ZERO);
-        let all = [renewal, self.sender.deadline(), self.receiver.deadline(), self.hello.deadline()];
+        let all =
+            [renewal, self.sender.deadline(), self.receiver.deadline(), self.hello.deadline()];
         all.into_iter().flatten().min()
     }
 
@@ -643,7 +662,8 @@ impl<F: Copy, R> Session<F, R> {
         if self.hello.is_due(now, self.is_established()) {
             return Some(Message::Hello(self.hello_message()));
         }
-        let ends = self.handshake.peer().map(|peer| Ends { from: self.me, to: peer.incarnation })?;
+        let ends =
+            self.handshake.peer().map(|peer| Ends { from: self.me, to: peer.incarnation })?;
         let window_probes = self.sender.window_probes(now);
         if window_probes.is_empty() && self.due_report() < least {
             return None;
@@ -682,7 +702,14 @@ impl<F: Copy, R> Session<F, R> {
             [first as u32, *range.end() as u32]
         };
         let came = self.came.iter().take(MAX_RANGES).map(range);
-        Some(Report { ends, marked: self.marked, came: came.collect(), grants, nacks, window_probes })
+        Some(Report {
+            ends,
+            marked: self.marked,
+            came: came.collect(),
+            grants,
+            nacks,
+            window_probes,
+        })
     }
 
     fn hello_message(&self) -> Hello {

@@ -56,7 +56,11 @@ impl WindowProbes {
 
     /// The probes to send now. `sent` says how far a stream was sent; `None` if it had a grant
     /// since the last call, so that it is left out once.
-    pub fn due(&mut self, now: Instant, mut sent: impl FnMut(Stream) -> Option<u64>) -> Vec<WindowProbe> {
+    pub fn due(
+        &mut self,
+        now: Instant,
+        mut sent: impl FnMut(Stream) -> Option<u64>,
+    ) -> Vec<WindowProbe> {
         if self.streams.is_empty() {
             self.at = None;
             return Vec::new();
@@ -72,8 +76,9 @@ impl WindowProbes {
         // In turn.
         let behind = self.last.map_or(0, |last| self.streams.range(..=last).count());
         let turn = self.streams.iter().cycle().skip(behind).take(self.streams.len());
-        let window_probes =
-            turn.filter_map(|stream| Some(WindowProbe { stream: *stream, sent: sent(*stream)? as u32 }));
+        let window_probes = turn.filter_map(|stream| {
+            Some(WindowProbe { stream: *stream, sent: sent(*stream)? as u32 })
+        });
         let window_probes: Vec<_> = window_probes.take(MAX_WINDOW_PROBES).collect();
         self.last = window_probes.last().map(|window_probe| window_probe.stream).or(self.last);
         window_probes

@@ -1,10 +1,12 @@
-//! UDP sockets as the kernel lists them to anybody who asks (sock_diag(7)): no privilege, no BPF, but a system call each
-//! time.
+//! UDP sockets as the kernel lists them to anybody who asks (sock_diag(7)): no privilege, no BPF,
+//! but a system call each time.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NlasIterator};
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkBuffer, NlasIterator,
+};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_SOCK_DIAG};
 use wire::room;
 use zerocopy::network_endian::U16;
@@ -104,14 +106,17 @@ impl Diag {
                 match message.message_type() {
                     NLMSG_DONE => return Ok(()),
                     NLMSG_ERROR => {
-                        let code =
-                            message.payload().first_chunk().map_or(-libc::EPROTO, |c| i32::from_ne_bytes(*c));
+                        let code = message
+                            .payload()
+                            .first_chunk()
+                            .map_or(-libc::EPROTO, |c| i32::from_ne_bytes(*c));
                         return Err(io::Error::from_raw_os_error(-code));
                     }
                     _ => sockets.extend(read(message.payload())),
                 }
                 // Messages are aligned to four bytes (NLMSG_ALIGNTO).
-                rest = rest.get(message.length().next_multiple_of(4) as usize..).unwrap_or_default();
+                rest =
+                    rest.get(message.length().next_multiple_of(4) as usize..).unwrap_or_default();
             }
         }
     }
@@ -128,7 +133,10 @@ fn read(message: &[u8]) -> Option<Watched> {
     for attribute in NlasIterator::new(attributes).flatten() {
         match attribute.kind() {
             // SK_MEMINFO_RMEM_ALLOC and SK_MEMINFO_RCVBUF come first.
-            MEMORY => memory = <[u32; 2]>::read_from_prefix(attribute.value()).ok().map(|(memory, _)| memory),
+            MEMORY => {
+                memory =
+                    <[u32; 2]>::read_from_prefix(attribute.value()).ok().map(|(memory, _)| memory)
+            }
             V6_ONLY => v6_only = attribute.value() == [1],
             _ => {}
         }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum GateUnavailable {
     /// No BTF.
-    #[error("the kernel does not describe its types ({0}); use one built with CONFIG_DEBUG_INFO_BTF")]
+    #[error(
+        "the kernel does not describe its types ({0}); use one built with CONFIG_DEBUG_INFO_BTF"
+    )]
     NoTypes(#[source] aya::BtfError),
     /// EPERM.
     #[error(
@@ -54,9 +56,11 @@ pub enum ServeError {
     },
 }
 
-/// An error and its causes, in one line: the first of each, since some bring the verifier's whole log.
+/// An error and its causes, in one line: the first of each, since some bring the verifier's whole
+/// log.
 fn chain(error: &(dyn Error + 'static)) -> String {
-    let first_line = |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
+    let first_line =
+        |error: &dyn Error| error.to_string().lines().next().unwrap_or_default().to_owned();
     let mut text = first_line(error);
     let mut cause = error.source();
     while let Some(inner) = cause {

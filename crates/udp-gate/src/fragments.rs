@@ -1,19 +1,20 @@
 //! Datagrams whose fragments are on their way.
 //!
-//! The kernel queues a fragmented datagram at its socket when the last fragment has come, so its place must
-//! be set aside when the first one goes: only that names the port and the length.
+//! The kernel queues a fragmented datagram at its socket when the last fragment has come, so its
+//! place must be set aside when the first one goes: only that names the port and the length.
 //!
 //! ```text
 //! first ─▶ place set aside ─▶ later ─▶ later ─▶ last: the datagram is queued, the place is free again
 //! ```
 //!
-//! First fragments wait for room with everybody else who sends to their socket. The later ones wait for their own first
-//! one only: behind another datagram, that waits until this one is whole, they would wait for ever.
+//! First fragments wait for room with everybody else who sends to their socket. The later ones wait
+//! for their own first one only: behind another datagram, that waits until this one is whole, they
+//! would wait for ever.
 //!
-//! A datagram whose last fragment does not come keeps its place for [`PATIENCE`] only, since everybody else who
-//! sends to the socket waits meanwhile. The kernel keeps the rest for 30 s (RFC 8200 §4.5: 60 s at most;
-//! `net.ipv4.ipfrag_time`), and for so long its source is set no further place aside: what it sends in fragments
-//! goes, but may find no room.
+//! A datagram whose last fragment does not come keeps its place for [`PATIENCE`] only, since
+//! everybody else who sends to the socket waits meanwhile. The kernel keeps the rest for 30 s (RFC
+//! 8200 §4.5: 60 s at most; `net.ipv4.ipfrag_time`), and for so long its source is set no further
+//! place aside: what it sends in fragments goes, but may find no room.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use super::sockets::Mixer;
 
-/// How long a place waits for the last fragment: much less than a held flow waits for its socket, and enough for
-/// 64 KiB at a megabit a second.
+/// How long a place waits for the last fragment: much less than a held flow waits for its socket,
+/// and enough for 64 KiB at a megabit a second.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the kernel waits for the last fragment.
@@ -113,8 +114,8 @@ impl Fragments {
         self.underway.insert(whole, Underway { serial: self.serial, place: None });
     }
 
-    /// The number of a datagram whose first fragment was seen, and whether that has gone. Of two datagrams, the later
-    /// has the higher number.
+    /// The number of a datagram whose first fragment was seen, and whether that has gone. Of two
+    /// datagrams, the later has the higher number.
     pub fn find(&self, whole: Whole) -> Option<(u64, bool)> {
         self.underway.get(&whole).map(|underway| (underway.serial, underway.place.is_some()))
     }
@@ -128,7 +129,8 @@ impl Fragments {
         }
     }
 
-    /// A last fragment has gone: the datagram is queued. Its slot, and the bytes that were set aside there until now.
+    /// A last fragment has gone: the datagram is queued. Its slot, and the bytes that were set
+    /// aside there until now.
     pub fn end(&mut self, whole: Whole) -> Option<(u32, u32)> {
         let place = self.underway.remove(&whole)?.place?;
         self.aside.free(Some(place));
@@ -146,7 +148,9 @@ impl Fragments {
         let Self { underway, aside, lapsed, .. } = self;
         lapsed.retain(|_, since| now.saturating_duration_since(*since) < REASSEMBLY);
         underway.retain(|whole, underway| {
-            let late = underway.place.filter(|place| now.saturating_duration_since(place.since) >= PATIENCE);
+            let late = underway
+                .place
+                .filter(|place| now.saturating_duration_since(place.since) >= PATIENCE);
             aside.free(late);
             if late.is_some() && lapsed.len() < MOST {
                 lapsed.insert((whole.namespace, whole.source), now);

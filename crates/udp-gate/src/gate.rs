@@ -22,8 +22,8 @@ use super::verdict::{FlowKey, Verdict};
 
 /// Says of each datagram whether its socket has room.
 ///
-/// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it detaches all
-/// programs.
+/// One thread asks it; a decision takes some tens of nanoseconds and no system call. Dropping it
+/// detaches all programs.
 pub struct UdpGate {
     kernel: Kernel,
     sockets: Sockets,
@@ -42,14 +42,16 @@ pub struct UdpGate {
     surveyor: Option<JoinHandle<()>>,
 }
 
-/// How many places there are for fragments to sockets without a slot. Those that share one wait for each other.
+/// How many places there are for fragments to sockets without a slot. Those that share one wait for
+/// each other.
 const NOBODYS: usize = 4096;
 
 /// How often the gate looks at what time has changed.
 const ROUND: Duration = Duration::from_secs(1);
 
 impl UdpGate {
-    /// Loads and attaches the programs. Nothing is watched until a namespace is [served](Self::serve).
+    /// Loads and attaches the programs. Nothing is watched until a namespace is
+    /// [served](Self::serve).
     ///
     /// # Errors
     ///
@@ -69,8 +71,8 @@ impl UdpGate {
         })
     }
 
-    /// Watches the sockets of a namespace, those that exist and those to come, and returns the namespace's inode
-    /// number.
+    /// Watches the sockets of a namespace, those that exist and those to come, and returns the
+    /// namespace's inode number.
     ///
     /// # Errors
     ///
@@ -88,8 +90,8 @@ impl UdpGate {
         Ok(inode)
     }
 
-    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they are
-    /// closed.
+    /// Takes no more sockets of a namespace under watch. Those that are watched stay so until they
+    /// are closed.
     pub fn unserve(&mut self, namespace: u64) {
         self.served.remove(&short(namespace));
         // An error says that it was not served.
@@ -122,7 +124,8 @@ impl UdpGate {
                 }
                 Verdict::Hold(flow)
             }
-            // A socket that is not known is empty, but several fragmented datagrams may be too many for it.
+            // A socket that is not known is empty, but several fragmented datagrams may be too many
+            // for it.
             None if question.begins && self.fragments.set_aside(slot) > 0 => Verdict::Hold(flow),
             _ => Verdict::Go(flow),
         }
@@ -140,8 +143,8 @@ impl UdpGate {
         }
     }
 
-    /// Does what time asks for; to be called often, also while there is work. Whether it did something: then held flows
-    /// are to be asked about again.
+    /// Does what time asks for; to be called often, also while there is work. Whether it did
+    /// something: then held flows are to be asked about again.
     pub fn tick(&mut self) -> bool {
         let now = Instant::now();
         let due = now >= self.round_at;
@@ -153,15 +156,16 @@ impl UdpGate {
         due
     }
 
-    /// Has the sockets that hold somebody up looked at anew: a reader can free room in ways that nobody tells of (a
-    /// larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell rings.
+    /// Has the sockets that hold somebody up looked at anew: a reader can free room in ways that
+    /// nobody tells of (a larger SO_RCVBUF, a bad checksum found by `poll`). If it did, the bell
+    /// rings.
     fn look_again(&mut self) {
         let Self { kernel, fragments, full, asked, round, served, surveyor, .. } = self;
         full.retain(|(index, need)| {
             let asked = &mut asked[*index as usize];
             // In this round or the last: otherwise nobody waits any more.
-            let waits =
-                *asked + 1 >= *round && !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
+            let waits = *asked + 1 >= *round
+                && !has_room(kernel.slot(*index), fragments.set_aside(*index), *need);
             if !waits {
                 *asked = 0;
             }
@@ -171,8 +175,10 @@ impl UdpGate {
         if surveyor.as_ref().is_some_and(|surveyor| !surveyor.is_finished()) {
             return;
         }
-        let mut namespaces: Vec<_> =
-            full.iter().filter_map(|(index, _)| Some(kernel.slot(*index).name()?.namespace)).collect();
+        let mut namespaces: Vec<_> = full
+            .iter()
+            .filter_map(|(index, _)| Some(kernel.slot(*index).name()?.namespace))
+            .collect();
         namespaces.sort_unstable();
         namespaces.dedup();
         let surveys: Vec<_> = namespaces
@@ -183,17 +189,18 @@ impl UdpGate {
         if surveys.is_empty() {
             return;
         }
-        // A walk over a namespace's sockets takes long, so it has a thread of its own. What fails is done again in the
-        // next round.
-        let look = || surveys.into_iter().for_each(|(survey, namespace)| drop(survey.take(&namespace)));
+        // A walk over a namespace's sockets takes long, so it has a thread of its own. What fails
+        // is done again in the next round.
+        let look =
+            || surveys.into_iter().for_each(|(survey, namespace)| drop(survey.take(&namespace)));
         *surveyor = thread::Builder::new().name("udp-survey".into()).spawn(look).ok();
     }
 
     /// Asks for the bell: to be called before sleeping, once every held flow has been asked about.
     ///
-    /// Returns how long to sleep at most before the next [tick](Self::tick): zero if some flow may go already, `None` if
-    /// nothing is held. The bell (the gate's file descriptor, readable) rings when a held flow may go. After waking,
-    /// [drain](Self::drain) it.
+    /// Returns how long to sleep at most before the next [tick](Self::tick): zero if some flow may
+    /// go already, `None` if nothing is held. The bell (the gate's file descriptor, readable) rings
+    /// when a held flow may go. After waking, [drain](Self::drain) it.
     pub fn arm(&mut self) -> Option<Duration> {
         if self.full.is_empty() && self.fragments.is_empty() {
             return None;
@@ -205,8 +212,8 @@ impl UdpGate {
         for (index, need) in &self.full {
             kernel.slot(*index).awaited.store(*need, Ordering::Relaxed);
         }
-        // Either the reader sees that we wait, or we see what it read: the programs store, fence and load
-        // likewise.
+        // Either the reader sees that we wait, or we see what it read: the programs store, fence
+        // and load likewise.
         fence(Ordering::SeqCst);
         let before = self.full.len();
         self.full.retain(|(index, need)| {
@@ -217,7 +224,11 @@ impl UdpGate {
             full
         });
         let may_go = self.full.len() < before;
-        Some(if may_go { Duration::ZERO } else { self.round_at.saturating_duration_since(Instant::now()) })
+        Some(if may_go {
+            Duration::ZERO
+        } else {
+            self.round_at.saturating_duration_since(Instant::now())
+        })
     }
 
     /// Silences the bell.
@@ -230,7 +241,8 @@ impl UdpGate {
         (1..=self.kernel.taken()).filter_map(|index| {
             let slot = self.kernel.slot(index as u32);
             let name = slot.name()?;
-            let socket = |address, port| SocketAddr::new(Ipv6Addr::from_bits(address).to_canonical(), port);
+            let socket =
+                |address, port| SocketAddr::new(Ipv6Addr::from_bits(address).to_canonical(), port);
             Some(SocketState {
                 namespace: u64::from(name.namespace),
                 local: socket(name.local, name.local_port),
@@ -268,9 +280,9 @@ impl fmt::Debug for UdpGate {
 
 /// What the kernel charges for a frame of `len` bytes, at most.
 ///
-/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on x86-64)
-/// at worst the next power of two, less than twice as much; and 256 for the `sk_buff`. That is 2 × len +
-/// 1026, and we allow for architectures that pad more.
+/// It charges what it allocates: for the bytes, some headroom and a `skb_shared_info` (386 bytes on
+/// x86-64) at worst the next power of two, less than twice as much; and 256 for the `sk_buff`. That
+/// is 2 × len + 1026, and we allow for architectures that pad more.
 #[inline]
 const fn charge(len: usize) -> usize {
     2 * len + 1280

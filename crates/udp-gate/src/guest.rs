@@ -1,7 +1,8 @@
 //! The gate before a guest, whose sockets only the guest's own kernel sees.
 //!
-//! A program in the guest tells what room they have (`wire::room`). Between us and them is a queue, the guest's receive
-//! ring, so a socket's room is what was told last, less what may still be on its way there:
+//! A program in the guest tells what room they have (`wire::room`). Between us and them is a queue,
+//! the guest's receive ring, so a socket's room is what was told last, less what may still be on
+//! its way there:
 //!
 //! ```text
 //!   gate ─▶ datagrams ─▶ Ask 2 ─▶ datagrams ─▶ Ask 1 ─▶ datagrams ─▶ sockets
@@ -9,22 +10,24 @@
 //!    └──────────────── Tell: Ask 1 was heard, these sockets are so full ◀────┘
 //! ```
 //!
-//! An Ask goes through the same queue as the datagrams. Whoever has heard it finds everything that went before in the
-//! sockets, read already, or gone; so what is on its way is what went after the last Ask that was heard. This needs no
-//! agreement of what a datagram is charged, and no count of those that arrive: what the guest's firewall drops or what
-//! nobody listens to is forgotten with the next Ask.
+//! An Ask goes through the same queue as the datagrams. Whoever has heard it finds everything that
+//! went before in the sockets, read already, or gone; so what is on its way is what went after the
+//! last Ask that was heard. This needs no agreement of what a datagram is charged, and no count of
+//! those that arrive: what the guest's firewall drops or what nobody listens to is forgotten with
+//! the next Ask.
 //!
 //! # What it relies on
 //!
-//! The guest's kernel handles frames in the order in which they went: one receive queue, and no receive packet steering
-//! (`rps_cpus`). What a frame is charged is bounded by [`charge`].
+//! The guest's kernel handles frames in the order in which they went: one receive queue, and no
+//! receive packet steering (`rps_cpus`). What a frame is charged is bounded by [`charge`].
 //!
 //! # What is not known
 //!
-//! To a port of which nothing was told, one datagram goes at a time: the kernel's own rule is that an empty socket takes
-//! anything. It is lost if the socket was filled before the gate was on, or before its port was forgotten for others. Where
-//! nobody listens, or nobody who would get the datagram, as much as [`ALLOWANCE`] may be on its way: the guest may be a router,
-//! and a socket that is opened meanwhile has room for that.
+//! To a port of which nothing was told, one datagram goes at a time: the kernel's own rule is that
+//! an empty socket takes anything. It is lost if the socket was filled before the gate was on, or
+//! before its port was forgotten for others. Where nobody listens, or nobody who would get the
+//! datagram, as much as [`ALLOWANCE`] may be on its way: the guest may be a router, and a socket
+//! that is opened meanwhile has room for that.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -41,8 +44,9 @@ use super::sockets::{Datagram, Fit, Mixer, Tightest, fit, tightest};
 use super::verdict::Verdict;
 use port::FrameView;
 
-/// After so long without a word from the guest's program, or a sign that it hears us, it is taken for dead, and nothing is held any
-/// more. As long as a receiver may take nothing before it counts as stalled.
+/// After so long without a word from the guest's program, or a sign that it hears us, it is taken
+/// for dead, and nothing is held any more. As long as a receiver may take nothing before it counts
+/// as stalled.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// After so long an Ask is given up, and whoever still waits asks again.
@@ -51,8 +55,8 @@ const RETRY: Duration = Duration::from_millis(20);
 /// How often the gate looks at what time has changed.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// What may be on its way where nobody is known to listen, in bytes of a socket's buffer. A third of what a socket has
-/// unless it asks for another (`net.core.rmem_default`: 212,992).
+/// What may be on its way where nobody is known to listen, in bytes of a socket's buffer. A third
+/// of what a socket has unless it asks for another (`net.core.rmem_default`: 212,992).
 const ALLOWANCE: u64 = 64 << 10;
 
 /// How many ports' sockets are known at a time.
@@ -61,8 +65,8 @@ const MOST_PORTS: usize = 4096;
 /// The most ports in one Ask.
 const MOST_WANTS: usize = 128;
 
-/// Says of each datagram to a guest whether its socket has room. It knows nothing until it [hears](Self::hear) a program
-/// in the guest, and says [`Verdict::Free`] until then.
+/// Says of each datagram to a guest whether its socket has room. It knows nothing until it
+/// [hears](Self::hear) a program in the guest, and says [`Verdict::Free`] until then.
 ///
 /// It is told the time and makes no system call.
 #[derive(Debug)]
@@ -128,12 +132,13 @@ enum Fault {
 struct Port {
     /// What was told of its sockets, if anything was.
     sockets: Option<Vec<Known>>,
-    /// They were another program's, perhaps before the guest began anew: to be told of before anything goes.
+    /// They were another program's, perhaps before the guest began anew: to be told of before
+    /// anything goes.
     is_doubted: bool,
     /// When the guest said that it would tell again once there is room.
     follows: Option<Instant>,
-    /// Bytes that may be on their way: those sent before the `epoch`-th Ask, and those since. No other Ask went between
-    /// the latter.
+    /// Bytes that may be on their way: those sent before the `epoch`-th Ask, and those since. No
+    /// other Ask went between the latter.
     earlier: u64,
     later: u64,
     epoch: u64,
@@ -239,7 +244,8 @@ impl GuestGate {
             port.awaited = 0;
             return Verdict::Go(flow);
         }
-        // A quarter at once: told of each datagram that was read, we would tell of each that we send.
+        // A quarter at once: told of each datagram that was read, we would tell of each that we
+        // send.
         port.awaited = question.need.max(u32::try_from(limit / 4).unwrap_or(u32::MAX));
         self.holds = true;
         self.want_if_unsure(number);
@@ -269,11 +275,13 @@ impl GuestGate {
         }
     }
 
-    /// What is to be said to the guest next, behind all that was transmitted until now; [`asked`](Self::asked) once it is.
+    /// What is to be said to the guest next, behind all that was transmitted until now;
+    /// [`asked`](Self::asked) once it is.
     pub fn ask(&self) -> Option<Draft> {
         let life = self.life.get();
         if self.is_misread {
-            let common = Common { kind: Kind::Ask, life, session: 0, number: 0, heard: 0, page: 0, lost: 0 };
+            let common =
+                Common { kind: Kind::Ask, life, session: 0, number: 0, heard: 0, page: 0, lost: 0 };
             return Some(Draft::new(Mac::local(0), &common));
         }
         let guest = self.guest?;
@@ -340,14 +348,14 @@ impl GuestGate {
         }
     }
 
-    /// To be called before sleeping: how long at most, before the next [tick](Self::tick), although the guest says nothing.
-    /// `None`: nobody is held.
+    /// To be called before sleeping: how long at most, before the next [tick](Self::tick), although
+    /// the guest says nothing. `None`: nobody is held.
     pub fn wait(&mut self) -> Option<Duration> {
         (std::mem::take(&mut self.holds) || self.asks > self.settled()).then_some(RETRY)
     }
 
-    /// Whether the guest should have answered since this was asked last. Perhaps it cannot: its transmit ring is full of
-    /// frames for another guest, which waits for this one.
+    /// Whether the guest should have answered since this was asked last. Perhaps it cannot: its
+    /// transmit ring is full of frames for another guest, which waits for this one.
     pub fn is_late(&mut self) -> bool {
         std::mem::take(&mut self.is_late)
     }
@@ -438,8 +446,8 @@ impl GuestGate {
         self.fragments = Fragments::new(1 << 16);
     }
 
-    /// Before it is on, it has met more ports than it has places for: what has gone is what went before the next Ask, and is in no
-    /// books.
+    /// Before it is on, it has met more ports than it has places for: what has gone is what went
+    /// before the next Ask, and is in no books.
     fn begin_anew(&mut self) {
         self.ports.clear();
         self.wanted.clear();
@@ -469,14 +477,16 @@ impl GuestGate {
     fn want_if_unsure(&mut self, number: u16) {
         let (now, asked) = (self.now, self.is_asked(number));
         let port = &self.ports[&number];
-        let follows = port.follows.is_some_and(|since| now.saturating_duration_since(since) < RETRY);
+        let follows =
+            port.follows.is_some_and(|since| now.saturating_duration_since(since) < RETRY);
         let sure = port.sockets.is_some() && !port.is_doubted && port.on_its_way() == 0 && follows;
         if !asked && !sure {
             self.want(number);
         }
     }
 
-    /// Whether the books have a place for a port. Of others, those are forgotten of which nothing is on its way.
+    /// Whether the books have a place for a port. Of others, those are forgotten of which nothing
+    /// is on its way.
     fn has_place(&mut self, number: u16) -> bool {
         if self.ports.len() < MOST_PORTS || self.ports.contains_key(&number) {
             return true;
@@ -508,7 +518,8 @@ impl Port {
         self.later += u64::from(bytes);
     }
 
-    /// What is told of its sockets takes the place of what was told, and counts all that went before the `heard`-th Ask.
+    /// What is told of its sockets takes the place of what was told, and counts all that went
+    /// before the `heard`-th Ask.
     fn learn(&mut self, now: Instant, heard: u64, group: &Group<'_>) {
         if heard >= self.epoch {
             self.earlier = 0;
@@ -563,9 +574,10 @@ impl Port {
 
 /// What a guest's kernel charges for a frame of `len` bytes, at most.
 ///
-/// Its driver fills buffers that it has made beforehand, and charges all of a buffer. Linux's virtio_net has whole pages for
-/// them at worst (`add_recvbuf_big`, and `add_recvbuf_mergeable` after large frames), and the head of a `sk_buff` of its own
-/// beside them: 256 bytes, and 512 for what it holds. Elsewhere it may be twice the frame, as in our own gate.
+/// Its driver fills buffers that it has made beforehand, and charges all of a buffer. Linux's
+/// virtio_net has whole pages for them at worst (`add_recvbuf_big`, and `add_recvbuf_mergeable`
+/// after large frames), and the head of a `sk_buff` of its own beside them: 256 bytes, and 512 for
+/// what it holds. Elsewhere it may be twice the frame, as in our own gate.
 fn charge(len: usize, page: u32) -> usize {
     (2 * len).max(len.next_multiple_of(page as usize)) + 1280
 }

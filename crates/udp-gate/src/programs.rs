@@ -26,7 +26,8 @@ pub const SLOTS: usize = 16384;
 /// As in the C source.
 pub const JOURNAL: usize = 4096;
 
-static PROGRAMS: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/udp_occupancy.bpf.o"));
+static PROGRAMS: &[u8] =
+    aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/udp_occupancy.bpf.o"));
 
 /// One socket's place in the shared memory; the C source says what is in it.
 #[repr(C, align(64))]
@@ -80,8 +81,8 @@ pub struct Kernel {
 impl Kernel {
     pub fn load() -> Result<Self, GateUnavailable> {
         let types = Btf::from_sys_fs().map_err(GateUnavailable::NoTypes)?;
-        let cgroup =
-            File::open(cgroup_root()?).map_err(|error| refused("opening the root of cgroup v2", error))?;
+        let cgroup = File::open(cgroup_root()?)
+            .map_err(|error| refused("opening the root of cgroup v2", error))?;
         let mut programs = EbpfLoader::new()
             .btf(Some(&types))
             .load(PROGRAMS)
@@ -124,7 +125,8 @@ impl Kernel {
         Some(Share { watched, untracked, lost })
     }
 
-    /// The `number`-th change's entry in the journal: the low half of (number + 1), then a slot's number.
+    /// The `number`-th change's entry in the journal: the low half of (number + 1), then a slot's
+    /// number.
     pub fn journal(&self, number: u64) -> (u32, u32) {
         let entry = self.journal.get((number % JOURNAL as u64) as usize).load(Ordering::Acquire);
         ((entry >> 32) as u32, entry as u32)
@@ -176,8 +178,8 @@ impl AsFd for Kernel {
 }
 
 impl Slot {
-    /// Whose slot it is; `None`: nobody's. Torn if it changes hands meanwhile, but then the journal tells of
-    /// it.
+    /// Whose slot it is; `None`: nobody's. Torn if it changes hands meanwhile, but then the journal
+    /// tells of it.
     pub fn name(&self) -> Option<Name> {
         let word = |at: usize| self.name[at].load(Ordering::Relaxed);
         let address = |at: usize| {
@@ -221,7 +223,10 @@ fn attach(programs: &mut Ebpf, types: &Btf, cgroup: &File) -> Result<(), GateUna
         ("udp_queued", "sk_data_ready", "watching datagrams being queued"),
     ] {
         let traced: &mut BtfTracePoint = program(programs, name)?;
-        traced.load(point, types).and_then(|()| traced.attach()).map_err(|error| refused(step, error))?;
+        traced
+            .load(point, types)
+            .and_then(|()| traced.attach())
+            .map_err(|error| refused(step, error))?;
     }
     Ok(())
 }
@@ -278,9 +283,11 @@ impl<T> Shared<T> {
         };
         let (bytes, access) = (len * size_of::<T>(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: the kernel chooses the place, so no memory of ours is replaced.
+        let mapped = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, data.fd(), 0)
+        };
         let mapped =
-            unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, data.fd(), 0) };
-        let mapped = mapped.map_err(|error| refused("mapping the BPF maps", io::Error::from(error)))?;
+            mapped.map_err(|error| refused("mapping the BPF maps", io::Error::from(error)))?;
         let first = NonNull::new(mapped.cast()).ok_or(GateUnavailable::Incomplete(name))?;
         Ok(Self { first, len, data: PhantomData })
     }
@@ -288,8 +295,8 @@ impl<T> Shared<T> {
     #[inline]
     fn get(&self, index: usize) -> &T {
         assert!(index < self.len, "value {index} of {} in a BPF map", self.len);
-        // SAFETY: inside the mapping, which is page-aligned and lives as long as `self`. Every bit pattern is
-        // a valid `T`, and the kernel's writes are atomic like our accesses.
+        // SAFETY: inside the mapping, which is page-aligned and lives as long as `self`. Every bit
+        // pattern is a valid `T`, and the kernel's writes are atomic like our accesses.
         unsafe { self.first.add(index).as_ref() }
     }
 }
@@ -298,7 +305,8 @@ impl<T> Shared<T> {
 impl<T> Drop for Shared<T> {
     fn drop(&mut self) {
         // SAFETY: exactly what `map` mapped; no reference outlives `self`.
-        let unmapped = unsafe { rustix::mm::munmap(self.first.as_ptr().cast(), self.len * size_of::<T>()) };
+        let unmapped =
+            unsafe { rustix::mm::munmap(self.first.as_ptr().cast(), self.len * size_of::<T>()) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
 }

@@ -29,8 +29,8 @@ pub enum Passing {
 }
 
 impl Question {
-    /// Reads a frame for the namespace, or guest, of this number. What frames of a length are charged, at most, is for the
-    /// caller to know.
+    /// Reads a frame for the namespace, or guest, of this number. What frames of a length are
+    /// charged, at most, is for the caller to know.
     ///
     /// # Errors
     ///
@@ -53,12 +53,17 @@ impl Question {
             return Err((Verdict::Free, None));
         };
         let (source, destination) = (packet.source.to_bits(), packet.destination.to_bits());
-        let whole_of =
-            |part: Part| Whole { namespace, source, destination, identification: part.identification };
+        let whole_of = |part: Part| Whole {
+            namespace,
+            source,
+            destination,
+            identification: part.identification,
+        };
         let whole = packet.part.map(whole_of);
         let Some(datagram) = packet.datagram else {
-            let passing =
-                whole.zip(packet.part).map(|(whole, part)| Passing::Later { whole, last: part.last });
+            let passing = whole
+                .zip(packet.part)
+                .map(|(whole, part)| Passing::Later { whole, last: part.last });
             let verdict = match whole.and_then(|whole| fragments.find(whole)) {
                 None => Verdict::Free,
                 Some((number, true)) => Verdict::Go(FlowKey(number)),
@@ -83,7 +88,8 @@ impl Question {
         Ok(Self { datagram, need, whole, begins })
     }
 
-    /// What is to be done once the frame has gone to the socket with this slot. A first fragment is remembered from now on.
+    /// What is to be done once the frame has gone to the socket with this slot. A first fragment is
+    /// remembered from now on.
     #[inline]
     pub fn passing(&self, fragments: &mut Fragments, slot: u32) -> Option<Passing> {
         let bytes = self.need;
@@ -96,8 +102,8 @@ impl Question {
         })
     }
 
-    /// With whom it shares its fate: who sends to the same address and port, and if its socket is `connected`, from the
-    /// same.
+    /// With whom it shares its fate: who sends to the same address and port, and if its socket is
+    /// `connected`, from the same.
     #[inline]
     pub fn flow(&self, connected: bool) -> FlowKey {
         let datagram = &self.datagram;
@@ -117,10 +123,14 @@ impl Question {
 /// As many bytes as a frame's headers take, up to UDP's: Ethernet with a tag, IPv6 with extensions.
 const HEADERS: usize = 256;
 
-/// Whether a frame has a group address in either layer: bit 0 of a MAC address, 224.0.0.0/4, ff00::/8.
+/// Whether a frame has a group address in either layer: bit 0 of a MAC address, 224.0.0.0/4,
+/// ff00::/8.
 #[inline]
 fn is_to_all(frame: &[u8], destination: u128) -> bool {
-    let multicast =
-        if is_v4(destination) { destination as u32 >> 28 == 0xe } else { destination >> 120 == 0xff };
+    let multicast = if is_v4(destination) {
+        destination as u32 >> 28 == 0xe
+    } else {
+        destination >> 120 == 0xff
+    };
     frame[0] & 1 != 0 || multicast
 }

@@ -1,7 +1,8 @@
 //! Which sockets a datagram may be for.
 //!
-//! An index of the kernel's slots by namespace and port. It follows the journal: a decision first looks
-//! whether any socket came, went or was renamed since the last one, which as a rule costs one load.
+//! An index of the kernel's slots by namespace and port. It follows the journal: a decision first
+//! looks whether any socket came, went or was renamed since the last one, which as a rule costs one
+//! load.
 //!
 //! ```text
 //! (namespace, port) ──▶ known[i] ──▶ known[j] ──▶ none
@@ -30,7 +31,8 @@ pub struct Datagram {
     pub to_all: bool,
 }
 
-/// How well a socket fits a datagram that it may have, best last, as the kernel's `compute_score` ranks them.
+/// How well a socket fits a datagram that it may have, best last, as the kernel's `compute_score`
+/// ranks them.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Fit {
     exact: bool,
@@ -307,7 +309,11 @@ mod tests {
         assert!(rank(connected) > rank(bound(HERE)));
         assert!(rank(bound(HERE)) > rank(bound(Ipv4Addr::UNSPECIFIED)));
         assert!(rank(bound(Ipv4Addr::UNSPECIFIED)) > rank(bound(Ipv6Addr::UNSPECIFIED)));
-        assert_eq!(fit(&Name { remote_port: 1001, ..connected }, &four), None, "connected to another");
+        assert_eq!(
+            fit(&Name { remote_port: 1001, ..connected }, &four),
+            None,
+            "connected to another"
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use units::Mac;
 use wire::room::{Common, Draft, Kind, Message, Socket, Unreadable, Want};
 
-/// Keeps a conversation with the switch. It is shown the sockets and hands out frames; how both come and go is for its
-/// owner to know.
+/// Keeps a conversation with the switch. It is shown the sockets and hands out frames; how both
+/// come and go is for its owner to know.
 #[derive(Debug)]
 pub struct Teller {
     mac: Mac,
@@ -25,7 +25,8 @@ pub struct Teller {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     want: Want,
-    /// How many of its sockets lacked the room that is wanted when they were told of; `None`: they are to be told of.
+    /// How many of its sockets lacked the room that is wanted when they were told of; `None`: they
+    /// are to be told of.
     lacking: Option<usize>,
 }
 
@@ -50,8 +51,8 @@ pub enum Heard {
 }
 
 impl Teller {
-    /// A program on the interface with this address, whose `session` no other has, on a machine with pages of so many
-    /// bytes.
+    /// A program on the interface with this address, whose `session` no other has, on a machine
+    /// with pages of so many bytes.
     pub fn new(mac: Mac, session: u64, page: u32) -> Self {
         Self {
             mac,
@@ -115,9 +116,9 @@ impl Teller {
         self.asked.iter().filter(|asked| asked.lacking.is_some()).map(|asked| asked.want)
     }
 
-    /// Tells what was asked, and where there is more room now than when it was told. The sockets are all that there are, in
-    /// the order of their ports, as they were found after the last frame was [heard](Self::hear); `lost` is how many
-    /// datagrams found no room, ever.
+    /// Tells what was asked, and where there is more room now than when it was told. The sockets
+    /// are all that there are, in the order of their ports, as they were found after the last frame
+    /// was [heard](Self::hear); `lost` is how many datagrams found no room, ever.
     pub fn tell(&mut self, sockets: &[Watched], lost: u32, mut say: impl FnMut(&[u8])) {
         let mut asked = std::mem::take(&mut self.asked);
         // Even if no port was asked about: that the Ask was heard is worth an answer.

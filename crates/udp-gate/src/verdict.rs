@@ -11,6 +11,7 @@ pub enum Verdict {
     Hold(FlowKey),
 }
 
-/// Frames that share a fate: those for one socket. Those of one sender among them must stay in order.
+/// Frames that share a fate: those for one socket. Those of one sender among them must stay in
+/// order.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct FlowKey(pub u64);

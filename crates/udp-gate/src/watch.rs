@@ -1,7 +1,8 @@
 //! How full the UDP sockets of our own namespace are, for whoever tells somebody else.
 //!
-//! BPF programs publish it where the kernel lets them, as for our own gate, and ring when there is room. Elsewhere the
-//! sockets are listed whenever they are asked about, and again and again while somebody waits for room.
+//! BPF programs publish it where the kernel lets them, as for our own gate, and ring when there is
+//! room. Elsewhere the sockets are listed whenever they are asked about, and again and again while
+//! somebody waits for room.
 
 use std::fmt;
 use std::io;
@@ -60,7 +61,10 @@ impl Watch {
     /// [`GateUnavailable`]
     pub fn by_programs() -> Result<Self, GateUnavailable> {
         let refused = |step| {
-            move |source: Box<dyn std::error::Error + Send + Sync>| GateUnavailable::Refused { step, source }
+            move |source: Box<dyn std::error::Error + Send + Sync>| GateUnavailable::Refused {
+                step,
+                source,
+            }
         };
         let step = "finding our own network namespace";
         let namespace = Namespace::current().map_err(|error| refused(step)(error.into()))?;
@@ -68,7 +72,8 @@ impl Watch {
         let mut kernel = Box::new(Kernel::load()?);
         let step = "serving our own network namespace";
         kernel.serve(short(inode), true).map_err(|error| refused(step)(error.into()))?;
-        let mut watch = Self { source: Source::Programs { kernel, namespace, inode: short(inode) } };
+        let mut watch =
+            Self { source: Source::Programs { kernel, namespace, inode: short(inode) } };
         watch.survey().map_err(|error| refused("a survey of its sockets")(error.into()))?;
         Ok(watch)
     }
@@ -84,7 +89,8 @@ impl Watch {
         Ok(Self { source: Source::List(diag) })
     }
 
-    /// Whether it has a [bell](Self::bell); otherwise, who waits for room has to look again and again.
+    /// Whether it has a [bell](Self::bell); otherwise, who waits for room has to look again and
+    /// again.
     pub fn rings(&self) -> bool {
         matches!(self.source, Source::Programs { .. })
     }
@@ -120,7 +126,8 @@ impl Watch {
         Ok(())
     }
 
-    /// Has the bell ring once the sockets that lack so much room have it. Some may have it by now: look again afterwards.
+    /// Has the bell ring once the sockets that lack so much room have it. Some may have it by now:
+    /// look again afterwards.
     pub fn arm(&mut self, wants: impl Iterator<Item = Want> + Clone) {
         let Source::Programs { kernel, inode, .. } = &self.source else { return };
         for (index, watched) in slots(kernel, *inode) {
@@ -131,7 +138,8 @@ impl Watch {
                 kernel.slot(index).awaited.store(want.bytes, Ordering::Relaxed);
             }
         }
-        // Either the reader sees that we wait, or we see what it read: the programs store, fence and load likewise.
+        // Either the reader sees that we wait, or we see what it read: the programs store, fence
+        // and load likewise.
         fence(Ordering::SeqCst);
     }
 
@@ -157,7 +165,8 @@ fn slots(kernel: &Kernel, inode: u32) -> impl Iterator<Item = (u32, Watched)> {
     const LOOPBACK: u32 = 1;
     (1..=kernel.taken() as u32).filter_map(move |index| {
         let slot = kernel.slot(index);
-        let Name { local, remote, local_port, remote_port, v6, v6_only, device, namespace } = slot.name()?;
+        let Name { local, remote, local_port, remote_port, v6, v6_only, device, namespace } =
+            slot.name()?;
         if namespace != inode || device == LOOPBACK {
             return None;
         }

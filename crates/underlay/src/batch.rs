@@ -6,13 +6,15 @@ use std::net::IpAddr;
 use super::large::Cut;
 use super::marking::Marking;
 
-/// The longest payload of a datagram, in bytes: 65,535 less the headers of UDP and IPv4 (RFC 768, RFC 791).
+/// The longest payload of a datagram, in bytes: 65,535 less the headers of UDP and IPv4 (RFC 768,
+/// RFC 791).
 pub const LONGEST: usize = 65_507;
 
 /// The most datagrams that the kernel cuts from one packet (UDP_MAX_SEGMENTS before Linux 6.11).
 const MOST_DATAGRAMS: usize = 64;
 
-/// What may wait before nothing more is taken, in bytes, and in batches, which have memory for the longest.
+/// What may wait before nothing more is taken, in bytes, and in batches, which have memory for the
+/// longest.
 const MOST_QUEUED: usize = 256 << 10;
 const MOST_BATCHES: usize = 64;
 
@@ -21,7 +23,8 @@ const MOST_BATCHES: usize = 64;
 pub enum Len {
     /// So long.
     Exactly(usize),
-    /// So long, or longer, with zeros at its end: its receiver knows where it ends. So that others may leave with it.
+    /// So long, or longer, with zeros at its end: its receiver knows where it ends. So that others
+    /// may leave with it.
     AtLeast(usize),
 }
 
@@ -81,7 +84,8 @@ impl Queue {
         self.batches.is_empty()
     }
 
-    /// Puts a datagram of so many bytes behind all others, which `write` writes: all of them, as there may be anything.
+    /// Puts a datagram of so many bytes behind all others, which `write` writes: all of them, as
+    /// there may be anything.
     ///
     /// # Panics
     ///
@@ -108,7 +112,8 @@ impl Queue {
         self.len += bytes;
     }
 
-    /// As [`push`](Self::push): a datagram that no other joins, and that the card cuts, if at all, so.
+    /// As [`push`](Self::push): a datagram that no other joins, and that the card cuts, if at all,
+    /// so.
     ///
     /// # Panics
     ///
@@ -146,7 +151,8 @@ impl Queue {
         })
     }
 
-    /// Has batches sent, one after the other, as long as `send` says that they were. Whether all were.
+    /// Has batches sent, one after the other, as long as `send` says that they were. Whether all
+    /// were.
     pub fn drain(&mut self, mut send: impl FnMut(&Batch) -> bool) -> bool {
         while let Some(batch) = self.batches.pop_front_if(|batch| send(batch)) {
             self.len -= batch.len;

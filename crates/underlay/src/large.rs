@@ -1,14 +1,16 @@
 //! Large segments that go whole as far as the card that cuts them behind a tunnel's headers.
 //!
-//! Of one large datagram the kernel makes several (UDP_SEGMENT), each of which has to bring its own headers. Cards give each segment of
-//! what a tunnel carries a copy of the same ones (`tx-udp_tnl-csum-segmentation`, ethtool(8)), but no socket can ask for that. A TAP
-//! device can (TUN_F_UDP_TUNNEL_GSO_CSUM, since Linux 6.17):
+//! Of one large datagram the kernel makes several (UDP_SEGMENT), each of which has to bring its own
+//! headers. Cards give each segment of what a tunnel carries a copy of the same ones
+//! (`tx-udp_tnl-csum-segmentation`, ethtool(8)), but no socket can ask for that. A TAP device can
+//! (TUN_F_UDP_TUNNEL_GSO_CSUM, since Linux 6.17):
 //!
 //! ```text
 //!   datagram, and how to cut the frame in it ──▶ TAP device ──▶ the host, as a router ──▶ card ══▶
 //! ```
 //!
-//! So the host's routes, neighbours, filters and IPsec are what they are for other packets. The device is gone when this is.
+//! So the host's routes, neighbours, filters and IPsec are what they are for other packets. The
+//! device is gone when this is.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,13 +42,15 @@ pub struct Cut {
     pub packet: u16,
 }
 
-/// The device's name; the kernel puts a number for the last two characters, as each address has one of its own.
+/// The device's name; the kernel puts a number for the last two characters, as each address has one
+/// of its own.
 const NAME: &str = "zovn-up%d";
 
 /// The length of `struct virtio_net_hdr_v1_hash_tunnel`.
 const HEADER: usize = 24;
 
-/// What is before a datagram, at most: what is to be done with the packet, and the headers of Ethernet, IPv6 and UDP.
+/// What is before a datagram, at most: what is to be done with the packet, and the headers of
+/// Ethernet, IPv6 and UDP.
 const AROUND: usize = HEADER + ethernet::Header::LEN + ipv6::Header::LEN + udp::Header::LEN;
 
 /// VIRTIO_NET_HDR_F_UDP_TUNNEL_CSUM: the outer checksum is to be completed in each segment.
@@ -72,7 +76,8 @@ pub enum Fate {
     Lost(String),
 }
 
-/// What is known of large datagrams, and what sends them. It is of one namespace, and to be used there.
+/// What is known of large datagrams, and what sends them. It is of one namespace, and to be used
+/// there.
 #[derive(Debug)]
 pub struct Larges {
     local: IpAddr,
@@ -100,7 +105,9 @@ impl Sender {
     fn open(local: IpAddr) -> io::Result<Self> {
         let (device, name) = Device::open(NAME, HEADER)?;
         device.take_tunnels()?;
-        let set = |family, key, value| fs::write(format!("/proc/sys/net/{family}/conf/{name}/{key}"), value);
+        let set = |family, key, value| {
+            fs::write(format!("/proc/sys/net/{family}/conf/{name}/{key}"), value)
+        };
         let kind = if local.is_ipv4() {
             // What comes by it is from an address of this host.
             [("forwarding", "1"), ("accept_local", "1"), ("rp_filter", "0")]
@@ -117,7 +124,8 @@ impl Sender {
         let mut netlink = Netlink::open().map_err(io::Error::other)?;
         let up = LinkChange { up: Some(true), ..LinkChange::default() };
         netlink.change_link(&name, up).map_err(io::Error::other)?;
-        let mac = netlink.link(&name).map_err(io::Error::other)?.mac.ok_or(io::ErrorKind::NotFound)?;
+        let mac =
+            netlink.link(&name).map_err(io::Error::other)?.mac.ok_or(io::ErrorKind::NotFound)?;
         let cutting = Cutting::open(&name)?;
         Ok(Self { device, ethernet: ethernet::Header::new(mac, mac, kind), netlink, cutting })
     }
@@ -130,7 +138,9 @@ impl Sender {
         match self.cutting.is_on(&name) {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("{name} does not cut what tunnels carry (ethtool -k {name})")),
-            Err(error) => Err(format!("{name} does not say whether it cuts what tunnels carry: {error}")),
+            Err(error) => {
+                Err(format!("{name} does not say whether it cuts what tunnels carry: {error}"))
+            }
         }
     }
 }
@@ -138,7 +148,13 @@ impl Sender {
 impl Larges {
     /// Nothing is known of the ways from an address of this host. Packets may pass so many hops.
     pub fn new(local: IpAddr, ttl: u8) -> Self {
-        Self { local, ttl, fates: BTreeMap::new(), sender: Err("none was needed".into()), retry_at: None }
+        Self {
+            local,
+            ttl,
+            fates: BTreeMap::new(),
+            sender: Err("none was needed".into()),
+            retry_at: None,
+        }
     }
 
     /// What becomes of large datagrams on the way to a host.
@@ -163,8 +179,9 @@ impl Larges {
         }
         let now = Instant::now();
         if self.sender.is_err() && self.retry_at.is_none_or(|at| at <= now) {
-            self.sender = Sender::open(local)
-                .map_err(|error| format!("there is no device for them, which takes Linux 6.17: {error}"));
+            self.sender = Sender::open(local).map_err(|error| {
+                format!("there is no device for them, which takes Linux 6.17: {error}")
+            });
             self.retry_at = Some(now + RETRY);
         }
         let cuts = match &mut self.sender {
@@ -174,7 +191,8 @@ impl Larges {
         cuts.map_or_else(Fate::Lost, |()| Fate::Cut)
     }
 
-    /// Sends a datagram of these parts, one behind the other, from a port of ours to a port of its receiver's.
+    /// Sends a datagram of these parts, one behind the other, from a port of ours to a port of its
+    /// receiver's.
     ///
     /// # Errors
     ///
@@ -215,7 +233,8 @@ impl Larges {
         let before = outer + udp::Header::LEN;
         header.copy_from_slice(&said(cut, outer, before, to.is_ipv6()));
         let [first, second, third] = parts.map(IoSlice::new);
-        let outcome = device.write_slices(&[IoSlice::new(&around[..HEADER + before]), first, second, third]);
+        let outcome =
+            device.write_slices(&[IoSlice::new(&around[..HEADER + before]), first, second, third]);
         match &outcome {
             // Should this one be gone or down one day, there may be another at once.
             Ok(()) => self.retry_at = None,
@@ -229,7 +248,8 @@ impl Larges {
     }
 }
 
-/// What the kernel is told of a packet whose UDP header begins at `outer`, and ends at `before` (`struct virtio_net_hdr_v1_hash_tunnel`).
+/// What the kernel is told of a packet whose UDP header begins at `outer`, and ends at `before`
+/// (`struct virtio_net_hdr_v1_hash_tunnel`).
 fn said(cut: Cut, outer: usize, before: usize, is_v6: bool) -> [u8; HEADER] {
     let Cut { offload, frame, packet } = cut;
     let before = before as u16 + frame;
@@ -275,7 +295,12 @@ mod tests {
                 (ethertype::IPV4, ip.as_bytes().to_vec())
             }
             Version::V6 => {
-                let ip = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, protocol::TCP, len);
+                let ip = ipv6::Header::new(
+                    Ipv6Addr::LOCALHOST,
+                    Ipv6Addr::UNSPECIFIED,
+                    protocol::TCP,
+                    len,
+                );
                 (ethertype::IPV6, ip.unwrap().as_bytes().to_vec())
             }
         };
@@ -284,7 +309,11 @@ mod tests {
         wire::cut::restore(&mut frame, Flags(0)).unwrap();
         let draft = geneve::Draft::new(7).unwrap();
         let offload = wire::cut::offload(&frame, 1200).unwrap();
-        let cut = Cut { offload, frame: geneve::Header::LEN as u16, packet: ethernet::Header::LEN as u16 };
+        let cut = Cut {
+            offload,
+            frame: geneve::Header::LEN as u16,
+            packet: ethernet::Header::LEN as u16,
+        };
         ([draft.parts()[0], &frame].concat(), cut)
     }
 
@@ -323,7 +352,9 @@ mod tests {
         let header = draft.parts()[0];
         let large = |near: &mut Underlay| near.send_large(to, 3, MARKING, *cut, [&[], bytes, &[]]);
         let small = |near: &mut Underlay| {
-            near.send(to, 3, MARKING, Len::Exactly(header.len()), |into| into.copy_from_slice(header));
+            near.send(to, 3, MARKING, Len::Exactly(header.len()), |into| {
+                into.copy_from_slice(header)
+            });
         };
         small(near);
         large(near);
@@ -358,7 +389,8 @@ mod tests {
             return;
         }
         let ways = [["192.0.2.1", "192.0.2.2"], ["fd00::1", "fd00::2"]];
-        let all = ways.iter().flat_map(|ends| [Version::V4, Version::V6].map(|version| (*ends, version)));
+        let all =
+            ways.iter().flat_map(|ends| [Version::V4, Version::V6].map(|version| (*ends, version)));
         for (ends, version) in all {
             let ends: [IpAddr; 2] = ends.map(|address| address.parse().unwrap());
             let hosts = joined::two().unwrap();
@@ -380,7 +412,8 @@ mod tests {
             // The card is another than it was said to be: the kernel cuts before it.
             ethtool::switch_offload_off(&hosts[0], INTERFACE).unwrap();
             trust(&mut underlays[0], ends[1], Duration::from_secs(600));
-            let pieces = carry(&hosts[0], &mut underlays, ends, &packet, 50_000_usize.div_ceil(1200));
+            let pieces =
+                carry(&hosts[0], &mut underlays, ends, &packet, 50_000_usize.div_ceil(1200));
             let mut reassembly = Reassembly::new(1);
             let mut had = None;
             let tcp = usize::from(cut.offload.checksum.unwrap().start);
@@ -398,7 +431,8 @@ mod tests {
 
             trust(&mut underlays[0], ends[1], Duration::ZERO);
             assert!(!hosts[0].run(|| underlays[0].carries_large(ends[1])).unwrap(), "it is seen");
-            let why = format!("{INTERFACE} does not cut what tunnels carry (ethtool -k {INTERFACE})");
+            let why =
+                format!("{INTERFACE} does not cut what tunnels carry (ethtool -k {INTERFACE})");
             assert_eq!(underlays[0].large_fate(ends[1]), Some(Fate::Lost(why)));
         }
     }
@@ -410,11 +444,16 @@ mod tests {
         }
         let host = joined::alone().unwrap();
         let ends = [1, 2].map(|number| IpAddr::from([127, 0, 0, number]));
-        let open = |address| host.run(|| Underlay::open(address, Transport::Udp(6081), 9).unwrap()).unwrap();
+        let open = |address| {
+            host.run(|| Underlay::open(address, Transport::Udp(6081), 9).unwrap()).unwrap()
+        };
         let mut underlays = ends.map(open);
         let packet = packet(Version::V4);
         let frame = &packet.0[usize::from(packet.1.frame)..];
         assert_eq!(carry(&host, &mut underlays, ends, &packet, 1), [frame]);
-        assert!(underlays[0].exits.larges.as_ref().unwrap().retry_at.is_none(), "it takes no device");
+        assert!(
+            underlays[0].exits.larges.as_ref().unwrap().retry_at.is_none(),
+            "it takes no device"
+        );
     }
 }

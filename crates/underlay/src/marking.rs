@@ -12,14 +12,16 @@ use units::Class;
 pub struct Marking {
     /// Its traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// The kernel's priority of it, of which a VLAN interface makes the tag's (its egress-qos-map) and a queueing discipline its queue.
+    /// The kernel's priority of it, of which a VLAN interface makes the tag's (its egress-qos-map)
+    /// and a queueing discipline its queue.
     pub class: Class,
 }
 
-/// How a socket marks what it sends from now on. It is told only what is new: most that it sends is of one class.
+/// How a socket marks what it sends from now on. It is told only what is new: most that it sends is
+/// of one class.
 ///
-/// The control message of sendmsg(2) for the priority is not known before Linux 6.14, and the one for the traffic class resets the
-/// priority over IPv4; so both are options of the socket.
+/// The control message of sendmsg(2) for the priority is not known before Linux 6.14, and the one
+/// for the traffic class resets the priority over IPv4; so both are options of the socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marker(Option<Marking>);
 

@@ -7,11 +7,13 @@ use std::os::fd::OwnedFd;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::UdpGroSegment;
 use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover, set_ip_recvtos,
-    set_ip_ttl, set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops,
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, ip_mtu, ipv6_mtu, set_ip_mtu_discover,
+    set_ip_recvtos, set_ip_ttl, set_ipv6_mtu_discover, set_ipv6_recvtclass, set_ipv6_unicast_hops,
     set_socket_recv_buffer_size_force, set_socket_send_buffer_size_force,
 };
-use rustix::net::{AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with};
+use rustix::net::{
+    AddressFamily, Protocol, RawProtocol, SocketFlags, SocketType, getsockname, socket_with,
+};
 use wire::ip::protocol;
 use wire::stt;
 
@@ -40,7 +42,9 @@ pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
 
 /// Has a raw socket receive segments to our port alone.
 fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
-    use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
+    use libc::{
+        BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET,
+    };
 
     let step = |code: u32, jf, k| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let ours = [
@@ -48,7 +52,8 @@ fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
         step(BPF_RET | BPF_K, 0, u32::MAX),
         step(BPF_RET | BPF_K, 0, 0),
     ];
-    // Of IPv4's packets the filter sees the header, of IPv6's it does not. The port is behind the source's.
+    // Of IPv4's packets the filter sees the header, of IPv6's it does not. The port is behind the
+    // source's.
     let port = if is_v6 {
         vec![step(BPF_LD | BPF_H | BPF_ABS, 0, 2)]
     } else {
@@ -57,7 +62,8 @@ fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
     sockopt::filter(socket, &[port, ours.to_vec()].concat())
 }
 
-/// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an error.
+/// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an
+/// error.
 pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
     rustix::io::ioctl_fionbio(socket, true)?;
     match is_v6 {
@@ -75,8 +81,14 @@ pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
     Ok(())
 }
 
-/// Datagrams of a flow come joined, and with their traffic class; as many bytes may wait, however few others may have.
-pub fn set_receiving(socket: &OwnedFd, is_v6: bool, transport: Transport, buffer: usize) -> io::Result<()> {
+/// Datagrams of a flow come joined, and with their traffic class; as many bytes may wait, however
+/// few others may have.
+pub fn set_receiving(
+    socket: &OwnedFd,
+    is_v6: bool,
+    transport: Transport,
+    buffer: usize,
+) -> io::Result<()> {
     if let Transport::Udp(_) = transport {
         setsockopt(socket, UdpGroSegment, &true)?;
     }
@@ -99,8 +111,8 @@ pub fn port(socket: &OwnedFd) -> u16 {
     address.map_or(0, |address| address.port())
 }
 
-/// The longest packet that goes from here to there, in bytes, or what everybody carries if that is not known (RFC 791 §3.1,
-/// RFC 8200 §5).
+/// The longest packet that goes from here to there, in bytes, or what everybody carries if that is
+/// not known (RFC 791 §3.1, RFC 8200 §5).
 pub fn mtu_or_least(own: IpAddr, far: IpAddr) -> u16 {
     mtu(own, far).unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
 }

@@ -1,7 +1,9 @@
-//! Pauses on the link below: PFC (802.1Qbb) and PAUSE (802.3 annex 31B), told by the far end and told to it.
+//! Pauses on the link below: PFC (802.1Qbb) and PAUSE (802.3 annex 31B), told by the far end and
+//! told to it.
 //!
-//! They are frames of the link's own, which no kernel hands on; so they have a socket of their own. Many network cards keep them
-//! for themselves: those have to be told to obey by their own means, and nothing of it is seen here.
+//! They are frames of the link's own, which no kernel hands on; so they have a socket of their own.
+//! Many network cards keep them for themselves: those have to be told to obey by their own means,
+//! and nothing of it is seen here.
 
 use std::io;
 use std::net::IpAddr;
@@ -41,12 +43,13 @@ impl PauseSocket {
         let link = link.map_err(io::Error::other)?;
         let socket = packet::socket(link.index, ethernet::ethertype::MAC_CONTROL)?;
         rustix::io::ioctl_fionbio(&socket, true)?;
-        let source = link.mac.ok_or_else(|| io::Error::other("the interface has no Ethernet address"))?;
+        let source =
+            link.mac.ok_or_else(|| io::Error::other("the interface has no Ethernet address"))?;
         Ok(Self { socket, source })
     }
 
-    /// Takes what has come: how long each class is to be silent, in quanta of 512 bit times; a class of which nothing is said stays
-    /// as it is.
+    /// Takes what has come: how long each class is to be silent, in quanta of 512 bit times; a
+    /// class of which nothing is said stays as it is.
     pub fn receive(&self, mut told: impl FnMut(&ClassMap<Option<u16>>)) {
         let mut frame = [0; 128];
         while let Ok((len, _)) = recv(&self.socket, &mut frame, RecvFlags::DONTWAIT) {
@@ -61,7 +64,8 @@ impl PauseSocket {
 
     /// Tells the far end the same. Whether the kernel has taken it.
     pub fn send(&self, told: &ClassMap<Option<u16>>) -> bool {
-        send(&self.socket, pfc::Frame::new(self.source, told).as_bytes(), SendFlags::DONTWAIT).is_ok()
+        send(&self.socket, pfc::Frame::new(self.source, told).as_bytes(), SendFlags::DONTWAIT)
+            .is_ok()
     }
 }
 

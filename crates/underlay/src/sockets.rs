@@ -17,10 +17,12 @@ use super::options::{self, SEND_BUFFER};
 use super::stt::{self, Stt};
 use super::transport::Transport;
 
-/// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC 8926 §3.3).
+/// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC
+/// 8926 §3.3).
 const SENDERS: usize = 8;
 
-/// A frame that is no longer leaves by one system call, whatever headers are before each part of it that fills a datagram.
+/// A frame that is no longer leaves by one system call, whatever headers are before each part of it
+/// that fills a datagram.
 pub const AT_ONCE: u32 = 63_000;
 
 /// How many joined packets are received by one system call.
@@ -35,7 +37,8 @@ const JOINED: usize = 64 << 10;
 /// What may wait in the kernel until it is received, in bytes of its own counting.
 const RECEIVE_BUFFER: usize = 64 << 20;
 
-/// What may go before the next flush, in bytes: the kernel does all the work for it at once, and nothing is received meanwhile.
+/// What may go before the next flush, in bytes: the kernel does all the work for it at once, and
+/// nothing is received meanwhile.
 const MOST_AHEAD: usize = 256 << 10;
 
 /// Why a host's place in the underlay cannot be taken.
@@ -125,19 +128,27 @@ struct Joined {
 }
 
 impl Underlay {
-    /// Takes the tunnels' port or protocol at an address of this host. What is sent may pass so many hops.
+    /// Takes the tunnels' port or protocol at an address of this host. What is sent may pass so
+    /// many hops.
     ///
     /// # Errors
     ///
-    /// [`OpenError`], as a rule because the address is none of this host's, or another process has the port.
+    /// [`OpenError`], as a rule because the address is none of this host's, or another process has
+    /// the port.
     pub fn open(address: IpAddr, transport: Transport, ttl: u8) -> Result<Self, OpenError> {
         let because = |operation, address: SocketAddr| {
-            move |source: io::Error| OpenError { operation, address, hint: hint_for(&source), source }
+            move |source: io::Error| OpenError {
+                operation,
+                address,
+                hint: hint_for(&source),
+                source,
+            }
         };
         let bind = |port| {
             let at = SocketAddr::new(address, port);
             let socket = options::bind(at, transport).map_err(because("bind to", at))?;
-            options::set(&socket, address.is_ipv6(), ttl).map_err(because("set up a socket at", at))?;
+            options::set(&socket, address.is_ipv6(), ttl)
+                .map_err(because("set up a socket at", at))?;
             Ok(socket)
         };
         let (port, senders) = match transport {
@@ -174,8 +185,8 @@ impl Underlay {
         Ok(Self { listener, address, senders, transport, exits, tells: false, staging })
     }
 
-    /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the way there takes, or the interface.
-    /// None if no way leads there now.
+    /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the
+    /// way there takes, or the interface. None if no way leads there now.
     pub fn mtu_to(&self, far: IpAddr) -> Option<u16> {
         options::mtu(self.address, far).ok()
     }
@@ -185,7 +196,8 @@ impl Underlay {
         &self.exits.counters
     }
 
-    /// The sockets that something waits to be sent by: each is writable when the kernel has room for it.
+    /// The sockets that something waits to be sent by: each is writable when the kernel has room
+    /// for it.
     pub fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.senders.iter().filter(|sender| !sender.queue.is_empty());
         waiting.map(|sender| sender.socket.as_fd())
@@ -196,20 +208,28 @@ impl Underlay {
         self.senders.iter().map(|sender| sender.queue.datagrams()).sum()
     }
 
-    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it, and little enough went since the last
-    /// [`flush`](Self::flush).
+    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it, and
+    /// little enough went since the last [`flush`](Self::flush).
     pub fn has_room(&self, flow: u32) -> bool {
-        let Sender { queue, ahead, .. } = &self.senders[wire::flow::place(flow, self.senders.len())];
+        let Sender { queue, ahead, .. } =
+            &self.senders[wire::flow::place(flow, self.senders.len())];
         queue.has_room() && *ahead < MOST_AHEAD
     }
 
-    /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next [`flush`](Self::flush), after those of its
-    /// flow that were taken before.
+    /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next
+    /// [`flush`](Self::flush), after those of its flow that were taken before.
     ///
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn send(&mut self, to: IpAddr, flow: u32, marking: Marking, len: Len, write: impl FnOnce(&mut [u8])) {
+    pub fn send(
+        &mut self,
+        to: IpAddr,
+        flow: u32,
+        marking: Marking,
+        len: Len,
+        write: impl FnOnce(&mut [u8]),
+    ) {
         let place = wire::flow::place(flow, self.senders.len());
         let queue = &mut self.senders[place].queue;
         match &mut self.exits.stt {
@@ -227,24 +247,34 @@ impl Underlay {
         self.exits.larges.as_mut().is_some_and(|larges| !matches!(larges.fate(to), Fate::Lost(_)))
     }
 
-    /// What becomes of [large](Self::send_large) datagrams to a host, as it was found when that was [asked](Self::carries_large) last.
+    /// What becomes of [large](Self::send_large) datagrams to a host, as it was found when that was
+    /// [asked](Self::carries_large) last.
     pub fn large_fate(&self, to: IpAddr) -> Option<Fate> {
         self.exits.larges.as_ref()?.known(to).cloned()
     }
 
-    /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card cuts. It is lost where that is not
-    /// [so](Self::carries_large). Where nobody is told it goes at once, without a copy, and before it what waits for the next flush.
+    /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card
+    /// cuts. It is lost where that is not [so](Self::carries_large). Where nobody is told it goes
+    /// at once, without a copy, and before it what waits for the next flush.
     ///
     /// # Panics
     ///
     /// If it has more than [`LONGEST`] bytes.
-    pub fn send_large(&mut self, to: IpAddr, flow: u32, marking: Marking, cut: Cut, parts: [&[u8]; 3]) {
+    pub fn send_large(
+        &mut self,
+        to: IpAddr,
+        flow: u32,
+        marking: Marking,
+        cut: Cut,
+        parts: [&[u8]; 3],
+    ) {
         let Self { senders, exits, tells, .. } = self;
         let place = wire::flow::place(flow, senders.len());
         let sender = &mut senders[place];
         let len = parts.iter().map(|part| part.len()).sum();
         assert!(len <= LONGEST, "a datagram of {len} bytes was to be sent");
-        let is_cut = exits.larges.as_ref().is_some_and(|larges| larges.known(to) != Some(&Fate::Whole));
+        let is_cut =
+            exits.larges.as_ref().is_some_and(|larges| larges.known(to) != Some(&Fate::Whole));
         if is_cut
             && !*tells
             && sender.flush(exits, |_, _| {})
@@ -263,13 +293,15 @@ impl Underlay {
         });
     }
 
-    /// Hands over what was taken, as far as the kernel has room. Whether that was all. Nobody is [told](Self::flush_telling) any more.
+    /// Hands over what was taken, as far as the kernel has room. Whether that was all. Nobody is
+    /// [told](Self::flush_telling) any more.
     pub fn flush(&mut self) -> bool {
         self.tells = false;
         self.flush_with(|_, _| {})
     }
 
-    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken; until [`flush`](Self::flush), none goes before that.
+    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken;
+    /// until [`flush`](Self::flush), none goes before that.
     pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
         self.tells = true;
         let transport = self.transport;
@@ -291,8 +323,8 @@ impl Underlay {
         })
     }
 
-    /// Receives what has come, at most some hundreds of datagrams. Whether there may be more: also if the kernel could not hand over what
-    /// there is, which is noted ([`Counters::last_error`]).
+    /// Receives what has come, at most some hundreds of datagrams. Whether there may be more: also
+    /// if the kernel could not hand over what there is, which is noted ([`Counters::last_error`]).
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> bool {
         let Self { listener, staging, transport, address, exits, .. } = self;
         // Of IPv4's own packets the kernel hands over the header as well (raw(7)).
@@ -304,7 +336,8 @@ impl Underlay {
                 return true;
             }
         };
-        for (Joined { from, traffic_class, len, stride }, bytes) in joined.iter().zip(staging.chunks(JOINED))
+        for (Joined { from, traffic_class, len, stride }, bytes) in
+            joined.iter().zip(staging.chunks(JOINED))
         {
             let Some(from) = *from else { continue };
             for payload in bytes[..*len].chunks(*stride) {
@@ -323,7 +356,8 @@ impl Underlay {
 }
 
 impl Sender {
-    /// Hands over what waits, as far as the kernel has room, and tells `sent` of each batch that it has taken. Whether that was all.
+    /// Hands over what waits, as far as the kernel has room, and tells `sent` of each batch that it
+    /// has taken. Whether that was all.
     #[inline]
     fn flush(&mut self, exits: &mut Exits, mut sent: impl FnMut(u16, &Batch)) -> bool {
         let Self { socket, from, marker, queue, .. } = self;
@@ -346,7 +380,8 @@ impl Sender {
 }
 
 impl Counters {
-    /// Whether so many datagrams are done with, as the kernel has taken or refused them: not if it has no room.
+    /// Whether so many datagrams are done with, as the kernel has taken or refused them: not if it
+    /// has no room.
     fn are_done(&mut self, datagrams: usize, outcome: io::Result<()>) -> bool {
         match outcome {
             Ok(()) => true,
@@ -379,12 +414,15 @@ fn send(socket: &OwnedFd, marker: &mut Marker, port: u16, batch: &Batch) -> io::
 }
 
 fn receive(socket: &OwnedFd, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
-    // Anew each time: the kernel leaves in them how much it has used, and no more than that is used the next time.
+    // Anew each time: the kernel leaves in them how much it has used, and no more than that is used
+    // the next time.
     let mut headers =
         MultiHeaders::<SockaddrStorage>::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32)));
-    let mut slices: Vec<_> = staging.chunks_mut(JOINED).map(|bytes| [IoSliceMut::new(bytes)]).collect();
+    let mut slices: Vec<_> =
+        staging.chunks_mut(JOINED).map(|bytes| [IoSliceMut::new(bytes)]).collect();
     let flags = MsgFlags::MSG_DONTWAIT;
-    let messages = match recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
+    let messages = match recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None)
+    {
         Ok(messages) => messages,
         Err(nix::errno::Errno::EAGAIN | nix::errno::Errno::EINTR) => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
@@ -447,7 +485,8 @@ mod tests {
         for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
             let port = 20_000 + std::process::id() as u16 % 10_000;
             let mut far = Underlay::open(to, Transport::Udp(port), 64).unwrap();
-            let mut own = (from != to).then(|| Underlay::open(from, Transport::Udp(port), 64).unwrap());
+            let mut own =
+                (from != to).then(|| Underlay::open(from, Transport::Udp(port), 64).unwrap());
             let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
             // What one system call leaves is no matter to the next.
             let sender = own.as_mut().unwrap_or(&mut far);
@@ -461,7 +500,8 @@ mod tests {
                 let sender = own.as_mut().unwrap_or(&mut far);
                 assert!(sender.has_room(7));
                 let class = if number < 4 { 0 } else { 0b1010_0010 };
-                sender.send(to, 7, best_effort(class), Len::Exactly(len), |bytes| bytes.fill(number));
+                sender
+                    .send(to, 7, best_effort(class), Len::Exactly(len), |bytes| bytes.fill(number));
             }
             let sender = own.as_mut().unwrap_or(&mut far);
             assert_eq!(sender.waiting().count(), 1, "one flow goes by one socket");
@@ -492,12 +532,14 @@ mod tests {
             let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
             let place = wire::flow::place(7, SENDERS);
             // Linux has a priority of its own for some.
-            for (traffic_class, class) in [(0, 0), (0xb8, 0), (0xb8, 5), (0x0a, 5), (0x0a, 7), (0, 7), (0, 0)]
+            for (traffic_class, class) in
+                [(0, 0), (0xb8, 0), (0xb8, 5), (0x0a, 5), (0x0a, 7), (0, 7), (0, 0)]
             {
                 let marking = Marking { traffic_class, class: Class::from_low_bits(class) };
                 underlay.send(local, 7, marking, Len::Exactly(100), |bytes| bytes.fill(1));
                 assert!(underlay.flush());
-                let priority = getsockopt(&underlay.senders[place].socket, sockopt::Priority).unwrap();
+                let priority =
+                    getsockopt(&underlay.senders[place].socket, sockopt::Priority).unwrap();
                 assert_eq!(priority, i32::from(class));
                 let mut came = None;
                 while came.is_none() {

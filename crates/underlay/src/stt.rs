@@ -6,8 +6,9 @@
 //!   (a frame)   └ not known ──────▶ cut here ─▶ raw IP socket: the kernel finds the next hop           ┘
 //! ```
 //!
-//! What comes, a raw IP socket receives: in segments, or already joined (GRO). A socket that listens at the port and hears nothing
-//! keeps the kernel from refusing connections that nobody wants. Who joins the segments is [`wire::stt::Reassembly`].
+//! What comes, a raw IP socket receives: in segments, or already joined (GRO). A socket that
+//! listens at the port and hears nothing keeps the kernel from refusing connections that nobody
+//! wants. Who joins the segments is [`wire::stt::Reassembly`].
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -36,16 +37,19 @@ use kernel::{packet, sockopt};
 /// The longest datagram in bytes, a frame behind STT's header.
 pub const LONGEST: usize = batch::LONGEST - tcp::Header::LEN;
 
-/// For how long a way is believed in: as long as the kernel takes to ask a neighbour again (RFC 4861 §10, RETRANS_TIMER).
+/// For how long a way is believed in: as long as the kernel takes to ask a neighbour again (RFC
+/// 4861 §10, RETRANS_TIMER).
 const TRUSTED: Duration = Duration::from_secs(1);
 
 /// After how long a next hop that is not known is asked for again.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What is before TCP's header, in bytes: what the kernel is to do, and the headers of Ethernet and IPv6.
+/// What is before TCP's header, in bytes: what the kernel is to do, and the headers of Ethernet and
+/// IPv6.
 const AROUND: usize = packet::OFFLOAD + ethernet::Header::LEN + ipv6::Header::LEN;
 
-/// Sends frames, and has the kernel leave alone what comes. It is of the namespace that it was opened in, and to be used there.
+/// Sends frames, and has the kernel leave alone what comes. It is of the namespace that it was
+/// opened in, and to be used there.
 #[derive(Debug)]
 pub struct Stt {
     local: IpAddr,
@@ -75,7 +79,8 @@ struct Way {
 }
 
 impl Stt {
-    /// Takes the port at an address of this host. Packets may pass so many hops and be as long as `mtu`, or as the kernel knows.
+    /// Takes the port at an address of this host. Packets may pass so many hops and be as long as
+    /// `mtu`, or as the kernel knows.
     pub fn open(local: IpAddr, ttl: u8, mtu: Option<u16>) -> io::Result<Self> {
         // So that late segments of an earlier agent are not joined with ours.
         let id = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros() as u32);
@@ -92,8 +97,15 @@ impl Stt {
         })
     }
 
-    /// Writes a datagram of a flow, which `write` writes, behind TCP's header, whose checksum is left to complete.
-    pub fn write(&mut self, to: IpAddr, flow: u32, bytes: &mut [u8], write: impl FnOnce(&mut [u8])) {
+    /// Writes a datagram of a flow, which `write` writes, behind TCP's header, whose checksum is
+    /// left to complete.
+    pub fn write(
+        &mut self,
+        to: IpAddr,
+        flow: u32,
+        bytes: &mut [u8],
+        write: impl FnOnce(&mut [u8]),
+    ) {
         let len = bytes.len();
         let (head, datagram) = bytes.split_at_mut(tcp::Header::LEN);
         let mut header = segment_header(flow::source_port(flow), datagram.len(), 0, self.id);
@@ -104,7 +116,8 @@ impl Stt {
         write(datagram);
     }
 
-    /// Sends what was [written](Self::write). A frame of which some segments found no room goes on with the others.
+    /// Sends what was [written](Self::write). A frame of which some segments found no room goes on
+    /// with the others.
     ///
     /// # Errors
     ///
@@ -161,7 +174,10 @@ impl Stt {
             size: most as u16,
         };
         let left = Offload {
-            checksum: Some(PartialChecksum { start: start as u16, offset: tcp::Header::CHECKSUM_OFFSET }),
+            checksum: Some(PartialChecksum {
+                start: start as u16,
+                offset: tcp::Header::CHECKSUM_OFFSET,
+            }),
             segment: (batch.bytes().len() - tcp::Header::LEN > most).then_some(segment),
             data_valid: false,
         };
@@ -172,11 +188,18 @@ impl Stt {
     }
 
     /// Cuts it here.
-    fn send_cut(&mut self, raw: &OwnedFd, marker: &mut Marker, mtu: u16, batch: &Batch) -> io::Result<()> {
+    fn send_cut(
+        &mut self,
+        raw: &OwnedFd,
+        marker: &mut Marker,
+        mtu: u16,
+        batch: &Batch,
+    ) -> io::Result<()> {
         let (head, datagram) = batch.bytes().split_at(tcp::Header::LEN);
         let tcp = tcp::Header::ref_from_bytes(head).expect("it was written so");
         let (header, frame) = Header::parse(datagram).ok_or(io::ErrorKind::InvalidInput)?;
-        let frame = Frame::new(*header, frame, tcp.acknowledgment.get()).expect("a datagram has its bound");
+        let frame =
+            Frame::new(*header, frame, tcp.acknowledgment.get()).expect("a datagram has its bound");
         let ip = if batch.to.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
         let most = usize::from(mtu).saturating_sub(ip + tcp::Header::LEN);
         let most = NonZeroUsize::new(most).ok_or(io::ErrorKind::InvalidInput)?;
@@ -190,7 +213,8 @@ impl Stt {
             if end <= self.cut {
                 continue;
             }
-            let bytes = piece.write(tcp.source.get(), addresses, &mut segment).expect("it has room");
+            let bytes =
+                piece.write(tcp.source.get(), addresses, &mut segment).expect("it has room");
             let parts = [IoSlice::new(bytes)];
             sendmsg(raw.as_raw_fd(), &parts, &[], MsgFlags::MSG_DONTWAIT, Some(&to))?;
             self.cut = end;
@@ -224,7 +248,8 @@ impl Stt {
     }
 }
 
-/// Whether something is wrong that passes: there is no room for what is underway, or the queueing discipline has dropped it.
+/// Whether something is wrong that passes: there is no room for what is underway, or the queueing
+/// discipline has dropped it.
 fn is_congestion(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
@@ -235,12 +260,13 @@ pub fn ports(segment: &[u8]) -> [u16; 2] {
     ports.map_or([0; 2], |(header, _)| [header.source.get(), header.destination.get()])
 }
 
-/// A socket that listens there, and which no segment reaches: so the kernel answers none (RFC 9293 §3.5.2 has it answer where
-/// nobody listens).
+/// A socket that listens there, and which no segment reaches: so the kernel answers none (RFC 9293
+/// §3.5.2 has it answer where nobody listens).
 fn guard(at: SocketAddr) -> io::Result<OwnedFd> {
     let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let nothing = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let nothing =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
     sockopt::filter(&socket, &[nothing])?;
     rustix::net::bind(&socket, &at)?;
     rustix::net::listen(&socket, 1)?;
@@ -291,7 +317,8 @@ mod tests {
         underlay.exits.stt.as_mut().unwrap()
     }
 
-    /// Sends frames of these lengths, and sees that they come as they were sent. In how many segments they came.
+    /// Sends frames of these lengths, and sees that they come as they were sent. In how many
+    /// segments they came.
     fn carry(
         host: &Namespace,
         [near, far]: &mut [Underlay; 2],
@@ -316,7 +343,8 @@ mod tests {
                 let number = came.len() as u16 + 1;
                 assert_eq!(received.ports, [49_152 + number, PORT]);
                 let tcp = tcp::Segment::parse(received.payload).unwrap();
-                let sum = pseudo_header(addresses(from, to, &mut [0; 32]), 6, received.payload.len());
+                let sum =
+                    pseudo_header(addresses(from, to, &mut [0; 32]), 6, received.payload.len());
                 let is_partial = tcp.header.checksum.get() == !sum.checksum();
                 assert!(is_partial || (sum + Sum::of(received.payload)).checksum() == 0);
                 let segment = stt::Segment::parse(&tcp).unwrap();
@@ -338,7 +366,8 @@ mod tests {
     fn resets(host: &Namespace) -> u64 {
         let told = || std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
         let told = host.run(told).unwrap();
-        let [names, values] = told.lines().filter(|line| line.starts_with("Tcp:")).collect::<Vec<_>>()[..]
+        let [names, values] =
+            told.lines().filter(|line| line.starts_with("Tcp:")).collect::<Vec<_>>()[..]
         else {
             panic!("{told}");
         };

@@ -7,9 +7,11 @@ pub enum Transport {
     Udp(u16),
     /// A protocol of its own over IP, by its number, of which every packet is a datagram here.
     Ip(u8),
-    /// STT: what is sent are frames of up to [`LONGEST`](super::stt::LONGEST) bytes behind their STT headers; what comes are segments, TCP's header first.
+    /// STT: what is sent are frames of up to [`LONGEST`](super::stt::LONGEST) bytes behind their
+    /// STT headers; what comes are segments, TCP's header first.
     Stt {
-        /// The longest packet that the underlay carries, in bytes; what the kernel knows of each way if absent.
+        /// The longest packet that the underlay carries, in bytes; what the kernel knows of each
+        /// way if absent.
         mtu: Option<u16>,
     },
 }

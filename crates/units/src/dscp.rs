@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// A code point, 0 to 63, by which a network chooses how it treats a packet: the six highest bits of its traffic class.
+/// A code point, 0 to 63, by which a network chooses how it treats a packet: the six highest bits
+/// of its traffic class.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Dscp(u8);
 
@@ -56,7 +57,8 @@ impl serde::Serialize for Dscp {
 impl<'de> serde::Deserialize<'de> for Dscp {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = u8::deserialize(deserializer)?;
-        Self::new(number).ok_or_else(|| serde::de::Error::custom("a code point is a number from 0 to 63"))
+        Self::new(number)
+            .ok_or_else(|| serde::de::Error::custom("a code point is a number from 0 to 63"))
     }
 }
 

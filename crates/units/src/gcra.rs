@@ -4,8 +4,9 @@ use crate::{Instant, Rate, Span};
 
 /// The generic cell rate algorithm (ITU-T I.371 annex A): one number and no timer.
 ///
-/// What is taken is counted in units, bytes or answers as its owner has it. `full_at` is when the bucket would be full if nothing
-/// more were taken; a bucket's depth before it, the bucket is out of debt.
+/// What is taken is counted in units, bytes or answers as its owner has it. `full_at` is when the
+/// bucket would be full if nothing more were taken; a bucket's depth before it, the bucket is out
+/// of debt.
 #[derive(Clone, Debug)]
 pub struct Gcra {
     /// The time of a unit, in 2⁻³² ns.
@@ -20,8 +21,8 @@ impl Gcra {
     /// A full bucket of so many bytes that fills at this rate.
     pub fn of_bytes(rate: Rate, burst: u32) -> Self {
         let per_byte = (8_000_000_000u128 << 32) / u128::from(rate.bits_per_sec());
-        // At one bit a second a byte takes 8 s: 2^33 ns and 32 bits of fraction are 65 bits. Slower than two bits a
-        // second we do not go.
+        // At one bit a second a byte takes 8 s: 2^33 ns and 32 bits of fraction are 65 bits. Slower
+        // than two bits a second we do not go.
         Self::new(u64::try_from(per_byte).unwrap_or(u64::MAX), burst)
     }
 

@@ -1,10 +1,11 @@
 //! The nouns every floor shares: time, rates, classes, addresses and seeded randomness.
 //!
-//! Nothing here reads a clock or a random source. An [`Instant`] is whatever its caller says it is: the agent
-//! passes a monotonic clock's nanoseconds, a test whatever makes its point.
+//! Nothing here reads a clock or a random source. An [`Instant`] is whatever its caller says it is:
+//! the agent passes a monotonic clock's nanoseconds, a test whatever makes its point.
 //!
-//! Every unit that people write in files and flags parses from and prints to one short word: `10s`, `1gbit`,
-//! `64kib`, `02:00:00:00:00:01`. With the `serde` feature that word is also how it is stored.
+//! Every unit that people write in files and flags parses from and prints to one short word: `10s`,
+//! `1gbit`, `64kib`, `02:00:00:00:00:01`. With the `serde` feature that word is also how it is
+//! stored.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -47,8 +47,9 @@ impl FromStr for Mac {
         let mut pieces = text.split(':');
         for octet in &mut octets {
             // Digits alone: a number may have a sign.
-            let is_octet =
-                |piece: &&str| piece.len() == 2 && piece.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let is_octet = |piece: &&str| {
+                piece.len() == 2 && piece.bytes().all(|byte| byte.is_ascii_hexdigit())
+            };
             let piece = pieces.next().filter(is_octet).ok_or_else(wrong)?;
             *octet = u8::from_str_radix(piece, 16).map_err(|_| wrong())?;
         }

@@ -35,8 +35,9 @@ impl FromStr for Prefix {
             let most = if address.is_ipv4() { 32 } else { 128 };
             (length <= most).then_some(Self { address, length })
         };
-        parse()
-            .ok_or_else(|| ParseUnitError::new(text, "an address with a prefix", "10.0.0.1/24 or fd00::1/64"))
+        parse().ok_or_else(|| {
+            ParseUnitError::new(text, "an address with a prefix", "10.0.0.1/24 or fd00::1/64")
+        })
     }
 }
 

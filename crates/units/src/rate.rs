@@ -10,8 +10,13 @@ use crate::{ParseUnitError, Span};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Rate(u64);
 
-const UNITS: &[(&str, u64)] =
-    &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000), ("tbit", 1_000_000_000_000)];
+const UNITS: &[(&str, u64)] = &[
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+    ("tbit", 1_000_000_000_000),
+];
 
 impl Rate {
     /// A rate of `bits` per second; `None` for zero.
@@ -46,9 +51,10 @@ impl Rate {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// How deep a token bucket of this rate is to be, in bytes, so that a link of this MTU stays busy: two full frames
-    /// with a tag, or what the rate carries in 50 µs, by which a timer or a look at the clock may be late. What the
-    /// bucket cannot hold meanwhile is lost for good: at a gigabit three frames reach 97 % of the rate, four 99 %.
+    /// How deep a token bucket of this rate is to be, in bytes, so that a link of this MTU stays
+    /// busy: two full frames with a tag, or what the rate carries in 50 µs, by which a timer or a
+    /// look at the clock may be late. What the bucket cannot hold meanwhile is lost for good: at a
+    /// gigabit three frames reach 97 % of the rate, four 99 %.
     pub fn bucket_bytes(self, mtu: u32) -> u32 {
         let late = u32::try_from(self.bytes_in(Span::from_micros(50))).unwrap_or(u32::MAX);
         late.max(2 * (mtu + 18))
@@ -59,9 +65,9 @@ impl FromStr for Rate {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        word::parse(text, UNITS)
-            .and_then(Self::from_bits_per_sec)
-            .ok_or_else(|| ParseUnitError::new(text, "a rate above zero", "1gbit, 100mbit or 2.5gbit"))
+        word::parse(text, UNITS).and_then(Self::from_bits_per_sec).ok_or_else(|| {
+            ParseUnitError::new(text, "a rate above zero", "1gbit, 100mbit or 2.5gbit")
+        })
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::hash;
 
-/// A generator that belongs to its seed (xoshiro256**, Blackman and Vigna 2018; seeded by SplitMix64).
+/// A generator that belongs to its seed (xoshiro256**, Blackman and Vigna 2018; seeded by
+/// SplitMix64).
 ///
-/// It is written out here because its output is part of our promise: a scenario and a seed replay the same bytes
-/// in every later version.
+/// It is written out here because its output is part of our promise: a scenario and a seed replay
+/// the same bytes in every later version.
 #[derive(Clone, Debug)]
 pub struct Rng([u64; 4]);
 

@@ -119,9 +119,9 @@ impl FromStr for Span {
     type Err = ParseUnitError;
 
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
-        word::parse(text, UNITS)
-            .map(Self)
-            .ok_or_else(|| ParseUnitError::new(text, "a length of time", "10s, 300ms, 50us or 2min"))
+        word::parse(text, UNITS).map(Self).ok_or_else(|| {
+            ParseUnitError::new(text, "a length of time", "10s, 300ms, 50us or 2min")
+        })
     }
 }
 

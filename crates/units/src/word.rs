@@ -20,8 +20,8 @@ impl ParseUnitError {
 
 /// Reads `<number><unit>` in whole base units; `units` lists each unit's size in base units.
 ///
-/// Fractions are read as written and must come out whole, so `1.5us` is 1,500 ns and `0.5ns` is nothing. `None`
-/// for anything else: an unknown unit, a sign, a number that does not fit.
+/// Fractions are read as written and must come out whole, so `1.5us` is 1,500 ns and `0.5ns` is
+/// nothing. `None` for anything else: an unknown unit, a sign, a number that does not fit.
 pub(crate) fn parse(word: &str, units: &[(&str, u64)]) -> Option<u64> {
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
     let (number, unit) = word.split_at(end);
@@ -36,7 +36,8 @@ pub(crate) fn parse(word: &str, units: &[(&str, u64)]) -> Option<u64> {
     whole.checked_add(u64::try_from(part / u128::from(tenths)).ok()?)
 }
 
-/// The largest unit that divides `value`, and how many of it there are; nothing is counted in base units.
+/// The largest unit that divides `value`, and how many of it there are; nothing is counted in base
+/// units.
 ///
 /// A table begins with its base unit, of scale 1.
 pub(crate) fn whole<'a>(value: u64, units: &[(&'a str, u64)]) -> (u64, &'a str) {
@@ -93,8 +94,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_or_is_not_known_is_nothing() {
-        for word in ["", "kb", "1", "1mb", "-1b", "1..2kb", "99999999999999999999b", "18446744073709551615kb"]
-        {
+        for word in [
+            "",
+            "kb",
+            "1",
+            "1mb",
+            "-1b",
+            "1..2kb",
+            "99999999999999999999b",
+            "18446744073709551615kb",
+        ] {
             assert_eq!(parse(word, UNITS), None, "{word}");
         }
     }

@@ -27,7 +27,11 @@ impl Rings for Idle {
     }
 
     fn stop(&mut self, index: usize, _: &Shared) -> Base {
-        let at = self.0.iter().position(|(started, _)| *started == index).expect("only what runs is stopped");
+        let at = self
+            .0
+            .iter()
+            .position(|(started, _)| *started == index)
+            .expect("only what runs is stopped");
         println!("    ring {index} stops");
         self.0.remove(at).1
     }

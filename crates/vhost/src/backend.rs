@@ -24,8 +24,8 @@ pub enum Ended {
     Refused(#[from] Refusal),
 }
 
-/// A back-end, with at most one connection at a time. Dropping it stops the rings, then forgets the memory, then closes
-/// the connection.
+/// A back-end, with at most one connection at a time. Dropping it stops the rings, then forgets the
+/// memory, then closes the connection.
 #[derive(Debug)]
 pub struct Backend<R: Rings> {
     session: Session<R>,
@@ -44,14 +44,17 @@ impl<R: Rings> Backend<R> {
         self.connection = Some(connection);
     }
 
-    /// Goes on with a session over the connection of the back-end before, whose front-end had made these requests.
+    /// Goes on with a session over the connection of the back-end before, whose front-end had made
+    /// these requests.
     ///
     /// # Errors
     ///
     /// [`Refusal`]: [`disconnect`](Self::disconnect) it.
     pub fn resume(&mut self, connection: Connection, requests: Vec<Kept>) -> Result<(), Refusal> {
         self.connect(connection);
-        requests.into_iter().try_for_each(|(message, fds)| self.session.handle(message, fds).map(drop))
+        requests
+            .into_iter()
+            .try_for_each(|(message, fds)| self.session.handle(message, fds).map(drop))
     }
 
     /// Ends the session: no ring runs any more, and the memory is forgotten.
@@ -65,7 +68,8 @@ impl<R: Rings> Backend<R> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Whether there is a connection that another back-end could go on with: it is not in the middle of a message.
+    /// Whether there is a connection that another back-end could go on with: it is not in the
+    /// middle of a message.
     pub fn is_resumable(&self) -> bool {
         self.connection.as_ref().is_some_and(Connection::is_between_messages)
     }
@@ -75,8 +79,9 @@ impl<R: Rings> Backend<R> {
         self.connection.as_ref().is_some_and(Connection::is_leaving)
     }
 
-    /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there may be more: a
-    /// front-end that talks without end does not keep other ports waiting, nor one whose requests take long.
+    /// Serves what has arrived, telling `heard` of what concerns the port. Returns whether there
+    /// may be more: a front-end that talks without end does not keep other ports waiting, nor one
+    /// whose requests take long.
     ///
     /// # Errors
     ///

@@ -32,7 +32,8 @@ pub struct Device {
     /// How many rings run.
     running: usize,
     features: Features,
-    /// Where rings are recorded whose front-end keeps no record. After the card, whose rings write there.
+    /// Where rings are recorded whose front-end keeps no record. After the card, whose rings write
+    /// there.
     records: Option<OwnRecords>,
     /// Why a ring that runs is not recorded, if so.
     unrecorded: Option<String>,
@@ -53,14 +54,15 @@ impl Device {
         }
     }
 
-    /// Keeps records of what is taken from the guest, so that whoever comes after us loses none of it.
+    /// Keeps records of what is taken from the guest, so that whoever comes after us loses none of
+    /// it.
     #[must_use]
     pub fn recorded(self, records: OwnRecords) -> Self {
         Self { records: Some(records), ..self }
     }
 
-    /// Where to record this ring: where its front-end has it, or in our own file. What the guest receives by is used in order,
-    /// so that a split ring's own index says all.
+    /// Where to record this ring: where its front-end has it, or in our own file. What the guest
+    /// receives by is used in order, so that a split ring's own index says all.
     fn record(&mut self, vring: &Vring, packed: bool, shared: &Shared) -> Option<Span> {
         if !packed && vring.index.is_multiple_of(2) {
             return None;
@@ -140,7 +142,11 @@ impl Device {
     }
 
     #[inline(never)]
-    fn transmit_logged(&mut self, frame: &FrameView<'_>, mut log: Marks<'_>) -> Result<Taken, Corrupt> {
+    fn transmit_logged(
+        &mut self,
+        frame: &FrameView<'_>,
+        mut log: Marks<'_>,
+    ) -> Result<Taken, Corrupt> {
         self.card.transmit(frame, &mut log)
     }
 
@@ -156,8 +162,8 @@ impl Device {
         }
     }
 
-    /// Shows the guest what it got and what it has back, interrupts it where it wants that, and logs what was written if
-    /// that is wanted.
+    /// Shows the guest what it got and what it has back, interrupts it where it wants that, and
+    /// logs what was written if that is wanted.
     #[inline]
     pub fn publish(&mut self, shared: &Shared) {
         let log = self.log(shared);
@@ -169,7 +175,8 @@ impl Device {
         }
     }
 
-    /// Where to log what is written, if it is wanted: a front-end that wants no buffers logged has no used ring logged either.
+    /// Where to log what is written, if it is wanted: a front-end that wants no buffers logged has
+    /// no used ring logged either.
     #[inline]
     fn log<'a>(&self, shared: &'a Shared) -> Option<Marks<'a>> {
         let log = shared.log.as_ref().filter(|_| self.features.contains(Features::LOG_ALL));
@@ -196,7 +203,8 @@ impl Rings for Device {
         self.card.start(index, ring, agreed(vring.features));
         self.running += 1;
         self.update(vring, shared);
-        // Whoever was here before may have been killed after it had shown buffers and before it told of them.
+        // Whoever was here before may have been killed after it had shown buffers and before it
+        // told of them.
         interrupt(&self.calls[index]);
     }
 
@@ -241,16 +249,17 @@ struct Marks<'a>(&'a DirtyLog);
 impl Written for Marks<'_> {
     #[inline]
     fn note(&mut self, address: u64, len: u64) {
-        // A ring runs only where the log covers what it can write. Should it have become shorter just now, the ring is about
-        // to stop, and its front-end has given away what it does not want to know.
+        // A ring runs only where the log covers what it can write. Should it have become shorter
+        // just now, the ring is about to stop, and its front-end has given away what it does not
+        // want to know.
         let _ = self.0.mark(address, len);
     }
 }
 
 /// Where to log a ring's own parts, if its front-end wants that.
 ///
-/// It gives an address for the used part only, which in a packed ring is but our event structure. There we write to the
-/// descriptors as well; where those are for the guest, its memory says.
+/// It gives an address for the used part only, which in a packed ring is but our event structure.
+/// There we write to the descriptors as well; where those are for the guest, its memory says.
 fn places(addresses: &Addresses, memory: &Memory) -> Option<Places> {
     let device = addresses.log?;
     let region = memory.regions().find(|region| region.has_user(addresses.descriptors, 1))?;
@@ -284,9 +293,9 @@ fn parts(addresses: &Addresses, size: u16, packed: bool, memory: &Memory) -> Opt
 /// Mapped bytes, to be used while the session shares them.
 fn span(Bytes { start, len }: Bytes) -> Span {
     let start: NonNull<u8> = start;
-    // SAFETY: they are mapped until the session lets the memory or the region go, or the device ends. Every ring is stopped
-    // before, and a card that has stopped its rings has no spans left: frames that it held were copied. Nobody makes
-    // references to them.
+    // SAFETY: they are mapped until the session lets the memory or the region go, or the device
+    // ends. Every ring is stopped before, and a card that has stopped its rings has no spans left:
+    // frames that it held were copied. Nobody makes references to them.
     #[expect(unsafe_code, reason = "a guest's bytes are reached by pointer")]
     unsafe {
         Span::new(start, len)

@@ -1,4 +1,5 @@
-//! What is negotiated: bits of the device (VIRTIO 1.2 §5.1.3, §6) and of the protocol ("Protocol features").
+//! What is negotiated: bits of the device (VIRTIO 1.2 §5.1.3, §6) and of the protocol ("Protocol
+//! features").
 
 use std::fmt;
 

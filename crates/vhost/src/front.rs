@@ -1,14 +1,14 @@
 //! A small front-end: the driver's side of the protocol, for traffic generators and for tests.
 //!
-//! It has memory of its own in place of a guest's, with the rings at its beginning, and waits for the back-end where
-//! the protocol does. What goes on in the rings is the caller's business.
+//! It has memory of its own in place of a guest's, with the rings at its beginning, and waits for
+//! the back-end where the protocol does. What goes on in the rings is the caller's business.
 //!
 //! ```text
 //!   │ ring 0: descriptors, available, used │ ring 1 │ … │ room for buffers … │
 //! ```
 //!
-//! Memory, rings and what is in flight outlive a connection: [`FrontEnd::connect`] and [`FrontEnd::start`] again, and
-//! the next back-end goes on where the one before was.
+//! Memory, rings and what is in flight outlive a connection: [`FrontEnd::connect`] and
+//! [`FrontEnd::start`] again, and the next back-end goes on where the one before was.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,12 +20,14 @@ use rustix::fs::{FallocateFlags, MemfdFlags};
 use super::features::{Features, ProtocolFeatures};
 use super::mapping::Mapping;
 use super::memory::Span;
-use super::message::{Addresses, Code, Inflight, Message, MessageError, Region, Reply, Request, Table};
+use super::message::{
+    Addresses, Code, Inflight, Message, MessageError, Region, Reply, Request, Table,
+};
 use super::socket::{Connection, ConnectionError, Received};
 use super::vring::Base;
 
-/// Where its memory begins for the "guest": elsewhere than for the front-end, so that nobody mistakes one for the
-/// other.
+/// Where its memory begins for the "guest": elsewhere than for the front-end, so that nobody
+/// mistakes one for the other.
 const GUEST: u64 = 0x4000_0000;
 
 /// A ring's parts, and the room for buffers, begin at multiples of this.
@@ -94,7 +96,8 @@ pub enum FrontError {
 /// One of a front-end's rings.
 #[derive(Debug)]
 pub struct FrontRing {
-    /// Where its parts lie in the memory, by offset from its start: descriptors, used and available.
+    /// Where its parts lie in the memory, by offset from its start: descriptors, used and
+    /// available.
     pub offsets: [u64; 3],
     /// The driver writes to it when there are new buffers.
     pub kick: OwnedFd,
@@ -227,14 +230,16 @@ impl FrontEnd {
         Ok(())
     }
 
-    /// Gives the back-end what tracks descriptors in flight: that of the back-end before, or a new one of its own.
+    /// Gives the back-end what tracks descriptors in flight: that of the back-end before, or a new
+    /// one of its own.
     fn share_inflight(&mut self) -> Result<(), FrontError> {
         if !self.protocol.contains(ProtocolFeatures::INFLIGHT_SHMFD) {
             return Ok(());
         }
         if self.inflight.is_none() {
             let (queues, queue_size) = (self.rings.len() as u16, self.config.queue_size);
-            let wanted = Request::GetInflightFd(Inflight { size: 0, offset: 0, queues, queue_size });
+            let wanted =
+                Request::GetInflightFd(Inflight { size: 0, offset: 0, queues, queue_size });
             self.inflight = match self.ask(wanted)? {
                 Some((Reply::Inflight(made), fds)) => fds.into_iter().next().map(|fd| (made, fd)),
                 _ => None,
@@ -251,7 +256,8 @@ impl FrontEnd {
     ///
     /// [`FrontError`].
     pub fn enable(&mut self, enable: bool) -> Result<(), FrontError> {
-        self.indices().try_for_each(|index| self.ask(Request::SetVringEnable { index, enable }).map(drop))
+        self.indices()
+            .try_for_each(|index| self.ask(Request::SetVringEnable { index, enable }).map(drop))
     }
 
     /// Stops every ring. Returns where each stands.
@@ -344,7 +350,9 @@ impl FrontEnd {
 
     /// The memory from an offset on, and the guest-physical address there: what a descriptor holds.
     pub fn memory(&self, offset: u64) -> Option<(Span, u64)> {
-        let len = usize::try_from(offset).ok().and_then(|offset| self.memory.len().checked_sub(offset))?;
+        let len = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.memory.len().checked_sub(offset))?;
         // SAFETY: the offset is at most the mapping's length.
         #[expect(unsafe_code, reason = "an offset is a place in the mapping")]
         let start = unsafe { self.memory.start().add(offset as usize) };

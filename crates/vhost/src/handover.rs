@@ -5,11 +5,12 @@
 //!                     in the queue of a socket, of which a service manager has a duplicate
 //! ```
 //!
-//! Descriptors that were sent over a Unix socket and not received yet stay open, whoever sent them ends. So the kernel
-//! keeps a session in the queue of a socket pair, and all that anybody else has to keep is one end of it, the same for as
-//! long as the port lives. The other end lies in the queue as well, for whoever inherits it. What is deposited is there as a whole
-//! or not at all, and it is [withdrawn](Handover::withdraw) before anything is done that would make it untrue. Once nobody
-//! has the other end, the one that is kept hangs up, and a service manager drops it.
+//! Descriptors that were sent over a Unix socket and not received yet stay open, whoever sent them
+//! ends. So the kernel keeps a session in the queue of a socket pair, and all that anybody else has
+//! to keep is one end of it, the same for as long as the port lives. The other end lies in the
+//! queue as well, for whoever inherits it. What is deposited is there as a whole or not at all, and
+//! it is [withdrawn](Handover::withdraw) before anything is done that would make it untrue. Once
+//! nobody has the other end, the one that is kept hangs up, and a service manager drops it.
 //!
 //! ```text
 //!   │ how many follow │ whose it is │ + the other end, the port's own descriptors    each line a packet
@@ -22,8 +23,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 use super::message::{HEADER_LEN, Header, Message};
@@ -66,7 +67,8 @@ impl Handover {
     /// What `socketpair(2)` says.
     pub fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (put, take) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        let (put, take) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         Ok(Self { put, take, inherited: None, left: false })
     }
 
@@ -103,13 +105,22 @@ impl Handover {
     ///
     /// # Errors
     ///
-    /// What `sendmsg(2)` says: too many descriptors are on their way already, for instance. Then nothing is deposited.
-    pub fn deposit(&self, owner: &str, fds: &[BorrowedFd<'_>], requests: &[Told<'_>]) -> io::Result<()> {
+    /// What `sendmsg(2)` says: too many descriptors are on their way already, for instance. Then
+    /// nothing is deposited.
+    pub fn deposit(
+        &self,
+        owner: &str,
+        fds: &[BorrowedFd<'_>],
+        requests: &[Told<'_>],
+    ) -> io::Result<()> {
         self.withdraw();
         let packets = emit(requests);
-        let following = u8::try_from(packets.len()).map_err(|_| io::ErrorKind::ArgumentListTooLong)?;
+        let following =
+            u8::try_from(packets.len()).map_err(|_| io::ErrorKind::ArgumentListTooLong)?;
         let head = ([&[following], owner.as_bytes()].concat(), [&[self.put.as_fd()], fds].concat());
-        let sent = std::iter::once(head).chain(packets).try_for_each(|(bytes, fds)| self.send(&bytes, &fds));
+        let sent = std::iter::once(head)
+            .chain(packets)
+            .try_for_each(|(bytes, fds)| self.send(&bytes, &fds));
         sent.inspect_err(|_| self.withdraw())
     }
 
@@ -117,7 +128,11 @@ impl Handover {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(fds)), "{} descriptors", fds.len());
+            assert!(
+                control.push(SendAncillaryMessage::ScmRights(fds)),
+                "{} descriptors",
+                fds.len()
+            );
         }
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         // A packet is sent whole (unix(7)).
@@ -133,7 +148,9 @@ impl Handover {
     /// Closes what is kept there, now: whoever keeps it may be late.
     pub fn discard(take: impl AsFd) {
         // Whoever takes a packet's first byte has taken all of it.
-        while rustix::net::recv(&take, &mut [0; 1], RecvFlags::DONTWAIT).is_ok_and(|(taken, _)| taken > 0) {}
+        while rustix::net::recv(&take, &mut [0; 1], RecvFlags::DONTWAIT)
+            .is_ok_and(|(taken, _)| taken > 0)
+        {}
     }
 
     /// Ends it; what was deposited stays for whoever has a duplicate of the [kept end](AsFd).
@@ -163,7 +180,8 @@ fn receive<'a>(socket: &OwnedFd, bytes: &'a mut [u8]) -> Option<(&'a [u8], Vec<O
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = rustix::net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags).ok()?;
+    let received =
+        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags).ok()?;
     let rights = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(fds) => Some(fds),
         _ => None,

@@ -1,12 +1,13 @@
-//! The in-flight region: where rings' [records](crate::virtio::record) are kept, so that a switch that comes after us knows
-//! what we had taken ("Inflight I/O tracking").
+//! The in-flight region: where rings' [records](crate::virtio::record) are kept, so that a switch
+//! that comes after us knows what we had taken ("Inflight I/O tracking").
 //!
 //! ```text
 //!   │ record of ring 0 │ up to 64 bytes │ record of ring 1 │ …
 //! ```
 //!
-//! We make it, the front-end keeps it and gives it back when it connects again. QEMU does so for disks only; for a card whose
-//! front-end does not, the port keeps a file of its own ([`OwnRecords`]).
+//! We make it, the front-end keeps it and gives it back when it connects again. QEMU does so for
+//! disks only; for a card whose front-end does not, the port keeps a file of its own
+//! ([`OwnRecords`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -61,12 +62,17 @@ impl Shape {
     }
 }
 
-/// Makes a region for at most `most` rings, none of which was used, and tells what to answer to GET_INFLIGHT_FD.
+/// Makes a region for at most `most` rings, none of which was used, and tells what to answer to
+/// GET_INFLIGHT_FD.
 ///
 /// # Errors
 ///
 /// [`MemoryError`]: more rings are asked for, or the kernel has no memory for it.
-pub fn create(wanted: Inflight, most: usize, packed: bool) -> Result<(Inflight, OwnedFd), MemoryError> {
+pub fn create(
+    wanted: Inflight,
+    most: usize,
+    packed: bool,
+) -> Result<(Inflight, OwnedFd), MemoryError> {
     let shape = Shape::new(wanted, most, packed)?;
     let size = (shape.stride() * shape.queues) as u64;
     let made = Inflight { size, offset: 0, ..wanted };
@@ -74,7 +80,8 @@ pub fn create(wanted: Inflight, most: usize, packed: bool) -> Result<(Inflight, 
 }
 
 fn memfd(size: u64) -> io::Result<OwnedFd> {
-    let file = rustix::fs::memfd_create("zovn-inflight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let file =
+        rustix::fs::memfd_create("zovn-inflight", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::ftruncate(&file, size)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file)
@@ -99,7 +106,12 @@ impl InflightRegion {
     /// # Errors
     ///
     /// [`MemoryError`]: it contradicts itself, or cannot be mapped.
-    pub fn open(file: OwnedFd, given: Inflight, most: usize, packed: bool) -> Result<Self, MemoryError> {
+    pub fn open(
+        file: OwnedFd,
+        given: Inflight,
+        most: usize,
+        packed: bool,
+    ) -> Result<Self, MemoryError> {
         let region = Self::map(Arc::new(file), given, Shape::new(given, most, packed)?)?;
         for queue in 0..region.shape.queues {
             let record = words(region.part(queue).expect("it has as many parts"));
@@ -107,7 +119,11 @@ impl InflightRegion {
             match version {
                 0 => {}
                 VERSION if usize::from(count) == region.shape.queue_size => {}
-                VERSION => return Err(MemoryError::Inflight("a ring's part is for a ring of another size")),
+                VERSION => {
+                    return Err(MemoryError::Inflight(
+                        "a ring's part is for a ring of another size",
+                    ));
+                }
                 _ => return Err(MemoryError::Inflight("it is of a version that we do not know")),
             }
         }
@@ -157,11 +173,12 @@ impl InflightRegion {
 ///   │ whose ring 0 was │ whose ring 1 was │ … │ in-flight region, with room for the largest rings │
 /// ```
 ///
-/// One switch at a time has it: it is locked. What is written of it is set aside first, so that a tmpfs that is full says so
-/// when a ring starts, and not by a signal when a chain is marked.
+/// One switch at a time has it: it is locked. What is written of it is set aside first, so that a
+/// tmpfs that is full says so when a ring starts, and not by a signal when a chain is marked.
 ///
-/// The file outlives its guest, and the port may have another one next. So each record has an identity: the guest's memory,
-/// where the ring lies in it, and how many rings the file is for, by which its place changes. With another one, a record is begun anew.
+/// The file outlives its guest, and the port may have another one next. So each record has an
+/// identity: the guest's memory, where the ring lies in it, and how many rings the file is for, by
+/// which its place changes. With another one, a record is begun anew.
 #[derive(Debug)]
 pub struct OwnRecords {
     /// Locked as long as it is open.
@@ -242,13 +259,18 @@ impl OwnRecords {
         Ok(Self { file, identities, region, rings })
     }
 
-    /// Where this ring's record is, as long as the file is open; that of any other one that was there is forgotten. `None`
-    /// if there are not so many rings.
+    /// Where this ring's record is, as long as the file is open; that of any other one that was
+    /// there is forgotten. `None` if there are not so many rings.
     ///
     /// # Errors
     ///
     /// [`RecordsError::Room`]
-    pub fn part(&self, vring: &Vring, packed: bool, memory: &Memory) -> Result<Option<Bytes>, RecordsError> {
+    pub fn part(
+        &self,
+        vring: &Vring,
+        packed: bool,
+        memory: &Memory,
+    ) -> Result<Option<Bytes>, RecordsError> {
         let Some(part) = self.region.part(vring.index) else { return Ok(None) };
         let part = Bytes { len: Ring::record_len(vring.size, packed), ..part };
         let at = self.identities.len() + vring.index * self.region.shape.stride();
@@ -264,7 +286,8 @@ impl OwnRecords {
         let identity = ring.into_iter().chain(kind).chain(memory.identity());
         let mut identity: Vec<u64> = std::iter::once(0).chain(identity).collect();
         identity[0] = identity.len() as u64;
-        let is_same = (0..).zip(&identity).all(|(at, word)| place.u64(8 * at).load(Relaxed) == *word);
+        let is_same =
+            (0..).zip(&identity).all(|(at, word)| place.u64(8 * at).load(Relaxed) == *word);
         if !is_same {
             // First: whoever is killed between the two leaves a record that nobody has begun.
             words(part).u16(VERSION_AT).store(0, Relaxed);
@@ -275,7 +298,8 @@ impl OwnRecords {
     }
 }
 
-/// Has the kernel set memory aside for this part of a file, which is as long already. What is there stays.
+/// Has the kernel set memory aside for this part of a file, which is as long already. What is there
+/// stays.
 fn set_aside(file: &OwnedFd, at: u64, len: u64) -> Result<(), RecordsError> {
     let done = retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), at, len));
     done.map_err(|error| RecordsError::Room(error.into()))
@@ -307,7 +331,10 @@ mod tests {
             let region = InflightRegion::open(file, made, 2, packed).unwrap();
             (made.size, region.part(1).unwrap().len, region.part(2).is_none())
         };
-        assert_eq!(part(false), (2 * (16 + 256 * 16_u64).next_multiple_of(64), 16 + 256 * 16, true));
+        assert_eq!(
+            part(false),
+            (2 * (16 + 256 * 16_u64).next_multiple_of(64), 16 + 256 * 16, true)
+        );
         assert_eq!(part(true), (2 * (32 + 256 * 32_u64).next_multiple_of(64), 32 + 256 * 32, true));
     }
 
@@ -315,7 +342,9 @@ mod tests {
     fn what_is_tracked_outlives_whoever_tracks_it() {
         let (made, file) = create(WANTED, 2, false).unwrap();
         let open = || InflightRegion::open(file.try_clone().unwrap(), made, 2, false).unwrap();
-        let last = |region: &InflightRegion, ring| words(region.part(ring).unwrap()).u64(4104).load(Relaxed);
+        let last = |region: &InflightRegion, ring| {
+            words(region.part(ring).unwrap()).u64(4104).load(Relaxed)
+        };
         let region = open();
         words(region.part(1).unwrap()).u64(4104).store(77, Relaxed);
         drop(region);
@@ -340,7 +369,8 @@ mod tests {
         let (memory, guest) = memory();
         let file = rustix::fs::memfd_create("zovn-test", MemfdFlags::CLOEXEC).unwrap();
         let records = || OwnRecords::of(file.try_clone().unwrap(), 4).unwrap();
-        let addresses = Addresses { descriptors: 1 << 32, used: 2 << 32, available: 3 << 32, log: None };
+        let addresses =
+            Addresses { descriptors: 1 << 32, used: 2 << 32, available: 3 << 32, log: None };
         let vring = Vring {
             index: 3,
             size: 256,
@@ -378,7 +408,9 @@ mod tests {
         let (made, file) = create(WANTED, 2, false).unwrap();
         rustix::io::pwrite(&file, &[1, 0, 0, 1], 8).unwrap();
         let open = |given, most, packed| {
-            InflightRegion::open(file.try_clone().unwrap(), given, most, packed).unwrap_err().to_string()
+            InflightRegion::open(file.try_clone().unwrap(), given, most, packed)
+                .unwrap_err()
+                .to_string()
         };
         assert!(open(made, 1, false).contains("more rings"));
         assert!(open(Inflight { queue_size: 0, ..made }, 2, false).contains("no size"));

@@ -1,6 +1,8 @@
-//! The dirty log: which pages of the guest's memory were written, for whoever moves the guest ("Migration").
+//! The dirty log: which pages of the guest's memory were written, for whoever moves the guest
+//! ("Migration").
 //!
-//! One bit a page of 4 KiB, from guest address 0; the front-end takes the bits and clears them meanwhile.
+//! One bit a page of 4 KiB, from guest address 0; the front-end takes the bits and clears them
+//! meanwhile.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, Ordering::Release};
@@ -46,10 +48,11 @@ impl DirtyLog {
         len(end) <= self.bits.len() as u64
     }
 
-    /// Marks every page of `len` bytes at a guest address as written. To be called after they were: whoever finds the
-    /// mark finds the bytes.
+    /// Marks every page of `len` bytes at a guest address as written. To be called after they were:
+    /// whoever finds the mark finds the bytes.
     ///
-    /// Returns whether the log covers them all. If not, the guest cannot be moved whole: refuse its front-end.
+    /// Returns whether the log covers them all. If not, the guest cannot be moved whole: refuse its
+    /// front-end.
     #[must_use = "a page that the log does not cover would be lost"]
     pub fn mark(&self, address: u64, len: u64) -> bool {
         let Some(last) = len.checked_sub(1) else { return true };
@@ -59,10 +62,11 @@ impl DirtyLog {
             return false;
         }
         for page in first..=last {
-            // SAFETY: the byte lies in the mapping, since the last one does, and whatever lies there is a valid
-            // AtomicU8. The front-end changes it by atomic operations as well.
+            // SAFETY: the byte lies in the mapping, since the last one does, and whatever lies
+            // there is a valid AtomicU8. The front-end changes it by atomic operations as well.
             #[expect(unsafe_code, reason = "the bits are shared with another process")]
-            let byte = unsafe { self.bits.start().add((page / 8) as usize).cast::<AtomicU8>().as_ref() };
+            let byte =
+                unsafe { self.bits.start().add((page / 8) as usize).cast::<AtomicU8>().as_ref() };
             byte.fetch_or(1 << (page % 8), Release);
         }
         true

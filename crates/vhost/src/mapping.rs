@@ -1,18 +1,20 @@
 //! Somebody else's memory, mapped into ours, and what happens when they take it away.
 //!
-//! Whoever gave us a descriptor can shorten its file while it is mapped here. Touching a page past the new end raises
-//! SIGBUS, which would end this process with all its ports. So a handler looks up the address that faulted:
+//! Whoever gave us a descriptor can shorten its file while it is mapped here. Touching a page past
+//! the new end raises SIGBUS, which would end this process with all its ports. So a handler looks
+//! up the address that faulted:
 //!
 //! ```text
 //!   SIGBUS ─▶ inside one of our mappings? ─yes─▶ lay zeroes over all of it, mark it lost, go on
 //!                        └─────────no─────────▶ whoever handled SIGBUS before
 //! ```
 //!
-//! What was touched then reads as zeroes and the port's owner, who asks [`Mapping::is_lost`], detaches it. A system call
-//! that is handed such memory raises nothing: it fails with EFAULT, which says the same.
+//! What was touched then reads as zeroes and the port's owner, who asks [`Mapping::is_lost`],
+//! detaches it. A system call that is handed such memory raises nothing: it fails with EFAULT,
+//! which says the same.
 //!
-//! The handler may run between any two instructions, so it takes no lock and allocates nothing: each mapping is one
-//! word in a fixed table, written and read at once.
+//! The handler may run between any two instructions, so it takes no lock and allocates nothing:
+//! each mapping is one word in a fixed table, written and read at once.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -58,7 +60,8 @@ impl Place {
 
 /// A shared mapping of a file that is somebody else's. Unmapped when dropped.
 ///
-/// The bytes may change at any time, so nobody makes references to them: they are read and written by pointer.
+/// The bytes may change at any time, so nobody makes references to them: they are read and written
+/// by pointer.
 #[derive(Debug)]
 pub struct Mapping {
     /// The first byte that was asked for, inside the mapping.
@@ -72,8 +75,8 @@ pub struct Mapping {
     file: [u64; 2],
 }
 
-// SAFETY: the pointers are to a mapping that this value alone owns, and a mapping belongs to the process: any thread
-// may use it, and unmap it. Nothing here reads or writes through them.
+// SAFETY: the pointers are to a mapping that this value alone owns, and a mapping belongs to the
+// process: any thread may use it, and unmap it. Nothing here reads or writes through them.
 #[expect(unsafe_code, reason = "the pointers in it are owned")]
 unsafe impl Send for Mapping {}
 // SAFETY: what a shared reference allows is to copy the pointers and to read an atomic.
@@ -83,13 +86,14 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of a file from `offset`, to read and to write.
     ///
-    /// The file must be one whose pages never wait for anybody: a memfd, or a file on tmpfs or hugetlbfs. From any
-    /// other (one that a program serves by FUSE, say), a front-end could have every port wait for itself.
+    /// The file must be one whose pages never wait for anybody: a memfd, or a file on tmpfs or
+    /// hugetlbfs. From any other (one that a program serves by FUSE, say), a front-end could have
+    /// every port wait for itself.
     ///
     /// # Errors
     ///
-    /// What the kernel said; `InvalidInput` if the file is of another kind or shorter than that; `OutOfMemory` if the
-    /// process has no place for another mapping.
+    /// What the kernel said; `InvalidInput` if the file is of another kind or shorter than that;
+    /// `OutOfMemory` if the process has no place for another mapping.
     pub fn new(file: impl AsFd, offset: u64, len: u64) -> io::Result<Self> {
         let invalid = |why| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         let page = match page_of(file.as_fd())? {
@@ -112,7 +116,14 @@ impl Mapping {
         // SAFETY: no address is asked for, so the kernel takes one where nothing is mapped.
         #[expect(unsafe_code, reason = "a mapping is made by mmap")]
         let base = unsafe {
-            rustix::mm::mmap(ptr::null_mut(), whole as usize, protection, flags, &file, offset - before)?
+            rustix::mm::mmap(
+                ptr::null_mut(),
+                whole as usize,
+                protection,
+                flags,
+                &file,
+                offset - before,
+            )?
         };
         let base = NonNull::new(base).expect("the kernel maps nothing at 0 unless asked");
         let Some(place) = register(base.as_ptr() as usize, whole as usize) else {
@@ -133,10 +144,11 @@ impl Mapping {
             place,
             file: [stat.st_dev, stat.st_ino],
         };
-        // A core dump of ours is no place for a guest's memory. Where the kernel cannot leave it out, it stays in.
-        // SAFETY: the advice leaves what is mapped as it is.
+        // A core dump of ours is no place for a guest's memory. Where the kernel cannot leave it
+        // out, it stays in. SAFETY: the advice leaves what is mapped as it is.
         #[expect(unsafe_code, reason = "some advice destroys memory; this does not")]
-        let _ = unsafe { rustix::mm::madvise(base.as_ptr(), whole as usize, Advice::LinuxDontDump) };
+        let _ =
+            unsafe { rustix::mm::madvise(base.as_ptr(), whole as usize, Advice::LinuxDontDump) };
         Ok(mapping)
     }
 
@@ -177,7 +189,8 @@ impl Drop for Mapping {
         let place = &TABLE[self.place];
         place.lost.store(false, Relaxed);
         place.word.store(0, std::sync::atomic::Ordering::Release);
-        // SAFETY: the mapping is this value's own, whole as it was made, and nobody may use its bytes after this.
+        // SAFETY: the mapping is this value's own, whole as it was made, and nobody may use its
+        // bytes after this.
         #[expect(unsafe_code, reason = "a mapping is undone by munmap")]
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr(), self.mapped) };
         debug_assert_eq!(unmapped, Ok(()));
@@ -214,8 +227,8 @@ fn install() {
     ours.sa_sigaction = on_sigbus as *const () as usize;
     // On the stack that the thread set aside for signals: its own may be what faults.
     ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the handler is of the form that SA_SIGINFO wants and does only what a handler may; both structs live on
-    // this frame. The one that the kernel fills in was valid before.
+    // SAFETY: the handler is of the form that SA_SIGINFO wants and does only what a handler may;
+    // both structs live on this frame. The one that the kernel fills in was valid before.
     #[expect(unsafe_code, reason = "a handler is installed by sigaction")]
     let (answer, before) = unsafe {
         (libc::sigaction(libc::SIGBUS, &raw const ours, before.as_mut_ptr()), before.assume_init())
@@ -225,8 +238,8 @@ fn install() {
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands a handler with SA_SIGINFO a valid siginfo_t; for a SIGBUS of its own (a positive code),
-    // it holds the address.
+    // SAFETY: the kernel hands a handler with SA_SIGINFO a valid siginfo_t; for a SIGBUS of its own
+    // (a positive code), it holds the address.
     #[expect(unsafe_code, reason = "what a handler is told lies behind a pointer")]
     let (is_fault, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as usize) };
     if !(is_fault && cover(address)) {
@@ -242,13 +255,20 @@ fn cover(address: usize) -> bool {
     });
     let Some((place, start, len)) = found else { return false };
     place.lost.store(true, Relaxed);
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
-    // SAFETY: the word was read at once, so start and length are one mapping's, whole as it was made. That mapping is
-    // alive, since the thread that we interrupted is just reading or writing in it, which its owner allows no longer
-    // than it lives. Others have only pointers to its bytes, and those stay valid. The call is a bare system call.
+    let (protection, flags) =
+        (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::FIXED);
+    // SAFETY: the word was read at once, so start and length are one mapping's, whole as it was
+    // made. That mapping is alive, since the thread that we interrupted is just reading or writing
+    // in it, which its owner allows no longer than it lives. Others have only pointers to its
+    // bytes, and those stay valid. The call is a bare system call.
     #[expect(unsafe_code, reason = "a mapping is replaced by mmap")]
     let covered = unsafe {
-        rustix::mm::mmap_anonymous(start as *mut c_void, len, protection, flags | MapFlags::NORESERVE)
+        rustix::mm::mmap_anonymous(
+            start as *mut c_void,
+            len,
+            protection,
+            flags | MapFlags::NORESERVE,
+        )
     };
     covered.is_ok()
 }
@@ -258,14 +278,16 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let before = BEFORE.get();
     let (handler, flags) = before.map_or((libc::SIG_DFL, 0), |it| (it.sa_sigaction, it.sa_flags));
     if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
-        // Back to the default: the instruction faults again, and that ends the process. Nobody can ignore a fault.
-        // SAFETY: the default takes no function, and `signal` is the one that we handle.
+        // Back to the default: the instruction faults again, and that ends the process. Nobody can
+        // ignore a fault. SAFETY: the default takes no function, and `signal` is the one that we
+        // handle.
         #[expect(unsafe_code, reason = "the default is restored by signal")]
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
         }
     } else if flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: whoever set SA_SIGINFO gave a function of this form, and we give it what the kernel gave us.
+        // SAFETY: whoever set SA_SIGINFO gave a function of this form, and we give it what the
+        // kernel gave us.
         #[expect(unsafe_code, reason = "the earlier handler is known by its address")]
         unsafe {
             let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) =
@@ -335,7 +357,8 @@ mod tests {
         let (_reader, writer) = std::io::pipe().unwrap();
         // SAFETY: the kernel reads one byte of a mapping that lives.
         #[expect(unsafe_code, reason = "mapped bytes are handed on by pointer")]
-        let written = unsafe { libc::write(writer.as_raw_fd(), mapping.start().as_ptr().cast(), 1) };
+        let written =
+            unsafe { libc::write(writer.as_raw_fd(), mapping.start().as_ptr().cast(), 1) };
         let error = io::Error::last_os_error().raw_os_error();
         assert_eq!((written, error, mapping.is_lost()), (-1, Some(libc::EFAULT), false));
     }
@@ -343,7 +366,9 @@ mod tests {
     #[test]
     fn what_is_not_in_its_file_is_not_mapped() {
         let file = memfd(8192);
-        for (offset, len) in [(0, 0), (0, 8193), (8192, 1), (4096, 4097), (u64::MAX, 2), (1, u64::MAX)] {
+        for (offset, len) in
+            [(0, 0), (0, 8193), (8192, 1), (4096, 4097), (u64::MAX, 2), (1, u64::MAX)]
+        {
             let error = Mapping::new(&file, offset, len).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{offset} {len}");
         }
@@ -369,7 +394,8 @@ mod tests {
         #[expect(unsafe_code, reason = "a mapping that the table does not know")]
         unsafe {
             let flags = MapFlags::SHARED;
-            let stranger = rustix::mm::mmap(ptr::null_mut(), 4096, ProtFlags::READ, flags, &file, 0).unwrap();
+            let stranger =
+                rustix::mm::mmap(ptr::null_mut(), 4096, ProtFlags::READ, flags, &file, 0).unwrap();
             ftruncate(&file, 0).unwrap();
             stranger.cast::<u8>().read_volatile();
         }

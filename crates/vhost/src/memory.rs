@@ -6,8 +6,8 @@
 //!   front-end's address   ──┘
 //! ```
 //!
-//! Descriptors hold guest-physical addresses; the rings' own addresses are the front-end's. A region's bytes are
-//! contiguous here, two regions' are not, whatever their addresses say.
+//! Descriptors hold guest-physical addresses; the rings' own addresses are the front-end's. A
+//! region's bytes are contiguous here, two regions' are not, whatever their addresses say.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -94,7 +94,8 @@ pub struct Span {
     pub len: usize,
 }
 
-/// All regions of a port, mapped. A clone keeps those mapped that it was made with, until it is dropped.
+/// All regions of a port, mapped. A clone keeps those mapped that it was made with, until it is
+/// dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     slots: Vec<Slot>,
@@ -110,7 +111,8 @@ struct Slot {
 }
 
 impl Memory {
-    /// Does as it is told. Pointers into regions that go are dangling afterwards, unless a clone keeps them.
+    /// Does as it is told. Pointers into regions that go are dangling afterwards, unless a clone
+    /// keeps them.
     ///
     /// # Errors
     ///
@@ -143,16 +145,22 @@ impl Memory {
         }
         let mapping = Mapping::new(&file, region.offset, region.size)
             .map_err(|source| MemoryError::Map { object: region.to_string(), source })?;
-        self.slots.push(Slot { region, mapping: Arc::new(mapping), file: Arc::new(file), holds: 1 });
+        self.slots.push(Slot {
+            region,
+            mapping: Arc::new(mapping),
+            file: Arc::new(file),
+            holds: 1,
+        });
         Ok(())
     }
 
     /// Adds a region that is there already once more. `false` if it is not, or was added too often.
     ///
-    /// QEMU 7.2 adds, and later removes, each region once for each queue pair: what was added twice goes when it was
-    /// removed twice.
+    /// QEMU 7.2 adds, and later removes, each region once for each queue pair: what was added twice
+    /// goes when it was removed twice.
     pub fn hold(&mut self, region: &Region) -> bool {
-        let slot = self.slots.iter_mut().find(|slot| slot.region == *region && slot.holds < MAX_HOLDS);
+        let slot =
+            self.slots.iter_mut().find(|slot| slot.region == *region && slot.holds < MAX_HOLDS);
         slot.map(|slot| slot.holds += 1).is_some()
     }
 
@@ -177,7 +185,9 @@ impl Memory {
 
     /// Each region with its file, as often as it was added.
     pub fn files(&self) -> impl Iterator<Item = (Region, BorrowedFd<'_>)> {
-        self.slots.iter().flat_map(|slot| std::iter::repeat_n((slot.region, slot.file.as_fd()), slot.holds))
+        self.slots
+            .iter()
+            .flat_map(|slot| std::iter::repeat_n((slot.region, slot.file.as_fd()), slot.holds))
     }
 
     /// How many words of its identity there are for each region.
@@ -289,7 +299,8 @@ mod tests {
     fn both_kinds_of_address_lead_to_the_same_byte() {
         let memory = memory(&[region(0, MIB), Region { offset: 5 * 4096, ..region(MIB, 4096) }]);
         for address in [0, 77, MIB - 1, MIB, MIB + 4095] {
-            let (guest, user) = (memory.guest(address).unwrap(), memory.user(address + (1 << 32)).unwrap());
+            let (guest, user) =
+                (memory.guest(address).unwrap(), memory.user(address + (1 << 32)).unwrap());
             assert_eq!((guest.start, guest.len), (user.start, user.len));
             assert_eq!(guest.len as u64, if address < MIB { MIB } else { MIB + 4096 } - address);
         }
@@ -300,16 +311,29 @@ mod tests {
     #[test]
     fn regions_that_contradict_one_another_are_refused() {
         let mut memory = memory(&[region(MIB, MIB)]);
-        let mut add = |region: Region| memory.apply(MemoryChange::Add(region, file(2 * MIB))).unwrap_err();
+        let mut add =
+            |region: Region| memory.apply(MemoryChange::Add(region, file(2 * MIB))).unwrap_err();
         assert!(matches!(add(region(2 * MIB - 1, MIB)), MemoryError::Overlaps { .. }));
         assert!(matches!(add(region(1, MIB)), MemoryError::Overlaps { .. }));
         let user = region(MIB, 0).user;
-        assert!(matches!(add(Region { user, ..region(8 * MIB, MIB) }), MemoryError::Overlaps { .. }));
+        assert!(matches!(
+            add(Region { user, ..region(8 * MIB, MIB) }),
+            MemoryError::Overlaps { .. }
+        ));
         assert!(matches!(add(region(8 * MIB, 0)), MemoryError::Wraps { .. }));
-        assert!(matches!(add(Region { guest: u64::MAX - 5, ..region(0, 6) }), MemoryError::Wraps { .. }));
-        assert!(matches!(add(Region { user: u64::MAX, ..region(8 * MIB, 1) }), MemoryError::Wraps { .. }));
+        assert!(matches!(
+            add(Region { guest: u64::MAX - 5, ..region(0, 6) }),
+            MemoryError::Wraps { .. }
+        ));
+        assert!(matches!(
+            add(Region { user: u64::MAX, ..region(8 * MIB, 1) }),
+            MemoryError::Wraps { .. }
+        ));
         assert!(matches!(add(region(8 * MIB, MAX_BYTES)), MemoryError::TooMuch { .. }));
-        assert!(matches!(add(region(8 * MIB, 4 * MIB)), MemoryError::Map { .. }), "its file is too short");
+        assert!(
+            matches!(add(region(8 * MIB, 4 * MIB)), MemoryError::Map { .. }),
+            "its file is too short"
+        );
     }
 
     #[test]
@@ -317,11 +341,17 @@ mod tests {
         let all: Vec<_> = (0..MAX_SLOTS as u64).map(|n| region(n * MIB, 4096)).collect();
         let mut memory = memory(&all);
         let one_more = region(99 * MIB, 4096);
-        assert!(matches!(memory.apply(MemoryChange::Add(one_more, file(MIB))), Err(MemoryError::Slots)));
+        assert!(matches!(
+            memory.apply(MemoryChange::Add(one_more, file(MIB))),
+            Err(MemoryError::Slots)
+        ));
         let removed = Region { offset: 77, ..all[3] };
         memory.apply(MemoryChange::Remove(removed)).unwrap();
         assert!(memory.guest(3 * MIB).is_none());
-        assert!(matches!(memory.apply(MemoryChange::Remove(removed)), Err(MemoryError::Missing { .. })));
+        assert!(matches!(
+            memory.apply(MemoryChange::Remove(removed)),
+            Err(MemoryError::Missing { .. })
+        ));
         memory.apply(MemoryChange::Add(one_more, file(MIB))).unwrap();
 
         memory.apply(MemoryChange::Replace(vec![(region(0, MIB), file(MIB))])).unwrap();
@@ -338,7 +368,11 @@ mod tests {
         memory.apply(MemoryChange::Remove(region)).unwrap();
         assert!(memory.guest(0).is_none());
         memory.apply(MemoryChange::Add(region, file(MIB))).unwrap();
-        assert_eq!((0..1000).filter(|_| memory.hold(&region)).count(), MAX_HOLDS - 1, "and it is counted");
+        assert_eq!(
+            (0..1000).filter(|_| memory.hold(&region)).count(),
+            MAX_HOLDS - 1,
+            "and it is counted"
+        );
         assert_eq!(memory.files().count(), MAX_HOLDS);
     }
 

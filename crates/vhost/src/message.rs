@@ -4,9 +4,10 @@
 //!   │ request │ flags │ size │ payload … │      header: 12 bytes; payload: at most MAX_PAYLOAD
 //! ```
 //!
-//! Nothing here reads a socket or holds a descriptor: a message is told how many came with it, and refuses any other
-//! number. Nothing is allocated, so a peer's numbers cannot make it. Parsing undoes emitting, both ways, since our own
-//! front-end speaks this too. Numbers are in the machine's own byte order.
+//! Nothing here reads a socket or holds a descriptor: a message is told how many came with it, and
+//! refuses any other number. Nothing is allocated, so a peer's numbers cannot make it. Parsing
+//! undoes emitting, both ways, since our own front-end speaks this too. Numbers are in the
+//! machine's own byte order.
 
 use units::Mac;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -17,7 +18,8 @@ use super::code::name;
 /// How many bytes a header has.
 pub const HEADER_LEN: usize = size_of::<RawHeader>();
 
-/// How many bytes a payload has at most: those of a full memory table, the longest that a network device needs.
+/// How many bytes a payload has at most: those of a full memory table, the longest that a network
+/// device needs.
 pub const MAX_PAYLOAD: usize = 8 + MAX_TABLE * size_of::<Region>();
 
 /// How many regions a memory table has at most ("Memory regions description").
@@ -60,10 +62,14 @@ pub enum MessageError {
     #[error("cannot serve {}: no network back-end of ours offers it; use another front-end", name(*.0))]
     Unknown(u32),
     /// Another reply than the one that was asked for.
-    #[error("cannot read a reply to {0:?}: the back-end answered request {1}; use another back-end")]
+    #[error(
+        "cannot read a reply to {0:?}: the back-end answered request {1}; use another back-end"
+    )]
     Astray(Code, u32),
     /// A payload of another length.
-    #[error("cannot read {request:?}: its payload has {size} bytes, not {wanted}; use another peer")]
+    #[error(
+        "cannot read {request:?}: its payload has {size} bytes, not {wanted}; use another peer"
+    )]
     Payload {
         /// The request.
         request: Code,
@@ -73,7 +79,9 @@ pub enum MessageError {
         wanted: usize,
     },
     /// Another number of descriptors.
-    #[error("cannot read {request:?}: {given} descriptors came with it, not {wanted}; use another peer")]
+    #[error(
+        "cannot read {request:?}: {given} descriptors came with it, not {wanted}; use another peer"
+    )]
     Descriptors {
         /// The request.
         request: Code,
@@ -104,7 +112,11 @@ impl Code {
         MessageError::Payload { request: self, size: payload.len(), wanted }
     }
 
-    fn field<T: TryFrom<u64>>(self, field: &'static str, value: impl Into<u64>) -> Result<T, MessageError> {
+    fn field<T: TryFrom<u64>>(
+        self,
+        field: &'static str,
+        value: impl Into<u64>,
+    ) -> Result<T, MessageError> {
         let value = value.into();
         T::try_from(value).map_err(|_| MessageError::Field { request: self, field, value })
     }
@@ -115,8 +127,8 @@ impl Code {
     }
 }
 
-/// A piece of guest memory: where the guest and the front-end see it, and where it begins in its descriptor ("Memory
-/// regions description").
+/// A piece of guest memory: where the guest and the front-end see it, and where it begins in its
+/// descriptor ("Memory regions description").
 #[derive(Clone, Copy, Debug, Eq, FromBytes, Immutable, IntoBytes, KnownLayout, PartialEq)]
 #[repr(C)]
 pub struct Region {
@@ -160,7 +172,8 @@ pub struct Addresses {
     pub used: u64,
     /// The available ring, or the driver's event suppression.
     pub available: u64,
-    /// Where in the log a write to the first byte of the used part is marked, if it is to be marked at all.
+    /// Where in the log a write to the first byte of the used part is marked, if it is to be marked
+    /// at all.
     pub log: Option<u64>,
 }
 
@@ -375,7 +388,9 @@ impl Message {
             Request::GetInflightFd(inflight) | Request::SetInflightFd(inflight) => {
                 bytes.with(&RawInflight::from(inflight))
             }
-            Request::AddMemReg(region) | Request::RemMemReg(region) => bytes.with(&0u64).with(&region),
+            Request::AddMemReg(region) | Request::RemMemReg(region) => {
+                bytes.with(&0u64).with(&region)
+            }
             Request::SetStatus(status) => bytes.with(&u64::from(status)),
         }
     }
@@ -412,12 +427,17 @@ impl Request {
                 let (index, num) = state()?;
                 let size = code.field("size", num)?;
                 if !(1..=MAX_RING).contains(&size) {
-                    return Err(MessageError::Field { request: code, field: "size", value: size.into() });
+                    return Err(MessageError::Field {
+                        request: code,
+                        field: "size",
+                        value: size.into(),
+                    });
                 }
                 (Self::SetVringNum { index, size }, 0)
             }
             Code::SetVringAddr => {
-                let RawAddresses { index, flags, descriptors, used, available, log } = code.read(payload)?;
+                let RawAddresses { index, flags, descriptors, used, available, log } =
+                    code.read(payload)?;
                 let log = match flags {
                     0 => None,
                     LOGGED => Some(log),
@@ -458,7 +478,11 @@ impl Request {
                     0 => false,
                     1 => true,
                     _ => {
-                        return Err(MessageError::Field { request: code, field: "state", value: num.into() });
+                        return Err(MessageError::Field {
+                            request: code,
+                            field: "state",
+                            value: num.into(),
+                        });
                     }
                 };
                 (Self::SetVringEnable { index, enable }, 0)
@@ -470,13 +494,17 @@ impl Request {
             }
             Code::NetSetMtu => (Self::NetSetMtu(number()?), 0),
             Code::SetBackendReqFd => (nothing().map(|_| Self::SetBackendReqFd)?, 1),
-            Code::GetInflightFd => (Self::GetInflightFd(code.read::<RawInflight>(payload)?.into()), 0),
-            Code::SetInflightFd => (Self::SetInflightFd(code.read::<RawInflight>(payload)?.into()), 1),
+            Code::GetInflightFd => {
+                (Self::GetInflightFd(code.read::<RawInflight>(payload)?.into()), 0)
+            }
+            Code::SetInflightFd => {
+                (Self::SetInflightFd(code.read::<RawInflight>(payload)?.into()), 1)
+            }
             Code::ResetDevice => (nothing().map(|_| Self::ResetDevice)?, 0),
             Code::GetMaxMemSlots => (nothing().map(|_| Self::GetMaxMemSlots)?, 0),
             Code::AddMemReg => (Self::AddMemReg(Region::parse(code, payload)?), 1),
-            // "For compatibility with existing incorrect implementations, the back-end MAY accept messages with one
-            // file descriptor."
+            // "For compatibility with existing incorrect implementations, the back-end MAY accept
+            // messages with one file descriptor."
             Code::RemMemReg => (Self::RemMemReg(Region::parse(code, payload)?), fds.min(1)),
             Code::SetStatus => (Self::SetStatus(code.field("status", number()?)?), 0),
             Code::GetStatus => (nothing().map(|_| Self::GetStatus)?, 0),
@@ -528,7 +556,11 @@ impl Table {
         let len = usize::from(code.field::<u8>("number of regions", len)?);
         let mut regions = [Region { guest: 0, size: 0, user: 0, offset: 0 }; MAX_TABLE];
         let Some(used) = regions.get_mut(..len) else {
-            return Err(MessageError::Field { request: code, field: "number of regions", value: len as u64 });
+            return Err(MessageError::Field {
+                request: code,
+                field: "number of regions",
+                value: len as u64,
+            });
         };
         // As many as there are, or the whole table as it is drawn, of which so many count.
         match rest.len() {
@@ -569,7 +601,12 @@ impl Reply {
     /// # Errors
     ///
     /// [`MessageError`]: it is none, is another request's, or contradicts itself.
-    pub fn parse(code: Code, header: &Header, payload: &[u8], fds: usize) -> Result<Self, MessageError> {
+    pub fn parse(
+        code: Code,
+        header: &Header,
+        payload: &[u8],
+        fds: usize,
+    ) -> Result<Self, MessageError> {
         let Header { request, flags, size } = *header;
         if flags & REPLY == 0 {
             return Err(MessageError::Flags { request, flags });
@@ -599,7 +636,9 @@ impl Reply {
             Self::Base { index, base } => {
                 bytes(Code::GetVringBase).with(&State { index: index.into(), num: base })
             }
-            Self::Inflight(inflight) => bytes(Code::GetInflightFd).with(&RawInflight::from(inflight)),
+            Self::Inflight(inflight) => {
+                bytes(Code::GetInflightFd).with(&RawInflight::from(inflight))
+            }
         }
     }
 }
@@ -652,23 +691,30 @@ mod tests {
 
     /// A request of any kind, and how many descriptors go with it.
     fn any_request() -> impl Strategy<Value = (Request, usize)> {
-        let region =
-            || any::<[u64; 4]>().prop_map(|[guest, size, user, offset]| Region { guest, size, user, offset });
-        let inflight = || {
-            any::<(u64, u64, u16, u16)>().prop_map(|(size, offset, queues, queue_size)| Inflight {
+        let region = || {
+            any::<[u64; 4]>().prop_map(|[guest, size, user, offset]| Region {
+                guest,
                 size,
+                user,
                 offset,
-                queues,
-                queue_size,
             })
         };
-        let addresses = any::<(u64, u64, u64, Option<u64>)>()
-            .prop_map(|(descriptors, used, available, log)| Addresses { descriptors, used, available, log });
-        let table = proptest::collection::vec(region(), 0..=MAX_TABLE)
-            .prop_map(|regions| (Request::SetMemTable(Table::new(&regions).unwrap()), regions.len()));
+        let inflight =
+            || {
+                any::<(u64, u64, u16, u16)>().prop_map(|(size, offset, queues, queue_size)| {
+                    Inflight { size, offset, queues, queue_size }
+                })
+            };
+        let addresses = any::<(u64, u64, u64, Option<u64>)>().prop_map(
+            |(descriptors, used, available, log)| Addresses { descriptors, used, available, log },
+        );
+        let table = proptest::collection::vec(region(), 0..=MAX_TABLE).prop_map(|regions| {
+            (Request::SetMemTable(Table::new(&regions).unwrap()), regions.len())
+        });
         let alone = |request: Request| (request, 0);
         let file = |make: fn(u8, bool) -> Request| {
-            any::<(u8, bool)>().prop_map(move |(index, has_fd)| (make(index, has_fd), usize::from(has_fd)))
+            any::<(u8, bool)>()
+                .prop_map(move |(index, has_fd)| (make(index, has_fd), usize::from(has_fd)))
         };
         let plain = prop::sample::select(vec![
             (Request::GetFeatures, 0),
@@ -685,12 +731,14 @@ mod tests {
         let simple = prop_oneof![
             any::<u64>().prop_map(Request::SetFeatures),
             any::<u64>().prop_map(Request::SetProtocolFeatures),
-            (any::<u8>(), 1..=MAX_RING).prop_map(|(index, size)| Request::SetVringNum { index, size }),
+            (any::<u8>(), 1..=MAX_RING)
+                .prop_map(|(index, size)| Request::SetVringNum { index, size }),
             (any::<u8>(), addresses)
                 .prop_map(|(index, addresses)| Request::SetVringAddr { index, addresses }),
             any::<(u8, u32)>().prop_map(|(index, base)| Request::SetVringBase { index, base }),
             any::<u8>().prop_map(|index| Request::GetVringBase { index }),
-            any::<(u8, bool)>().prop_map(|(index, enable)| Request::SetVringEnable { index, enable }),
+            any::<(u8, bool)>()
+                .prop_map(|(index, enable)| Request::SetVringEnable { index, enable }),
             any::<[u8; 6]>().prop_map(|mac| Request::SendRarp(Mac(mac))),
             any::<u64>().prop_map(Request::NetSetMtu),
             any::<u8>().prop_map(Request::SetStatus),
@@ -700,7 +748,8 @@ mod tests {
             plain,
             simple.prop_map(alone),
             table,
-            any::<(u64, u64)>().prop_map(|(size, offset)| (Request::SetLogBase { size, offset }, 1)),
+            any::<(u64, u64)>()
+                .prop_map(|(size, offset)| (Request::SetLogBase { size, offset }, 1)),
             file(|index, has_fd| Request::SetVringKick { index, has_fd }),
             file(|index, has_fd| Request::SetVringCall { index, has_fd }),
             file(|index, has_fd| Request::SetVringErr { index, has_fd }),
@@ -719,9 +768,13 @@ mod tests {
         prop_oneof![
             (prop::sample::select(of_numbers), any::<u64>())
                 .prop_map(|(code, n)| (code, Reply::Number(code, n))),
-            any::<(u8, u32)>().prop_map(|(index, base)| (Code::GetVringBase, Reply::Base { index, base })),
+            any::<(u8, u32)>()
+                .prop_map(|(index, base)| (Code::GetVringBase, Reply::Base { index, base })),
             any::<(u64, u64, u16, u16)>().prop_map(|(size, offset, queues, queue_size)| {
-                (Code::GetInflightFd, Reply::Inflight(Inflight { size, offset, queues, queue_size }))
+                (
+                    Code::GetInflightFd,
+                    Reply::Inflight(Inflight { size, offset, queues, queue_size }),
+                )
             }),
         ]
     }
@@ -794,8 +847,10 @@ mod tests {
     #[test]
     fn a_table_may_come_whole_although_only_some_of_it_counts() {
         let region = Region { guest: 1, size: 2, user: 3, offset: 4 };
-        let short =
-            Message { request: Request::SetMemTable(Table::new(&[region]).unwrap()), need_reply: false };
+        let short = Message {
+            request: Request::SetMemTable(Table::new(&[region]).unwrap()),
+            need_reply: false,
+        };
         let mut whole = short.emit().as_ref().to_vec();
         whole.resize(HEADER_LEN + MAX_PAYLOAD, 0xee);
         whole[8..12].copy_from_slice(&(MAX_PAYLOAD as u32).to_ne_bytes());

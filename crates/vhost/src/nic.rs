@@ -1,12 +1,13 @@
-//! A network card as its guest has it: a front-end, and drivers of its rings that poll and never wait.
+//! A network card as its guest has it: a front-end, and drivers of its rings that poll and never
+//! wait.
 //!
 //! ```text
 //!   send ─▶ transmit ring ─▶ a switch ─▶ receive ring ─▶ receive
 //! ```
 //!
-//! Buffers go round. A frame that was sent lies in its buffer until that is sent again, so a generator writes only what
-//! changes; a buffer that was received is posted again at once. It is made for traffic that switches are measured
-//! with, and must cost its maker less than any switch.
+//! Buffers go round. A frame that was sent lies in its buffer until that is sent again, so a
+//! generator writes only what changes; a buffer that was received is posted again at once. It is
+//! made for traffic that switches are measured with, and must cost its maker less than any switch.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -24,16 +25,20 @@ use port::Span;
 /// Frames begin at multiples of this, a cache line, as DPDK's do.
 const LINE: usize = 64;
 
-/// Lines that a buffer has at least: as much room as is usual, and an odd number, so that frames that follow one another
-/// do not share the few places where a cache may keep them.
+/// Lines that a buffer has at least: as much room as is usual, and an odd number, so that frames
+/// that follow one another do not share the few places where a cache may keep them.
 const LINES: usize = 35;
 
 /// Frames neither merged nor offloaded: the cheapest for both sides.
 const PLAIN: Features = Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES]);
 
 /// Large TCP segments over IPv4, both ways, still neither merged: each lies in one buffer.
-const LARGE: Features =
-    Features::of(&[Features::CSUM, Features::HOST_TSO4, Features::GUEST_CSUM, Features::GUEST_TSO4]);
+const LARGE: Features = Features::of(&[
+    Features::CSUM,
+    Features::HOST_TSO4,
+    Features::GUEST_CSUM,
+    Features::GUEST_TSO4,
+]);
 
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
@@ -85,14 +90,16 @@ impl NicConfig {
         LINE * (lines | 1)
     }
 
-    /// Bytes of one ring's buffers, and of what is left out before the first so that frames begin with a line.
+    /// Bytes of one ring's buffers, and of what is left out before the first so that frames begin
+    /// with a line.
     fn room(&self) -> usize {
         LINE + usize::from(self.ring) * self.stride()
     }
 
     /// Bytes of memory that it takes, a little more than less.
     pub fn bytes(&self) -> u64 {
-        let rings: usize = Parts::lens(self.ring, false).iter().map(|len| len.next_multiple_of(4096)).sum();
+        let rings: usize =
+            Parts::lens(self.ring, false).iter().map(|len| len.next_multiple_of(4096)).sum();
         2 * (rings + self.room()) as u64
     }
 }
@@ -117,13 +124,18 @@ impl Nic {
             let at = |offset: u64| {
                 let (bytes, address) =
                     front.memory(offset).expect("the memory was made for the rings and buffers");
-                // SAFETY: it is mapped until the front-end is dropped, which the card does after the drivers; of what
-                // leads to it, only `Frame` leaves the card, which it outlives.
-                #[expect(unsafe_code, reason = "memory that is shared with a switch is reached by pointer")]
+                // SAFETY: it is mapped until the front-end is dropped, which the card does after
+                // the drivers; of what leads to it, only `Frame` leaves the card, which it
+                // outlives.
+                #[expect(
+                    unsafe_code,
+                    reason = "memory that is shared with a switch is reached by pointer"
+                )]
                 let span = unsafe { Span::new(bytes.start, bytes.len) };
                 (span, address)
             };
-            let [descriptors, used, available] = front.rings()[ring].offsets.map(|offset| at(offset).0);
+            let [descriptors, used, available] =
+                front.rings()[ring].offsets.map(|offset| at(offset).0);
             let parts = Parts::new([descriptors, available, used], config.ring, false);
             let before = LINE - Offload::LEN;
             let (buffers, address) = at(front.buffers() + (ring * config.room() + before) as u64);
@@ -143,7 +155,8 @@ impl Nic {
     ///
     /// # Errors
     ///
-    /// [`FrontError`]; [`FrontError::Features`] if the switch does not take frames as this card has them.
+    /// [`FrontError`]; [`FrontError::Features`] if the switch does not take frames as this card has
+    /// them.
     pub fn connect(&mut self, connection: Connection) -> Result<(), FrontError> {
         let done = self.front.connect(connection).and_then(|()| {
             let missing = self.needs.without(self.front.features().0);
@@ -152,12 +165,13 @@ impl Nic {
             }
             self.front.start(&[Base::Split(0); 2])
         });
-        // A back-end that refused one thing may wait for another, and connects again only when this has ended.
+        // A back-end that refused one thing may wait for another, and connects again only when this
+        // has ended.
         done.inspect_err(|_| self.front.disconnect())
     }
 
-    /// Puts a frame of `len` bytes, to which `offload` is still to be done, into each buffer to send by, whose number `fill`
-    /// is told. All that was sent must be given back.
+    /// Puts a frame of `len` bytes, to which `offload` is still to be done, into each buffer to
+    /// send by, whose number `fill` is told. All that was sent must be given back.
     ///
     /// # Panics
     ///
@@ -176,8 +190,8 @@ impl Nic {
         self.sent = (Offload::LEN + len) as u32;
     }
 
-    /// Sends at most `most` of the frames that lie in its buffers, as far as those are free, after `stamp` has changed
-    /// them, which is told each buffer's number. Returns how many.
+    /// Sends at most `most` of the frames that lie in its buffers, as far as those are free, after
+    /// `stamp` has changed them, which is told each buffer's number. Returns how many.
     #[inline]
     pub fn send(&mut self, most: usize, mut stamp: impl FnMut(u16, Frame<'_>)) -> usize {
         let mut sent = 0;

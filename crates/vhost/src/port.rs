@@ -6,10 +6,10 @@
 //!     └── a second later ─┴─ it ends, or the guest's rings contradict themselves
 //! ```
 //!
-//! The port outlives its front-end. While nobody is connected, what is meant for the guest waits in the switch, and what
-//! the guest has sent goes on: it was copied when its rings stopped. A guest whose rings cannot be believed is quarantined:
-//! its connection is closed, and nothing of its memory is touched until it has set up its rings anew, a second later at
-//! the earliest.
+//! The port outlives its front-end. While nobody is connected, what is meant for the guest waits in
+//! the switch, and what the guest has sent goes on: it was copied when its rings stopped. A guest
+//! whose rings cannot be believed is quarantined: its connection is closed, and nothing of its
+//! memory is touched until it has set up its rings anew, a second later at the earliest.
 
 mod left;
 
@@ -77,8 +77,8 @@ pub struct VhostConfig {
     pub mtu: u16,
     /// The most frames that can be held.
     pub frames: u32,
-    /// The file, on tmpfs, where what is taken from the guest is recorded, so that a switch that is killed loses none of
-    /// it. Its directory must be there.
+    /// The file, on tmpfs, where what is taken from the guest is recorded, so that a switch that is
+    /// killed loses none of it. Its directory must be there.
     pub records: PathBuf,
     /// The guest is never asked to tell of anything: whoever owns the port looks without end.
     pub polled: bool,
@@ -138,20 +138,24 @@ pub struct VhostPort {
 }
 
 impl VhostPort {
-    /// Makes a port, and listens or tries to connect; or goes on where the one before was, if `handover` is inherited. There
-    /// it leaves the like to the next one, as long as somebody keeps that.
+    /// Makes a port, and listens or tries to connect; or goes on where the one before was, if
+    /// `handover` is inherited. There it leaves the like to the next one, as long as somebody keeps
+    /// that.
     ///
     /// # Errors
     ///
     /// [`AttachError`]; that a front-end does not listen yet is none.
-    pub fn attach(config: VhostConfig, mut handover: Option<Handover>) -> Result<Self, AttachError> {
+    pub fn attach(
+        config: VhostConfig,
+        mut handover: Option<Handover>,
+    ) -> Result<Self, AttachError> {
         let inherited = handover.as_mut().and_then(Handover::inherited);
         let Inheritance { fds, requests } = inherited.unwrap_or_default();
         let mut fds = fds.into_iter();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(io::Error::from)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        let timer =
-            rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(io::Error::from)?;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags)
+            .map_err(io::Error::from)?;
         let listener = match config.mode {
             Mode::Listen(access) => Some(match fds.next() {
                 Some(socket) => Listener::inherited(socket, &config.socket)?,
@@ -161,13 +165,13 @@ impl VhostPort {
         };
         let offer = Offer { max_mtu: config.mtu, ..Offer::net(config.queue_pairs) };
         let device = Device::new(config.queue_pairs, config.frames);
-        let (device, unrecorded) = match OwnRecords::open(&config.records, 2 * u16::from(config.queue_pairs))
-        {
-            Ok(records) => (device.recorded(records), None),
-            // They would write over each other's.
-            Err(taken @ RecordsError::Taken { .. }) => return Err(taken.into()),
-            Err(error) => (device, Some(error.to_string())),
-        };
+        let (device, unrecorded) =
+            match OwnRecords::open(&config.records, 2 * u16::from(config.queue_pairs)) {
+                Ok(records) => (device.recorded(records), None),
+                // They would write over each other's.
+                Err(taken @ RecordsError::Taken { .. }) => return Err(taken.into()),
+                Err(error) => (device, Some(error.to_string())),
+            };
         let mut port = Self {
             owner: config.owner(),
             handover,
@@ -195,8 +199,9 @@ impl VhostPort {
         Ok(port)
     }
 
-    /// Before its switch ends: nothing more that is recorded is given back to the guest, so that the next switch takes again
-    /// what this one holds. What somebody keeps stays: its front-end sees no end.
+    /// Before its switch ends: nothing more that is recorded is given back to the guest, so that
+    /// the next switch takes again what this one holds. What somebody keeps stays: its front-end
+    /// sees no end.
     pub fn leave(&mut self) {
         self.deposit();
         self.device().card_mut().leave();
@@ -231,7 +236,9 @@ impl VhostPort {
             [None, None] => "enable its rings".into(),
             [Some(need), _] | [None, Some(need)] => format!("set {need}"),
         };
-        Link::Down(format!("a front-end is connected, and its guest's driver still has to {has_to}"))
+        Link::Down(format!(
+            "a front-end is connected, and its guest's driver still has to {has_to}"
+        ))
     }
 
     /// Why not all that is taken from the guest is recorded, if so.
@@ -248,13 +255,12 @@ impl VhostPort {
         let quarantined = self.quarantined.as_ref().map(|(times, why)| {
             format!("its guest was quarantined, {times} times by now, the last time because {why}")
         });
-        let unrecorded = self
-            .unrecorded()
-            .map(|why| format!("should the switch be killed, what it holds of this guest is lost: {why}"));
-        let unkept = self
-            .unkept
-            .as_ref()
-            .map(|why| format!("should the switch end, its front-end sees its connection end: {why}"));
+        let unrecorded = self.unrecorded().map(|why| {
+            format!("should the switch be killed, what it holds of this guest is lost: {why}")
+        });
+        let unkept = self.unkept.as_ref().map(|why| {
+            format!("should the switch end, its front-end sees its connection end: {why}")
+        });
         down.into_iter().chain(quarantined).chain(unrecorded).chain(unkept).collect()
     }
 
@@ -361,7 +367,8 @@ impl VhostPort {
     fn watch_front_end(&mut self) -> io::Result<()> {
         let Self { backend, kicks, epoll, .. } = self;
         if let Some(connection) = backend.connection() {
-            let flags = if backend.is_replying() { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+            let flags =
+                if backend.is_replying() { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
             epoll::modify(&*epoll, connection, epoll::EventData::new_u64(CONNECTION), flags)?;
         }
         let device = backend.session().rings();
@@ -375,7 +382,8 @@ impl VhostPort {
         });
         for kick in device.kicks() {
             if !kicks.iter().any(|waited_for| Arc::ptr_eq(waited_for, kick)) {
-                // Each write is an edge: an eventfd that cannot be read does not wake us without end.
+                // Each write is an edge: an eventfd that cannot be read does not wake us without
+                // end.
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
                 epoll::add(&*epoll, kick, epoll::EventData::new_u64(about_kick(kick)), flags)?;
                 kicks.push(kick.clone());
@@ -396,7 +404,8 @@ impl VhostPort {
         self.wait(why);
     }
 
-    /// Looks for a front-end a little later: where we listen, one that comes is let in at once, if the door is open.
+    /// Looks for a front-end a little later: where we listen, one that comes is let in at once, if
+    /// the door is open.
     fn wait(&mut self, why: String) {
         self.why = why;
         self.wake_in(RETRY);
@@ -429,7 +438,8 @@ impl VhostPort {
         self.backend.session_mut().parts().0
     }
 
-    /// Says for a guest that has moved here that it is here. Whether it did: not while it says so of another.
+    /// Says for a guest that has moved here that it is here. Whether it did: not while it says so
+    /// of another.
     #[cold]
     fn announce(&mut self, arrived: &mut dyn FnMut(Slot, &FrameView<'_>)) -> bool {
         if self.announcement.is_none()
@@ -589,7 +599,8 @@ fn watch(epoll: &OwnedFd, source: impl AsFd, about: u64) -> io::Result<()> {
     }
 }
 
-/// Readable, and told of as long as that is so, when it is worth to [`wake`](VhostPort::wake) the port.
+/// Readable, and told of as long as that is so, when it is worth to [`wake`](VhostPort::wake) the
+/// port.
 impl AsFd for VhostPort {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()

@@ -1,7 +1,7 @@
 //! A session retold: the requests by which a new one comes to be where it is.
 //!
-//! A front-end's own words are all that its session was made of, so they are all that has to be kept of it, and whoever
-//! hears them again checks them as it did the first time.
+//! A front-end's own words are all that its session was made of, so they are all that has to be
+//! kept of it, and whoever hears them again checks them as it did the first time.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -54,8 +54,12 @@ impl Book {
             self.size.map(|size| alone(Request::SetVringNum { index, size })),
             self.base.map(|base| alone(Request::SetVringBase { index, base })),
             self.addresses.map(|addresses| alone(Request::SetVringAddr { index, addresses })),
-            self.call.as_ref().map(|fd| (Request::SetVringCall { index, has_fd: true }, vec![fd.as_fd()])),
-            self.error.as_ref().map(|fd| (Request::SetVringErr { index, has_fd: true }, vec![fd.as_fd()])),
+            self.call
+                .as_ref()
+                .map(|fd| (Request::SetVringCall { index, has_fd: true }, vec![fd.as_fd()])),
+            self.error
+                .as_ref()
+                .map(|fd| (Request::SetVringErr { index, has_fd: true }, vec![fd.as_fd()])),
             self.enabled.map(|enable| alone(Request::SetVringEnable { index, enable })),
             self.kick.as_ref().map(|kick| match kick {
                 Kick::Fd(fd) => (Request::SetVringKick { index, has_fd: true }, vec![fd.as_fd()]),

@@ -4,12 +4,13 @@
 //!   request ─▶ book it ─▶ settle: for each ring, what should run and what does? ─▶ Rings: start, update, stop
 //! ```
 //!
-//! Requests come in any order, and front-ends differ. So a request only changes the books, and afterwards the rings
-//! are settled: one runs as soon as it has all that it [needs](Need), and stops as soon as it lacks something. Before
-//! memory goes away, every ring is stopped, so that none can touch it ("Ring states", "Memory access").
+//! Requests come in any order, and front-ends differ. So a request only changes the books, and
+//! afterwards the rings are settled: one runs as soon as it has all that it [needs](Need), and
+//! stops as soon as it lacks something. Before memory goes away, every ring is stopped, so that
+//! none can touch it ("Ring states", "Memory access").
 //!
-//! It reads no socket and waits for nothing. Whatever contradicts itself is a [`Refusal`]: all rings are stopped then,
-//! and the connection is to be closed.
+//! It reads no socket and waits for nothing. Whatever contradicts itself is a [`Refusal`]: all
+//! rings are stopped then, and the connection is to be closed.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -29,12 +30,12 @@ pub trait Rings {
     /// From now on this ring may be processed; `shared` is where it lies.
     fn start(&mut self, vring: Vring, shared: &Shared);
 
-    /// Something of a running ring has changed: its descriptors, whether it is enabled, or what is logged. Its size,
-    /// its addresses and where it stands are as they were.
+    /// Something of a running ring has changed: its descriptors, whether it is enabled, or what is
+    /// logged. Its size, its addresses and where it stands are as they were.
     fn update(&mut self, vring: Vring, shared: &Shared);
 
-    /// From now on this ring must not be touched, nor any memory for its sake. Returns where it stands: what was taken
-    /// from it and cannot be finished any more is not counted as taken.
+    /// From now on this ring must not be touched, nor any memory for its sake. Returns where it
+    /// stands: what was taken from it and cannot be finished any more is not counted as taken.
     fn stop(&mut self, index: usize, shared: &Shared) -> Base;
 }
 
@@ -154,7 +155,8 @@ pub enum Refusal {
     /// Features that were not offered.
     #[error("cannot agree on features {0}: they were not offered; use another front-end")]
     Features(Features),
-    /// Features of a driver from before VIRTIO 1.0, whose frames have another header (VIRTIO 1.2 §5.1.6.1).
+    /// Features of a driver from before VIRTIO 1.0, whose frames have another header (VIRTIO 1.2
+    /// §5.1.6.1).
     #[error(
         "cannot agree on features {0}: without VERSION_1 frames have the legacy layout, which is not served; give the \
          guest a driver of VIRTIO 1.0 or later"
@@ -164,7 +166,9 @@ pub enum Refusal {
     #[error("cannot agree on protocol features {0}: they were not offered; use another front-end")]
     Protocol(ProtocolFeatures),
     /// A request that needs a protocol feature.
-    #[error("cannot serve {request:?}: protocol feature {feature} was not negotiated; use another front-end")]
+    #[error(
+        "cannot serve {request:?}: protocol feature {feature} was not negotiated; use another front-end"
+    )]
     Unnegotiated {
         /// The request.
         request: Code,
@@ -175,7 +179,9 @@ pub enum Refusal {
     #[error("cannot serve {0:?}: no features were set yet; use another front-end")]
     Early(Code),
     /// A ring that is not there.
-    #[error("cannot serve {request:?}: there is no ring {index}; give the card {pairs} queue pairs at most")]
+    #[error(
+        "cannot serve {request:?}: there is no ring {index}; give the card {pairs} queue pairs at most"
+    )]
     NoRing {
         /// The request.
         request: Code,
@@ -201,7 +207,9 @@ pub enum Refusal {
         size: u16,
     },
     /// A part of a ring at an address that its kind cannot have (VIRTIO 1.2 §2.7, §2.8).
-    #[error("cannot start ring {index}: its part at {address:#x} is not aligned; use another front-end")]
+    #[error(
+        "cannot start ring {index}: its part at {address:#x} is not aligned; use another front-end"
+    )]
     Misaligned {
         /// The ring.
         index: usize,
@@ -292,7 +300,16 @@ impl<R: Rings> Session<R> {
         assert!((1..=128).contains(&offer.queue_pairs), "{} queue pairs", offer.queue_pairs);
         let books = (0..2 * usize::from(offer.queue_pairs)).map(|_| Book::default()).collect();
         let (features, protocol) = (None, ProtocolFeatures::default());
-        Self { offer, features, protocol, status: 0, books, costly: false, rings, shared: Shared::default() }
+        Self {
+            offer,
+            features,
+            protocol,
+            status: 0,
+            books,
+            costly: false,
+            rings,
+            shared: Shared::default(),
+        }
     }
 
     /// Serves a request that came with these descriptors, as many as its parsing asked for.
@@ -306,7 +323,8 @@ impl<R: Rings> Session<R> {
         self.costly = false;
         let served = self.serve(message, fds).and_then(|outcome| self.settle().map(|()| outcome));
         match served {
-            // "The payload should be set to zero on success … unless the message already has an explicit reply body."
+            // "The payload should be set to zero on success … unless the message already has an
+            // explicit reply body."
             Ok(outcome) if outcome.reply.is_none() && message.need_reply => {
                 Ok(Outcome { reply: number(message.request, 0), ..outcome })
             }
@@ -318,8 +336,8 @@ impl<R: Rings> Session<R> {
         }
     }
 
-    /// Whether the last request may have taken long: it started or stopped rings, what of them is held was copied, or memory
-    /// was mapped.
+    /// Whether the last request may have taken long: it started or stopped rings, what of them is
+    /// held was copied, or memory was mapped.
     pub fn was_costly(&self) -> bool {
         self.costly
     }
@@ -362,7 +380,9 @@ impl<R: Rings> Session<R> {
         match request {
             Request::GetFeatures => return Ok(answer(number(request, self.offer.features.0))),
             Request::SetFeatures(bits) => return self.set_features(Features(bits)),
-            Request::GetProtocolFeatures => return Ok(answer(number(request, self.offer.protocol.0))),
+            Request::GetProtocolFeatures => {
+                return Ok(answer(number(request, self.offer.protocol.0)));
+            }
             Request::SetProtocolFeatures(bits) => {
                 let excess = ProtocolFeatures(bits).without(self.offer.protocol);
                 if excess != ProtocolFeatures::default() {
@@ -378,8 +398,11 @@ impl<R: Rings> Session<R> {
 
             // Whoever connects is the owner.
             Request::SetOwner => {}
-            // "It is recommended that back-ends either ignore this message, or use it to disable all rings."
-            Request::ResetOwner => self.books.iter_mut().for_each(|book| book.enabled = Some(false)),
+            // "It is recommended that back-ends either ignore this message, or use it to disable
+            // all rings."
+            Request::ResetOwner => {
+                self.books.iter_mut().for_each(|book| book.enabled = Some(false))
+            }
             Request::ResetDevice => {
                 self.needs(code, ProtocolFeatures::RESET_DEVICE)?;
                 self.quiesce();
@@ -390,7 +413,8 @@ impl<R: Rings> Session<R> {
                 self.needs(code, ProtocolFeatures::STATUS)?;
                 self.status = status;
                 if status == 0 {
-                    // VIRTIO 1.2 §2.1.2: a device that was reset uses no ring until it is set up again.
+                    // VIRTIO 1.2 §2.1.2: a device that was reset uses no ring until it is set up
+                    // again.
                     (0..self.books.len()).for_each(|index| self.halt(index));
                 }
             }
@@ -453,13 +477,18 @@ impl<R: Rings> Session<R> {
             }
             Request::SetVringCall { index, .. } => self.book(code, index)?.call = event()?,
             Request::SetVringErr { index, .. } => self.book(code, index)?.error = event()?,
-            // QEMU sends it before SET_FEATURES, so it cannot be asked whether protocol features were negotiated.
-            Request::SetVringEnable { index, enable } => self.book(code, index)?.enabled = Some(enable),
+            // QEMU sends it before SET_FEATURES, so it cannot be asked whether protocol features
+            // were negotiated.
+            Request::SetVringEnable { index, enable } => {
+                self.book(code, index)?.enabled = Some(enable)
+            }
 
             Request::NetSetMtu(mtu) => {
                 self.needs(code, ProtocolFeatures::NET_MTU)?;
-                // "The back-end must respond with zero in case the specified MTU is valid, or non-zero otherwise."
-                let fits = u16::try_from(mtu).ok().filter(|mtu| (68..=self.offer.max_mtu).contains(mtu));
+                // "The back-end must respond with zero in case the specified MTU is valid, or
+                // non-zero otherwise."
+                let fits =
+                    u16::try_from(mtu).ok().filter(|mtu| (68..=self.offer.max_mtu).contains(mtu));
                 let reply = number(request, 1).filter(|_| need_reply && fits.is_none());
                 return Ok(Outcome { reply, news: fits.map(News::Mtu) });
             }
@@ -479,8 +508,10 @@ impl<R: Rings> Session<R> {
         if !features.contains(Features::VERSION_1) {
             return Err(Refusal::Legacy(features));
         }
-        // A migration begins and ends while rings run; nothing else that matters to them may change then.
-        let same = |old: Features| old.without(Features::LOG_ALL) == features.without(Features::LOG_ALL);
+        // A migration begins and ends while rings run; nothing else that matters to them may change
+        // then.
+        let same =
+            |old: Features| old.without(Features::LOG_ALL) == features.without(Features::LOG_ALL);
         let running = self.books.iter().position(|book| book.running.is_some());
         if let (Some(index), false) = (running, self.features.is_some_and(same)) {
             return Err(Refusal::Runs { request: Code::SetFeatures, index });
@@ -563,7 +594,8 @@ impl<R: Rings> Session<R> {
         }
         let regions = || self.shared.memory.regions();
         let parts = addresses.parts(size, features.contains(Features::RING_PACKED));
-        if parts.iter().any(|part| !regions().any(|region| region.has_user(part.address, part.len))) {
+        if parts.iter().any(|part| !regions().any(|region| region.has_user(part.address, part.len)))
+        {
             return Some(Need::Memory);
         }
         let end = regions().map(|region: Region| region.guest + region.size).max().unwrap_or(0);
@@ -585,22 +617,29 @@ impl<R: Rings> Session<R> {
         if !packed && !size.is_power_of_two() {
             return Err(Refusal::Size { index, size });
         }
-        // Where we have it mapped is another place, aligned otherwise if its region begins at an odd offset.
+        // Where we have it mapped is another place, aligned otherwise if its region begins at an
+        // odd offset.
         let is_odd = |part: &&Part| {
-            let mapped =
-                self.shared.memory.user(part.address).map_or(0, |span| span.start.addr().get() as u64);
+            let mapped = self
+                .shared
+                .memory
+                .user(part.address)
+                .map_or(0, |span| span.start.addr().get() as u64);
             !part.address.is_multiple_of(part.align) || !mapped.is_multiple_of(part.align)
         };
         if let Some(part) = addresses.parts(size, packed).iter().find(is_odd) {
             return Err(Refusal::Misaligned { index, address: part.address });
         }
-        if self.shared.inflight.as_ref().is_some_and(|inflight| !inflight.fits(index, size, packed)) {
+        if self.shared.inflight.as_ref().is_some_and(|inflight| !inflight.fits(index, size, packed))
+        {
             return Err(Refusal::Untracked { index });
         }
         let base = book.base.unwrap_or(Base::new(packed).emit());
-        let base =
-            Base::parse(base, packed).filter(|base| base.is_in(size)).ok_or(Refusal::Base { index, base })?;
-        // "If VHOST_USER_F_PROTOCOL_FEATURES has not been negotiated, the ring starts directly in the enabled state."
+        let base = Base::parse(base, packed)
+            .filter(|base| base.is_in(size))
+            .ok_or(Refusal::Base { index, base })?;
+        // "If VHOST_USER_F_PROTOCOL_FEATURES has not been negotiated, the ring starts directly in
+        // the enabled state."
         let enabled = book.enabled.unwrap_or(!features.contains(Features::PROTOCOL_FEATURES));
         let (call, error) = (book.call.clone(), book.error.clone());
         Ok(Some(Vring { index, size, addresses, base, kick, call, error, enabled, features }))
@@ -633,11 +672,13 @@ impl<R: Rings> Drop for Session<R> {
     }
 }
 
-/// A descriptor to be told by, or to tell: neither reading nor writing it waits, unless its giver changes that again.
+/// A descriptor to be told by, or to tell: neither reading nor writing it waits, unless its giver
+/// changes that again.
 fn event(fd: OwnedFd) -> Result<Arc<OwnedFd>, Refusal> {
     // Any other file could keep whoever writes to it, or closes it, as long as its giver likes.
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let is_event = std::fs::read_link(link).is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]");
+    let is_event =
+        std::fs::read_link(link).is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]");
     if !is_event {
         return Err(Refusal::Event(std::io::Error::other("it is no eventfd")));
     }

@@ -5,8 +5,9 @@
 //!   connect ─────────▶            ◀──send──  bytes, descriptor
 //! ```
 //!
-//! A message is read no further than its header says, so that the descriptors that arrive are its own. Whatever the
-//! other side does, every descriptor it sent is either handed on or closed, and none survives an `exec`.
+//! A message is read no further than its header says, so that the descriptors that arrive are its
+//! own. Whatever the other side does, every descriptor it sent is either handed on or closed, and
+//! none survives an `exec`.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -17,8 +18,8 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
 use super::message::{Bytes, HEADER_LEN, Header, MAX_FDS, MAX_PAYLOAD, MessageError};
@@ -55,10 +56,14 @@ pub enum ConnectionError {
     #[error(transparent)]
     Message(#[from] MessageError),
     /// More descriptors than any message has.
-    #[error("cannot read a message: more than {MAX_FDS} descriptors came with it; use another peer")]
+    #[error(
+        "cannot read a message: more than {MAX_FDS} descriptors came with it; use another peer"
+    )]
     Descriptors,
     /// It ended in the middle of a message.
-    #[error("cannot read a message: its sender closed the connection in the middle of it; connect again")]
+    #[error(
+        "cannot read a message: its sender closed the connection in the middle of it; connect again"
+    )]
     Cut,
     /// The kernel gave up.
     #[error("cannot {operation} the connection: {source}; connect again")]
@@ -75,7 +80,8 @@ pub enum ConnectionError {
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// The file's device and number: somebody may have put another one in its place. `None`: it stays.
+    /// The file's device and number: somebody may have put another one in its place. `None`: it
+    /// stays.
     file: Option<(u64, u64)>,
 }
 
@@ -94,15 +100,17 @@ impl Listener {
             Access::Group => 0o660,
         };
         let socket = socket().map_err(&because)?;
-        // The file is made with the socket's own mode (unix(7)), less the umask: at no time may others connect.
+        // The file is made with the socket's own mode (unix(7)), less the umask: at no time may
+        // others connect.
         rustix::fs::fchmod(&socket, mode.into()).map_err(&because)?;
         rustix::net::bind(&socket, &address).map_err(&because)?;
         let metadata = || {
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode))?;
             std::fs::symlink_metadata(path)
         };
-        let listening =
-            rustix::net::listen(&socket, BACKLOG as i32).map_err(io::Error::from).and_then(|()| metadata());
+        let listening = rustix::net::listen(&socket, BACKLOG as i32)
+            .map_err(io::Error::from)
+            .and_then(|()| metadata());
         match listening {
             Ok(metadata) => {
                 Ok(Self { socket, path: path.into(), file: Some((metadata.dev(), metadata.ino())) })
@@ -121,8 +129,12 @@ impl Listener {
     /// [`SocketError`]: the file is gone.
     pub fn inherited(socket: OwnedFd, path: &Path) -> Result<Self, SocketError> {
         match std::fs::symlink_metadata(path) {
-            Ok(there) => Ok(Self { socket, path: path.into(), file: Some((there.dev(), there.ino())) }),
-            Err(source) => Err(SocketError { operation: "listen on", path: path.into(), source, hint: "" }),
+            Ok(there) => {
+                Ok(Self { socket, path: path.into(), file: Some((there.dev(), there.ino())) })
+            }
+            Err(source) => {
+                Err(SocketError { operation: "listen on", path: path.into(), source, hint: "" })
+            }
         }
     }
 
@@ -144,7 +156,8 @@ impl Listener {
         }
     }
 
-    /// Closes connections that wait to be accepted, since a port has one front-end at a time. Returns how many.
+    /// Closes connections that wait to be accepted, since a port has one front-end at a time.
+    /// Returns how many.
     ///
     /// # Errors
     ///
@@ -282,8 +295,8 @@ impl Connection {
         Self { socket, len: 0, bytes: [0; _], fds: Vec::new(), leaving: None }
     }
 
-    /// The next message. While one of ours has not left, there is none: so a peer that does not read its replies is
-    /// not served further.
+    /// The next message. While one of ours has not left, there is none: so a peer that does not
+    /// read its replies is not served further.
     ///
     /// # Errors
     ///
@@ -315,12 +328,15 @@ impl Connection {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut self.bytes[self.len..end])];
-        let received = rustix::net::recvmsg(&self.socket, into, &mut control, RecvFlags::CMSG_CLOEXEC);
+        let received =
+            rustix::net::recvmsg(&self.socket, into, &mut control, RecvFlags::CMSG_CLOEXEC);
         let received = match received {
             Ok(received) => received,
             Err(Errno::AGAIN | Errno::INTR) => return Ok(Read::Nothing),
             Err(Errno::CONNRESET) => return Ok(Read::End),
-            Err(error) => return Err(ConnectionError::Broken { operation: "read", source: error.into() }),
+            Err(error) => {
+                return Err(ConnectionError::Broken { operation: "read", source: error.into() });
+            }
         };
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
@@ -334,7 +350,8 @@ impl Connection {
         Ok(if received.bytes == 0 { Read::End } else { Read::Some })
     }
 
-    /// Sends a message with descriptors. What the socket does not take at once leaves with [`flush`](Self::flush).
+    /// Sends a message with descriptors. What the socket does not take at once leaves with
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
     ///
@@ -349,17 +366,20 @@ impl Connection {
         self.flush().map(drop)
     }
 
-    /// Whether no message is here or has left in part only: whoever has the socket has the connection.
+    /// Whether no message is here or has left in part only: whoever has the socket has the
+    /// connection.
     pub fn is_between_messages(&self) -> bool {
         self.len == 0 && self.fds.is_empty() && self.leaving.is_none()
     }
 
-    /// Whether a message of ours has not left yet: wait until the socket can be written to, and not until it can be read.
+    /// Whether a message of ours has not left yet: wait until the socket can be written to, and not
+    /// until it can be read.
     pub fn is_leaving(&self) -> bool {
         self.leaving.is_some()
     }
 
-    /// Sends what has not left yet. Returns whether all has; if not, wait until the socket can be written to.
+    /// Sends what has not left yet. Returns whether all has; if not, wait until the socket can be
+    /// written to.
     ///
     /// # Errors
     ///
@@ -371,10 +391,18 @@ impl Connection {
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
             let mut control = SendAncillaryBuffer::new(&mut space);
             if !fds.is_empty() {
-                assert!(control.push(SendAncillaryMessage::ScmRights(&fds)), "{} descriptors", fds.len());
+                assert!(
+                    control.push(SendAncillaryMessage::ScmRights(&fds)),
+                    "{} descriptors",
+                    fds.len()
+                );
             }
-            let sent =
-                rustix::net::sendmsg(&self.socket, &[IoSlice::new(rest)], &mut control, SendFlags::NOSIGNAL);
+            let sent = rustix::net::sendmsg(
+                &self.socket,
+                &[IoSlice::new(rest)],
+                &mut control,
+                SendFlags::NOSIGNAL,
+            );
             match sent {
                 Ok(sent) if sent == rest.len() => self.leaving = None,
                 Ok(sent) => {
@@ -384,7 +412,10 @@ impl Connection {
                 Err(Errno::AGAIN) => return Ok(false),
                 Err(Errno::INTR) => {}
                 Err(error) => {
-                    return Err(ConnectionError::Broken { operation: "write to", source: error.into() });
+                    return Err(ConnectionError::Broken {
+                        operation: "write to",
+                        source: error.into(),
+                    });
                 }
             }
         }

@@ -21,8 +21,9 @@ pub enum Kick {
     Polled,
 }
 
-/// Takes back what was told by this. A front-end that finds that its guest was not heard, when the rings are its own again,
-/// serves it in our place: QEMU then throws away what the guest has made available.
+/// Takes back what was told by this. A front-end that finds that its guest was not heard, when the
+/// rings are its own again, serves it in our place: QEMU then throws away what the guest has made
+/// available.
 pub(super) fn heard(kick: &OwnedFd) {
     // Whether it is non-blocking is its front-end's to say.
     let mut count = [0; 8];
@@ -32,7 +33,8 @@ pub(super) fn heard(kick: &OwnedFd) {
 /// A ring that runs.
 #[derive(Clone, Debug)]
 pub struct Vring {
-    /// Which one: even ones are what the guest receives by, odd ones what it transmits by (VIRTIO 1.2 §5.1.2).
+    /// Which one: even ones are what the guest receives by, odd ones what it transmits by (VIRTIO
+    /// 1.2 §5.1.2).
     pub index: usize,
     /// How many descriptors.
     pub size: u16,
@@ -87,19 +89,21 @@ impl Base {
         if packed { Self::Packed { available: first, used: first } } else { Self::Split(0) }
     }
 
-    /// What came over the socket. A packed ring has both places in one number, each with its wrap counter on top.
+    /// What came over the socket. A packed ring has both places in one number, each with its wrap
+    /// counter on top.
     pub fn parse(base: u32, packed: bool) -> Option<Self> {
         if !packed {
             return u16::try_from(base).ok().map(Self::Split);
         }
         let turn = |half: u32| Turn { index: half as u16 & 0x7fff, wrap: half & 0x8000 != 0 };
-        // DPDK's virtio-user leaves the upper half out of a new ring's. Read to the letter that would be one whose
-        // every descriptor is in flight, but it begins such rings anew always.
+        // DPDK's virtio-user leaves the upper half out of a new ring's. Read to the letter that
+        // would be one whose every descriptor is in flight, but it begins such rings anew always.
         let used = if base == 0x8000 { base } else { base >> 16 };
         Some(Self::Packed { available: turn(base), used: turn(used) })
     }
 
-    /// Whether a ring of so many descriptors has it. The index of a split ring runs on beyond its size.
+    /// Whether a ring of so many descriptors has it. The index of a split ring runs on beyond its
+    /// size.
     pub const fn is_in(self, size: u16) -> bool {
         match self {
             Self::Split(_) => true,
@@ -109,7 +113,8 @@ impl Base {
 
     /// The number that goes over the socket.
     pub fn emit(self) -> u32 {
-        let half = |Turn { index, wrap }: Turn| u32::from(index & 0x7fff) | if wrap { 0x8000 } else { 0 };
+        let half =
+            |Turn { index, wrap }: Turn| u32::from(index & 0x7fff) | if wrap { 0x8000 } else { 0 };
         match self {
             Self::Split(available) => available.into(),
             Self::Packed { available, used } => half(available) | half(used) << 16,
@@ -133,7 +138,11 @@ impl Addresses {
     pub fn parts(&self, size: u16, packed: bool) -> [Part; 3] {
         let starts = [self.descriptors, self.available, self.used];
         let (lens, aligns) = (Parts::lens(size, packed), Parts::aligns(packed));
-        let part = |at: usize| Part { address: starts[at], len: lens[at] as u64, align: aligns[at] as u64 };
+        let part = |at: usize| Part {
+            address: starts[at],
+            len: lens[at] as u64,
+            align: aligns[at] as u64,
+        };
         [part(0), part(2), part(1)]
     }
 }

@@ -21,7 +21,9 @@ pub mod operation {
 }
 
 /// What ARP says about Ethernet and IPv4: 28 bytes (RFC 826, "Packet format").
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Packet {
     /// `ar$hrd`: 1, Ethernet.
@@ -62,13 +64,16 @@ impl Packet {
         let (header, rest) = ethernet::Header::parse(frame)?;
         let (packet, _) = Self::ref_from_prefix(rest).ok()?;
         let kinds = (packet.hardware.get(), packet.protocol.get(), packet.lengths);
-        let is_ours = header.ethertype.get() == ethertype::ARP && kinds == (1, ethertype::IPV4, [6, 4]);
+        let is_ours =
+            header.ethertype.get() == ethertype::ARP && kinds == (1, ethertype::IPV4, [6, 4]);
         is_ours.then_some(packet)
     }
 }
 
 /// A whole frame of the least length, 60 bytes (802.3 §4A.4.2, without the check sequence).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Frame {
     header: ethernet::Header,
@@ -93,8 +98,9 @@ impl Frame {
 /// A request, as far as an answer depends on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// The Ethernet and IPv4 address of who asks. The latter is 0 of a probe whether an address is free (RFC 5227 §2.1.1),
-    /// and [`target`](Self::target) of an announcement, which awaits no answer (§2.3).
+    /// The Ethernet and IPv4 address of who asks. The latter is 0 of a probe whether an address is
+    /// free (RFC 5227 §2.1.1), and [`target`](Self::target) of an announcement, which awaits no
+    /// answer (§2.3).
     pub sender: (Mac, Ipv4Addr),
     /// The address that is asked for.
     pub target: Ipv4Addr,

@@ -1,5 +1,5 @@
-//! Bidirectional forwarding detection (RFC 5880), by which the two ends of a way tell one another that it works; over one
-//! hop in UDP (RFC 5881).
+//! Bidirectional forwarding detection (RFC 5880), by which the two ends of a way tell one another
+//! that it works; over one hop in UDP (RFC 5881).
 
 use core::ops::RangeInclusive;
 
@@ -12,8 +12,8 @@ pub const PORT: u16 = 3784;
 /// The UDP ports that they come from; a session keeps its own (RFC 5881 §4).
 pub const SOURCE_PORTS: RangeInclusive<u16> = 49_152..=65_535;
 
-/// The hops left that their IP header says when sent and, unless the session authenticates them, when received: one from
-/// further away would have less (RFC 5881 §5).
+/// The hops left that their IP header says when sent and, unless the session authenticates them,
+/// when received: one from further away would have less (RFC 5881 §5).
 pub const TTL: u8 = 255;
 
 /// What a system makes of a session (RFC 5880 §4.1, "Sta").
@@ -95,7 +95,9 @@ pub struct Flags {
 }
 
 /// The mandatory section: 24 bytes (RFC 5880 §4.1).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// "Vers", 3 bits: 1; "Diag", 5 bits.
@@ -108,14 +110,17 @@ pub struct Header {
     len: u8,
     /// "My Discriminator": the sender's number of the session; never 0.
     pub my_discriminator: U32,
-    /// "Your Discriminator": the receiver's number of the session; 0 while the sender does not know it.
+    /// "Your Discriminator": the receiver's number of the session; 0 while the sender does not know
+    /// it.
     pub your_discriminator: U32,
-    /// "Desired Min TX Interval": no shorter time does the sender want between its packets, in microseconds.
+    /// "Desired Min TX Interval": no shorter time does the sender want between its packets, in
+    /// microseconds.
     pub desired_min_tx: U32,
-    /// "Required Min RX Interval": no shorter time can the sender take between packets, in microseconds; 0: it wants none.
+    /// "Required Min RX Interval": no shorter time can the sender take between packets, in
+    /// microseconds; 0: it wants none.
     pub required_min_rx: U32,
-    /// "Required Min Echo RX Interval": no shorter time can the sender take between echoes, in microseconds; 0: it sends
-    /// none back.
+    /// "Required Min Echo RX Interval": no shorter time can the sender take between echoes, in
+    /// microseconds; 0: it sends none back.
     pub required_min_echo_rx: U32,
 }
 
@@ -132,8 +137,14 @@ impl Header {
 
     const VERSION: u8 = 1;
 
-    /// A packet without authentication of session `my_discriminator`, with a multiplier of 1 and all else 0.
-    pub const fn new(state: State, diagnostic: Diagnostic, flags: Flags, my_discriminator: u32) -> Self {
+    /// A packet without authentication of session `my_discriminator`, with a multiplier of 1 and
+    /// all else 0.
+    pub const fn new(
+        state: State,
+        diagnostic: Diagnostic,
+        flags: Flags,
+        my_discriminator: u32,
+    ) -> Self {
         let Flags { poll, is_final, control_plane_independent, demand } = flags;
         Self {
             version_and_diagnostic: Self::VERSION << 5 | diagnostic.0,
@@ -197,14 +208,15 @@ impl Header {
 pub struct Packet<'a> {
     /// The mandatory section.
     pub header: &'a Header,
-    /// The authentication section: its type, its length in bytes, and the rest (RFC 5880 §4.2 to §4.4); `None` if "A"
-    /// says that there is none.
+    /// The authentication section: its type, its length in bytes, and the rest (RFC 5880 §4.2 to
+    /// §4.4); `None` if "A" says that there is none.
     pub authentication: Option<&'a [u8]>,
 }
 
 impl<'a> Packet<'a> {
-    /// The packet that `bytes`, a datagram's payload, are; `None` if it must be dropped for what it says itself (RFC 5880
-    /// §6.8.6). Whether there is such a session, and whether it authenticates, is the caller's to know.
+    /// The packet that `bytes`, a datagram's payload, are; `None` if it must be dropped for what it
+    /// says itself (RFC 5880 §6.8.6). Whether there is such a session, and whether it
+    /// authenticates, is the caller's to know.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, _) = Header::ref_from_prefix(bytes).ok()?;
         let rest = bytes.get(Header::LEN..usize::from(header.len))?;

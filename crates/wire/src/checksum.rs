@@ -4,8 +4,8 @@ use core::ops::Add;
 
 /// A ones' complement sum of 16-bit words.
 ///
-/// Sums of pieces add up to the sum of the whole, in any order, provided that every piece but the last has an even
-/// length.
+/// Sums of pieces add up to the sum of the whole, in any order, provided that every piece but the
+/// last has an even length.
 ///
 /// ```
 /// use wire::checksum::Sum;
@@ -19,8 +19,8 @@ pub struct Sum(u16); // In the machine's byte order: the sum is the same up to a
 impl Sum {
     /// The sum of `bytes`; an odd last byte counts as if a zero followed it.
     pub fn of(bytes: &[u8]) -> Self {
-        // Words of 32 bits into an accumulator of 64: no carry to chase, so the compiler makes vectors of it, and
-        // no overflow below 16 GiB.
+        // Words of 32 bits into an accumulator of 64: no carry to chase, so the compiler makes
+        // vectors of it, and no overflow below 16 GiB.
         let (words, rest) = bytes.as_chunks::<4>();
         let mut last = [0; 4];
         last[..rest.len()].copy_from_slice(rest);
@@ -40,8 +40,8 @@ impl Sum {
         u16::from_be(!self.0)
     }
 
-    /// [`checksum`](Self::checksum) for a transport header, where zero means that there is none: its other
-    /// form, all ones, takes its place (RFC 768).
+    /// [`checksum`](Self::checksum) for a transport header, where zero means that there is none:
+    /// its other form, all ones, takes its place (RFC 768).
     pub const fn transport_checksum(self) -> u16 {
         match self.checksum() {
             0 => 0xffff,
@@ -69,8 +69,9 @@ impl Add for Sum {
 
 /// The sum of a pseudo-header: what TCP and UDP checksums cover besides their own bytes.
 ///
-/// `addresses` are source and destination as they lie in the IP header, 8 bytes of IPv4 (RFC 9293 §3.1) or 32 of
-/// IPv6 (RFC 8200 §8.1); `len` is the length of transport header and payload in bytes.
+/// `addresses` are source and destination as they lie in the IP header, 8 bytes of IPv4 (RFC 9293
+/// §3.1) or 32 of IPv6 (RFC 8200 §8.1); `len` is the length of transport header and payload in
+/// bytes.
 pub fn pseudo_header(addresses: &[u8], protocol: u8, len: usize) -> Sum {
     let len = len as u32;
     Sum::of(addresses) + Sum::word(u16::from(protocol)) + Sum::of(&len.to_be_bytes())

@@ -6,7 +6,8 @@
 //! │ headers │ payload │ headers │ payload │ headers │ payl │      each with a copy of what its tunnel has before the frame
 //! ```
 //!
-//! Unlike [`Join`](crate::Join), which finds out what follows what, this is told where the large segment began and how long it was.
+//! Unlike [`Join`](crate::Join), which finds out what follows what, this is told where the large
+//! segment began and how long it was.
 
 use zerocopy::FromBytes;
 use zerocopy::network_endian::U16;
@@ -19,12 +20,14 @@ use crate::{Offload, PartialChecksum, SegmentKind, ipv4, ipv6};
 
 pub(crate) const FOUND: &str = "a layout's headers are there";
 
-/// What a frame brings of the large one of `len` bytes that it was cut from, the number of whose first byte of TCP ends with these bits:
-/// with the first, the headers; `None` if it was not. Others of the same `id` bring the rest.
+/// What a frame brings of the large one of `len` bytes that it was cut from, the number of whose
+/// first byte of TCP ends with these bits: with the first, the headers; `None` if it was not.
+/// Others of the same `id` bring the rest.
 pub fn segment(frame: &[u8], id: u32, sequence: u16, len: usize) -> Option<Segment<'_>> {
     let layout = Layout::of(frame)?;
-    let is_plain =
-        layout.protocol == protocol::TCP && layout.fragment == Fragment::Whole && layout.end == frame.len();
+    let is_plain = layout.protocol == protocol::TCP
+        && layout.fragment == Fragment::Whole
+        && layout.end == frame.len();
     let tcp = tcp::Segment::parse(frame.get(layout.transport..)?).filter(|_| is_plain)?;
     let begin = usize::from((tcp.header.sequence.get() as u16).wrapping_sub(sequence));
     let header_len = frame.len() - tcp.payload.len();
@@ -33,8 +36,8 @@ pub fn segment(frame: &[u8], id: u32, sequence: u16, len: usize) -> Option<Segme
     (fits && !tcp.payload.is_empty()).then_some(Segment { id, frame_len: len, offset, payload })
 }
 
-/// What is left to do for a large segment that may be cut into others with `size` bytes of payload, or that begins with the headers of
-/// the first of these. `None` if it is none.
+/// What is left to do for a large segment that may be cut into others with `size` bytes of payload,
+/// or that begins with the headers of the first of these. `None` if it is none.
 pub fn offload(frame: &[u8], size: u16) -> Option<Offload> {
     let layout = Layout::of(frame).filter(|layout| layout.protocol == protocol::TCP)?;
     left(frame, &layout, size)
@@ -54,8 +57,9 @@ pub(crate) fn left(frame: &[u8], layout: &Layout, size: u16) -> Option<Offload> 
     Some(Offload { checksum: Some(checksum), segment: Some(segment), data_valid: false })
 }
 
-/// Makes the headers of the first segment those of the large one that the frame is again, whose last one had these flags, too: its
-/// checksum is left to complete. `None` if there is no TCP in it.
+/// Makes the headers of the first segment those of the large one that the frame is again, whose
+/// last one had these flags, too: its checksum is left to complete. `None` if there is no TCP in
+/// it.
 pub fn restore(frame: &mut [u8], flags: Flags) -> Option<()> {
     let layout = Layout::of(frame).filter(|layout| layout.protocol == protocol::TCP)?;
     let (tcp, _) = tcp::Header::ref_from_prefix(frame.get(layout.transport..)?).ok()?;
@@ -64,7 +68,8 @@ pub fn restore(frame: &mut [u8], flags: Flags) -> Option<()> {
     Some(())
 }
 
-/// Has the headers of a TCP packet, which this layout was found by, say that it ends where the frame does.
+/// Has the headers of a TCP packet, which this layout was found by, say that it ends where the
+/// frame does.
 pub(crate) fn enlarge(frame: &mut [u8], layout: &Layout, flags: Flags) {
     let Layout { version, network, transport, .. } = *layout;
     let packet_len = frame.len() - network;
@@ -106,16 +111,23 @@ pub(crate) mod tests {
     const SEQUENCE: u32 = u32::MAX - 1000;
 
     /// A large segment, and what is left to do for it.
-    pub(crate) fn large(version: Version, flags: Flags, size: u16, payload: &[u8]) -> (Vec<u8>, Offload) {
+    pub(crate) fn large(
+        version: Version,
+        flags: Flags,
+        size: u16,
+        payload: &[u8],
+    ) -> (Vec<u8>, Offload) {
         let tcp = tcp::Header::new(1, 2, SEQUENCE, flags).with_options(12).unwrap();
         let segment = [tcp.as_bytes(), &[1; 12], payload].concat();
         let (kind, ethertype, ip) = match version {
             Version::V4 => {
-                let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, 6, segment.len());
+                let ip =
+                    ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, 6, segment.len());
                 (SegmentKind::Tcp4, ethertype::IPV4, ip.unwrap().as_bytes().to_vec())
             }
             Version::V6 => {
-                let ip = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, 6, segment.len());
+                let ip =
+                    ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, 6, segment.len());
                 (SegmentKind::Tcp6, ethertype::IPV6, ip.unwrap().as_bytes().to_vec())
             }
         };
@@ -123,16 +135,21 @@ pub(crate) mod tests {
         let transport = 14 + ip.len();
         let mut frame = [ethernet.as_bytes(), &ip, &segment].concat();
         restore(&mut frame, flags).unwrap();
-        let segment =
-            crate::Segment { kind, ecn: flags.contains(Flags::CWR), header_len: transport as u16 + 32, size };
+        let segment = crate::Segment {
+            kind,
+            ecn: flags.contains(Flags::CWR),
+            header_len: transport as u16 + 32,
+            size,
+        };
         let checksum = Some(PartialChecksum { start: transport as u16, offset: 16 });
         (frame, Offload { checksum, segment: Some(segment), data_valid: false })
     }
 
     fn larges() -> impl Strategy<Value = (Vec<u8>, Offload)> {
         let version = prop_oneof![Just(Version::V4), Just(Version::V6)];
-        (version, any::<u8>(), 1..1500_u16, prop::collection::vec(any::<u8>(), 1..9000))
-            .prop_map(|(version, flags, size, payload)| large(version, Flags(flags), size, &payload))
+        (version, any::<u8>(), 1..1500_u16, prop::collection::vec(any::<u8>(), 1..9000)).prop_map(
+            |(version, flags, size, payload)| large(version, Flags(flags), size, &payload),
+        )
     }
 
     /// What a card makes of it.

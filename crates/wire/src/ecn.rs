@@ -23,7 +23,8 @@ pub enum Ecn {
 /// What becomes of two ECN fields where a tunnel ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Decapsulated {
-    /// The field that goes on; `None`: the packet is to be dropped, as its transport understands nothing else.
+    /// The field that goes on; `None`: the packet is to be dropped, as its transport understands
+    /// nothing else.
     pub ecn: Option<Ecn>,
     /// The two fields are not what the network makes of what a tunnel begins with.
     pub alarm: Option<Alarm>,
@@ -49,18 +50,20 @@ impl Ecn {
         }
     }
 
-    /// The same traffic class with this field: the differentiated services code point stays (RFC 2474 §3).
+    /// The same traffic class with this field: the differentiated services code point stays (RFC
+    /// 2474 §3).
     pub const fn within(self, traffic_class: u8) -> u8 {
         traffic_class & !0b11 | self as u8
     }
 
-    /// The outer field of a packet with this inner one, where a tunnel begins that ends as [`inner`](Self::inner) says: the
-    /// normal mode (RFC 6040 §4.1).
+    /// The outer field of a packet with this inner one, where a tunnel begins that ends as
+    /// [`inner`](Self::inner) says: the normal mode (RFC 6040 §4.1).
     pub const fn outer(self) -> Self {
         self
     }
 
-    /// What becomes of this inner field where a tunnel ends and `outer` arrived (RFC 6040 §4.2, figure 4).
+    /// What becomes of this inner field where a tunnel ends and `outer` arrived (RFC 6040 §4.2,
+    /// figure 4).
     pub const fn inner(self, outer: Self) -> Decapsulated {
         let (ecn, alarm) = match (self, outer) {
             (Self::NotEct, Self::NotEct) => (Some(Self::NotEct), None),
@@ -126,9 +129,13 @@ mod tests {
 
     #[test]
     fn a_class_is_set_in_place_in_both_versions() {
-        let v4 = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, protocol::UDP, 0).unwrap();
-        let v6 = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, protocol::UDP, 0).unwrap();
-        for (ethertype, packet) in [(ethertype::IPV4, v4.as_bytes()), (ethertype::IPV6, v6.as_bytes())] {
+        let v4 =
+            ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, protocol::UDP, 0).unwrap();
+        let v6 =
+            ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, protocol::UDP, 0).unwrap();
+        for (ethertype, packet) in
+            [(ethertype::IPV4, v4.as_bytes()), (ethertype::IPV6, v6.as_bytes())]
+        {
             let ethernet = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype);
             let mut frame = [ethernet.as_bytes(), packet].concat();
             let layout = Layout::of(&frame).unwrap();

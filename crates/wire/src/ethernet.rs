@@ -10,8 +10,8 @@ pub mod ethertype {
     pub const IPV4: u16 = 0x0800;
     /// ARP (RFC 826).
     pub const ARP: u16 = 0x0806;
-    /// A whole Ethernet frame follows, as in GRE (RFC 7637 §3.2) and Geneve (RFC 8926 §3.4): transparent Ethernet
-    /// bridging.
+    /// A whole Ethernet frame follows, as in GRE (RFC 7637 §3.2) and Geneve (RFC 8926 §3.4):
+    /// transparent Ethernet bridging.
     pub const BRIDGED: u16 = 0x6558;
     /// What two who agree on it mean by it: the first one for experiments (IEEE 802, 9.2.4).
     pub const EXPERIMENTAL: u16 = 0x88b5;
@@ -28,7 +28,9 @@ pub mod ethertype {
 }
 
 /// The 14 bytes that every frame begins with.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// To whom.
@@ -55,7 +57,9 @@ impl Header {
 }
 
 /// The 4 bytes that a VLAN adds between the source address and the frame's own EtherType.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct TagHeader {
     /// Class, drop eligibility and VLAN: see [`Tag`].
@@ -77,7 +81,8 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// What `tci`, the tag control information, says; the drop eligible bit is ours to ignore (802.1Q §9.6).
+    /// What `tci`, the tag control information, says; the drop eligible bit is ours to ignore
+    /// (802.1Q §9.6).
     #[inline]
     pub const fn from_tci(tci: u16) -> Self {
         Self { class: Class::from_low_bits((tci >> 13) as u8), vlan: tci & 0x0fff }
@@ -92,7 +97,8 @@ impl Tag {
 /// All that a switch needs of a frame.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Peek {
-    /// The destination's address and the source's, as they lie in a frame: so they can be looked at in whole words.
+    /// The destination's address and the source's, as they lie in a frame: so they can be looked at
+    /// in whole words.
     pub addresses: [u8; 12],
     /// The outermost tag, customer's or service's.
     pub tag: Option<Tag>,
@@ -101,7 +107,11 @@ pub struct Peek {
 impl Peek {
     /// Of a frame with these addresses and this tag.
     #[inline]
-    pub const fn new(Mac([a, b, c, d, e, f]): Mac, Mac([g, h, i, j, k, l]): Mac, tag: Option<Tag>) -> Self {
+    pub const fn new(
+        Mac([a, b, c, d, e, f]): Mac,
+        Mac([g, h, i, j, k, l]): Mac,
+        tag: Option<Tag>,
+    ) -> Self {
         Self { addresses: [a, b, c, d, e, f, g, h, i, j, k, l], tag }
     }
 
@@ -120,9 +130,11 @@ impl Peek {
     }
 }
 
-/// Reads addresses and outermost tag; `None` if they, and the EtherTypes behind both, do not all lie in `frame`.
+/// Reads addresses and outermost tag; `None` if they, and the EtherTypes behind both, do not all
+/// lie in `frame`.
 ///
-/// It runs for every frame that the switch sees, so it stays a handful of instructions without a loop or a call.
+/// It runs for every frame that the switch sees, so it stays a handful of instructions without a
+/// loop or a call.
 #[inline]
 pub fn peek(frame: &[u8]) -> Option<Peek> {
     let [addresses @ .., t0, t1] = *frame.first_chunk::<{ Header::LEN }>()?;
@@ -136,7 +148,8 @@ pub fn peek(frame: &[u8]) -> Option<Peek> {
     Some(Peek { addresses, tag })
 }
 
-/// The EtherType of what the frame carries and where that begins, behind at most two tags (802.1ad).
+/// The EtherType of what the frame carries and where that begins, behind at most two tags
+/// (802.1ad).
 #[inline]
 pub(crate) fn payload(frame: &[u8]) -> Option<(u16, usize)> {
     let (header, mut rest) = Header::parse(frame)?;

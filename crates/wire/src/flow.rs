@@ -1,23 +1,27 @@
-//! Which frames belong together: those of one flow stay in order, so they go one way, and by one ring.
+//! Which frames belong together: those of one flow stay in order, so they go one way, and by one
+//! ring.
 
 use crate::Layout;
 use crate::ip::{Fragment, protocol};
 
-/// As many bytes as headers have that tell one flow from another: Ethernet with two tags, IPv6 with extensions, ports.
+/// As many bytes as headers have that tell one flow from another: Ethernet with two tags, IPv6 with
+/// extensions, ports.
 pub const HEADERS: usize = 128;
 
-/// A number that is the same for all frames of a flow: of those between the same two machines, and where these are TCP or UDP,
-/// the same two ports. The frame has `len` bytes, of which `head` are the first: all, or [`HEADERS`].
+/// A number that is the same for all frames of a flow: of those between the same two machines, and
+/// where these are TCP or UDP, the same two ports. The frame has `len` bytes, of which `head` are
+/// the first: all, or [`HEADERS`].
 ///
-/// A fragment's flow is that between its two addresses: only the first one shows its ports. So where a program's datagrams are
-/// partly fragmented, those are another flow than the rest, as they are for network cards.
+/// A fragment's flow is that between its two addresses: only the first one shows its ports. So
+/// where a program's datagrams are partly fragmented, those are another flow than the rest, as they
+/// are for network cards.
 #[inline]
 pub fn hash(head: &[u8], len: usize) -> u32 {
     let hash = mix(0, head.get(..12).unwrap_or_default());
     let Some(layout) = Layout::of_head(head, len) else { return fold(hash) };
     let hash = mix(hash, head.get(layout.address_range()).unwrap_or_default());
-    let has_ports =
-        layout.fragment == Fragment::Whole && matches!(layout.protocol, protocol::TCP | protocol::UDP);
+    let has_ports = layout.fragment == Fragment::Whole
+        && matches!(layout.protocol, protocol::TCP | protocol::UDP);
     let ports = head.get(layout.transport..layout.transport + 4).filter(|_| has_ports);
     fold(mix(hash, ports.unwrap_or_default()))
 }
@@ -28,8 +32,8 @@ pub const fn place(hash: u32, count: usize) -> usize {
     ((hash as u64 * count as u64) >> 32) as usize
 }
 
-/// The source port of a tunnel's packets that carry a flow: one of the dynamic ports (RFC 7348 §5, RFC 8926 §3.3), a flow's always
-/// the same.
+/// The source port of a tunnel's packets that carry a flow: one of the dynamic ports (RFC 7348 §5,
+/// RFC 8926 §3.3), a flow's always the same.
 #[inline]
 pub const fn source_port(hash: u32) -> u16 {
     49_152 | (hash >> 18) as u16
@@ -61,8 +65,10 @@ mod tests {
 
     fn frame(version: Version, protocol: u8, source_port: u16, last: &[u8]) -> Vec<u8> {
         let payload = [&source_port.to_be_bytes()[..], &[0, 80], last].concat();
-        let v4 = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, payload.len());
-        let v6 = ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, protocol, payload.len());
+        let v4 =
+            ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol, payload.len());
+        let v6 =
+            ipv6::Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::UNSPECIFIED, protocol, payload.len());
         let (ethertype, ip) = match version {
             Version::V4 => (ethertype::IPV4, v4.unwrap().as_bytes().to_vec()),
             Version::V6 => (ethertype::IPV6, v6.unwrap().as_bytes().to_vec()),
@@ -85,7 +91,8 @@ mod tests {
             let gre = [1000, 1001].map(|port| of(&frame(version, protocol::GRE, port, b"this")));
             assert_eq!(gre[0], gre[1]);
         }
-        let mut fragments = [1000, 1001].map(|port| frame(Version::V4, protocol::UDP, port, b"this"));
+        let mut fragments =
+            [1000, 1001].map(|port| frame(Version::V4, protocol::UDP, port, b"this"));
         fragments.iter_mut().for_each(|frame| frame[14 + 6] |= 0x20);
         assert_eq!(of(&fragments[0]), of(&fragments[1]), "fragments");
     }

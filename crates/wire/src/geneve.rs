@@ -1,4 +1,5 @@
-//! Geneve (RFC 8926): a frame of a virtual network behind a UDP header, with options that say more of it.
+//! Geneve (RFC 8926): a frame of a virtual network behind a UDP header, with options that say more
+//! of it.
 //!
 //! ```text
 //! │ udp │ version, options' length │ O C │ protocol │ VNI │ option │ option │ … │ frame │
@@ -20,7 +21,9 @@ pub const MOST_OPTIONS_LEN: usize = 63 * 4;
 pub const MOST_DATA_LEN: usize = 31 * 4;
 
 /// The fixed part of the header: 8 bytes (RFC 8926 §3.4).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// "Ver", 2 bits: 0; "Opt Len", 6 bits: the options' length in units of 4 bytes.
@@ -67,14 +70,17 @@ impl Header {
 }
 
 /// What begins an option: 4 bytes (RFC 8926 §3.5).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct OptionHeader {
     /// "Option Class": who says what the types mean.
     class: U16,
     /// "Type", whose highest bit says that the option is critical.
     kind: u8,
-    /// "R", 3 bits: 0 when sent, ignored when received; "Length", 5 bits: the data's length in units of 4 bytes.
+    /// "R", 3 bits: 0 when sent, ignored when received; "Length", 5 bits: the data's length in
+    /// units of 4 bytes.
     len: u8,
 }
 
@@ -111,8 +117,8 @@ impl<'a> TunnelOption<'a> {
 pub struct Options<'a>(&'a [u8]);
 
 impl<'a> Options<'a> {
-    /// The options that `bytes` are; `None` if the last is cut short: their lengths do not add up, and the packet must be
-    /// dropped (RFC 8926 §3.5).
+    /// The options that `bytes` are; `None` if the last is cut short: their lengths do not add up,
+    /// and the packet must be dropped (RFC 8926 §3.5).
     fn parse(bytes: &'a [u8]) -> Option<Self> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -144,8 +150,9 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The packet that `bytes`, a datagram's payload, are; `None` if they are of an unknown version, cut short, or the
-    /// options' lengths do not add up to what the header says: all of these are to be dropped (RFC 8926 §3.4, §3.5).
+    /// The packet that `bytes`, a datagram's payload, are; `None` if they are of an unknown
+    /// version, cut short, or the options' lengths do not add up to what the header says: all of
+    /// these are to be dropped (RFC 8926 §3.4, §3.5).
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, rest) = Header::ref_from_prefix(bytes).ok()?;
         let (options, payload) = rest.split_at_checked(header.options_len())?;
@@ -153,8 +160,9 @@ impl<'a> Packet<'a> {
         Some(Self { header, options: Options::parse(options)?, payload }).filter(|_| is_known)
     }
 
-    /// The first critical option that the caller does not know by its class and type, for which the packet must be dropped
-    /// (RFC 8926 §3.5, §3.5.1). Its own bit counts, whatever the header says.
+    /// The first critical option that the caller does not know by its class and type, for which the
+    /// packet must be dropped (RFC 8926 §3.5, §3.5.1). Its own bit counts, whatever the header
+    /// says.
     pub fn unknown_critical(&self, is_known: impl Fn(u16, u8) -> bool) -> Option<TunnelOption<'a>> {
         let mut options = self.options;
         options.find(|option| option.is_critical() && !is_known(option.class, option.kind))
@@ -173,11 +181,13 @@ impl Draft {
     pub const fn new(vni: u32) -> Option<Self> {
         let [0, a, b, c] = vni.to_be_bytes() else { return None };
         let protocol = U16::new(ethertype::BRIDGED);
-        let header = Header { version_and_options: 0, flags: 0, protocol, vni: [a, b, c], reserved: 0 };
+        let header =
+            Header { version_and_options: 0, flags: 0, protocol, vni: [a, b, c], reserved: 0 };
         Some(Self { header, options: [0; MOST_OPTIONS_LEN] })
     }
 
-    /// The header of a control packet, which carries what `protocol` says between the tunnel's ends.
+    /// The header of a control packet, which carries what `protocol` says between the tunnel's
+    /// ends.
     pub const fn for_control(mut self, protocol: u16) -> Self {
         self.header.flags |= Header::CONTROL;
         self.header.protocol = U16::new(protocol);
@@ -190,13 +200,16 @@ impl Draft {
         self
     }
 
-    /// Adds an option. `false` if there is no room for it, or its data are longer than [`MOST_DATA_LEN`] or no multiple
-    /// of 4 bytes.
+    /// Adds an option. `false` if there is no room for it, or its data are longer than
+    /// [`MOST_DATA_LEN`] or no multiple of 4 bytes.
     pub fn add(&mut self, option: TunnelOption<'_>) -> bool {
         let TunnelOption { class, kind, data } = option;
         let at = self.header.options_len();
         let len = size_of::<OptionHeader>() + data.len();
-        if !data.len().is_multiple_of(4) || data.len() > MOST_DATA_LEN || len > MOST_OPTIONS_LEN - at {
+        if !data.len().is_multiple_of(4)
+            || data.len() > MOST_DATA_LEN
+            || len > MOST_OPTIONS_LEN - at
+        {
             return false;
         }
         let header = OptionHeader { class: U16::new(class), kind, len: (data.len() / 4) as u8 };
@@ -285,7 +298,9 @@ mod tests {
         assert!(Draft::new(1 << 24).is_none());
         let option = |len| TunnelOption { class: 1, kind: 1, data: &[0; 200][..len] };
         let mut draft = Draft::new(7).unwrap();
-        for (len, fits) in [(3, false), (MOST_DATA_LEN + 4, false), (MOST_DATA_LEN, true), (124, false)] {
+        for (len, fits) in
+            [(3, false), (MOST_DATA_LEN + 4, false), (MOST_DATA_LEN, true), (124, false)]
+        {
             assert_eq!(draft.add(option(len)), fits, "{len}");
         }
         assert!(draft.add(option(120)));
@@ -316,8 +331,8 @@ mod tests {
     #[test]
     fn a_critical_option_that_nobody_knows_is_told() {
         let mut draft = Draft::new(7).unwrap();
-        let [harmless, known, unknown] =
-            [(1, 2), (1, 0x83), (2, 0x83)].map(|(class, kind)| TunnelOption { class, kind, data: &[] });
+        let [harmless, known, unknown] = [(1, 2), (1, 0x83), (2, 0x83)]
+            .map(|(class, kind)| TunnelOption { class, kind, data: &[] });
         for option in [harmless, known, unknown] {
             assert!(draft.add(option));
         }

@@ -1,4 +1,5 @@
-//! GRE (RFC 2784, with the key and sequence number of RFC 2890), and NVGRE, which carries frames in it (RFC 7637).
+//! GRE (RFC 2784, with the key and sequence number of RFC 2890), and NVGRE, which carries frames in
+//! it (RFC 7637).
 //!
 //! ```text
 //! │ ip │ C K S, version │ protocol │ (checksum, 0) │ (key) │ (sequence number) │ payload │
@@ -12,7 +13,9 @@ use crate::checksum::Sum;
 use crate::ethernet::ethertype;
 
 /// What every header begins with: 4 bytes (RFC 2784 §2.1).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct Base {
     /// [`CHECKSUM`], [`KEY`] and [`SEQUENCE`]; [`FORBIDDEN`].
@@ -26,8 +29,8 @@ const CHECKSUM: u16 = 0x8000;
 const KEY: u16 = 0x2000;
 /// "Sequence Number Present" (RFC 2890 §2).
 const SEQUENCE: u16 = 0x1000;
-/// Bits 1, 4 and 5, for whose sake a receiver that does not know RFC 1701 drops the packet (RFC 2784 §2.3), and the version,
-/// which is 0 (§2.3.1). The other reserved bits are ignored.
+/// Bits 1, 4 and 5, for whose sake a receiver that does not know RFC 1701 drops the packet (RFC
+/// 2784 §2.3), and the version, which is 0 (§2.3.1). The other reserved bits are ignored.
 const FORBIDDEN: u16 = 0x4c07;
 
 /// What a header says.
@@ -35,7 +38,8 @@ const FORBIDDEN: u16 = 0x4c07;
 pub struct Header {
     /// "Protocol Type": what follows, an EtherType (RFC 2784 §2.4).
     pub protocol: u16,
-    /// Over header and payload (RFC 2784 §2.5): of a packet where it is right, [`Sum`]'s checksum is 0.
+    /// Over header and payload (RFC 2784 §2.5): of a packet where it is right, [`Sum`]'s checksum
+    /// is 0.
     pub checksum: Option<u16>,
     /// Tells flows of one tunnel from another (RFC 2890 §2.1).
     pub key: Option<u32>,
@@ -52,8 +56,8 @@ impl Header {
         Self { protocol, checksum: None, key: None, sequence: None }
     }
 
-    /// The header and the payload that `bytes`, an IP packet's payload, are; `None` if they are cut short or must be
-    /// dropped (RFC 2784 §2.3).
+    /// The header and the payload that `bytes`, an IP packet's payload, are; `None` if they are cut
+    /// short or must be dropped (RFC 2784 §2.3).
     pub fn parse(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (base, mut rest) = Base::ref_from_prefix(bytes).ok()?;
         let flags = base.flags.get();
@@ -86,8 +90,8 @@ impl Header {
         self
     }
 
-    /// Writes the header to the beginning of `buffer` and returns it; `None` if it has no room there. [`LONGEST`](Self::LONGEST)
-    /// bytes suffice.
+    /// Writes the header to the beginning of `buffer` and returns it; `None` if it has no room
+    /// there. [`LONGEST`](Self::LONGEST) bytes suffice.
     pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b mut [u8]> {
         let (words, len) = self.words();
         let out = buffer.get_mut(..len)?;
@@ -119,7 +123,8 @@ impl Header {
 /// What NVGRE makes of GRE's key (RFC 7637 §3.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VirtualSubnet {
-    /// "Virtual Subnet ID": the number of the virtual network, of 24 bits. Those up to 0xfff and the highest are reserved.
+    /// "Virtual Subnet ID": the number of the virtual network, of 24 bits. Those up to 0xfff and
+    /// the highest are reserved.
     vsid: u32,
     /// "FlowID": the same for all frames of a flow, so that they take one way; 0 if nobody says.
     pub flow_id: u8,
@@ -142,10 +147,11 @@ impl VirtualSubnet {
         Header { key: Some(key), ..Header::new(ethertype::BRIDGED) }
     }
 
-    /// What a header says of a frame's network; `None` if it is none of NVGRE, which has a key and neither of the other
-    /// fields.
+    /// What a header says of a frame's network; `None` if it is none of NVGRE, which has a key and
+    /// neither of the other fields.
     pub const fn of(header: &Header) -> Option<Self> {
-        let Header { protocol: ethertype::BRIDGED, checksum: None, key: Some(key), sequence: None } = *header
+        let Header { protocol: ethertype::BRIDGED, checksum: None, key: Some(key), sequence: None } =
+            *header
         else {
             return None;
         };
@@ -196,7 +202,8 @@ mod tests {
         let subnet = VirtualSubnet::new(0x12_3456, 0x78).unwrap();
         let expected = [0x20, 0, 0x65, 0x58, 0x12, 0x34, 0x56, 0x78];
         assert_eq!(packet(&subnet.header(), &[]), expected);
-        let all = Header { checksum: Some(0xabcd), key: Some(1), sequence: Some(2), protocol: 0x0800 };
+        let all =
+            Header { checksum: Some(0xabcd), key: Some(1), sequence: Some(2), protocol: 0x0800 };
         assert_eq!(packet(&all, &[]), [0xb0, 0, 8, 0, 0xab, 0xcd, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
     }
 
@@ -218,7 +225,8 @@ mod tests {
     fn what_must_be_dropped_is_none_and_the_rest_is_ignored() {
         for bit in 0..16 {
             let bytes = [&(1u16 << bit).to_be_bytes()[..], &[0x65, 0x58], &[0; 4]].concat();
-            // RFC 2784 numbers the bits from the highest: routing, 4 and 5, and the version's three.
+            // RFC 2784 numbers the bits from the highest: routing, 4 and 5, and the version's
+            // three.
             let dropped = [14, 11, 10, 2, 1, 0].contains(&bit);
             assert_eq!(Header::parse(&bytes).is_none(), dropped, "bit {bit}");
         }

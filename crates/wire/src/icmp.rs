@@ -1,4 +1,5 @@
-//! The two answers that tell a sender that its packet is too long for what lies ahead: path MTU discovery.
+//! The two answers that tell a sender that its packet is too long for what lies ahead: path MTU
+//! discovery.
 //!
 //! ```text
 //! │ ethernet, tags │ ipv4 │ 3, 4, sum, 0, MTU │ the packet, up to 576 bytes in all │     RFC 792, RFC 1191 §4
@@ -18,24 +19,29 @@ use crate::ethernet;
 use crate::ip::{Fragment, Layout, Version, protocol};
 use crate::{ipv4, ipv6};
 
-/// No answer is a longer packet than this, in bytes: every host takes one whole (RFC 1812 §4.3.2.3).
+/// No answer is a longer packet than this, in bytes: every host takes one whole (RFC 1812
+/// §4.3.2.3).
 pub const LONGEST_V4: usize = 576;
 
-/// No answer is a longer packet than this, in bytes: every link takes one whole (RFC 4443 §2.4 (c)).
+/// No answer is a longer packet than this, in bytes: every link takes one whole (RFC 4443 §2.4
+/// (c)).
 pub const LONGEST_V6: usize = 1280;
 
 /// No answer is a longer frame than this, in bytes, behind two VLAN tags.
-pub const LONGEST_FRAME: usize = ethernet::Header::LEN + 2 * size_of::<ethernet::TagHeader>() + LONGEST_V6;
+pub const LONGEST_FRAME: usize =
+    ethernet::Header::LEN + 2 * size_of::<ethernet::TagHeader>() + LONGEST_V6;
 
 /// A packet of fewer bytes passes every link of IPv4 (RFC 791 §3.2), so no MTU is less.
 pub const LEAST_MTU_V4: u16 = 68;
 
-/// A packet of fewer bytes passes every link of IPv6 (RFC 8200 §5), so no MTU is less: hosts ignore one that is (RFC 8201
-/// §4).
+/// A packet of fewer bytes passes every link of IPv6 (RFC 8200 §5), so no MTU is less: hosts ignore
+/// one that is (RFC 8201 §4).
 pub const LEAST_MTU_V6: u32 = 1280;
 
 /// "Fragmentation needed and DF set" (RFC 792, RFC 1191 §4).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct FragmentationNeeded {
     /// 3, destination unreachable.
@@ -49,7 +55,8 @@ pub struct FragmentationNeeded {
 }
 
 impl FragmentationNeeded {
-    /// The header and the quoted packet that `bytes`, a packet's payload, are; `None` if they are something else.
+    /// The header and the quoted packet that `bytes`, a packet's payload, are; `None` if they are
+    /// something else.
     pub fn parse(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         let (header, quoted) = Self::ref_from_prefix(bytes).ok()?;
         ((header.kind, header.code) == (3, 4)).then_some((header, quoted))
@@ -57,7 +64,9 @@ impl FragmentationNeeded {
 }
 
 /// "Packet too big" (RFC 4443 §3.2).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct PacketTooBig {
     /// 2, packet too big.
@@ -70,21 +79,24 @@ pub struct PacketTooBig {
 }
 
 impl PacketTooBig {
-    /// The header and the quoted packet that `bytes`, a packet's payload, are; `None` if they are something else.
+    /// The header and the quoted packet that `bytes`, a packet's payload, are; `None` if they are
+    /// something else.
     pub fn parse(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         let (header, quoted) = Self::ref_from_prefix(bytes).ok()?;
         (header.kind == 2).then_some((header, quoted))
     }
 }
 
-/// Writes to the beginning of `buffer` the frame by which the router `from` tells the sender of `frame` that no IPv4 packet
-/// of more than `mtu` bytes gets through, and returns it.
+/// Writes to the beginning of `buffer` the frame by which the router `from` tells the sender of
+/// `frame` that no IPv4 packet of more than `mtu` bytes gets through, and returns it.
 ///
-/// `None` where there is nothing to tell: the packet is not IPv4, may be fragmented, or is one that no ICMP error may be
-/// about (RFC 1122 §3.2.2): an ICMP error, a later fragment, to a group or everyone, or not from one machine. `None` too if
-/// `mtu` is less than [`LEAST_MTU_V4`], or `buffer` has no room; [`LONGEST_FRAME`] suffices.
+/// `None` where there is nothing to tell: the packet is not IPv4, may be fragmented, or is one that
+/// no ICMP error may be about (RFC 1122 §3.2.2): an ICMP error, a later fragment, to a group or
+/// everyone, or not from one machine. `None` too if `mtu` is less than [`LEAST_MTU_V4`], or
+/// `buffer` has no room; [`LONGEST_FRAME`] suffices.
 ///
-/// An answer about a broadcast to a network that the caller knows by its prefix is the caller's to withhold.
+/// An answer about a broadcast to a network that the caller knows by its prefix is the caller's to
+/// withhold.
 pub fn fragmentation_needed<'b>(
     frame: &[u8],
     mtu: u16,
@@ -106,8 +118,13 @@ pub fn fragmentation_needed<'b>(
     }
     const HEADERS: usize = ipv4::Header::LEN + size_of::<FragmentationNeeded>();
     let quoted = &packet[..packet.len().min(LONGEST_V4 - HEADERS)];
-    let mut header =
-        FragmentationNeeded { kind: 3, code: 4, checksum: U16::ZERO, unused: U16::ZERO, mtu: U16::new(mtu) };
+    let mut header = FragmentationNeeded {
+        kind: 3,
+        code: 4,
+        checksum: U16::ZERO,
+        unused: U16::ZERO,
+        mtu: U16::new(mtu),
+    };
     header.checksum.set((Sum::of(header.as_bytes()) + Sum::of(quoted)).checksum());
     let len = size_of_val(&header) + quoted.len();
     let answer = ipv4::Header::new(from.1, source, protocol::ICMP, len)?;
@@ -116,13 +133,14 @@ pub fn fragmentation_needed<'b>(
     write(frame, &layout, from.0, [answer.as_bytes(), header.as_bytes(), quoted], buffer)
 }
 
-/// Writes to the beginning of `buffer` the frame by which the router `from` tells the sender of `frame` that no IPv6 packet
-/// of more than `mtu` bytes gets through, and returns it.
+/// Writes to the beginning of `buffer` the frame by which the router `from` tells the sender of
+/// `frame` that no IPv6 packet of more than `mtu` bytes gets through, and returns it.
 ///
-/// `None` where there is nothing to tell: the packet is not IPv6, or is one that no ICMPv6 error may be about (RFC 4443
-/// §2.4 (e)): an ICMPv6 error, a redirect, or not from one machine; a packet to a group may be too big (the exception in
-/// (e.3) to (e.5)). Neither is there of a later fragment: its first is as long. `None` too if `mtu` is less than
-/// [`LEAST_MTU_V6`], or `buffer` has no room; [`LONGEST_FRAME`] suffices.
+/// `None` where there is nothing to tell: the packet is not IPv6, or is one that no ICMPv6 error
+/// may be about (RFC 4443 §2.4 (e)): an ICMPv6 error, a redirect, or not from one machine; a packet
+/// to a group may be too big (the exception in (e.3) to (e.5)). Neither is there of a later
+/// fragment: its first is as long. `None` too if `mtu` is less than [`LEAST_MTU_V6`], or `buffer`
+/// has no room; [`LONGEST_FRAME`] suffices.
 pub fn packet_too_big<'b>(
     frame: &[u8],
     mtu: u32,
@@ -143,7 +161,8 @@ pub fn packet_too_big<'b>(
     let len = size_of_val(&header) + quoted.len();
     let answer = ipv6::Header::new(from.1, source, protocol::ICMPV6, len)?;
     let addresses = [answer.source, answer.destination];
-    let sum = pseudo_header(addresses.as_flattened(), protocol::ICMPV6, len) + Sum::of(header.as_bytes());
+    let sum =
+        pseudo_header(addresses.as_flattened(), protocol::ICMPV6, len) + Sum::of(header.as_bytes());
     header.checksum.set((sum + Sum::of(quoted)).checksum());
     write(frame, &layout, from.0, [answer.as_bytes(), header.as_bytes(), quoted], buffer)
 }
@@ -159,12 +178,13 @@ const fn is_host(address: Ipv4Addr) -> bool {
     !address.is_loopback() && matches!(address.octets()[0], 1..224)
 }
 
-/// Whether an error may be about a packet of any version: it is neither an error nor a redirect itself, nor a later
-/// fragment.
+/// Whether an error may be about a packet of any version: it is neither an error nor a redirect
+/// itself, nor a later fragment.
 fn may_be_about(frame: &[u8], layout: &Layout) -> bool {
     let kind = frame[..layout.end].get(layout.transport);
     let is_error = match layout.protocol {
-        // RFC 1122 §3.2.2: destination unreachable, source quench, redirect, time exceeded, parameter problem.
+        // RFC 1122 §3.2.2: destination unreachable, source quench, redirect, time exceeded,
+        // parameter problem.
         protocol::ICMP => kind.is_none_or(|kind| matches!(kind, 3 | 4 | 5 | 11 | 12)),
         // RFC 4443 §2.1, and a redirect (RFC 4861 §4.5).
         protocol::ICMPV6 => kind.is_none_or(|kind| matches!(kind, ..128 | 137)),
@@ -231,8 +251,8 @@ mod tests {
 
     fn answer(frame: &[u8]) -> Option<Vec<u8>> {
         let mut buffer = [0; LONGEST_FRAME];
-        let v4 =
-            fragmentation_needed(frame, 1400, (ROUTER, V4[2]), &mut buffer).map(|answer| answer.to_vec());
+        let v4 = fragmentation_needed(frame, 1400, (ROUTER, V4[2]), &mut buffer)
+            .map(|answer| answer.to_vec());
         v4.or_else(|| Some(packet_too_big(frame, 1400, (ROUTER, V6[2]), &mut buffer)?.to_vec()))
     }
 
@@ -325,7 +345,9 @@ mod tests {
     fn there_is_no_answer_about_ipv6_from_nobody_but_there_is_to_groups() {
         let group = v6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), protocol::UDP, &[0; 8]);
         assert!(answer(&group).is_some());
-        for nobody in [Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST, Ipv6Addr::from_bits(0xff02 << 112)] {
+        for nobody in
+            [Ipv6Addr::UNSPECIFIED, Ipv6Addr::LOCALHOST, Ipv6Addr::from_bits(0xff02 << 112)]
+        {
             let mut bad = group.clone();
             bad[22..38].copy_from_slice(&nobody.octets());
             assert_eq!(answer(&bad), None, "{nobody}");
@@ -341,7 +363,10 @@ mod tests {
         let frame = v4(V4[1], protocol::UDP, &[]);
         assert!(fragmentation_needed(&frame, 67, (ROUTER, V4[2]), &mut buffer).is_none());
         assert!(fragmentation_needed(&frame, 68, (ROUTER, V4[2]), &mut buffer).is_some());
-        assert!(fragmentation_needed(&frame, 68, (ROUTER, V4[2]), &mut buffer[..61]).is_none(), "no room");
+        assert!(
+            fragmentation_needed(&frame, 68, (ROUTER, V4[2]), &mut buffer[..61]).is_none(),
+            "no room"
+        );
         let frame = v6(V6[1], protocol::UDP, &[]);
         assert!(packet_too_big(&frame, 1279, (ROUTER, V6[2]), &mut buffer).is_none());
         assert!(packet_too_big(&frame, 1280, (ROUTER, V6[2]), &mut buffer).is_some());

@@ -62,14 +62,16 @@ pub struct Layout {
 impl Layout {
     /// Finds the packet in a frame, behind at most two VLAN tags.
     ///
-    /// `None` if the frame carries no IP, if a header is malformed or cut short, or if an IPv6 packet has more than
-    /// [`ipv6::MAX_EXTENSIONS`] or a routing header that is not used up: then its destination is not its last.
+    /// `None` if the frame carries no IP, if a header is malformed or cut short, or if an IPv6
+    /// packet has more than [`ipv6::MAX_EXTENSIONS`] or a routing header that is not used up: then
+    /// its destination is not its last.
     #[inline]
     pub fn of(frame: &[u8]) -> Option<Self> {
         Self::of_head(frame, frame.len())
     }
 
-    /// As [`of`](Self::of), of a frame of `len` bytes of which only the first are at hand: all its headers.
+    /// As [`of`](Self::of), of a frame of `len` bytes of which only the first are at hand: all its
+    /// headers.
     #[inline]
     pub fn of_head(head: &[u8], len: usize) -> Option<Self> {
         let (ethertype, network) = ethernet::payload(head)?;
@@ -104,7 +106,8 @@ impl Layout {
         }
     }
 
-    /// The packet's traffic class, of which [`Ecn`](crate::ecn::Ecn) is a part, in the frame that this layout was found in.
+    /// The packet's traffic class, of which [`Ecn`](crate::ecn::Ecn) is a part, in the frame that
+    /// this layout was found in.
     pub fn traffic_class(&self, frame: &[u8]) -> Option<u8> {
         let packet = frame.get(self.network..)?;
         match self.version {
@@ -113,18 +116,23 @@ impl Layout {
         }
     }
 
-    /// Changes the packet's traffic class, and IPv4's checksum with it, in the frame that this layout was found in; `None`
-    /// if `frame` is shorter than that.
+    /// Changes the packet's traffic class, and IPv4's checksum with it, in the frame that this
+    /// layout was found in; `None` if `frame` is shorter than that.
     pub fn set_traffic_class(&self, frame: &mut [u8], traffic_class: u8) -> Option<()> {
         let packet = frame.get_mut(self.network..)?;
         match self.version {
-            Version::V4 => ipv4::Header::mut_from_prefix(packet).ok()?.0.set_traffic_class(traffic_class),
-            Version::V6 => ipv6::Header::mut_from_prefix(packet).ok()?.0.set_traffic_class(traffic_class),
+            Version::V4 => {
+                ipv4::Header::mut_from_prefix(packet).ok()?.0.set_traffic_class(traffic_class)
+            }
+            Version::V6 => {
+                ipv6::Header::mut_from_prefix(packet).ok()?.0.set_traffic_class(traffic_class)
+            }
         }
         Some(())
     }
 
-    /// Where the packet's source and destination lie, side by side, in bytes from the frame's first.
+    /// Where the packet's source and destination lie, side by side, in bytes from the frame's
+    /// first.
     #[inline]
     pub const fn address_range(&self) -> Range<usize> {
         match self.version {
@@ -133,15 +141,17 @@ impl Layout {
         }
     }
 
-    /// From whom and to whom the packet goes, in the frame that this layout was found in. An IPv4 address is mapped:
-    /// ::ffff:a.b.c.d.
+    /// From whom and to whom the packet goes, in the frame that this layout was found in. An IPv4
+    /// address is mapped: ::ffff:a.b.c.d.
     #[inline]
     pub fn addresses(&self, frame: &[u8]) -> (Ipv6Addr, Ipv6Addr) {
         let v4 = |at: usize| {
             let octets = array::from_fn::<u8, 4, _>(|i| frame[self.network + at + i]);
             Ipv4Addr::from(octets).to_ipv6_mapped()
         };
-        let v6 = |at: usize| Ipv6Addr::from(array::from_fn::<u8, 16, _>(|i| frame[self.network + at + i]));
+        let v6 = |at: usize| {
+            Ipv6Addr::from(array::from_fn::<u8, 16, _>(|i| frame[self.network + at + i]))
+        };
         match self.version {
             Version::V4 => (v4(12), v4(16)),
             Version::V6 => (v6(8), v6(24)),
@@ -158,8 +168,8 @@ impl Layout {
         }
     }
 
-    /// The pseudo-header's sum for a transport header and payload of `len` bytes, in the frame that this layout was
-    /// found in or one that begins like it.
+    /// The pseudo-header's sum for a transport header and payload of `len` bytes, in the frame that
+    /// this layout was found in or one that begins like it.
     ///
     /// # Panics
     ///

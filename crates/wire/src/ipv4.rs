@@ -9,7 +9,9 @@ use crate::checksum::Sum;
 use crate::ip::{Fragment, Part};
 
 /// The fixed part of the header: 20 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     version_and_words: u8,
@@ -43,9 +45,14 @@ impl Header {
     const DONT_FRAGMENT: u16 = 0x4000;
     const MORE_FRAGMENTS: u16 = 0x2000;
 
-    /// The header, checksum and all, of an unfragmented packet without options, whose payload has `payload_len`
-    /// bytes; `None` if the packet would be longer than 65,535 bytes.
-    pub fn new(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, payload_len: usize) -> Option<Self> {
+    /// The header, checksum and all, of an unfragmented packet without options, whose payload has
+    /// `payload_len` bytes; `None` if the packet would be longer than 65,535 bytes.
+    pub fn new(
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        protocol: u8,
+        payload_len: usize,
+    ) -> Option<Self> {
         let total_len = u16::try_from(payload_len.checked_add(Self::LEN)?).ok()?;
         let mut header = Self {
             version_and_words: 0x45,
@@ -69,7 +76,8 @@ impl Header {
         self
     }
 
-    /// Changes the traffic class, and the checksum by as much (RFC 1624 §3, equation 3): one that was wrong stays wrong.
+    /// Changes the traffic class, and the checksum by as much (RFC 1624 §3, equation 3): one that
+    /// was wrong stays wrong.
     pub fn set_traffic_class(&mut self, traffic_class: u8) {
         let word = |class| u16::from_be_bytes([self.version_and_words, class]);
         let sum = Sum::word(!self.checksum.get()) + Sum::word(!word(self.traffic_class));
@@ -113,13 +121,15 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// The packet at the beginning of `bytes`; `None` if it is not IPv4, or cut short, or contradicts itself.
+    /// The packet at the beginning of `bytes`; `None` if it is not IPv4, or cut short, or
+    /// contradicts itself.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         Self::parse_head(bytes, bytes.len())
     }
 
-    /// As [`parse`](Self::parse), where of `len` bytes only the first are at hand; so the payload may be cut short.
+    /// As [`parse`](Self::parse), where of `len` bytes only the first are at hand; so the payload
+    /// may be cut short.
     #[inline]
     pub(crate) fn parse_head(bytes: &'a [u8], len: usize) -> Option<Self> {
         let (header, _) = Header::ref_from_prefix(bytes).ok()?;
@@ -141,7 +151,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample(payload: &[u8]) -> Vec<u8> {
-        let header = Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, 17, payload.len()).unwrap();
+        let header =
+            Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, 17, payload.len()).unwrap();
         [header.as_bytes(), payload].concat()
     }
 
@@ -165,7 +176,8 @@ mod tests {
         let right = Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, 17, 8).unwrap();
         let mut wrong = right;
         wrong.checksum -= 7;
-        let [right, wrong] = [right, wrong].map(|header| header.with_traffic_class(0xb8).checksum.get());
+        let [right, wrong] =
+            [right, wrong].map(|header| header.with_traffic_class(0xb8).checksum.get());
         assert_eq!(right - wrong, 7);
     }
 
@@ -182,9 +194,12 @@ mod tests {
         let good = sample(b"data");
         assert!(Packet::parse(&good).is_some());
         assert!(Packet::parse(&good[..23]).is_none(), "cut short");
-        for (at, byte, why) in
-            [(0, 0x65, "version 6"), (0, 0x44, "16 bytes of header"), (0, 0x4f, "60"), (3, 19, "total")]
-        {
+        for (at, byte, why) in [
+            (0, 0x65, "version 6"),
+            (0, 0x44, "16 bytes of header"),
+            (0, 0x4f, "60"),
+            (3, 19, "total"),
+        ] {
             let mut bad = good.clone();
             bad[at] = byte;
             assert!(Packet::parse(&bad).is_none(), "{why}");

@@ -7,12 +7,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::ip::{Fragment, Part};
 
-/// How many extension headers we walk before we call a packet malformed; each kind belongs there once, destination
-/// options twice (RFC 8200 §4.1).
+/// How many extension headers we walk before we call a packet malformed; each kind belongs there
+/// once, destination options twice (RFC 8200 §4.1).
 pub const MAX_EXTENSIONS: usize = 8;
 
 /// The fixed header: 40 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// Version, traffic class and flow label.
@@ -34,7 +36,12 @@ impl Header {
     pub const LEN: usize = size_of::<Self>();
 
     /// The header of a packet with `payload_len` bytes behind it; `None` above 65,535.
-    pub fn new(source: Ipv6Addr, destination: Ipv6Addr, next_header: u8, payload_len: usize) -> Option<Self> {
+    pub fn new(
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        next_header: u8,
+        payload_len: usize,
+    ) -> Option<Self> {
         Some(Self {
             version_class_flow: U32::new(6 << 28),
             payload_len: U16::new(u16::try_from(payload_len).ok()?),
@@ -75,14 +82,16 @@ pub struct Packet<'a> {
 impl<'a> Packet<'a> {
     /// The packet at the beginning of `bytes`.
     ///
-    /// `None` if it is not IPv6 or cut short, has more than [`MAX_EXTENSIONS`], or is still to be routed through
-    /// other addresses (a routing header with segments left): its checksum covers a destination it does not show.
+    /// `None` if it is not IPv6 or cut short, has more than [`MAX_EXTENSIONS`], or is still to be
+    /// routed through other addresses (a routing header with segments left): its checksum covers a
+    /// destination it does not show.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         Self::parse_head(bytes, bytes.len())
     }
 
-    /// As [`parse`](Self::parse), where of `len` bytes only the first are at hand; so the payload may be cut short.
+    /// As [`parse`](Self::parse), where of `len` bytes only the first are at hand; so the payload
+    /// may be cut short.
     #[inline]
     pub(crate) fn parse_head(bytes: &'a [u8], len: usize) -> Option<Self> {
         let (header, rest) = Header::ref_from_prefix(bytes).ok()?;
@@ -107,8 +116,9 @@ impl<'a> Packet<'a> {
         packet.extension_len()?.is_none().then_some(packet)
     }
 
-    /// The length of the extension header that the payload begins with: `Some(None)` if it begins with none that we
-    /// walk, `None` if that header is cut short or routes on. Takes note of a fragment.
+    /// The length of the extension header that the payload begins with: `Some(None)` if it begins
+    /// with none that we walk, `None` if that header is cut short or routes on. Takes note of a
+    /// fragment.
     fn extension_len(&mut self) -> Option<Option<usize>> {
         if self.fragment == Fragment::Later {
             return Some(None); // What follows is the middle of something.
@@ -132,8 +142,9 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Which packet this is a part of. `None` unless a fragment header is there, and is the last of the extensions: the
-    /// headers behind it are in the first part only, and what the others carry cannot be told.
+    /// Which packet this is a part of. `None` unless a fragment header is there, and is the last of
+    /// the extensions: the headers behind it are in the first part only, and what the others carry
+    /// cannot be told.
     pub fn part(&self) -> Option<Part> {
         let (mut kind, mut rest) = (self.header.next_header, self.extensions);
         while kind != FRAGMENT {
@@ -167,7 +178,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn packet(first: u8, behind: &[u8]) -> Vec<u8> {
-        let header = Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, first, behind.len()).unwrap();
+        let header =
+            Header::new(Ipv6Addr::LOCALHOST, Ipv6Addr::LOCALHOST, first, behind.len()).unwrap();
         [header.as_bytes(), behind].concat()
     }
 
@@ -197,7 +209,10 @@ mod tests {
         behind.extend(b"udp");
         let bytes = packet(0, &behind);
         let packet = Packet::parse(&bytes).unwrap();
-        assert_eq!((packet.protocol, packet.fragment, packet.payload), (17, Fragment::Whole, &b"udp"[..]));
+        assert_eq!(
+            (packet.protocol, packet.fragment, packet.payload),
+            (17, Fragment::Whole, &b"udp"[..])
+        );
         assert_eq!(packet.extensions.len(), 32);
     }
 
@@ -234,7 +249,10 @@ mod tests {
     #[test]
     fn what_is_cut_short_or_routed_on_is_none() {
         assert!(Packet::parse(&packet(17, b"data")[..43]).is_none());
-        assert!(Packet::parse(&packet(0, &[17, 1, 0, 0, 0, 0, 0, 0])).is_none(), "16 bytes claimed");
+        assert!(
+            Packet::parse(&packet(0, &[17, 1, 0, 0, 0, 0, 0, 0])).is_none(),
+            "16 bytes claimed"
+        );
         assert!(Packet::parse(&packet(43, &[17, 0, 4, 1, 0, 0, 0, 0])).is_none(), "a segment left");
         assert!(Packet::parse(&packet(43, &[17, 0, 4, 0, 0, 0, 0, 0])).is_some(), "none left");
     }

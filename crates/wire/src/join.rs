@@ -1,4 +1,5 @@
-//! Joining: TCP segments made into the large one that they stand for, so that whoever takes it pays for one frame.
+//! Joining: TCP segments made into the large one that they stand for, so that whoever takes it pays
+//! for one frame.
 //!
 //! ```text
 //! │ headers │ payload │ headers │ payload │ headers │ payl │
@@ -6,8 +7,9 @@
 //! │ headers │ payload . . . . . . . . . . . . . . │
 //! ```
 //!
-//! It joins what [`segments`](crate::segments) cuts into exactly these again, and nothing else: Linux's rule for its receive offload
-//! (`tcp_gro_receive`). Checksums are looked at before they are lost.
+//! It joins what [`segments`](crate::segments) cuts into exactly these again, and nothing else:
+//! Linux's rule for its receive offload (`tcp_gro_receive`). Checksums are looked at before they
+//! are lost.
 
 use crate::checksum::Sum;
 use crate::cut::{FOUND, enlarge, left};
@@ -18,7 +20,8 @@ use crate::{Offload, ipv6};
 /// The longest IP packet.
 const MOST: usize = 65_535;
 
-/// What a joined frame may differ in from one segment to the next: length, number and checksum of IPv4, length of IPv6.
+/// What a joined frame may differ in from one segment to the next: length, number and checksum of
+/// IPv4, length of IPv6.
 const LENGTH4: core::ops::Range<usize> = 2..4;
 const ID4: core::ops::Range<usize> = 4..6;
 const CHECKSUM4: core::ops::Range<usize> = 10..12;
@@ -44,7 +47,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// Begins with a segment that others may follow: a whole one with data, of an established connection, with right checksums.
+    /// Begins with a segment that others may follow: a whole one with data, of an established
+    /// connection, with right checksums.
     pub fn begin(frame: &[u8]) -> Option<Self> {
         let layout = Layout::of(frame)?;
         let is_plain = layout.protocol == protocol::TCP
@@ -56,7 +60,15 @@ impl Join {
         let is_data = flags.without(Flags::PSH | Flags::ECE) == Flags::ACK && size > 0;
         let header_len = frame.len() - size;
         let open = !flags.contains(Flags::PSH);
-        is_data.then_some(Self { layout, header_len, size, payload_len: size, count: 1, flags, open })
+        is_data.then_some(Self {
+            layout,
+            header_len,
+            size,
+            payload_len: size,
+            count: 1,
+            flags,
+            open,
+        })
     }
 
     /// How many bytes there are so far.
@@ -70,9 +82,11 @@ impl Join {
         self.count
     }
 
-    /// The payload of a segment that follows those so far, whose headers are the first of `joined`; `None` if it does not.
+    /// The payload of a segment that follows those so far, whose headers are the first of `joined`;
+    /// `None` if it does not.
     pub fn follow<'a>(&mut self, joined: &[u8], next: &'a [u8]) -> Option<&'a [u8]> {
-        let Self { layout: Layout { version, network, transport, .. }, header_len, size, .. } = *self;
+        let Self { layout: Layout { version, network, transport, .. }, header_len, size, .. } =
+            *self;
         let (ours, payload) = next.split_at_checked(header_len)?;
         let joined = joined.get(..header_len)?;
         let fits = self.len() - network + payload.len() <= MOST;
@@ -86,7 +100,8 @@ impl Join {
         }
         let (ip, first_ip) = (&ours[network..transport], &joined[network..transport]);
         let (tcp, first_tcp) = (&ours[transport..], &joined[transport..]);
-        let number = |bytes: &[u8]| bytes.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
+        let number =
+            |bytes: &[u8]| bytes.iter().fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
         let (length, number_is_next) = match version {
             Version::V4 => {
                 let id = number(&first_ip[ID4]) as u16;

@@ -12,11 +12,12 @@
 //! to the link's end     pause and pfc are MAC control, room our own; bfd behind udp
 //! ```
 //!
-//! A header is a `#[repr(C)]` struct of bytes, so reading one copies nothing and writing one is `as_bytes` of
-//! [`zerocopy::IntoBytes`]; one whose fields may be absent is read by value. Each module's `parse` promises that the
-//! lengths its header claims lie inside the bytes it was given; unless it says so, it does not verify checksums
-//! ([`checksum::Sum`] does). What does not parse is `None`: the caller decides whether that is a refusal. No bytes
-//! whatsoever make anything here panic.
+//! A header is a `#[repr(C)]` struct of bytes, so reading one copies nothing and writing one is
+//! `as_bytes` of [`zerocopy::IntoBytes`]; one whose fields may be absent is read by value. Each
+//! module's `parse` promises that the lengths its header claims lie inside the bytes it was given;
+//! unless it says so, it does not verify checksums ([`checksum::Sum`] does). What does not parse is
+//! `None`: the caller decides whether that is a refusal. No bytes whatsoever make anything here
+//! panic.
 //!
 //! The crate knows nothing of ports, tenants or policy.
 
@@ -54,6 +55,7 @@ pub mod vxlan;
 pub use ip::Layout;
 pub use join::Join;
 pub use offload::{
-    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, claimed_bytes, wire_bytes, wire_frames,
+    Offload, OffloadError, PartialChecksum, Segment, SegmentKind, claimed_bytes, wire_bytes,
+    wire_frames,
 };
 pub use segment::{Piece, Segments, segments};

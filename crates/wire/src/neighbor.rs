@@ -1,8 +1,9 @@
-//! IPv6 neighbor discovery (RFC 4861), as far as it is ARP's counterpart: which Ethernet address has an IPv6 address.
+//! IPv6 neighbor discovery (RFC 4861), as far as it is ARP's counterpart: which Ethernet address
+//! has an IPv6 address.
 //!
-//! Nothing is read of frames with a VLAN tag, nor of messages behind extension headers, which no machine sends and which
-//! RFC 6980 §5 forbids of fragments. Checksums are verified here, since an answer to a damaged question would spread what
-//! is wrong.
+//! Nothing is read of frames with a VLAN tag, nor of messages behind extension headers, which no
+//! machine sends and which RFC 6980 §5 forbids of fragments. Checksums are verified here, since an
+//! answer to a damaged question would spread what is wrong.
 
 use core::net::Ipv6Addr;
 
@@ -34,7 +35,9 @@ pub const fn group_mac(group: Ipv6Addr) -> Mac {
 }
 
 /// What begins a message, and all of it but its options (RFC 4861 §4.3, §4.4): 24 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct Header {
     /// [`SOLICITATION`] or [`ADVERTISEMENT`].
@@ -55,14 +58,16 @@ const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// What an option with the Ethernet address of the sender says first, its kind (RFC 4861 §4.6.1). Its length in units of 8
-/// bytes follows, which is 1, and then the address (RFC 2464 §6).
+/// What an option with the Ethernet address of the sender says first, its kind (RFC 4861 §4.6.1).
+/// Its length in units of 8 bytes follows, which is 1, and then the address (RFC 2464 §6).
 const SOURCE_ADDRESS: u8 = 1;
 /// The same of the target's.
 const TARGET_ADDRESS: u8 = 2;
 
 /// A whole frame with a message and the one option that is written here: 86 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Frame {
     ethernet: ethernet::Header,
@@ -75,7 +80,13 @@ impl Frame {
     const PAYLOAD_LEN: usize = size_of::<Header>() + 8;
 
     /// The message between `ends`, of whom each has an Ethernet and an IPv6 address, source first.
-    fn new(ends: [(Mac, Ipv6Addr); 2], kind: u8, flags: u8, target: Ipv6Addr, option: (u8, Mac)) -> Self {
+    fn new(
+        ends: [(Mac, Ipv6Addr); 2],
+        kind: u8,
+        flags: u8,
+        target: Ipv6Addr,
+        option: (u8, Mac),
+    ) -> Self {
         let [source, destination] = ends;
         let Mac([a, b, c, d, e, f]) = option.1;
         let ip = ipv6::Header::new(source.1, destination.1, protocol::ICMPV6, Self::PAYLOAD_LEN);
@@ -122,8 +133,8 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The message of a kind that a frame carries, with what an option of another kind says; `None` if that is not what
-    /// §7.1.1 and §7.1.2 have in common.
+    /// The message of a kind that a frame carries, with what an option of another kind says; `None`
+    /// if that is not what §7.1.1 and §7.1.2 have in common.
     fn parse(frame: &'a [u8], kind: u8, option: u8) -> Option<Self> {
         let (ethernet, rest) = ethernet::Header::parse(frame)?;
         if ethernet.ethertype.get() != ethertype::IPV6 {
@@ -147,8 +158,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What the first option of this kind says, `Some(None)` if there is none; `None` if an option has no length or is cut
-/// short.
+/// What the first option of this kind says, `Some(None)` if there is none; `None` if an option has
+/// no length or is cut short.
 fn link_address(mut options: &[u8], kind: u8) -> Option<Option<Mac>> {
     let mut found = None;
     while let [this, units, ..] = *options {
@@ -166,8 +177,8 @@ fn link_address(mut options: &[u8], kind: u8) -> Option<Option<Mac>> {
 /// A question for an address (RFC 4861 §4.3), as far as an answer depends on it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Solicitation {
-    /// The Ethernet and IPv6 address of who asks. The latter is `::` of a probe whether an address is free (RFC 4862
-    /// §5.4.2).
+    /// The Ethernet and IPv6 address of who asks. The latter is `::` of a probe whether an address
+    /// is free (RFC 4862 §5.4.2).
     pub sender: (Mac, Ipv6Addr),
     /// The address that is asked for.
     pub target: Ipv6Addr,
@@ -179,7 +190,8 @@ impl Solicitation {
         let message = Message::parse(frame, SOLICITATION, SOURCE_ADDRESS)?;
         let is_probe = message.source.is_unspecified();
         let target = message.header.target.into();
-        if is_probe && (message.address.is_some() || message.destination != solicited_node(target)) {
+        if is_probe && (message.address.is_some() || message.destination != solicited_node(target))
+        {
             return None;
         }
         let mac = message.address.unwrap_or(Mac(message.ethernet.source));
@@ -187,8 +199,8 @@ impl Solicitation {
         is_one.then_some(Self { sender: (mac, message.source), target })
     }
 
-    /// The answer that `mac`, which is a router or not, has the address (RFC 4861 §7.2.4). It overrides what was known
-    /// before, so it is for an address of one machine, not for anycast.
+    /// The answer that `mac`, which is a router or not, has the address (RFC 4861 §7.2.4). It
+    /// overrides what was known before, so it is for an address of one machine, not for anycast.
     pub fn answer(&self, mac: Mac, is_router: bool) -> Frame {
         let (flags, destination) = if self.sender.1.is_unspecified() {
             (OVERRIDE, (group_mac(ALL_NODES), ALL_NODES))
@@ -239,7 +251,8 @@ mod tests {
     use proptest::prelude::*;
 
     const ASKS: (Mac, Ipv6Addr) = (Mac::local(1), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1));
-    const ASKED: (Mac, Ipv6Addr) = (Mac::local(2), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0x12, 0x3456));
+    const ASKED: (Mac, Ipv6Addr) =
+        (Mac::local(2), Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0x12, 0x3456));
 
     /// The frame with its message changed and, like its length, its checksum made right again.
     fn changed(frame: &Frame, change: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
@@ -316,7 +329,11 @@ mod tests {
         let address = [1, 1, 2, 0, 0, 0, 0, 9];
         assert_eq!(with(&[nonce, address].concat()), Some(Mac::local(9)));
         assert_eq!(with(&nonce), Some(ASKS.0), "the frame's own address");
-        assert_eq!(with(&[1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), Some(ASKS.0), "another link's");
+        assert_eq!(
+            with(&[1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            Some(ASKS.0),
+            "another link's"
+        );
         assert_eq!(with(&[14, 0, 0, 0, 0, 0, 0, 0]), None, "no length");
         assert_eq!(with(&address[..6]), None, "cut short");
         assert_eq!(with(&[14]), None, "cut shorter");

@@ -1,8 +1,8 @@
 //! What the receiver of a frame still has to do: checksum and segmentation offload.
 //!
-//! Between two virtual devices a TCP stack need neither sum its bytes nor cut its stream: it hands over one large
-//! frame and says what it left undone, in the header that virtio_net gives every frame (virtio 1.2 §5.1.6). Linux's
-//! TAP speaks it too.
+//! Between two virtual devices a TCP stack need neither sum its bytes nor cut its stream: it hands
+//! over one large frame and says what it left undone, in the header that virtio_net gives every
+//! frame (virtio 1.2 §5.1.6). Linux's TAP speaks it too.
 
 use zerocopy::little_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute};
@@ -38,8 +38,8 @@ pub struct Segment {
     pub kind: SegmentKind,
     /// The TCP stream uses explicit congestion notification.
     pub ecn: bool,
-    /// Every segment begins with a copy of the frame's first `header_len` bytes: exactly its headers, Ethernet to
-    /// transport.
+    /// Every segment begins with a copy of the frame's first `header_len` bytes: exactly its
+    /// headers, Ethernet to transport.
     pub header_len: u16,
     /// Each segment's payload in bytes; the last may be shorter.
     pub size: u16,
@@ -63,7 +63,9 @@ pub enum OffloadError {
     #[error("cannot segment by type {0:#04x}: offer the sender TSO4, TSO6 and USO only")]
     UnknownKind(u8),
     /// The checksum to complete is not in the frame.
-    #[error("cannot complete a checksum at {start} + {offset} of {len} bytes: the sender's header is wrong")]
+    #[error(
+        "cannot complete a checksum at {start} + {offset} of {len} bytes: the sender's header is wrong"
+    )]
     ChecksumOutside {
         /// Where summing would begin.
         start: u16,
@@ -72,7 +74,8 @@ pub enum OffloadError {
         /// The frame's length.
         len: usize,
     },
-    /// The frame to segment is not of that kind, or its segment size is 0, or its checksum is not left to complete.
+    /// The frame to segment is not of that kind, or its segment size is 0, or its checksum is not
+    /// left to complete.
     #[error("cannot cut {0:?} segments from a frame that is none: the sender's header is wrong")]
     OtherKind(SegmentKind),
 }
@@ -107,21 +110,29 @@ impl Offload {
 
     /// What `header` says of `frame`, checked against it: afterwards it can be trusted.
     ///
-    /// A sender's `hdr_len` is but a hint (§5.1.6.2); here it becomes exact. A large frame must be an unfragmented
-    /// packet of its kind that fills the frame, with its checksum left to complete, as §5.1.6.2.1 demands.
+    /// A sender's `hdr_len` is but a hint (§5.1.6.2); here it becomes exact. A large frame must be
+    /// an unfragmented packet of its kind that fills the frame, with its checksum left to complete,
+    /// as §5.1.6.2.1 demands.
     #[inline]
     pub fn parse(header: &[u8; Self::LEN], frame: &[u8]) -> Result<Self, OffloadError> {
         Self::parse_head(header, frame, frame.len())
     }
 
-    /// As [`parse`](Self::parse), of a frame of `len` bytes of which only the first are at hand: all its headers.
+    /// As [`parse`](Self::parse), of a frame of `len` bytes of which only the first are at hand:
+    /// all its headers.
     #[inline]
-    pub fn parse_head(header: &[u8; Self::LEN], head: &[u8], len: usize) -> Result<Self, OffloadError> {
+    pub fn parse_head(
+        header: &[u8; Self::LEN],
+        head: &[u8],
+        len: usize,
+    ) -> Result<Self, OffloadError> {
         let header: VirtioHeader = transmute!(*header);
         let mut offload = Self { data_valid: header.flags & DATA_VALID != 0, ..Self::NONE };
         if header.flags & NEEDS_CSUM != 0 {
-            let partial =
-                PartialChecksum { start: header.csum_start.get(), offset: header.csum_offset.get() };
+            let partial = PartialChecksum {
+                start: header.csum_start.get(),
+                offset: header.csum_offset.get(),
+            };
             partial.check(len)?;
             offload.checksum = Some(partial);
         }
@@ -197,7 +208,8 @@ fn parse_segment(
         _ => return Err(OffloadError::UnknownKind(header.gso_type)),
     };
     let size = header.gso_size.get();
-    let header_len = locate(kind, checksum, head, len).map(|(_, header_len)| u16::try_from(header_len));
+    let header_len =
+        locate(kind, checksum, head, len).map(|(_, header_len)| u16::try_from(header_len));
     match header_len {
         Some(Ok(header_len)) if size > 0 => {
             Ok(Segment { kind, ecn: header.gso_type & GSO_ECN != 0, header_len, size })
@@ -206,7 +218,8 @@ fn parse_segment(
     }
 }
 
-/// Where the parts of a large frame lie, and how long its headers are; `None` if it is none of that kind.
+/// Where the parts of a large frame lie, and how long its headers are; `None` if it is none of that
+/// kind.
 pub(crate) fn locate(
     kind: SegmentKind,
     checksum: Option<PartialChecksum>,
@@ -216,7 +229,8 @@ pub(crate) fn locate(
     let layout = Layout::of_head(head, len)?;
     let transport = head.get(layout.transport..layout.end.min(head.len()))?;
     let (header_len, checksum_offset) = match (kind, layout.version, layout.protocol) {
-        (SegmentKind::Tcp4, Version::V4, protocol::TCP) | (SegmentKind::Tcp6, Version::V6, protocol::TCP) => {
+        (SegmentKind::Tcp4, Version::V4, protocol::TCP)
+        | (SegmentKind::Tcp6, Version::V6, protocol::TCP) => {
             (tcp::Segment::parse(transport)?.header.len(), tcp::Header::CHECKSUM_OFFSET)
         }
         (SegmentKind::Udp, _, protocol::UDP) => {
@@ -246,10 +260,11 @@ pub fn wire_frames(len: usize, offload: Offload) -> usize {
     }
 }
 
-/// How many bytes on a wire a frame of `len` bytes stands for at most, if nothing but its length and its offload header
-/// is believed.
+/// How many bytes on a wire a frame of `len` bytes stands for at most, if nothing but its length
+/// and its offload header is believed.
 ///
-/// The sender's queueing discipline looks no closer, and counts large frames that nobody can cut as well.
+/// The sender's queueing discipline looks no closer, and counts large frames that nobody can cut as
+/// well.
 pub fn claimed_bytes(header: &[u8; Offload::LEN], len: usize) -> usize {
     /// An Ethernet header with a tag, and an IP header with all its options.
     const NETWORK: u16 = 18 + 60;
@@ -266,7 +281,8 @@ pub fn claimed_bytes(header: &[u8; Offload::LEN], len: usize) -> usize {
 
 /// How many bytes on a wire a frame of `len` bytes stands for: every segment repeats the headers.
 ///
-/// Linux's queueing disciplines count the same way (`qdisc_pkt_len_init`), so that a rate means the same to both.
+/// Linux's queueing disciplines count the same way (`qdisc_pkt_len_init`), so that a rate means the
+/// same to both.
 #[inline]
 pub fn wire_bytes(len: usize, offload: Offload) -> usize {
     match offload.segment {

@@ -1,5 +1,5 @@
-//! PAUSE: the frame by which a receiver pauses all that its sender sends (802.3 annex 31B). [`pfc`](crate::pfc) is its kin
-//! that tells classes apart.
+//! PAUSE: the frame by which a receiver pauses all that its sender sends (802.3 annex 31B).
+//! [`pfc`](crate::pfc) is its kin that tells classes apart.
 
 use units::Mac;
 use zerocopy::network_endian::U16;
@@ -9,7 +9,9 @@ use crate::ethernet::{self, ethertype};
 use crate::pfc::DESTINATION;
 
 /// The whole frame but for its check sequence: 60 bytes (802.3 §31.4.1).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Frame {
     /// From whom, to [`DESTINATION`].
@@ -62,7 +64,8 @@ mod tests {
     #[test]
     fn it_is_laid_out_as_the_standard_has_it() {
         let frame = Frame::new(Mac::local(1), 0x1234);
-        let expected = [&[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 8, 0, 1, 0x12, 0x34][..], &[0; 42]];
+        let expected =
+            [&[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 8, 0, 1, 0x12, 0x34][..], &[0; 42]];
         assert_eq!(frame.as_bytes(), expected.concat());
     }
 

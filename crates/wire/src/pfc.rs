@@ -1,5 +1,5 @@
-//! Priority-based flow control: the frame by which a receiver pauses some classes of its sender (802.1Qbb, 802.3 annex
-//! 31D).
+//! Priority-based flow control: the frame by which a receiver pauses some classes of its sender
+//! (802.1Qbb, 802.3 annex 31D).
 
 use units::{Class, ClassMap, Mac};
 use zerocopy::network_endian::U16;
@@ -11,7 +11,9 @@ use crate::ethernet::{self, ethertype};
 pub const DESTINATION: Mac = Mac([0x01, 0x80, 0xc2, 0x00, 0x00, 0x01]);
 
 /// The whole frame but for its check sequence: 60 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Frame {
     /// From whom, to [`DESTINATION`].
@@ -29,7 +31,8 @@ impl Frame {
 
     const OPCODE: u16 = 0x0101;
 
-    /// A frame that pauses each class of `told` for so many quanta of 512 bit times; 0 lets it go on.
+    /// A frame that pauses each class of `told` for so many quanta of 512 bit times; 0 lets it go
+    /// on.
     pub fn new(source: Mac, told: &ClassMap<Option<u16>>) -> Self {
         let enabled = Class::all().filter(|class| told[*class].is_some());
         Self {
@@ -50,7 +53,8 @@ impl Frame {
     /// The frame that `frame` begins with; `None` if that is not one of PFC.
     pub fn parse(frame: &[u8]) -> Option<&Self> {
         let (it, _) = Self::ref_from_prefix(frame).ok()?;
-        let is_pfc = it.header.ethertype.get() == ethertype::MAC_CONTROL && it.opcode.get() == Self::OPCODE;
+        let is_pfc =
+            it.header.ethertype.get() == ethertype::MAC_CONTROL && it.opcode.get() == Self::OPCODE;
         is_pfc.then_some(it)
     }
 }
@@ -76,7 +80,10 @@ mod tests {
         let frame = Frame::new(Mac::local(1), &told);
         let bytes = frame.as_bytes();
         assert_eq!(bytes[12..18], [0x88, 0x08, 0x01, 0x01, 0x00, 0x28]);
-        assert_eq!((&bytes[24..26], &bytes[28..30], bytes.len()), (&[0xff; 2][..], &[0; 2][..], 60));
+        assert_eq!(
+            (&bytes[24..26], &bytes[28..30], bytes.len()),
+            (&[0xff; 2][..], &[0; 2][..], 60)
+        );
     }
 
     #[test]

@@ -13,13 +13,14 @@
 //!        │─ Bye ──────────────────────────────────▶│
 //! ```
 //!
-//! What is told of a port is everything, so it takes the place of what was told before. A message that is lost, comes
-//! twice or comes late does no harm: of a guest's, the one with the highest number counts, and the switch asks again.
-//! A session is one life of a guest's program. The switch has lives as well, and counts its Asks anew in each. A message of another
-//! version is answered with an Ask, of no session, so that both ends know.
+//! What is told of a port is everything, so it takes the place of what was told before. A message
+//! that is lost, comes twice or comes late does no harm: of a guest's, the one with the highest
+//! number counts, and the switch asks again. A session is one life of a guest's program. The switch
+//! has lives as well, and counts its Asks anew in each. A message of another version is answered
+//! with an Ask, of no session, so that both ends know.
 //!
-//! The frames go to the one group address that no bridge passes on, of whatever kind ([`DESTINATION`]), and
-//! concern what goes to the port that they came in at, whoever sent them.
+//! The frames go to the one group address that no bridge passes on, of whatever kind
+//! ([`DESTINATION`]), and concern what goes to the port that they came in at, whoever sent them.
 
 use core::net::Ipv6Addr;
 
@@ -29,8 +30,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::ethernet;
 
-/// Where these frames go: as far as the other end of the link, be that what it may (802.1Q table 8-1, 8-2 and 8-3:
-/// the nearest bridge).
+/// Where these frames go: as far as the other end of the link, be that what it may (802.1Q table
+/// 8-1, 8-2 and 8-3: the nearest bridge).
 pub const DESTINATION: Mac = Mac([0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e]);
 
 /// What they announce: a local experiment (IEEE 802 §9.2.2), told from others by [`MAGIC`].
@@ -49,7 +50,9 @@ pub const MOST_SOCKETS: usize = 16;
 pub const LONGEST: usize = ethernet::Header::LEN + 1280;
 
 /// What every message begins with, and all of [`Kind::Hello`] and [`Kind::Bye`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct Head {
     ethernet: ethernet::Header,
@@ -70,7 +73,9 @@ struct Head {
 const _: () = assert!(size_of::<Head>() == 60, "the shortest frame there is");
 
 /// Begins what is told of a port; its sockets follow.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct GroupHead {
     port: U16,
@@ -82,7 +87,9 @@ struct GroupHead {
 const FOLLOWS: u8 = 1;
 
 /// A socket, as it is written. An IPv4 address is mapped, ::ffff:a.b.c.d.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct SocketRecord {
     local: [u8; 16],
@@ -95,7 +102,9 @@ struct SocketRecord {
 }
 
 /// A port that is asked about.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 struct WantRecord {
     port: U16,
@@ -142,7 +151,8 @@ pub struct Socket {
 pub struct Want {
     /// Which port's sockets.
     pub port: u16,
-    /// Tell again whenever one of them that has less has so many bytes free, or is empty; 0: there is no need to.
+    /// Tell again whenever one of them that has less has so many bytes free, or is empty; 0: there
+    /// is no need to.
     pub bytes: u32,
 }
 
@@ -167,8 +177,8 @@ pub struct Common {
     pub session: u64,
     /// Which of its sender's messages it is.
     pub number: u64,
-    /// The last of the other's messages that was heard before this was said; 0: none. An Ask says 0 until one was heard: so long
-    /// nothing is held.
+    /// The last of the other's messages that was heard before this was said; 0: none. An Ask says 0
+    /// until one was heard: so long nothing is held.
     pub heard: u64,
     /// The guest's pages, in bytes: what a frame takes up in memory is a multiple of that at worst.
     pub page: u32,
@@ -202,10 +212,13 @@ pub fn may_be(destination: Mac) -> bool {
     destination == DESTINATION
 }
 
-/// Whether a frame is one of these, of whatever version and however broken. Its first 18 bytes say so.
+/// Whether a frame is one of these, of whatever version and however broken. Its first 18 bytes say
+/// so.
 pub fn is_ours(frame: &[u8]) -> bool {
     ethernet::Header::parse(frame).is_some_and(|(ethernet, rest)| {
-        may_be(Mac(ethernet.destination)) && ethernet.ethertype.get() == ETHERTYPE && rest.starts_with(&MAGIC)
+        may_be(Mac(ethernet.destination))
+            && ethernet.ethertype.get() == ETHERTYPE
+            && rest.starts_with(&MAGIC)
     })
 }
 
@@ -255,7 +268,8 @@ impl<'a> Message<'a> {
             left = left.checked_sub(1)?;
             let (head, behind) = GroupHead::ref_from_prefix(body).ok()?;
             let count = usize::from(head.sockets);
-            let (sockets, behind) = <[SocketRecord]>::ref_from_prefix_with_elems(behind, count).ok()?;
+            let (sockets, behind) =
+                <[SocketRecord]>::ref_from_prefix_with_elems(behind, count).ok()?;
             body = behind;
             Some(Group { port: head.port.get(), follows: head.flags & FOLLOWS != 0, sockets })
         })
@@ -264,13 +278,16 @@ impl<'a> Message<'a> {
     /// What an Ask asks about; of another message, nothing.
     pub fn wants(&self) -> impl Iterator<Item = Want> + use<'a> {
         let records = if self.common.kind == Kind::Ask { self.records() } else { None };
-        let want = |record: &WantRecord| Want { port: record.port.get(), bytes: record.bytes.get() };
+        let want =
+            |record: &WantRecord| Want { port: record.port.get(), bytes: record.bytes.get() };
         records.unwrap_or_default().iter().map(want)
     }
 
     fn records(&self) -> Option<&'a [WantRecord]> {
         let count = usize::from(self.count);
-        <[WantRecord]>::ref_from_prefix_with_elems(self.body, count).ok().map(|(records, _)| records)
+        <[WantRecord]>::ref_from_prefix_with_elems(self.body, count)
+            .ok()
+            .map(|(records, _)| records)
     }
 }
 
@@ -319,8 +336,8 @@ impl Draft {
         draft
     }
 
-    /// Adds what is to be told of a port: all of its sockets, or one that stands for all if they are more than
-    /// [`MOST_SOCKETS`]. `false` if there is no room for it.
+    /// Adds what is to be told of a port: all of its sockets, or one that stands for all if they
+    /// are more than [`MOST_SOCKETS`]. `false` if there is no room for it.
     pub fn tell(&mut self, port: u16, follows: bool, sockets: &[Socket]) -> bool {
         let all;
         let sockets = if sockets.len() > MOST_SOCKETS {
@@ -356,7 +373,11 @@ impl Draft {
 
     /// Adds what is to be asked about. `false` if there is no room for it.
     pub fn ask(&mut self, want: Want) -> bool {
-        let record = WantRecord { port: U16::new(want.port), unused: U16::ZERO, bytes: U32::new(want.bytes) };
+        let record = WantRecord {
+            port: U16::new(want.port),
+            unused: U16::ZERO,
+            bytes: U32::new(want.bytes),
+        };
         if LONGEST - self.len < size_of_val(&record) {
             return false;
         }
@@ -411,10 +432,11 @@ mod tests {
     fn sockets() -> impl Strategy<Value = Vec<Socket>> {
         let addresses = (any::<[u8; 16]>(), any::<[u8; 16]>(), any::<u16>());
         let socket = (addresses, any::<(bool, bool)>(), any::<(u32, u32)>());
-        let socket = socket.prop_map(|((local, remote, remote_port), (v6, v6_only), (occupied, limit))| {
-            let (local, remote) = (local.into(), remote.into());
-            Socket { local, remote, remote_port, v6, v6_only, occupied, limit }
-        });
+        let socket =
+            socket.prop_map(|((local, remote, remote_port), (v6, v6_only), (occupied, limit))| {
+                let (local, remote) = (local.into(), remote.into());
+                Socket { local, remote, remote_port, v6, v6_only, occupied, limit }
+            });
         proptest::collection::vec(socket, 0..=MOST_SOCKETS)
     }
 

@@ -1,4 +1,5 @@
-//! Segmentation in software: what a receiver without the offload is given instead of one large frame.
+//! Segmentation in software: what a receiver without the offload is given instead of one large
+//! frame.
 //!
 //! ```text
 //! │ headers │ payload . . . . . . . . . . . . . . │      TCP: sequence and IPv4 id advance; CWR stays with the
@@ -19,8 +20,8 @@ use crate::{Offload, OffloadError, PartialChecksum, Segment, SegmentKind, ipv4, 
 
 /// The frames that `frame` stands for once all that `offload` left undone is done.
 ///
-/// Without segments to cut that is one frame, its checksum complete. An error means that the frame is not what
-/// `offload` says, which [`Offload::parse`] would have told.
+/// Without segments to cut that is one frame, its checksum complete. An error means that the frame
+/// is not what `offload` says, which [`Offload::parse`] would have told.
 pub fn segments(frame: &[u8], offload: Offload) -> Result<Segments<'_>, OffloadError> {
     let cut = match (offload.segment, offload.checksum) {
         (Some(segment), checksum) => Some(Cut::new(frame, checksum, segment)?),
@@ -75,8 +76,8 @@ impl Piece<'_> {
         }
     }
 
-    /// Writes the segment, a frame with nothing left to do, to the beginning of `buffer` and returns it; `None` if it
-    /// has no room there.
+    /// Writes the segment, a frame with nothing left to do, to the beginning of `buffer` and
+    /// returns it; `None` if it has no room there.
     pub fn write<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b mut [u8]> {
         let Plan { frame, offload, cut, count } = &self.plan;
         let out = buffer.get_mut(..self.len())?;
@@ -235,14 +236,16 @@ mod tests {
                 Version::V6 => ethertype::IPV6,
             };
             let first = if self.tagged { ethertype::VLAN } else { ethertype };
-            let mut frame = ethernet::Header::new(Mac::local(1), Mac::local(2), first).as_bytes().to_vec();
+            let mut frame =
+                ethernet::Header::new(Mac::local(1), Mac::local(2), first).as_bytes().to_vec();
             if self.tagged {
                 let tci = Tag { class: Class::from_low_bits(3), vlan: 42 }.tci();
                 frame.extend_from_slice(
                     TagHeader { tci: U16::new(tci), ethertype: U16::new(ethertype) }.as_bytes(),
                 );
             }
-            let protocol = if self.kind == SegmentKind::Udp { protocol::UDP } else { protocol::TCP };
+            let protocol =
+                if self.kind == SegmentKind::Udp { protocol::UDP } else { protocol::TCP };
             match self.version {
                 Version::V4 => {
                     let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
@@ -264,8 +267,12 @@ mod tests {
                 SegmentKind::Udp => (8, 6),
                 _ => (20 + self.options as u16, 16),
             };
-            let segment =
-                Segment { kind: self.kind, ecn: false, header_len: start + header_len, size: self.size };
+            let segment = Segment {
+                kind: self.kind,
+                ecn: false,
+                header_len: start + header_len,
+                size: self.size,
+            };
             let checksum = Some(PartialChecksum { start, offset });
             (frame, Offload { checksum, segment: Some(segment), data_valid: false })
         }
@@ -318,7 +325,11 @@ mod tests {
         let layout = Layout::of(frame).expect("a segment is a whole packet");
         assert_eq!(layout.end, frame.len());
         if layout.version == Version::V4 {
-            assert_eq!(Sum::of(&frame[layout.network..layout.transport]).checksum(), 0, "IPv4 checksum");
+            assert_eq!(
+                Sum::of(&frame[layout.network..layout.transport]).checksum(),
+                0,
+                "IPv4 checksum"
+            );
         }
         let transport = &frame[layout.transport..];
         let sum = layout.pseudo_header(frame, transport.len()) + Sum::of(transport);

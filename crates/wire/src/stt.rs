@@ -1,5 +1,6 @@
-//! STT, stateless transport tunneling (draft-davie-stt-08): a frame of a virtual network behind a header that looks like
-//! TCP's, so that network cards cut a large one into segments and join them again as they do for TCP.
+//! STT, stateless transport tunneling (draft-davie-stt-08): a frame of a virtual network behind a
+//! header that looks like TCP's, so that network cards cut a large one into segments and join them
+//! again as they do for TCP.
 //!
 //! ```text
 //! │ STT header │ frame . . . . . . . . . . . . . . . . . . . . │      length in all: up to 65,535 bytes
@@ -8,8 +9,8 @@
 //!                                                                   acknowledgment = packet id, the same in all
 //! ```
 //!
-//! There is no connection, and nothing is sent again: a frame of which a segment is lost is lost. [`Reassembly`] waits for
-//! those that may still come.
+//! There is no connection, and nothing is sent again: a frame of which a segment is lost is lost.
+//! [`Reassembly`] waits for those that may still come.
 
 mod reassembly;
 
@@ -29,14 +30,17 @@ pub use reassembly::{Joined, Reassembly, Refusal};
 pub const PORT: u16 = 7471;
 
 /// The header before a frame: 18 bytes (draft-davie-stt-08 §3.1).
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// "Version": 0.
     version: u8,
     /// [`VERIFIED`] to [`TCP`]; the other bits are 0 when sent, ignored when received.
     flags: u8,
-    /// "L4 offset": where the frame's transport header begins, in bytes from the end of this header.
+    /// "L4 offset": where the frame's transport header begins, in bytes from the end of this
+    /// header.
     transport: u8,
     /// "Reserved": 0 when sent, ignored when received.
     reserved: u8,
@@ -52,7 +56,8 @@ pub struct Header {
 
 /// "Checksum verified": the frame's transport checksum is right.
 const VERIFIED: u8 = 0x01;
-/// "Checksum partial": the frame's transport checksum covers the pseudo-header only. Never together with [`VERIFIED`].
+/// "Checksum partial": the frame's transport checksum covers the pseudo-header only. Never together
+/// with [`VERIFIED`].
 const PARTIAL: u8 = 0x02;
 /// "IP version": the frame carries IPv4, else IPv6.
 const IPV4: u8 = 0x04;
@@ -66,11 +71,12 @@ impl Header {
     /// The header's length in bytes.
     pub const LEN: usize = size_of::<Self>();
 
-    /// The header of a frame in `context`, of which all that `offload` says is still to be done. `tag` is one that the frame
-    /// had, or would have, and has not in its bytes.
+    /// The header of a frame in `context`, of which all that `offload` says is still to be done.
+    /// `tag` is one that the frame had, or would have, and has not in its bytes.
     ///
-    /// `None` if STT cannot say that, so that it must be done first ([`segments`](crate::segments)): UDP to cut, or a
-    /// checksum that is not TCP's or UDP's, or begins later than 255 bytes into the frame.
+    /// `None` if STT cannot say that, so that it must be done first
+    /// ([`segments`](crate::segments)): UDP to cut, or a checksum that is not TCP's or UDP's, or
+    /// begins later than 255 bytes into the frame.
     pub fn new(context: u64, tag: Option<Tag>, frame: &[u8], offload: Offload) -> Option<Self> {
         let mut header = Self {
             version: 0,
@@ -88,7 +94,9 @@ impl Header {
                 | if layout.version == Version::V4 { IPV4 } else { 0 }
                 | if layout.protocol == protocol::TCP { TCP } else { 0 };
             header.transport = u8::try_from(layout.transport).ok()?;
-            if partial != header.partial() || !matches!(layout.protocol, protocol::TCP | protocol::UDP) {
+            if partial != header.partial()
+                || !matches!(layout.protocol, protocol::TCP | protocol::UDP)
+            {
                 return None;
             }
         }
@@ -101,7 +109,8 @@ impl Header {
         Some(header)
     }
 
-    /// The header and the frame that `bytes`, all segments joined, are; `None` if they are too short or of another version.
+    /// The header and the frame that `bytes`, all segments joined, are; `None` if they are too
+    /// short or of another version.
     pub fn parse(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         let (header, frame) = Self::ref_from_prefix(bytes).ok()?;
         (header.version == 0).then_some((header, frame))
@@ -139,7 +148,8 @@ impl Header {
     /// The checksum that is partial, if one is.
     fn partial(&self) -> PartialChecksum {
         let is_tcp = self.flags & TCP != 0;
-        let offset = if is_tcp { tcp::Header::CHECKSUM_OFFSET } else { udp::Header::CHECKSUM_OFFSET };
+        let offset =
+            if is_tcp { tcp::Header::CHECKSUM_OFFSET } else { udp::Header::CHECKSUM_OFFSET };
         PartialChecksum { start: self.transport.into(), offset }
     }
 
@@ -162,8 +172,9 @@ impl<'a> Frame<'a> {
     /// The longest frame that fits behind its header, in bytes.
     pub const LONGEST: usize = u16::MAX as usize - Header::LEN;
 
-    /// `frame` behind `header`; `None` if it is longer than [`LONGEST`](Self::LONGEST). No other frame between the same two
-    /// addresses may have the same `id` as long as segments of this one may be on their way.
+    /// `frame` behind `header`; `None` if it is longer than [`LONGEST`](Self::LONGEST). No other
+    /// frame between the same two addresses may have the same `id` as long as segments of this one
+    /// may be on their way.
     pub fn new(header: Header, frame: &'a [u8], id: u32) -> Option<Self> {
         (frame.len() <= Self::LONGEST).then_some(Self { header, frame, id })
     }
@@ -199,11 +210,12 @@ impl Piece<'_> {
         tcp::Header::LEN + self.len
     }
 
-    /// Writes TCP's header and the bytes, which an IP packet carries between `addresses` as they lie in its header (see
-    /// [`pseudo_header`]), to the beginning of `buffer` and returns them; `None` if they have no room there.
+    /// Writes TCP's header and the bytes, which an IP packet carries between `addresses` as they
+    /// lie in its header (see [`pseudo_header`]), to the beginning of `buffer` and returns them;
+    /// `None` if they have no room there.
     ///
-    /// `source_port` is best the same for all frames of a flow, and another for others, so that flows spread over ways
-    /// (draft-davie-stt-08 §3.2).
+    /// `source_port` is best the same for all frames of a flow, and another for others, so that
+    /// flows spread over ways (draft-davie-stt-08 §3.2).
     pub fn write<'b>(
         &self,
         source_port: u16,
@@ -218,17 +230,23 @@ impl Piece<'_> {
         before.copy_from_slice(&self.frame.header.as_bytes()[begin..][..before.len()]);
         let begin = self.offset.saturating_sub(Header::LEN);
         behind.copy_from_slice(&self.frame.frame[begin..][..behind.len()]);
-        let sum = pseudo_header(addresses, protocol::TCP, self.packet_len()) + Sum::of(header.as_bytes());
+        let sum =
+            pseudo_header(addresses, protocol::TCP, self.packet_len()) + Sum::of(header.as_bytes());
         header.checksum.set((sum + Sum::of(payload)).checksum());
         head.copy_from_slice(header.as_bytes());
         Some(packet)
     }
 }
 
-/// TCP's header, but for its checksum, of the segment that carries the bytes from `offset` on of a frame and its header, which
-/// have `frame_len` bytes, less than 65,536 (draft-davie-stt-08 §3.2). See [`Piece::write`] for the port, and
-/// [`Frame::new`] for `id`.
-pub const fn segment_header(source_port: u16, frame_len: usize, offset: usize, id: u32) -> tcp::Header {
+/// TCP's header, but for its checksum, of the segment that carries the bytes from `offset` on of a
+/// frame and its header, which have `frame_len` bytes, less than 65,536 (draft-davie-stt-08 §3.2).
+/// See [`Piece::write`] for the port, and [`Frame::new`] for `id`.
+pub const fn segment_header(
+    source_port: u16,
+    frame_len: usize,
+    offset: usize,
+    id: u32,
+) -> tcp::Header {
     let sequence = (frame_len << 16 | offset) as u32;
     let mut header = tcp::Header::new(source_port, PORT, sequence, tcp::Flags::ACK);
     header.acknowledgment = U32::new(id);
@@ -250,7 +268,8 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// What a TCP segment to [`PORT`] says (draft-davie-stt-08 §3.2); `None` if it is empty, or contradicts itself.
+    /// What a TCP segment to [`PORT`] says (draft-davie-stt-08 §3.2); `None` if it is empty, or
+    /// contradicts itself.
     pub fn parse(segment: &tcp::Segment<'a>) -> Option<Self> {
         let sequence = segment.header.sequence.get();
         let id = segment.header.acknowledgment.get();
@@ -351,13 +370,19 @@ mod tests {
                 (ethertype::IPV6, ip.as_bytes().to_vec(), SegmentKind::Tcp6)
             }
         };
-        let (kind, offset) = if protocol == protocol::TCP { (kind, 16) } else { (SegmentKind::Udp, 6) };
+        let (kind, offset) =
+            if protocol == protocol::TCP { (kind, 16) } else { (SegmentKind::Udp, 6) };
         let start = 14 + ip.len();
         let header_len = (start + transport.len()) as u16;
         let ethernet = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype);
         let offload = Offload {
             checksum: Some(PartialChecksum { start: start as u16, offset }),
-            segment: Some(crate::Segment { kind, ecn: protocol == protocol::TCP, header_len, size: 1000 }),
+            segment: Some(crate::Segment {
+                kind,
+                ecn: protocol == protocol::TCP,
+                header_len,
+                size: 1000,
+            }),
             data_valid: false,
         };
         ([ethernet.as_bytes(), &ip, &transport, &[0; 3000]].concat(), offload)
@@ -386,7 +411,11 @@ mod tests {
     fn what_stt_cannot_say_must_be_done_first() {
         let (frame, offload) = large(Version::V4, protocol::TCP);
         let uncovered = Offload { checksum: None, ..offload };
-        assert_eq!(Header::new(7, None, &frame, uncovered), None, "a large frame of whole checksums");
+        assert_eq!(
+            Header::new(7, None, &frame, uncovered),
+            None,
+            "a large frame of whole checksums"
+        );
         let elsewhere = PartialChecksum { start: 14, offset: 10 };
         let elsewhere = Offload { checksum: Some(elsewhere), segment: None, ..offload };
         assert_eq!(Header::new(7, None, &frame, elsewhere), None, "another checksum");
@@ -400,7 +429,10 @@ mod tests {
         assert!(Header { transport: 200, ..header }.offload(&frame).is_err(), "elsewhere");
         assert!(Header { flags: PARTIAL | TCP, ..header }.offload(&frame).is_err(), "IPv6");
         assert!(Header { flags: PARTIAL | IPV4, ..header }.offload(&frame).is_err(), "UDP");
-        assert!(Header { flags: VERIFIED, ..header }.offload(&frame).is_err(), "no partial checksum");
+        assert!(
+            Header { flags: VERIFIED, ..header }.offload(&frame).is_err(),
+            "no partial checksum"
+        );
     }
 
     #[test]

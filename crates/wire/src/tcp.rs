@@ -9,7 +9,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The control bits.
 #[derive(
-    Clone, Copy, Debug, Default, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Eq,
+    PartialEq,
+    FromBytes,
+    Immutable,
+    IntoBytes,
+    KnownLayout,
+    Unaligned,
 )]
 #[repr(transparent)]
 pub struct Flags(pub u8);
@@ -64,7 +74,9 @@ impl BitOrAssign for Flags {
 }
 
 /// The fixed part of the header: 20 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// From which port.
@@ -114,7 +126,8 @@ impl Header {
         (self.words >> 4) as usize * 4
     }
 
-    /// The same header, claiming `options_len` bytes of options; `None` unless that is a multiple of 4 up to 40.
+    /// The same header, claiming `options_len` bytes of options; `None` unless that is a multiple
+    /// of 4 up to 40.
     pub const fn with_options(mut self, options_len: usize) -> Option<Self> {
         if options_len > 40 || !options_len.is_multiple_of(4) {
             return None;
@@ -136,7 +149,8 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// The segment that `bytes`, an IP packet's payload, are; `None` if it is cut short or contradicts itself.
+    /// The segment that `bytes`, an IP packet's payload, are; `None` if it is cut short or
+    /// contradicts itself.
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, _) = Header::ref_from_prefix(bytes).ok()?;
         let options = bytes.get(Header::LEN..header.len())?;

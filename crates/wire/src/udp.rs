@@ -8,7 +8,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub use packet::{Datagram, LEAST_FRAGMENT, Packet};
 
 /// The header: 8 bytes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     /// From which port; 0 is none.
@@ -35,7 +37,8 @@ impl Header {
         Some(Self { source, destination, len, checksum: U16::ZERO })
     }
 
-    /// The header and payload that `bytes`, an IP packet's payload, begin with; `None` if they are cut short.
+    /// The header and payload that `bytes`, an IP packet's payload, begin with; `None` if they are
+    /// cut short.
     pub fn parse(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         let (header, _) = Self::ref_from_prefix(bytes).ok()?;
         let payload = bytes.get(Self::LEN..usize::from(header.len.get()))?;
@@ -71,7 +74,8 @@ mod tests {
 
     fn v4(payload: &[u8]) -> Vec<u8> {
         let to = Ipv4Addr::new(10, 0, 0, 2);
-        let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, to, protocol::UDP, 8 + payload.len()).unwrap();
+        let ip =
+            ipv4::Header::new(Ipv4Addr::LOCALHOST, to, protocol::UDP, 8 + payload.len()).unwrap();
         ethernet(ethernet::ethertype::IPV4, ip.as_bytes(), payload)
     }
 
@@ -93,8 +97,12 @@ mod tests {
         let found = Packet::parse(&frame, Offload::NONE).unwrap();
         assert_eq!(found.source, Ipv4Addr::LOCALHOST.to_ipv6_mapped());
         assert_eq!(found.destination, Ipv4Addr::new(10, 0, 0, 2).to_ipv6_mapped());
-        let sockets =
-            Datagram { source_port: 1000, destination_port: 2000, pieces: 1, piece_len: frame.len() };
+        let sockets = Datagram {
+            source_port: 1000,
+            destination_port: 2000,
+            pieces: 1,
+            piece_len: frame.len(),
+        };
         assert_eq!((found.part, found.datagram), (None, Some(sockets)));
 
         let frame = v6(protocol::UDP, &[], b"six");
@@ -129,7 +137,10 @@ mod tests {
     fn a_first_fragment_names_a_socket_and_a_later_one_its_datagram() {
         let first = Packet::parse(&fragment(1472, 0x2000), Offload::NONE).unwrap();
         assert_eq!(first.part, Some(Part { identification: 7, last: false }));
-        assert_eq!(first.datagram.map(|datagram| (datagram.pieces, datagram.piece_len)), Some((3, 1514)));
+        assert_eq!(
+            first.datagram.map(|datagram| (datagram.pieces, datagram.piece_len)),
+            Some((3, 1514))
+        );
         for (flags_and_offset, last) in [(0x2003, false), (0x0003, true)] {
             let later = Packet::parse(&fragment(1472, flags_and_offset), Offload::NONE).unwrap();
             assert_eq!(later.part, Some(Part { identification: 7, last }));
@@ -140,7 +151,10 @@ mod tests {
     #[test]
     fn a_tiny_fragment_stands_for_no_more_than_a_small_one() {
         assert_eq!(datagram(&fragment(0, 0x2000), Offload::NONE).unwrap().pieces, 6);
-        assert_eq!(datagram(&fragment(LEAST_FRAGMENT - 8, 0x2000), Offload::NONE).unwrap().pieces, 6);
+        assert_eq!(
+            datagram(&fragment(LEAST_FRAGMENT - 8, 0x2000), Offload::NONE).unwrap().pieces,
+            6
+        );
     }
 
     #[test]

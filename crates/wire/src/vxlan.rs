@@ -6,7 +6,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const PORT: u16 = 4789;
 
 /// The header: 8 bytes, and a whole frame behind them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Header {
     flags: u8,
@@ -34,7 +36,8 @@ impl Header {
         if self.flags & Self::HAS_VNI == 0 { None } else { Some(u32::from_be_bytes([0, a, b, c])) }
     }
 
-    /// The header and the frame behind it that `bytes`, a datagram's payload, are; `None` if they are too short.
+    /// The header and the frame behind it that `bytes`, a datagram's payload, are; `None` if they
+    /// are too short.
     pub fn parse(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         Self::ref_from_prefix(bytes).ok()
     }

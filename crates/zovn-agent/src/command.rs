@@ -31,8 +31,9 @@ pub const EXAMPLES: &str = examples!("zovn agent");
 
 /// Run a host's virtual switch until it is told to stop.
 ///
-/// The switch attaches the ports that the file declares, moves their frames without losing any, and listens on a
-/// Unix socket for its local API: attach and detach ports, change them, read their status and metrics.
+/// The switch attaches the ports that the file declares, moves their frames without losing any, and
+/// listens on a Unix socket for its local API: attach and detach ports, change them, read their
+/// status and metrics.
 #[derive(clap::Args)]
 #[command(after_long_help = examples!("zovn-agent"))]
 pub struct Args {
@@ -102,8 +103,8 @@ fn start_log(
     format: LogFormat,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let filter = filter.or_else(|| env::var("RUST_LOG").ok()).unwrap_or_else(|| "info".into());
-    let filter =
-        EnvFilter::try_new(&filter).map_err(|error| format!("`{filter}` is no log filter: {error}"))?;
+    let filter = EnvFilter::try_new(&filter)
+        .map_err(|error| format!("`{filter}` is no log filter: {error}"))?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match format {
         LogFormat::Text => log.with_ansi(io::stderr().is_terminal()).init(),

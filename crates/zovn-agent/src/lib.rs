@@ -1,5 +1,6 @@
-//! The command that runs a host's agent, for both programs that have it: `zovn agent`, and `zovn-agent`, which has nothing else and
-//! so neither the simulator nor the lab, measurements or a terminal's screen.
+//! The command that runs a host's agent, for both programs that have it: `zovn agent`, and
+//! `zovn-agent`, which has nothing else and so neither the simulator nor the lab, measurements or a
+//! terminal's screen.
 //!
 //! How a command ends is here, too, as both programs end alike:
 //!

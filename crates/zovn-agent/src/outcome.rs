@@ -12,10 +12,13 @@ pub type Outcome = Result<ExitCode, Box<dyn Error + Send + Sync>>;
 /// The exit code of a command that was asked for what cannot be.
 pub const USAGE: u8 = 2;
 
-/// How a command of this program ends that could not go on: it is told in one sentence, unless a reader has closed our stdout
-/// early (`… | head -1`), who has had enough.
+/// How a command of this program ends that could not go on: it is told in one sentence, unless a
+/// reader has closed our stdout early (`… | head -1`), who has had enough.
 pub fn end(program: &str, error: &(dyn Error + Send + Sync + 'static), is_usage: bool) -> ExitCode {
-    if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+    if error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    {
         return ExitCode::SUCCESS;
     }
     eprintln!("{program}: {}", sentence(error));
@@ -27,7 +30,8 @@ pub fn is_usage(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(ConfigError::Wrong { .. }))
 }
 
-/// An error and its causes, outermost first. A cause that its parent already tells is not told twice.
+/// An error and its causes, outermost first. A cause that its parent already tells is not told
+/// twice.
 pub fn sentence(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -21,7 +21,11 @@ fn a_declaration_is_checked_and_a_wrong_one_told() {
     assert_eq!(missing.status.code(), Some(1), "{missing:?}");
     assert!(String::from_utf8_lossy(&missing.stderr).starts_with("zovn-agent: "), "{missing:?}");
 
-    assert_eq!(zovn_agent(&["--check"]).status.code(), Some(2), "without a file there is nothing to check");
+    assert_eq!(
+        zovn_agent(&["--check"]).status.code(),
+        Some(2),
+        "without a file there is nothing to check"
+    );
     assert_eq!(zovn_agent(&["--nonsense"]).status.code(), Some(2));
 }
 

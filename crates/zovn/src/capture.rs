@@ -43,8 +43,8 @@ const PROGRESS: Duration = Duration::from_millis(500);
 
 /// Capture an agent's frames, for Wireshark.
 ///
-/// The switch does not wait for the capture: what is captured faster than it is written is not in the file, and counted.
-/// With none of --port, --uplink and --refused, everything is captured.
+/// The switch does not wait for the capture: what is captured faster than it is written is not in
+/// the file, and counted. With none of --port, --uplink and --refused, everything is captured.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -128,10 +128,10 @@ fn open(path: Option<&Path>) -> Result<Box<dyn Write>, String> {
             Ok(file) => Ok(Box::new(file)),
             Err(error) => Err(format!("cannot write {}: {error}", path.display())),
         },
-        None if io::stdout().is_terminal() => {
-            Err("a capture is nothing to read: write it to a file with -w, or pipe it to `tshark -r -`"
-                .into())
-        }
+        None if io::stdout().is_terminal() => Err(
+            "a capture is nothing to read: write it to a file with -w, or pipe it to `tshark -r -`"
+                .into(),
+        ),
         _ => Ok(Box::new(io::stdout())),
     }
 }
@@ -143,7 +143,8 @@ struct Copy {
     pending: Vec<u8>,
     parser: Option<PcapNgParser>,
     captured: u64,
-    /// By interface: frames that found no room, and the block that says so, which is written at the end.
+    /// By interface: frames that found no room, and the block that says so, which is written at the
+    /// end.
     dropped: BTreeMap<u32, (u64, Vec<u8>)>,
 }
 
@@ -167,7 +168,9 @@ impl Copy {
             let (next, block) = match next {
                 Ok(next) => next,
                 Err(PcapNgParseError::IncompleteBuffer { .. }) => break,
-                Err(error) => return Err(format!("the agent sent what is no pcapng: {error}").into()),
+                Err(error) => {
+                    return Err(format!("the agent sent what is no pcapng: {error}").into());
+                }
             };
             let bytes = &rest[..rest.len() - next.len()];
             rest = next;

@@ -1,5 +1,5 @@
-//! `zovn demo`: the whole story in three minutes. The same two experiments through every switch on this machine, told
-//! with a bar for each.
+//! `zovn demo`: the whole story in three minutes. The same two experiments through every switch on
+//! this machine, told with a bar for each.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -58,13 +58,12 @@ pub fn run(args: Args) -> Outcome {
         ending::print_json(&story.as_measurement())?;
     } else {
         let stdout = std::io::stdout();
-        let colour =
-            stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let colour = stdout.is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         write!(&stdout, "{}", story.text(colour))?;
     }
     if let (Some(page), Some(path)) = (page, &args.report) {
-        let lead =
-            "The same traffic through every virtual switch on one machine: first a flood, then a question.";
+        let lead = "The same traffic through every virtual switch on one machine: first a flood, then a question.";
         page.write("zovn demo", lead, &[&story.loss, &story.pa])?;
         if !args.json {
             writeln!(std::io::stdout(), "Charts and details: {}", path.display())?;
@@ -147,39 +146,63 @@ impl Story {
                 count(loss.sent)
             );
             let why = if loss.lost == 0 {
-                format!(": its senders waited instead, {} of the time", percent(loss.sender_blocked))
+                format!(
+                    ": its senders waited instead, {} of the time",
+                    percent(loss.sender_blocked)
+                )
             } else {
                 String::new()
             };
-            writeln!(text, "{}", paint.line(loss.switch, loss.loss_ratio, 1.0, &format!("{what}{why}")))?;
+            writeln!(
+                text,
+                "{}",
+                paint.line(loss.switch, loss.loss_ratio, 1.0, &format!("{what}{why}"))
+            )?;
         }
 
         let config = &self.pa.config;
         let segments = config.sizes[0];
         let ideal = self.pa.results.iter().find_map(|one| one.ideal_us);
-        writeln!(text, "\n{}", paint.strong(&format!("2. A question to {} workers", config.workers)))?;
+        writeln!(
+            text,
+            "\n{}",
+            paint.strong(&format!("2. A question to {} workers", config.workers))
+        )?;
         writeln!(
             text,
             "   All answer at once, {} each, into one {} port with room for {} frames.\n   Mean time until the last \
              byte{}:",
             si((segments * pa::SEGMENT) as f64, Unit::BYTES),
-            config.rate.map_or_else(String::new, |rate| si(rate.bits_per_sec() as f64, Unit::BITS_PER_SEC)),
+            config.rate.map_or_else(String::new, |rate| si(
+                rate.bits_per_sec() as f64,
+                Unit::BITS_PER_SEC
+            )),
             config.buffer.unwrap_or_default(),
             ideal.map_or_else(String::new, |us| format!(" (the line alone needs {})", seconds(us))),
         )?;
-        for (era, name) in
-            [(Era::Paper, "TCP as in 2013, when the paper was written"), (Era::Today, "TCP of today")]
-        {
+        for (era, name) in [
+            (Era::Paper, "TCP as in 2013, when the paper was written"),
+            (Era::Today, "TCP of today"),
+        ] {
             writeln!(text, "\n   {name}")?;
-            let results: Vec<&Completion> = self.pa.results.iter().filter(|one| one.era == era).collect();
+            let results: Vec<&Completion> =
+                self.pa.results.iter().filter(|one| one.era == era).collect();
             let longest = results.iter().map(|one| one.fct_us.mean).fold(0.0, f64::max);
             for one in results {
                 let gain = one.gain_over.filter(|gain| gain.mean >= 1.05);
                 let gain = gain.map_or_else(String::new, |gain| {
                     format!("; {} sooner than {}", si(gain.mean, Unit::TIMES), gain.over)
                 });
-                let what = format!("{:>7}   {} frames lost{gain}", seconds(one.fct_us.mean), count(one.lost));
-                writeln!(text, "{}", paint.line(one.subject.switch, one.fct_us.mean, longest, &what))?;
+                let what = format!(
+                    "{:>7}   {} frames lost{gain}",
+                    seconds(one.fct_us.mean),
+                    count(one.lost)
+                );
+                writeln!(
+                    text,
+                    "{}",
+                    paint.line(one.subject.switch, one.fct_us.mean, longest, &what)
+                )?;
             }
         }
         writeln!(text)
@@ -198,7 +221,9 @@ impl Paint {
         let drawn = bar(value, most, WIDTH);
         match (self.colour, switch) {
             (false, _) => format!("{name}  {drawn}  {what}"),
-            (true, SwitchKind::Zovn) => format!("\x1b[1;32m{name}\x1b[0m  \x1b[32m{drawn}\x1b[0m  {what}"),
+            (true, SwitchKind::Zovn) => {
+                format!("\x1b[1;32m{name}\x1b[0m  \x1b[32m{drawn}\x1b[0m  {what}")
+            }
             (true, _) => format!("{name}  \x1b[33m{drawn}\x1b[0m  {what}"),
         }
     }

@@ -12,7 +12,8 @@ pub use zovn_agent::{Outcome, USAGE, sentence};
 
 use crate::signals;
 
-/// Where a report page will be written. It is opened before anything is measured: what cannot be written is known then.
+/// Where a report page will be written. It is opened before anything is measured: what cannot be
+/// written is known then.
 pub struct PageFile {
     path: PathBuf,
     file: File,
@@ -71,7 +72,8 @@ pub fn unmade(error: MeasureError) -> Outcome {
 /// The command line as it was given.
 pub fn command_line() -> String {
     let quoted = std::env::args().skip(1).map(|word| {
-        let plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.,:/=".contains(&byte));
+        let plain =
+            word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.,:/=".contains(&byte));
         if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
     std::iter::once("zovn".to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")

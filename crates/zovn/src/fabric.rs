@@ -58,7 +58,8 @@ fn serve(
         switch.turn()?;
         // Without a socket, the one that says when to end is waited for twice.
         let asked = questions.map_or(orders.stop.as_fd(), |questions| questions.listener.as_fd());
-        let [stop, asked, stdin] = switch.wait([orders.stop.as_fd(), asked, orders.stdin.as_fd()])?;
+        let [stop, asked, stdin] =
+            switch.wait([orders.stop.as_fd(), asked, orders.stdin.as_fd()])?;
         if stop {
             return Ok(());
         }
@@ -69,7 +70,9 @@ fn serve(
             let Some(lines) = orders.lines()? else { return Ok(()) };
             for line in lines {
                 if line != "counters" {
-                    return Err(format!("`{line}` is no order: say `counters`, or close stdin").into());
+                    return Err(
+                        format!("`{line}` is no order: say `counters`, or close stdin").into()
+                    );
                 }
                 tell(&switch.report())?;
             }
@@ -103,8 +106,8 @@ struct Orders {
 /// The longest line that may be an order.
 const LONGEST_LINE: usize = 256;
 
-/// Where orders are read: stdin, if somebody can say something there or end it. Of others, a terminal or /dev/null, nothing is
-/// heard.
+/// Where orders are read: stdin, if somebody can say something there or end it. Of others, a
+/// terminal or /dev/null, nothing is heard.
 fn told() -> io::Result<OwnedFd> {
     let stdin = io::stdin().as_fd().try_clone_to_owned()?;
     match FileType::from_raw_mode(rustix::fs::fstat(&stdin)?.st_mode) {
@@ -141,7 +144,9 @@ impl Orders {
         if self.rest.len() > LONGEST_LINE {
             return Err(io::Error::other("stdin says what is no line"));
         }
-        Ok(Some(String::from_utf8_lossy(&lines).lines().map(|line| line.trim().to_owned()).collect()))
+        Ok(Some(
+            String::from_utf8_lossy(&lines).lines().map(|line| line.trim().to_owned()).collect(),
+        ))
     }
 }
 
@@ -157,7 +162,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 impl<'a> Questions<'a> {
     fn listen(path: &'a Path) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let listener = UnixListener::bind(path).map_err(|error| {
-            format!("cannot listen at {}: {error}; remove that file, or name another", path.display())
+            format!(
+                "cannot listen at {}: {error}; remove that file, or name another",
+                path.display()
+            )
         })?;
         listener.set_nonblocking(true)?;
         Ok(Self { listener, path })

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use comfy_table::Table;
 use lab::physical::FabricReport;
-use lab::{Counters, DeviceCounters, Found, Home, HostLink, Lab, LabError, LabSpec, State, SwitchKind};
+use lab::{
+    Counters, DeviceCounters, Found, Home, HostLink, Lab, LabError, LabSpec, State, SwitchKind,
+};
 
 use crate::ending::{self, Outcome, print_json};
 use crate::signals;
@@ -33,7 +35,8 @@ docs/lab.md shows every key of a lab's file and what its rates and buffers mean.
 
 /// Bring up endpoints, links and a switch under test as network namespaces on this machine.
 ///
-/// A lab stays until it is taken down, is entered by name, and leaves nothing behind. Labs need root.
+/// A lab stays until it is taken down, is entered by name, and leaves nothing behind. Labs need
+/// root.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
@@ -45,7 +48,8 @@ pub struct Args {
 enum Command {
     /// Bring up the lab that a file describes; it stays until it is taken down.
     Up {
-        /// The lab's file (TOML; docs/lab.md shows every key), or testbed1 or testbed2: those of the zOVN paper.
+        /// The lab's file (TOML; docs/lab.md shows every key), or testbed1 or testbed2: those of
+        /// the zOVN paper.
         file: String,
         /// Call it this instead of what the file says.
         #[arg(long)]
@@ -104,7 +108,8 @@ pub fn run(args: Args) -> Outcome {
         }
         Command::Ps { json } => ps(&home, json),
         Command::Exec { lab, endpoint, command } => {
-            let (program, arguments) = command.split_first().expect("clap asks for at least one word");
+            let (program, arguments) =
+                command.split_first().expect("clap asks for at least one word");
             match Lab::open(&lab, &home)?.exec(&endpoint, program, arguments) {
                 error @ LabError::NoProgram(_) => {
                     eprintln!("zovn: {error}");
@@ -216,7 +221,8 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
             device.rx_dropped,
             endpoint.udp("RcvbufErrors"),
         ];
-        table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
+        table
+            .add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }
     writeln!(io::stdout(), "{}", text(table))?;
     if let Some(fabric) = &counters.fabric {
@@ -231,7 +237,8 @@ fn counters(counters: &Counters, json: bool) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the physical switches did with frames, by the port that they came by: a host's, or the end of a link between switches.
+/// What the physical switches did with frames, by the port that they came by: a host's, or the end
+/// of a link between switches.
 fn between_hosts(fabric: &FabricReport) -> Table {
     let mut table = headed([
         "port",
@@ -256,7 +263,8 @@ fn between_hosts(fabric: &FabricReport) -> Table {
             port.pauses_sent,
             port.pauses_obeyed,
         ];
-        table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
+        table
+            .add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }
     table
 }
@@ -272,7 +280,8 @@ fn over_bridge(links: &BTreeMap<String, HostLink>) -> Table {
             port.device.tx_dropped + port.queue.dropped,
             port.queue.waiting,
         ];
-        table.add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
+        table
+            .add_row(std::iter::once(name.clone()).chain(figures.map(|figure| figure.to_string())));
     }
     table
 }
@@ -281,7 +290,8 @@ fn over_bridge(links: &BTreeMap<String, HostLink>) -> Table {
 fn over_cable(ends: &[DeviceCounters]) -> Table {
     let mut table = headed(["host", "sent", "bytes", "dropped"]);
     for (number, end) in (1..).zip(ends) {
-        let figures = [end.tx_packets, end.tx_bytes, end.tx_dropped].map(|figure| figure.to_string());
+        let figures =
+            [end.tx_packets, end.tx_bytes, end.tx_dropped].map(|figure| figure.to_string());
         table.add_row(std::iter::once(format!("host{number}")).chain(figures));
     }
     table

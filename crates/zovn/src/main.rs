@@ -1,7 +1,7 @@
 //! One binary: flags in, a shell out.
 //!
-//! Every command is a module with its flags (`Args`) and a `run` that does the work and says how it ended. What
-//! went wrong is told here, in one sentence on stderr:
+//! Every command is a module with its flags (`Args`) and a `run` that does the work and says how it
+//! ended. What went wrong is told here, in one sentence on stderr:
 //!
 //! ```text
 //! argv ─▶ clap ─▶ command ─▶ 0  done
@@ -9,7 +9,8 @@
 //!           └────────┴─────▶ 2  not understood: usage
 //! ```
 //!
-//! A reader that closes our stdout early (`zovn top --json | head -1`) has had enough: that is no failure.
+//! A reader that closes our stdout early (`zovn top --json | head -1`) has had enough: that is no
+//! failure.
 
 mod capture;
 mod demo;
@@ -82,7 +83,8 @@ fn main() -> ExitCode {
         Command::Endpoint(args) => endpoint::run(args),
         Command::Fabric(args) => fabric::run(args),
     };
-    outcome.unwrap_or_else(|error| zovn_agent::end("zovn", error.as_ref(), is_usage(error.as_ref())))
+    outcome
+        .unwrap_or_else(|error| zovn_agent::end("zovn", error.as_ref(), is_usage(error.as_ref())))
 }
 
 /// Whether what was asked for cannot be: a file says it, as flags might.

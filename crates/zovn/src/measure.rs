@@ -13,9 +13,11 @@ use units::Span;
 use self::common::{CONTAINERS, Common, MACHINES, MEMORY, Output};
 use crate::ending::Outcome;
 
-/// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and what BFD and a second path bring.
+/// Measure loss, ramp, Partition-Aggregate, throughput and tunnels, on zovn and on its peers; and
+/// what BFD and a second path bring.
 ///
-/// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory` does without.
+/// Each switch gets a lab of network namespaces, which needs root; only `throughput --ports memory`
+/// does without.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -28,13 +30,15 @@ enum Experiment {
     Loss(LossArgs),
     /// Inject more and more, and see from where on the switch cannot follow.
     Ramp(RampArgs),
-    /// Ask many workers at once, and see when the last byte of the last answer arrives (Partition-Aggregate).
+    /// Ask many workers at once, and see when the last byte of the last answer arrives
+    /// (Partition-Aggregate).
     Pa(pa::PaArgs),
     /// See how much the switch carries.
     ///
-    /// Between virtual machines: zovn measure throughput --ports vhost-user --switch zovn,ovs-dpdk --sizes 64,1500
-    /// --flows 1,1000. One core is the switch's, another that of our own front-ends. A receiver that takes one frame where it
-    /// could take twenty: --senders 2 --slow-receiver 20 --frames 100000000. Large segments: --sizes 65226. One receiver that
+    /// Between virtual machines: zovn measure throughput --ports vhost-user --switch zovn,ovs-dpdk
+    /// --sizes 64,1500 --flows 1,1000. One core is the switch's, another that of our own
+    /// front-ends. A receiver that takes one frame where it could take twenty: --senders 2
+    /// --slow-receiver 20 --frames 100000000. Large segments: --sizes 65226. One receiver that
     /// takes nothing, beside another: --stalled.
     Throughput(ThroughputArgs),
     /// What tunnels between two hosts cost: TCP throughput, and processors' time for it.
@@ -43,13 +47,15 @@ enum Experiment {
     Tunnel(TunnelArgs),
     /// See what it costs to watch the paths to many hosts by BFD, and how soon a cut is noticed.
     ///
-    /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both ends are the agent's own, in
-    /// two network namespaces. It fails if a session goes down that was not cut.
+    /// For instance: zovn measure bfd --sessions 5000 --interval 500ms --duration 10s --json. Both
+    /// ends are the agent's own, in two network namespaces. It fails if a session goes down that
+    /// was not cut.
     Bfd(BfdArgs),
     /// See how soon frames go on by another path when theirs is cut, and that none is lost.
     ///
-    /// For instance: zovn measure paths --cuts 20 --json. Two hosts in a lab, two cables between them: the one that is used is pulled
-    /// out at its far end. It fails if a datagram does not come, or nobody notices.
+    /// For instance: zovn measure paths --cuts 20 --json. Two hosts in a lab, two cables between
+    /// them: the one that is used is pulled out at its far end. It fails if a datagram does not
+    /// come, or nobody notices.
     Paths(PathsArgs),
 }
 
@@ -105,26 +111,28 @@ struct RampArgs {
 struct ThroughputArgs {
     #[command(flatten)]
     common: Common,
-    /// Where frames enter and leave: interfaces of containers, rings in the switch's own memory, or rings of virtual
-    /// machines.
+    /// Where frames enter and leave: interfaces of containers, rings in the switch's own memory, or
+    /// rings of virtual machines.
     #[arg(long, value_enum, default_value = "container")]
     ports: PortsArg,
-    /// Bytes a frame, Ethernet header included. Between virtual machines up to 65549 (ovs-dpdk 65368, testpmd 1514): above
-    /// 1514 they are TCP segments, still to be cut and summed, which are moved whole.
+    /// Bytes a frame, Ethernet header included. Between virtual machines up to 65549 (ovs-dpdk
+    /// 65368, testpmd 1514): above 1514 they are TCP segments, still to be cut and summed, which
+    /// are moved whole.
     #[arg(long, value_delimiter = ',', default_value = "64,1500")]
     sizes: Vec<u32>,
-    /// How many flows. Of containers and of ports in memory each is a sender of its own, and one number is given; virtual
-    /// machines share them, and several numbers are compared.
+    /// How many flows. Of containers and of ports in memory each is a sender of its own, and one
+    /// number is given; virtual machines share them, and several numbers are compared.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     flows: Vec<u16>,
-    /// How many virtual machines send to one that receives; several numbers are compared (1 if left out).
+    /// How many virtual machines send to one that receives; several numbers are compared (1 if left
+    /// out).
     #[arg(long, value_delimiter = ',')]
     senders: Vec<u16>,
     /// Between virtual machines: the receiver takes one frame where it could take N.
     #[arg(long, value_name = "N")]
     slow_receiver: Option<u32>,
-    /// Between virtual machines: measure everything a second time, beside one more machine, which is sent one in 16 buffers
-    /// and takes nothing.
+    /// Between virtual machines: measure everything a second time, beside one more machine, which
+    /// is sent one in 16 buffers and takes nothing.
     #[arg(long)]
     stalled: bool,
     /// Between virtual machines: how many frames each run has at least, however long it lasts.
@@ -145,11 +153,12 @@ struct ThroughputArgs {
 struct TunnelArgs {
     #[command(flatten)]
     output: Output,
-    /// What to compare, in this order: none (one host), none-two-hosts, geneve, geneve-plain, vxlan, nvgre, stt, kernel-vxlan, ovs-vxlan.
+    /// What to compare, in this order: none (one host), none-two-hosts, geneve, geneve-plain,
+    /// vxlan, nvgre, stt, kernel-vxlan, ovs-vxlan.
     #[arg(long, value_delimiter = ',', default_values_t = Tunnel::ALL)]
     tunnels: Vec<Tunnel>,
-    /// What becomes of large packets between the hosts: they cross whole, as with network cards that have all offloads, or are cut to
-    /// the MTU by the sending host.
+    /// What becomes of large packets between the hosts: they cross whole, as with network cards
+    /// that have all offloads, or are cut to the MTU by the sending host.
     #[arg(long, default_value_t)]
     cable: Cable,
     /// How many streams; several numbers are compared.
@@ -203,8 +212,8 @@ enum PortsArg {
     VhostUser,
 }
 
-/// Makes the experiment. Its exit code is 1 if something was not as promised, 2 if it asks for what cannot be, 130 if
-/// it was interrupted.
+/// Makes the experiment. Its exit code is 1 if something was not as promised, 2 if it asks for what
+/// cannot be, 130 if it was interrupted.
 pub fn run(args: Args) -> Outcome {
     match args.experiment {
         Experiment::Loss(args) => {
@@ -214,9 +223,12 @@ pub fn run(args: Args) -> Outcome {
             common.output.make(|bench| loss::run(bench, config))
         }
         Experiment::Ramp(args) => {
-            let RampArgs { common, senders, step, to, duration, receiver_rate, size, rounds } = args;
-            let (switches, to) = (common.switches(&CONTAINERS), to.unwrap_or(step.saturating_mul(10)));
-            let config = ramp::Config { switches, senders, step, to, duration, receiver_rate, size, rounds };
+            let RampArgs { common, senders, step, to, duration, receiver_rate, size, rounds } =
+                args;
+            let (switches, to) =
+                (common.switches(&CONTAINERS), to.unwrap_or(step.saturating_mul(10)));
+            let config =
+                ramp::Config { switches, senders, step, to, duration, receiver_rate, size, rounds };
             common.output.make(|bench| ramp::run(bench, config))
         }
         Experiment::Pa(args) => {
@@ -255,17 +267,30 @@ pub fn run(args: Args) -> Outcome {
 }
 
 impl ThroughputArgs {
-    fn between(&self, ports: Ports, otherwise: &[SwitchKind]) -> Result<throughput::Config, MeasureError> {
+    fn between(
+        &self,
+        ports: Ports,
+        otherwise: &[SwitchKind],
+    ) -> Result<throughput::Config, MeasureError> {
         let Self {
-            common, sizes, flows, senders, slow_receiver, stalled, frames, duration, tcp, rounds, ..
+            common,
+            sizes,
+            flows,
+            senders,
+            slow_receiver,
+            stalled,
+            frames,
+            duration,
+            tcp,
+            rounds,
+            ..
         } = self;
         if !senders.is_empty() || slow_receiver.is_some() || *stalled || frames.is_some() {
             let what = "--senders, --slow-receiver, --stalled and --frames are of virtual machines: add --ports vhost-user";
             return Err(MeasureError::Config(what.into()));
         }
         let [flows] = flows[..] else {
-            let what =
-                "several numbers of flows are compared between virtual machines only (--ports vhost-user)";
+            let what = "several numbers of flows are compared between virtual machines only (--ports vhost-user)";
             return Err(MeasureError::Config(what.into()));
         };
         Ok(throughput::Config {
@@ -297,5 +322,9 @@ impl ThroughputArgs {
 
 fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "write a number")?;
-    if number.is_finite() && number > 0.0 { Ok(number) } else { Err("write a number above 0".into()) }
+    if number.is_finite() && number > 0.0 {
+        Ok(number)
+    } else {
+        Err("write a number above 0".into())
+    }
 }

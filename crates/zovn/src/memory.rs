@@ -1,8 +1,9 @@
 //! Huge pages for what is large.
 //!
-//! A simulation goes back and forth in a few arrays of tens of megabytes: more small pages than a processor can keep the
-//! places of. Linux gives them huge pages if it is asked to. The C library could be told to ask, but only before a program
-//! begins, and glibc 2.36 sometimes misreads Linux's answer (docs/decisions/0020-profiles-and-huge-pages.md). So we ask.
+//! A simulation goes back and forth in a few arrays of tens of megabytes: more small pages than a
+//! processor can keep the places of. Linux gives them huge pages if it is asked to. The C library
+//! could be told to ask, but only before a program begins, and glibc 2.36 sometimes misreads
+//! Linux's answer (docs/decisions/0020-profiles-and-huge-pages.md). So we ask.
 
 #![allow(unsafe_code, reason = "an allocator is made of it; each block says why it holds")]
 
@@ -13,14 +14,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::mm::{self, Advice};
 use rustix::param::page_size;
 
-/// From how many bytes on we ask: less has no whole huge page in it (2 MiB, with small ones of 4 KiB).
+/// From how many bytes on we ask: less has no whole huge page in it (2 MiB, with small ones of 4
+/// KiB).
 const LARGE: usize = 2 << 20;
 
-/// How long a small page is, once we ask; 0 before. An allocator may neither allocate nor panic, as finding it out might.
+/// How long a small page is, once we ask; 0 before. An allocator may neither allocate nor panic, as
+/// finding it out might.
 static PAGE: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on Linux is asked for huge pages for what is large. It grants them where it has some, unless it was told never to
-/// (`never` in `/sys/kernel/mm/transparent_hugepage/enabled`).
+/// From now on Linux is asked for huge pages for what is large. It grants them where it has some,
+/// unless it was told never to (`never` in `/sys/kernel/mm/transparent_hugepage/enabled`).
 pub fn ask_for_huge_pages() {
     PAGE.store(page_size(), Ordering::Relaxed);
 }
@@ -41,10 +44,11 @@ fn advise(block: *mut u8, size: usize) -> *mut u8 {
     {
         // The system's blocks begin within a page, which is not to stay apart from the others.
         let before = block.addr() % page;
-        // Small pages do as well.
-        // SAFETY: pages of which the block has a part are mapped, and the advice changes nothing of what is in them.
-        let _refused =
-            unsafe { mm::madvise(block.wrapping_sub(before).cast(), before + size, Advice::LinuxHugepage) };
+        // Small pages do as well. SAFETY: pages of which the block has a part are mapped, and the
+        // advice changes nothing of what is in them.
+        let _refused = unsafe {
+            mm::madvise(block.wrapping_sub(before).cast(), before + size, Advice::LinuxHugepage)
+        };
     }
     block
 }
@@ -57,8 +61,8 @@ unsafe impl GlobalAlloc for Memory {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // Its pages are Linux's zeros, not yet touched, unless it is to be aligned to more than the system does by itself.
-        // SAFETY: the caller's promise is the same.
+        // Its pages are Linux's zeros, not yet touched, unless it is to be aligned to more than the
+        // system does by itself. SAFETY: the caller's promise is the same.
         advise(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
@@ -72,15 +76,16 @@ unsafe impl GlobalAlloc for Memory {
             // SAFETY: the caller's promise is the same.
             return unsafe { System.realloc(block, layout, size) };
         }
-        // Pages that Linux moves for the system's allocator stay small, or become so.
-        // SAFETY: the caller promises that the size is neither zero nor too large with this alignment.
+        // Pages that Linux moves for the system's allocator stay small, or become so. SAFETY: the
+        // caller promises that the size is neither zero nor too large with this alignment.
         let grown = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if grown.is_null() {
             // There may be room for one of them, if not for both.
             // SAFETY: the caller's promise is the same.
             return unsafe { System.realloc(block, layout, size) };
         }
-        // SAFETY: both blocks hold what the old one does, and a new one overlaps no other; the caller gives the old one up.
+        // SAFETY: both blocks hold what the old one does, and a new one overlaps no other; the
+        // caller gives the old one up.
         unsafe {
             ptr::copy_nonoverlapping(block, grown, layout.size());
             self.dealloc(block, layout);
@@ -101,7 +106,8 @@ mod tests {
         for line in smaps.lines() {
             let bounds = line.split(' ').next().and_then(|it| it.split_once('-'));
             let bound = |text: &str| usize::from_str_radix(text, 16).ok();
-            if let Some((Some(from), Some(to))) = bounds.map(|(from, to)| (bound(from), bound(to))) {
+            if let Some((Some(from), Some(to))) = bounds.map(|(from, to)| (bound(from), bound(to)))
+            {
                 inside = to.min(place.end.addr()).saturating_sub(from.max(place.start.addr()));
             }
             if line.starts_with("VmFlags:") && line.contains(" hg") {

@@ -20,8 +20,9 @@ docs/overlay.md shows a file.";
 
 /// Replace all virtual networks of an agent by those of a file.
 ///
-/// The `[[network]]` tables of the file are sent to the agent, which takes all of them at once or none: then it says what is
-/// wrong with them, and frames go where they went before. The rest of a host.toml is not looked at.
+/// The `[[network]]` tables of the file are sent to the agent, which takes all of them at once or
+/// none: then it says what is wrong with them, and frames go where they went before. The rest of a
+/// host.toml is not looked at.
 #[derive(clap::Args)]
 #[command(after_long_help = APPLY_EXAMPLES)]
 pub struct ApplyArgs {
@@ -96,8 +97,13 @@ fn table(status: &NetworksStatus) -> String {
         for Member { mac, addresses, vtep, label } in &network.members {
             let is_here = if Some(vtep) == status.vtep.as_ref() { "yes" } else { "no" };
             let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-            let rest =
-                [mac.to_string(), vtep.to_string(), label.to_string(), is_here.into(), addresses.join(" ")];
+            let rest = [
+                mac.to_string(),
+                vtep.to_string(),
+                label.to_string(),
+                is_here.into(),
+                addresses.join(" "),
+            ];
             table.add_row(first.iter().chain(&rest));
         }
     }
@@ -114,15 +120,19 @@ mod tests {
 
     #[test]
     fn a_table_has_a_line_for_each_member() {
-        let vteps = ["192.0.2.1", "192.0.2.2"].map(|vtep| VtepList::from(vtep.parse::<IpAddr>().unwrap()));
+        let vteps =
+            ["192.0.2.1", "192.0.2.2"].map(|vtep| VtepList::from(vtep.parse::<IpAddr>().unwrap()));
         let member = |number: u32, host: usize| {
-            let addresses = vec![format!("10.0.0.{number}").parse().unwrap(), "fd00::1".parse().unwrap()];
+            let addresses =
+                vec![format!("10.0.0.{number}").parse().unwrap(), "fd00::1".parse().unwrap()];
             Member { mac: Mac::local(number), addresses, vtep: vteps[host].clone(), label: 7 }
         };
-        let network = |name: &str, vni, members| NetworkSpec { name: NetworkName(name.into()), vni, members };
+        let network =
+            |name: &str, vni, members| NetworkSpec { name: NetworkName(name.into()), vni, members };
         let networks =
             vec![network("blue", 100, vec![member(1, 0), member(2, 1)]), network("red", 2, vec![])];
-        let status = NetworksStatus { generation: Generation(3), vtep: Some(vteps[0].clone()), networks };
+        let status =
+            NetworksStatus { generation: Generation(3), vtep: Some(vteps[0].clone()), networks };
         assert_eq!(
             table(&status).lines().map(str::trim_end).collect::<Vec<_>>(),
             [

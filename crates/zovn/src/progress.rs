@@ -29,7 +29,9 @@ impl Bar {
     fn new() -> Self {
         let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template("{bar:30} {pos}/{len}  {msg}  {eta} left");
-        bar.set_style(style.expect("the template is well-formed, as every run with a terminal shows"));
+        bar.set_style(
+            style.expect("the template is well-formed, as every run with a terminal shows"),
+        );
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)
     }

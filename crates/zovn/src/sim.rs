@@ -46,15 +46,16 @@ pub struct Args {
 enum Command {
     /// Run a scenario: every combination of its sweep.
     ///
-    /// The same file and seed give the same bytes of JSON, on any machine and any number of threads. Exit code 1 if a
-    /// frame of a lossless class was lost, ports wait for each other in a circle, or a run ended before it had a result;
-    /// 130 if it was interrupted, with what there is.
+    /// The same file and seed give the same bytes of JSON, on any machine and any number of
+    /// threads. Exit code 1 if a frame of a lossless class was lost, ports wait for each other in a
+    /// circle, or a run ended before it had a result; 130 if it was interrupted, with what there
+    /// is.
     Run(runs::Args),
     /// Run a scenario, or a share of it, into a folder of results.
     ///
-    /// Each run that is done has its summary (JSON) and its rows (Parquet) there. What is there is not run again, so a
-    /// sweep that was killed goes on where it ended, and shards fill one folder from several machines. Exit code 1 as for
-    /// `run`.
+    /// Each run that is done has its summary (JSON) and its rows (Parquet) there. What is there is
+    /// not run again, so a sweep that was killed goes on where it ended, and shards fill one folder
+    /// from several machines. Exit code 1 as for `run`.
     Sweep(sweep::Args),
     /// Tell what a sweep has found: its completion times, its gains, its losses.
     ///
@@ -172,15 +173,19 @@ fn facts_of(plan: &Plan, summary: &Summary) -> Vec<(&'static str, String)> {
         summary.switches.iter().map(|tier| format!("{} {}", tier.count, tier.tier)).collect();
     let roles: Vec<_> =
         summary.vms_per_server.iter().map(|(role, count)| format!("{count} {role}")).collect();
-    let mut ends: Vec<String> = it.run.duration.iter().map(|time| format!("after {time}")).collect();
+    let mut ends: Vec<String> =
+        it.run.duration.iter().map(|time| format!("after {time}")).collect();
     ends.extend(it.run.queries.iter().map(|count| format!("after {count} queries")));
     ends.extend(
-        it.run.precision.map(|share| format!("once the queries' mean is known to {} %", 100.0 * share)),
+        it.run
+            .precision
+            .map(|share| format!("once the queries' mean is known to {} %", 100.0 * share)),
     );
     if ends.is_empty() {
         ends.push("when all workloads are done".to_owned());
     }
-    let capacity = format!("{}, with links of {} together", summary.servers, bits(summary.access_bps));
+    let capacity =
+        format!("{}, with links of {} together", summary.servers, bits(summary.access_bps));
     let mut facts = vec![
         ("servers", capacity),
         ("machines", format!("{}: {} on each server", summary.vms, roles.join(", "))),

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use api::Client;
 use comfy_table::Table;
 use model::{
-    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession,
-    TraceSpec, TraceTable,
+    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
+    TraceSession, TraceSpec, TraceTable,
 };
 use units::{Class, Mac};
 
@@ -27,15 +27,16 @@ Exit codes: 0 it would be delivered, held or answered by the switch, 1 it would 
 
 /// Ask what would become of a frame from a port now, hop by hop; nothing changes.
 ///
-/// The switch walks by its own rules: whether the sender may send, whether the switch answers itself, whom the frame is for, what is
-/// before it there, and for another host how the session is.
+/// The switch walks by its own rules: whether the sender may send, whether the switch answers
+/// itself, whom the frame is for, what is before it there, and for another host how the session is.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Args {
     /// The port that it comes by.
     #[arg(long, value_name = "NAME")]
     port: String,
-    /// Whom it is for: an Ethernet address, or the IP address of a machine that the switch knows; everybody if left out.
+    /// Whom it is for: an Ethernet address, or the IP address of a machine that the switch knows;
+    /// everybody if left out.
     #[arg(long, value_name = "MAC|IP", value_parser = address)]
     to: Option<String>,
     /// The priority of its tag, 0 to 7; without a tag, and of its port's class, if left out.
@@ -59,7 +60,8 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let Args { port, to, class, size, vlan, json, socket } = args;
     let class = class.map(Class::from_low_bits);
-    let report = Client::new(socket)?.trace(&TraceSpec { port: PortName(port), to, class, size, vlan })?;
+    let report =
+        Client::new(socket)?.trace(&TraceSpec { port: PortName(port), to, class, size, vlan })?;
     if json {
         print_json(&report)?;
     } else {
@@ -71,7 +73,11 @@ pub fn run(args: Args) -> Outcome {
 /// An address as the agent will read it.
 fn address(word: &str) -> Result<String, &'static str> {
     let known = word.parse::<Mac>().is_ok() || word.parse::<IpAddr>().is_ok();
-    if known { Ok(word.to_owned()) } else { Err("write it as 02:00:00:00:00:02, 10.0.0.2 or fd00::2") }
+    if known {
+        Ok(word.to_owned())
+    } else {
+        Err("write it as 02:00:00:00:00:02, 10.0.0.2 or fd00::2")
+    }
 }
 
 /// A line for each hop.
@@ -92,7 +98,9 @@ fn add(table: &mut Table, hop: &TraceHop) {
     table.add_row([at, &where_, &what]);
 }
 
-fn ingress_line(TraceIngress { class, free_frames, paused_by, reason, .. }: &TraceIngress) -> String {
+fn ingress_line(
+    TraceIngress { class, free_frames, paused_by, reason, .. }: &TraceIngress,
+) -> String {
     let held = match (reason, paused_by) {
         (Some(reason), _) => format!(", nothing is taken: {reason}"),
         (None, Some(PausedBy::Egress)) => ", held back by its quota at a receiver".into(),
@@ -103,7 +111,8 @@ fn ingress_line(TraceIngress { class, free_frames, paused_by, reason, .. }: &Tra
 }
 
 fn table_line(table: &TraceTable) -> String {
-    let network = table.network.as_ref().map_or("no network".into(), |name| format!("network {name}"));
+    let network =
+        table.network.as_ref().map_or("no network".into(), |name| format!("network {name}"));
     let vlan = if table.vlan == 0 { String::new() } else { format!(", VLAN {}", table.vlan) };
     let egresses: Vec<_> = table.egresses.iter().map(ToString::to_string).collect();
     let way = match (&table.refused, table.flooded) {

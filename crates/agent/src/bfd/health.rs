@@ -33,8 +33,11 @@ impl Health {
 #[derive(Debug)]
 pub(super) struct Watch(AtomicU64);
 
-const DOWN: Status =
-    Status { state: State::Down, diagnostic: Diagnostic::NONE, remote_diagnostic: Diagnostic::NONE };
+const DOWN: Status = Status {
+    state: State::Down,
+    diagnostic: Diagnostic::NONE,
+    remote_diagnostic: Diagnostic::NONE,
+};
 
 impl Watch {
     /// A path of which nothing is heard yet.
@@ -66,7 +69,8 @@ fn unpack(word: u64) -> Health {
         2 => State::Init,
         _ => State::Up,
     };
-    let [diagnostic, remote_diagnostic] = [word >> 5, word].map(|bits| Diagnostic::from_low_bits(bits as u8));
+    let [diagnostic, remote_diagnostic] =
+        [word >> 5, word].map(|bits| Diagnostic::from_low_bits(bits as u8));
     let since = Instant::ZERO + Span::from_micros(word >> 12);
     Health { status: Status { state, diagnostic, remote_diagnostic }, since }
 }

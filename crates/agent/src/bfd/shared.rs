@@ -38,7 +38,8 @@ pub struct Settings {
 
 impl Settings {
     /// The interval unless it is told: a path that is cut is noticed within 300 ms.
-    pub const INTERVAL: Interval = Interval::new(Span::from_millis(100)).expect("it is some microseconds");
+    pub const INTERVAL: Interval =
+        Interval::new(Span::from_millis(100)).expect("it is some microseconds");
 
     /// The multiplier unless it is told.
     pub const MULTIPLIER: NonZeroU8 = NonZeroU8::new(3).expect("it is not 0");

@@ -58,7 +58,8 @@ impl Table {
 
     /// Begins to watch a path.
     pub(super) fn open(&mut self, path: Path, watch: Arc<Watch>) {
-        let discriminator = self.sessions.open(self.config).expect("there are as many places as paths");
+        let discriminator =
+            self.sessions.open(self.config).expect("there are as many places as paths");
         self.entries[Sessions::place(discriminator)] = Some(Entry { path, watch });
         let before = self.by_path.insert(path, discriminator);
         assert_eq!(before, None, "{path:?} is watched once");
@@ -68,8 +69,9 @@ impl Table {
     /// [`forget`](Self::forget) it then.
     pub(super) fn hold_down(&mut self, path: Path) {
         let Some(discriminator) = self.by_path.get(&path) else { return };
-        self.sessions
-            .with(discriminator.get(), |session| session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN));
+        self.sessions.with(discriminator.get(), |session| {
+            session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN)
+        });
     }
 
     /// Holds them all down.
@@ -110,7 +112,8 @@ impl Table {
         let path = Path { local: received.destination, remote: received.source };
         let discriminator = named.or_else(|| self.by_path.get(&path).copied());
         let discriminator = discriminator.ok_or(Refused::Session(Refusal::UnknownSession))?;
-        let change = self.sessions.handle(now, discriminator.get(), &packet).map_err(Refused::Session)?;
+        let change =
+            self.sessions.handle(now, discriminator.get(), &packet).map_err(Refused::Session)?;
         if let Some(change) = change {
             self.publish(discriminator, change, now);
         }
@@ -141,10 +144,12 @@ impl Table {
     }
 
     fn publish(&self, discriminator: NonZeroU32, change: Change, now: Instant) {
-        let entry = self.entries[Sessions::place(discriminator)].as_ref().expect("a session is of a path");
+        let entry =
+            self.entries[Sessions::place(discriminator)].as_ref().expect("a session is of a path");
         let Path { local, remote } = entry.path;
         tracing::debug!(%local, %remote, from = ?change.from.state, to = ?change.to.state, "a path has changed");
-        let since = if change.from.state == change.to.state { entry.watch.get().since } else { now };
+        let since =
+            if change.from.state == change.to.state { entry.watch.get().since } else { now };
         entry.watch.set(Health { status: change.to, since });
         self.shared.changed.ring();
     }
@@ -207,7 +212,8 @@ mod tests {
             let mut header = Header::new(state, Diagnostic::NONE, wire::bfd::Flags::default(), 9);
             header.your_discriminator = ours;
             let (source, destination) = (PATH.remote, PATH.local);
-            table.take(now, Received { source, destination, hops: ALL, payload: header.as_bytes() });
+            table
+                .take(now, Received { source, destination, hops: ALL, payload: header.as_bytes() });
         }
         watch.get()
     }

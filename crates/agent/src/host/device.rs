@@ -81,7 +81,11 @@ impl Device {
 
 impl Port for Device {
     #[inline(always)]
-    fn receive(&mut self, most: usize, arrived: impl FnMut(Slot, &FrameView<'_>)) -> Result<Left, PortError> {
+    fn receive(
+        &mut self,
+        most: usize,
+        arrived: impl FnMut(Slot, &FrameView<'_>),
+    ) -> Result<Left, PortError> {
         match self {
             Tap(port) => port.receive(most, arrived),
             Vhost(port) => port.receive(most, arrived),

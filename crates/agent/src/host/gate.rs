@@ -105,8 +105,12 @@ impl HostGate {
     /// What a port's operator ought to know, in sentences; nothing if all is well.
     pub(super) fn notes(&self, port: PortId) -> Vec<String> {
         let namespace = self.namespace(port);
-        let share =
-            self.gate.as_ref().ok().zip(namespace).and_then(|(gate, namespace)| gate.share(namespace));
+        let share = self
+            .gate
+            .as_ref()
+            .ok()
+            .zip(namespace)
+            .and_then(|(gate, namespace)| gate.share(namespace));
         let mut notes = self.guest(port).map(GuestGate::notes).unwrap_or_default();
         let Some(udp_gate::Share { untracked, lost, .. }) = share else { return notes };
         if untracked > 0 {

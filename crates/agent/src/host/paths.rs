@@ -69,7 +69,8 @@ impl Monitor for BfdMonitor {
     }
 
     fn status(&self, now: Instant, remote: IpAddr) -> Option<BfdStatus> {
-        let Health { status, since } = self.bfd.as_ref()?.health(Path { local: self.local, remote })?;
+        let Health { status, since } =
+            self.bfd.as_ref()?.health(Path { local: self.local, remote })?;
         Some(BfdStatus {
             state: match status.state {
                 State::Up => BfdState::Up,

@@ -16,8 +16,8 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
     let device = plane.device(*id).notes();
     let state = state(plane, *id);
     let is_both = state == PortState::Down && plane.switch().stalled(*id);
-    let stalled =
-        is_both.then(|| "it is stalled as well: what is for it is refused until it takes a frame".into());
+    let stalled = is_both
+        .then(|| "it is stalled as well: what is for it is refused until it takes a frame".into());
     let notes = lacks
         .iter()
         .cloned()

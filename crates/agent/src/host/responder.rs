@@ -127,7 +127,9 @@ impl Responder for HostResponder {
     #[cold]
     fn intercept(&mut self, port: PortId, frame: &FrameView<'_>) -> bool {
         let Self { directory, mtu, askers, waiting, now, status, scratch } = self;
-        let Some(asker) = askers.get_mut(port.index()).and_then(Option::as_mut) else { return false };
+        let Some(asker) = askers.get_mut(port.index()).and_then(Option::as_mut) else {
+            return false;
+        };
         let Some(network) = directory.network(asker.vni) else { return false };
         if !frame.rest.is_empty() {
             scratch.resize(LARGE, 0);
@@ -197,7 +199,8 @@ mod tests {
     fn question() -> Vec<u8> {
         let us = Mac::local(1).0;
         let ethernet = [&[0xff; 6][..], &us, &[8, 6]].concat();
-        let arp = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &us, &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat();
+        let arp =
+            [&[0, 1, 8, 0, 6, 4, 0, 1][..], &us, &[10, 0, 0, 1], &[0; 6], &[10, 0, 0, 2]].concat();
         [ethernet, arp].concat()
     }
 
@@ -205,7 +208,10 @@ mod tests {
         let question = question();
         for _ in 0..times {
             assert!(answers.may_answer(port, &FrameView::plain(&question)));
-            assert!(answers.intercept(port, &FrameView::plain(&question)), "nobody else is to have it");
+            assert!(
+                answers.intercept(port, &FrameView::plain(&question)),
+                "nobody else is to have it"
+            );
         }
     }
 

@@ -15,8 +15,8 @@ use datapath::{Answer, Explained, LONGEST_ANSWER, Network};
 use kernel::clock;
 use lossless::{EgressOutlook, Fate, PortId, Reason, Size};
 use model::{
-    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport, TraceSession,
-    TraceSpec, TraceTable,
+    PausedBy, PortName, TraceEgress, TraceHop, TraceIngress, TraceOutcome, TraceReport,
+    TraceSession, TraceSpec, TraceTable,
 };
 use overlay::Overlay;
 use plane::Leaving;
@@ -38,7 +38,9 @@ pub(crate) enum TraceError {
     #[error("`{0}` is no address: write it as 02:00:00:00:00:01, 10.0.0.1 or fd00::1")]
     NoAddress(String),
     /// In no network, the switch knows only the addresses that ports were declared with.
-    #[error("no port that `{port}` can reach was declared with {address}: give the Ethernet address")]
+    #[error(
+        "no port that `{port}` can reach was declared with {address}: give the Ethernet address"
+    )]
     UnknownAddress {
         /// The port that asks.
         port: PortName,
@@ -69,7 +71,8 @@ impl Host {
     ///
     /// [`TraceError`]
     pub(crate) fn trace(&self, spec: &TraceSpec) -> Result<TraceReport, TraceError> {
-        let place = self.find(&spec.port).map_err(|_| TraceError::UnknownPort(spec.port.clone()))?;
+        let place =
+            self.find(&spec.port).map_err(|_| TraceError::UnknownPort(spec.port.clone()))?;
         let from = &self.attached[place];
         if !LENGTHS.contains(&spec.size) {
             return Err(TraceError::Length(spec.size));
@@ -84,7 +87,12 @@ impl Host {
     }
 
     /// Whom a frame is for that is for this address.
-    fn target(&self, from: &Attached, network: Network, to: Option<&str>) -> Result<Target, TraceError> {
+    fn target(
+        &self,
+        from: &Attached,
+        network: Network,
+        to: Option<&str>,
+    ) -> Result<Target, TraceError> {
         let Some(to) = to else { return Ok(Target::Mac(Mac::BROADCAST)) };
         if let Ok(mac) = to.parse() {
             return Ok(Target::Mac(mac));
@@ -105,9 +113,11 @@ impl Host {
 
     /// A port's name; that of another host is its tunnel address.
     fn name(&self, id: PortId) -> PortName {
-        let own = self.attached.iter().find(|port| port.id == id).map(|port| port.spec.name.clone());
+        let own =
+            self.attached.iter().find(|port| port.id == id).map(|port| port.spec.name.clone());
         let mut trunks = self.overlay.iter().flat_map(Overlay::peers);
-        let far = || trunks.find(|(_, trunk)| *trunk == id).map(|(far, _)| PortName(far.to_string()));
+        let far =
+            || trunks.find(|(_, trunk)| *trunk == id).map(|(far, _)| PortName(far.to_string()));
         own.or_else(far).expect("every port is attached, or leads to another host")
     }
 }
@@ -132,11 +142,19 @@ impl Walk<'_> {
             (None, Some(PausedBy::Egress)) => {
                 Some("as many of its sender's frames as may be wait for one receiver".into())
             }
-            (None, Some(PausedBy::Ingress)) => Some("its sender has as many frames held as it may".into()),
+            (None, Some(PausedBy::Ingress)) => {
+                Some("its sender has as many frames held as it may".into())
+            }
             (None, None) => None,
         };
         let port = spec.port.clone();
-        self.hops.push(TraceHop::Ingress(TraceIngress { port, class, free_frames: room, paused_by, reason }));
+        self.hops.push(TraceHop::Ingress(TraceIngress {
+            port,
+            class,
+            free_frames: room,
+            paused_by,
+            reason,
+        }));
         if let Some((outcome, verdict)) = self.question(target, &frame) {
             return self.end(outcome, verdict);
         }
@@ -146,8 +164,12 @@ impl Walk<'_> {
             datapath::Fate::To(port) => (vec![outlook(port)], false, None),
             datapath::Fate::Far(_) => unreachable!("far hosts are ports"),
             datapath::Fate::Flooded(audience) => {
-                let egresses: Vec<_> =
-                    audience.ports.iter().filter(|port| !switch.is_closed(*port)).map(outlook).collect();
+                let egresses: Vec<_> = audience
+                    .ports
+                    .iter()
+                    .filter(|port| !switch.is_closed(*port))
+                    .map(outlook)
+                    .collect();
                 let refused = egresses.is_empty().then_some(Reason::NoEgress);
                 (egresses, refused.is_none(), refused)
             }
@@ -163,11 +185,16 @@ impl Walk<'_> {
         }));
         let ends: Vec<_> = egresses.iter().map(|egress| self.egress(egress, &frame)).collect();
         match (stuck, refused) {
-            (Some(why), _) => self.end(TraceOutcome::Held, format!("held in its sender's own memory: {why}")),
+            (Some(why), _) => {
+                self.end(TraceOutcome::Held, format!("held in its sender's own memory: {why}"))
+            }
             (None, Some(reason)) => self.end(TraceOutcome::Refused, format!("refused: {reason}")),
             (None, None) => {
-                let outcome =
-                    ends.iter().map(|(outcome, _)| *outcome).max().expect("an egress is to have it");
+                let outcome = ends
+                    .iter()
+                    .map(|(outcome, _)| *outcome)
+                    .max()
+                    .expect("an egress is to have it");
                 let told: Vec<_> = ends.into_iter().map(|(_, sentence)| sentence).collect();
                 let flooded = if flooded { "flooded: " } else { "" };
                 self.end(outcome, format!("{flooded}{}", told.join("; ")))
@@ -185,8 +212,9 @@ impl Walk<'_> {
         let network = self.from.spec.network.as_ref();
         match (target, network) {
             (Target::Nobody(address), Some(network)) => {
-                let answer =
-                    format!("nobody in network `{network}` has {address}: who asks for it hears nothing");
+                let answer = format!(
+                    "nobody in network `{network}` has {address}: who asks for it hears nothing"
+                );
                 self.hops.push(TraceHop::Responder { reply: answer.clone() });
                 return Some((TraceOutcome::Refused, answer));
             }
@@ -232,7 +260,9 @@ impl Walk<'_> {
             Some((_, outlook)) => {
                 let session = outlook.session?;
                 if plane.switch().is_parked(id, session.flow) {
-                    return held("others for the same far port wait for credit, and it goes behind them");
+                    return held(
+                        "others for the same far port wait for credit, and it goes behind them",
+                    );
                 }
                 match session.admission {
                     Admission::Go => None,
@@ -247,9 +277,10 @@ impl Walk<'_> {
             _ if let Some(failure) = plane.failure(id) => held(&failure.to_string()),
             _ if !trunk && plane.device(id).is_down() => held("nobody is there to take it"),
             Fate::Waits => held("there is no room in the egress's queue"),
-            Fate::Switched if egress.ready_at > self.now => {
-                held(&format!("its rate lets the next frame go in {}", egress.ready_at.since(self.now)))
-            }
+            Fate::Switched if egress.ready_at > self.now => held(&format!(
+                "its rate lets the next frame go in {}",
+                egress.ready_at.since(self.now)
+            )),
             Fate::Switched if plane.is_tx_blocked(id) => held("its receiver has no room"),
             Fate::Switched if trunk => of_trunk(),
             Fate::Switched => None,

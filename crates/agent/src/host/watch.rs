@@ -60,7 +60,9 @@ impl Sight {
     pub(super) fn notes(&self) -> Vec<String> {
         // Either the thread has the other, or it is in an order on its way there.
         if Arc::strong_count(&self.notes) == 1 {
-            return vec!["the interface is not looked at any more: restart the agent when it suits".into()];
+            return vec![
+                "the interface is not looked at any more: restart the agent when it suits".into(),
+            ];
         }
         lock(&self.notes).clone()
     }

@@ -40,9 +40,12 @@ impl Page<'_> {
         if samples.peek().is_none() {
             return Ok(());
         }
-        let mut family = self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+        let mut family =
+            self.0.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
         for (labels, value) in samples {
-            family.encode_family(&labels)?.encode_counter(&value, None::<&Exemplar<Labels, u64>>)?;
+            family
+                .encode_family(&labels)?
+                .encode_counter(&value, None::<&Exemplar<Labels, u64>>)?;
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use model::{
-    BfdState, LedgerStatus, Ledgers, PathStatus, PauseFramesStatus, PeerState, PeerStatus, SessionStatus,
-    UplinkStatus,
+    BfdState, LedgerStatus, Ledgers, PathStatus, PauseFramesStatus, PeerState, PeerStatus,
+    SessionStatus, UplinkStatus,
 };
 use overlay::REASONS;
 use prometheus_client::registry::Unit;
@@ -20,7 +20,9 @@ const COUNTS: [Figure<u64>; 8] = [
     ("peer_sent_large_frames", "Large segments sent whole.", |session| session.sent_large),
     ("peer_retransmitted_frames", "Frames retransmitted.", |session| session.retransmitted),
     ("peer_lost_packets", "Packets sent and found lost.", |session| session.lost),
-    ("peer_ecn_marked_packets", "Packets sent that the fabric marked (ECN).", |session| session.ecn_marked),
+    ("peer_ecn_marked_packets", "Packets sent that the fabric marked (ECN).", |session| {
+        session.ecn_marked
+    }),
     ("peer_duplicate_frames", "Frames received more than once.", |session| session.duplicates),
     ("peer_nacked_frames", "Frames received while memory was short.", |session| session.nacked),
     ("peer_resets", "How often the peer began a new incarnation.", |session| session.resets),
@@ -30,8 +32,12 @@ const GAUGES: [Figure<u64>; 3] = [
     ("peer_in_flight_bytes", "Bytes sent and neither acknowledged nor lost.", |session| {
         session.in_flight_bytes
     }),
-    ("peer_congestion_window_bytes", "The congestion window.", |session| session.congestion_window_bytes),
-    ("peer_outstanding_frames", "Frames sent and not known to be consumed.", |session| session.outstanding),
+    ("peer_congestion_window_bytes", "The congestion window.", |session| {
+        session.congestion_window_bytes
+    }),
+    ("peer_outstanding_frames", "Frames sent and not known to be consumed.", |session| {
+        session.outstanding
+    }),
 ];
 
 pub(super) fn encode(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
@@ -55,7 +61,10 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
     let help = "Datagrams that the kernel failed to send.";
     page.counter("uplink_send_errors", help, None, unlabelled(uplink.send_errors))?;
     let pauses = |count: fn(&PauseFramesStatus) -> u64| {
-        uplink.pause_frames.iter().map(move |pauses| (vec![("vtep", pauses.vtep.to_string())], count(pauses)))
+        uplink
+            .pause_frames
+            .iter()
+            .map(move |pauses| (vec![("vtep", pauses.vtep.to_string())], count(pauses)))
     };
     let help = "Pause frames received from the link.";
     page.counter("uplink_received_pause_frames", help, None, pauses(|pauses| pauses.received))?;
@@ -70,7 +79,8 @@ fn encode_own(uplink: &UplinkStatus, page: &mut Page<'_>) -> fmt::Result {
 
 fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     let states = peers.iter().flat_map(|peer| {
-        PeerState::ALL.map(|state| (with(peer, "state", state.name()), i64::from(peer.state == state)))
+        PeerState::ALL
+            .map(|state| (with(peer, "state", state.name()), i64::from(peer.state == state)))
     });
     page.gauge("peer_state", "1 for the state that the peer is in.", None, states)?;
     let up = |path: &PathStatus| path.bfd.as_ref().map(|bfd| bfd.state == BfdState::Up);
@@ -95,8 +105,8 @@ fn encode_peers(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
         reasons(labels, lossless::Reason::ALL.map(lossless::Reason::name), &side.total.refused)
     });
     page.counter("peer_refused_frames", "Frames refused, by reason.", None, refused)?;
-    let held =
-        sides(peers).map(|(labels, side)| (labels, i64::try_from(side.total.held).unwrap_or(i64::MAX)));
+    let held = sides(peers)
+        .map(|(labels, side)| (labels, i64::try_from(side.total.held).unwrap_or(i64::MAX)));
     page.gauge("peer_held_frames", "Frames held now.", None, held)?;
     let refused = peers.iter().flat_map(|peer| reasons(name(peer), REASONS, &peer.refused));
     let help = "Packets from the peer that were not accepted, by reason.";
@@ -107,8 +117,8 @@ fn encode_sessions(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
     let sessions = || peers.iter().filter_map(|peer| Some((name(peer), peer.session.as_ref()?)));
     let trips = sessions().filter_map(|(labels, it)| Some((labels, it.rtt?.as_secs_f64())));
     page.gauge("peer_rtt", "The smoothed round-trip time.", Some(Unit::Seconds), trips)?;
-    let silent =
-        sessions().map(|(labels, it)| (labels, it.unresponsive.map_or(0.0, |silent| silent.as_secs_f64())));
+    let silent = sessions()
+        .map(|(labels, it)| (labels, it.unresponsive.map_or(0.0, |silent| silent.as_secs_f64())));
     let help = "Time since the peer was heard, while it owes an answer.";
     page.gauge("peer_unresponsive", help, Some(Unit::Seconds), silent)?;
     let missed = sessions().map(|(labels, it)| (labels, it.unrecovered_bytes));
@@ -118,17 +128,22 @@ fn encode_sessions(peers: &[PeerStatus], page: &mut Page<'_>) -> fmt::Result {
         page.counter(family, help, None, sessions().map(|(labels, it)| (labels, figure(it))))?;
     }
     for (family, help, figure) in GAUGES {
-        let figures = sessions().map(|(labels, it)| (labels, i64::try_from(figure(it)).unwrap_or(i64::MAX)));
+        let figures =
+            sessions().map(|(labels, it)| (labels, i64::try_from(figure(it)).unwrap_or(i64::MAX)));
         page.gauge(family, help, None, figures)?;
     }
     Ok(())
 }
 
 /// A value for each path to each peer. A path's label is the peer's address.
-fn paths(peers: &[PeerStatus], said: fn(&PathStatus) -> Option<bool>) -> impl Iterator<Item = (Labels, i64)> {
+fn paths(
+    peers: &[PeerStatus],
+    said: fn(&PathStatus) -> Option<bool>,
+) -> impl Iterator<Item = (Labels, i64)> {
     peers.iter().flat_map(move |peer| {
-        let said =
-            move |path: &PathStatus| Some((with(peer, "path", &path.remote.to_string()), said(path)?.into()));
+        let said = move |path: &PathStatus| {
+            Some((with(peer, "path", &path.remote.to_string()), said(path)?.into()))
+        };
         peer.paths.iter().filter_map(said)
     })
 }
@@ -221,7 +236,11 @@ pub(super) mod tests {
             refused: [("runt".into(), 2)].into(),
             send_errors: 3,
             last_send_error: None,
-            pause_frames: vec![PauseFramesStatus { vtep: [192, 0, 2, 1].into(), received: 8, sent: 9 }],
+            pause_frames: vec![PauseFramesStatus {
+                vtep: [192, 0, 2, 1].into(),
+                received: 8,
+                sent: 9,
+            }],
             responder: ResponderStatus { replies: 4, rate_limited: 5 },
             peers: vec![plain, cut],
             notes: Vec::new(),

@@ -1,4 +1,5 @@
-//! BFD between two network namespaces, which takes root: with ourselves, with FRR, and with somebody who says what is not so.
+//! BFD between two network namespaces, which takes root: with ourselves, with FRR, and with
+//! somebody who says what is not so.
 
 mod frr;
 
@@ -19,7 +20,8 @@ const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 const OUT: Path = Path { local: NEAR, remote: FAR };
 const BACK: Path = Path { local: FAR, remote: NEAR };
 
-/// Asks again and again, and gives way to others in between; the time is a bound for a broken world only.
+/// Asks again and again, and gives way to others in between; the time is a bound for a broken world
+/// only.
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !condition() {
@@ -31,7 +33,8 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 /// Two hosts with a cable between them, and addresses of both families.
 fn hosts() -> [Namespace; 2] {
     let hosts = joined::two().unwrap();
-    for (host, addresses) in hosts.iter().zip([["10.0.0.1/24", "fd00::1/64"], ["10.0.0.2/24", "fd00::2/64"]])
+    for (host, addresses) in
+        hosts.iter().zip([["10.0.0.1/24", "fd00::1/64"], ["10.0.0.2/24", "fd00::2/64"]])
     {
         for address in addresses.map(|it| it.parse::<Prefix>().unwrap()) {
             joined::give_address(host, INTERFACE, address).unwrap();
@@ -98,8 +101,10 @@ fn two_ends_come_up_and_find_a_cut() {
 #[test]
 fn ipv6_is_as_good() {
     let [near, far] = hosts();
-    let path =
-        |local: &str, remote: &str| Path { local: local.parse().unwrap(), remote: remote.parse().unwrap() };
+    let path = |local: &str, remote: &str| Path {
+        local: local.parse().unwrap(),
+        remote: remote.parse().unwrap(),
+    };
     let (out, back) = (path("fd00::1", "fd00::2"), path("fd00::2", "fd00::1"));
     let (ours, theirs) = (start(&near, out, 1), start(&far, back, 2));
     until_up(&ours, out);
@@ -136,7 +141,9 @@ fn many_ways_at_all_addresses_of_a_host_each_find_their_session() {
     let mut netlink = Netlink::open_in(&near).unwrap();
     let link = netlink.index(INTERFACE).unwrap();
     let to = "10.1.0.0/16".parse().unwrap();
-    netlink.add_route(kernel::netlink::Route { to, via: Some(FAR), link, initial_window: None }).unwrap();
+    netlink
+        .add_route(kernel::netlink::Route { to, via: Some(FAR), link, initial_window: None })
+        .unwrap();
 
     let others: Vec<IpAddr> = (1..=200).map(|host| Ipv4Addr::new(10, 1, 7, host).into()).collect();
     let mut ours = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().unwrap();
@@ -144,7 +151,8 @@ fn many_ways_at_all_addresses_of_a_host_each_find_their_session() {
     let mut theirs = far.run(|| Bfd::start(anywhere, 2)).unwrap().unwrap();
     ours.set_paths(others.iter().map(|&remote| Path { local: NEAR, remote })).unwrap();
     theirs.set_paths(others.iter().map(|&local| Path { local, remote: NEAR })).unwrap();
-    let all_up = |bfd: &Bfd| bfd.paths().filter(|(_, health)| health.is_up()).count() == others.len();
+    let all_up =
+        |bfd: &Bfd| bfd.paths().filter(|(_, health)| health.is_up()).count() == others.len();
     until("all are up", || all_up(&ours) && all_up(&theirs));
     assert_eq!((strange(&ours), strange(&theirs)), (0, 0));
 
@@ -160,7 +168,8 @@ fn the_bell_rings_for_a_change() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let rings = |bfd: &Bfd, patience| {
         let timeout = Timespec { tv_sec: patience, tv_nsec: 0 };
-        poll(&mut [PollFd::from_borrowed_fd(bfd.bell(), PollFlags::IN)], Some(&timeout)).unwrap() == 1
+        poll(&mut [PollFd::from_borrowed_fd(bfd.bell(), PollFlags::IN)], Some(&timeout)).unwrap()
+            == 1
     };
     let [near, far] = hosts();
     let ours = start(&near, OUT, 1);
@@ -234,5 +243,8 @@ fn what_cannot_be_watched_changes_nothing() {
     let second = near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap();
     assert!(matches!(second, Err(StartError::Receive { .. })));
     drop(ours);
-    assert!(near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().is_ok(), "nothing is left over");
+    assert!(
+        near.run(|| Bfd::start(Settings::new(NEAR), 1)).unwrap().is_ok(),
+        "nothing is left over"
+    );
 }

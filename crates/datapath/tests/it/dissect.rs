@@ -1,5 +1,5 @@
-//! What is answered, read by somebody else: tshark dissects an answer of every kind, finds nothing wrong with it, and the numbers
-//! that were put in.
+//! What is answered, read by somebody else: tshark dissects an answer of every kind, finds nothing
+//! wrong with it, and the numbers that were put in.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -46,8 +46,8 @@ fn long(is_v6: bool) -> Vec<u8> {
         let ip = ipv4::Header::new(V4[0], V4[1], protocol::UDP, len).unwrap();
         (ethertype::IPV4, ip.as_bytes().to_vec(), 12..20)
     };
-    let sum =
-        checksum::pseudo_header(&ip[addresses], protocol::UDP, len) + checksum::Sum::of(header.as_bytes());
+    let sum = checksum::pseudo_header(&ip[addresses], protocol::UDP, len)
+        + checksum::Sum::of(header.as_bytes());
     header.checksum.set(sum.transport_checksum());
     let ethernet = ethernet::Header::new(MACS[1], MACS[0], ethertype);
     [ethernet.as_bytes(), &ip, header.as_bytes(), &payload].concat()

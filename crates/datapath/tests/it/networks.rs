@@ -1,11 +1,14 @@
-//! Where frames go, against a naive model of maps and sets, which decides for each frame who gets it.
+//! Where frames go, against a naive model of maps and sets, which decides for each frame who gets
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use datapath::{Datapath, Declared, Directory, Fate, Network, Peer, PortConfig, Remote, Settings, Verdict};
+use datapath::{
+    Datapath, Declared, Directory, Fate, Network, Peer, PortConfig, Remote, Settings, Verdict,
+};
 use lossless::{Audience, Destination, PortId, Reason};
 use model::{Member, NetworkName, NetworkSpec};
 use proptest::prelude::*;
@@ -120,13 +123,15 @@ impl Model {
         let is_uplink = from == port(UPLINK);
         let from_trunk = self.trunks.contains_key(&from) || is_uplink;
         if !from_trunk && !header.source().is_multicast() {
-            let place = self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
+            let place =
+                self.addresses.entry((network, vlan, header.source())).or_insert((from, false));
             if !place.1 {
                 *place = (from, false);
             }
         }
         let is_group = header.destination().is_multicast();
-        let known = self.addresses.get(&(network, vlan, header.destination())).filter(|_| !is_group);
+        let known =
+            self.addresses.get(&(network, vlan, header.destination())).filter(|_| !is_group);
         if let Some((to, _)) = known {
             return match self.trunks.contains_key(to) {
                 _ if *to == from => Err(Reason::SamePort),
@@ -136,7 +141,8 @@ impl Model {
             };
         }
         let far = self.declared.get(&network).into_iter().flatten();
-        let remote = |(_, (host, label)): (&usize, &(u32, u32))| Remote { peer: peer(*host), label: *label };
+        let remote =
+            |(_, (host, label)): (&usize, &(u32, u32))| Remote { peer: peer(*host), label: *label };
         let mut is_it =
             far.clone().filter(|(address, _)| vlan == 0 && mac(**address) == header.destination());
         if let Some(it) = is_it.next().filter(|_| !is_group) {
@@ -175,7 +181,8 @@ fn address(number: usize) -> Mac {
     }
 }
 
-/// A frame as drawn: its network, unless it is its local port's; from and to which address; its VLAN.
+/// A frame as drawn: its network, unless it is its local port's; from and to which address; its
+/// VLAN.
 type Drawn = (Option<u16>, usize, usize, u16);
 
 #[derive(Clone, Debug)]
@@ -253,8 +260,8 @@ impl Pair {
         self.model.attach(id, &config);
     }
 
-    /// Each frame of a visit fares as the model decides it, and as was explained before; but for what its source teaches, if
-    /// that is its own destination.
+    /// Each frame of a visit fares as the model decides it, and as was explained before; but for
+    /// what its source teaches, if that is its own destination.
     fn visit(&mut self, from: PortId, frames: &[Drawn]) {
         let own = self.model.locals.get(&from).copied().unwrap_or_default();
         let frame = |(number, source, destination, vlan): &Drawn| {
@@ -276,7 +283,11 @@ impl Pair {
             "explained as {explained:?}, not {outcomes:?}"
         );
         for (outcome, (header, network)) in outcomes.into_iter().zip(frames) {
-            assert_eq!(outcome, self.model.decide(from, network, &header), "{header:?} in {network:?}");
+            assert_eq!(
+                outcome,
+                self.model.decide(from, network, &header),
+                "{header:?} in {network:?}"
+            );
         }
     }
 
@@ -300,7 +311,9 @@ impl Pair {
             }
             Step::Pin(port, number, vlan, address) => {
                 self.datapath.pin(network(number), mac(address), vlan, at(port));
-                self.model.addresses.insert((network(number), vlan, mac(address)), (at(port), true));
+                self.model
+                    .addresses
+                    .insert((network(number), vlan, mac(address)), (at(port), true));
             }
             Step::Join(port, number) => {
                 if let Some(joined) = self.model.trunks.get_mut(&at(port)) {
@@ -312,7 +325,9 @@ impl Pair {
                 let id = at(port);
                 if let Some(joined) = self.model.trunks.get_mut(&id) {
                     joined.remove(&network(number));
-                    self.model.addresses.retain(|key, (port, _)| (key.0, *port) != (network(number), id));
+                    self.model
+                        .addresses
+                        .retain(|key, (port, _)| (key.0, *port) != (network(number), id));
                     self.datapath.leave(id, network(number));
                 }
             }
@@ -377,7 +392,12 @@ fn two_networks() -> Datapath {
 }
 
 /// Who gets a frame of a network that comes in by `from`, from its own address.
-fn heard(datapath: &mut Datapath, from: usize, number: u16, to: Option<usize>) -> Result<Vec<usize>, Reason> {
+fn heard(
+    datapath: &mut Datapath,
+    from: usize,
+    number: u16,
+    to: Option<usize>,
+) -> Result<Vec<usize>, Reason> {
     let header = Peek::new(to.map_or(Mac::BROADCAST, mac), mac(from), None);
     let decision = datapath.decide(NOW, port(from), &header, network(number));
     let number = |receiver| match receiver {
@@ -407,8 +427,12 @@ fn an_address_in_two_networks_is_two_entries() {
     assert_eq!(heard(&mut it, 0, 1, Some(9)), Ok(vec![1]));
     assert_eq!(heard(&mut it, 4, 2, Some(9)), Ok(vec![3]));
     it.leave(port(3), network(2));
-    let left: Vec<_> =
-        it.addresses().iter().filter(|entry| entry.mac == mac(9)).map(|entry| entry.network).collect();
+    let left: Vec<_> = it
+        .addresses()
+        .iter()
+        .filter(|entry| entry.mac == mac(9))
+        .map(|entry| entry.network)
+        .collect();
     assert_eq!(left, [network(1)], "forgotten with the membership");
 }
 
@@ -434,7 +458,10 @@ fn a_network_is_closed_to_ports_that_are_no_members() {
 fn what_never_crosses_a_bridge_is_refused_by_name() {
     let mut it = two_networks();
     let pause = Peek::new(Mac([0x01, 0x80, 0xc2, 0, 0, 0x01]), mac(0), None);
-    assert_eq!(outcome(it.decide(NOW, port(0), &pause, network(1)).verdict), Err(Reason::LinkLocal));
+    assert_eq!(
+        outcome(it.decide(NOW, port(0), &pause, network(1)).verdict),
+        Err(Reason::LinkLocal)
+    );
     assert_eq!(heard(&mut it, 0, 1, Some(0)), Err(Reason::SamePort));
 }
 

@@ -29,7 +29,8 @@ fn dropped(world: &World, host: usize, pcp: u8, reason: DropReason) -> u64 {
 
 /// A packet of the first host to the second, without a tag.
 fn packet(traffic_class: u8) -> Vec<u8> {
-    let ip = ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::UDP, 966).unwrap();
+    let ip =
+        ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), protocol::UDP, 966).unwrap();
     let ethernet = ethernet::Header::new(mac(1), mac(0), ethertype::IPV4);
     let mut frame = [ethernet.as_bytes(), ip.with_traffic_class(traffic_class).as_bytes()].concat();
     frame.resize(1000, 0);
@@ -39,7 +40,8 @@ fn packet(traffic_class: u8) -> Vec<u8> {
 #[test]
 fn a_frame_takes_its_length_and_the_delay_on_each_link() {
     let mut config = config(2, ClassKind::Lossy);
-    config.ports[1].link = Link { rate: Rate::from_gbit(1), delay: Span::from_micros(3), ..Link::default() };
+    config.ports[1].link =
+        Link { rate: Rate::from_gbit(1), delay: Span::from_micros(3), ..Link::default() };
     let mut world = introduced(config);
     let begun = world.now;
     (0..3).for_each(|_| world.queue(0, Some(1), 0, 1514));
@@ -108,9 +110,13 @@ fn a_host_pauses_exactly_the_classes_it_names_for_exactly_its_quanta() {
     world.queue(0, Some(1), 5, 1514);
     world.queue(0, Some(1), 3, 1514);
     world.run_all();
-    let got: Vec<_> =
-        world.received.iter().map(|it| (it.frame.class.pcp(), it.at.since(begun).as_nanos())).collect();
-    // 1,000 quanta are 51.2 µs. Class 3 is behind class 5 on its way to the switch, or before it, and waits for nothing there.
+    let got: Vec<_> = world
+        .received
+        .iter()
+        .map(|it| (it.frame.class.pcp(), it.at.since(begun).as_nanos()))
+        .collect();
+    // 1,000 quanta are 51.2 µs. Class 3 is behind class 5 on its way to the switch, or before it,
+    // and waits for nothing there.
     assert_eq!(got[1], (5, 51_200 + 1230 + 500));
     assert!(got[0].0 == 3 && got[0].1 <= 3 * 1231 + 2 * 500, "{got:?}");
     assert_eq!(world.fabric.counters(1, Class::from_low_bits(5)).pauses_obeyed, 1);
@@ -173,7 +179,8 @@ fn what_leaves_before_a_long_queue_is_marked_if_its_transport_reacts() {
         world.say(0, &packet(ecn));
     }
     world.run_all();
-    // The first leaves before the others have come. Behind the second to the fourth wait five, four and three.
+    // The first leaves before the others have come. Behind the second to the fourth wait five, four
+    // and three.
     let marked: Vec<_> = world.received.iter().map(|it| it.mark).collect();
     assert_eq!(marked, [false, true, false, true, false, false, false]);
     assert_eq!(world.fabric.counters(1, Class::default()).marked, 2);
@@ -253,7 +260,8 @@ fn a_large_segment_counts_what_it_stands_for() {
     let mut world = introduced(config(2, ClassKind::Lossy));
     let begun = world.now;
     let head = ethernet::Header::new(mac(1), mac(0), ethertype::ARP);
-    let handle = world::Frame { number: 0, from: 0, to: Some(1), class: Class::default(), len: 15_140 };
+    let handle =
+        world::Frame { number: 0, from: 0, to: Some(1), class: Class::default(), len: 15_140 };
     let sent = Sent { handle, head: head.as_bytes(), len: 14_600, frames: 10, bytes: 15_140 };
     world.fabric.send(begun, 0, sent);
     world.run_all();
@@ -272,14 +280,22 @@ fn what_cannot_be_is_named() {
     assert_eq!(fault(|it| it.loss = f64::NAN).to_string().split(':').next(), Some("`loss` is NaN"));
     assert_eq!(fault(|it| it.ports = vec![it.ports[0]; 1025]), InvalidConfig::TooManyPorts(1025));
     let of_second = |fault| InvalidConfig::Port { port: 1, fault };
-    assert_eq!(fault(|it| it.ports[1].buffer.bytes.0 = 1000), of_second(PortFault::Buffer(LONGEST)));
+    assert_eq!(
+        fault(|it| it.ports[1].buffer.bytes.0 = 1000),
+        of_second(PortFault::Buffer(LONGEST))
+    );
     let far = fault(|it| it.ports[1].link.delay = Span::from_millis(1));
-    let InvalidConfig::Port { port: 1, fault: PortFault::Headroom(needed) } = far else { panic!("{far}") };
+    let InvalidConfig::Port { port: 1, fault: PortFault::Headroom(needed) } = far else {
+        panic!("{far}")
+    };
     let mut config = config(2, ClassKind::Lossless);
     config.ports[1].link.delay = Span::from_millis(1);
     config.ports[1].buffer.bytes = Bytes(needed);
     assert_eq!(config.check(), Ok(()));
     config.pfc.expiry = Some(Span::from_micros(1));
     let short = config.check().unwrap_err();
-    assert!(matches!(short, InvalidConfig::Port { port: 0, fault: PortFault::Expiry { .. } }), "{short}");
+    assert!(
+        matches!(short, InvalidConfig::Port { port: 0, fault: PortFault::Expiry { .. } }),
+        "{short}"
+    );
 }

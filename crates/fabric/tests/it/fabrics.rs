@@ -33,7 +33,8 @@ struct World {
     released: Vec<Frame>,
 }
 
-/// Switches 0 and 1 are the leaves, whose ports 0 and 1 lead to hosts and 2 and 3 to the spines, which are switches 2 and 3.
+/// Switches 0 and 1 are the leaves, whose ports 0 and 1 lead to hosts and 2 and 3 to the spines,
+/// which are switches 2 and 3.
 fn place(switch: usize, port: usize) -> Place {
     Place { switch, port }
 }
@@ -55,9 +56,11 @@ impl World {
             };
             switch(&[false, false, true, true], (0..HOSTS).map(way).collect())
         };
-        let spine = || switch(&[true, true], (0..HOSTS).map(|host| route(host, &[host / 2])).collect());
+        let spine =
+            || switch(&[true, true], (0..HOSTS).map(|host| route(host, &[host / 2])).collect());
         let hosts = (0..HOSTS).map(|host| place(host / 2, host % 2)).collect();
-        let cables = [0, 1].map(|leaf| [0, 1].map(|spine| [place(leaf, 2 + spine), place(2 + spine, leaf)]));
+        let cables =
+            [0, 1].map(|leaf| [0, 1].map(|spine| [place(leaf, 2 + spine), place(2 + spine, leaf)]));
         let configs = [leaf(0), leaf(1), spine(), spine()];
         let fabrics = Fabrics::new(&configs, hosts, &cables.concat()).unwrap();
         let (received, released) = (Vec::new(), Vec::new());
@@ -67,7 +70,8 @@ impl World {
     /// Has a host send frames of a flow, the longest that there are.
     fn queue(&mut self, from: usize, to: Mac, flow: u16, count: u32) {
         let header = ethernet::Header::new(to, mac(from), ethertype::IPV4);
-        let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol::UDP, 1480).unwrap();
+        let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::BROADCAST, protocol::UDP, 1480)
+            .unwrap();
         let head = [header.as_bytes(), ip.as_bytes(), &flow.to_be_bytes(), &[0; 62]].concat();
         let frames = (0..count).map(|number| (Frame { from, flow, number }, head.clone()));
         self.queues[from].splice(0..0, frames.rev());
@@ -91,7 +95,8 @@ impl World {
                     && let Some((handle, head)) = self.queues[host].last()
                 {
                     if self.fabrics.host_free_at(host) > self.now {
-                        free_at = free_at.into_iter().chain([self.fabrics.host_free_at(host)]).min();
+                        free_at =
+                            free_at.into_iter().chain([self.fabrics.host_free_at(host)]).min();
                         break;
                     }
                     let len = LONGEST as usize;
@@ -124,7 +129,8 @@ fn a_frame_is_sent_once_by_each_link_of_its_way() {
         let mut world = World::new(ClassKind::Lossy, |_| {});
         world.queue(0, mac(to), 1, 1);
         world.run();
-        // The longest frame with check sequence, preamble and gap at 10 Gb/s, to the nanosecond; then the delay.
+        // The longest frame with check sequence, preamble and gap at 10 Gb/s, to the nanosecond;
+        // then the delay.
         let link = u64::from(LONGEST + 24) * 8 / 10 + 500;
         let [(at, host, _)] = world.received[..] else { panic!("{:?}", world.received) };
         assert_eq!((at, host), (Instant::from_nanos(links * link), to));

@@ -42,8 +42,11 @@ fn any_deed() -> impl Strategy<Value = Deed> {
     let to = prop_oneof![9 => (0usize..4).prop_map(Some), 1 => Just(None)];
     let send = (0usize..4, to, 0u8..4, 60..=LONGEST, 1usize..200)
         .prop_map(|(from, to, class, len, count)| Deed::Send { from, to, class, len, count });
-    let pause =
-        (0usize..4, 0u8..4, 0u16..8000).prop_map(|(host, class, quanta)| Deed::Pause { host, class, quanta });
+    let pause = (0usize..4, 0u8..4, 0u16..8000).prop_map(|(host, class, quanta)| Deed::Pause {
+        host,
+        class,
+        quanta,
+    });
     let wait = (0u64..300_000).prop_map(|ns| Deed::Wait { ns });
     prop_oneof![6 => send, 1 => pause, 3 => wait]
 }

@@ -94,12 +94,15 @@ impl World {
 
     /// Has a host say something now, whatever it is.
     pub fn say(&mut self, host: usize, head: &[u8]) {
-        let none = Frame { number: u64::MAX, from: host, to: None, class: Class::default(), len: 0 };
-        let sent = Sent { handle: none, head, len: head.len(), frames: 1, bytes: head.len() as u32 };
+        let none =
+            Frame { number: u64::MAX, from: host, to: None, class: Class::default(), len: 0 };
+        let sent =
+            Sent { handle: none, head, len: head.len(), frames: 1, bytes: head.len() as u32 };
         self.fabric.send(self.now, host, sent);
     }
 
-    /// Lets everything happen until `end`, or until nothing does any more. The books balance all the time.
+    /// Lets everything happen until `end`, or until nothing does any more. The books balance all
+    /// the time.
     pub fn run(&mut self, end: Instant) {
         loop {
             self.fabric.run(self.now);
@@ -111,7 +114,8 @@ impl World {
                 }
             }
             self.released.extend(self.fabric.released().map(|released| released.handle));
-            let hosts = (0..self.hosts.len()).flat_map(|host| [self.sends_at(host), self.responds_at(host)]);
+            let hosts = (0..self.hosts.len())
+                .flat_map(|host| [self.sends_at(host), self.responds_at(host)]);
             let next = hosts.chain([self.fabric.deadline()]).flatten().min();
             assert!(self.fabric.balances());
             match next {
@@ -156,7 +160,8 @@ impl World {
             for (class, quanta) in told.iter() {
                 if let Some(quanta) = quanta {
                     let quanta = u64::from(*quanta) * 64;
-                    it.paused_until[class] = self.now + self.config.ports[host].link.rate.time_for(quanta);
+                    it.paused_until[class] =
+                        self.now + self.config.ports[host].link.rate.time_for(quanta);
                 }
             }
         }
@@ -178,7 +183,13 @@ impl World {
         let frame = self.hosts[host].queues[class].pop_front().unwrap();
         let to = frame.to.map_or(Mac::BROADCAST, mac);
         let head = header(host, to, Tag { class, vlan: 0 });
-        let sent = Sent { handle: frame, head: &head, len: frame.len as usize, frames: 1, bytes: frame.len };
+        let sent = Sent {
+            handle: frame,
+            head: &head,
+            len: frame.len as usize,
+            frames: 1,
+            bytes: frame.len,
+        };
         self.fabric.send(self.now, host, sent);
     }
 }

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
+use netlink_packet_route::address::{
+    AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope,
+};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
@@ -24,14 +26,15 @@ pub struct Route {
     pub via: Option<IpAddr>,
     /// The device's number.
     pub link: u32,
-    /// The segments that a TCP connection may begin with before it hears back (RFC 6928), if not the kernel's own
-    /// choice.
+    /// The segments that a TCP connection may begin with before it hears back (RFC 6928), if not
+    /// the kernel's own choice.
     pub initial_window: Option<u32>,
 }
 
 impl Netlink {
-    /// Gives a device an address, without duplicate address detection. It may have it already. One of IPv6 is not in use yet when this
-    /// returns: [`await_addresses`](super::await_addresses) waits for that.
+    /// Gives a device an address, without duplicate address detection. It may have it already. One
+    /// of IPv6 is not in use yet when this returns: [`await_addresses`](super::await_addresses)
+    /// waits for that.
     ///
     /// # Errors
     ///
@@ -43,14 +46,23 @@ impl Netlink {
         message.header.flags = AddressHeaderFlags::Permanent | AddressHeaderFlags::Nodad;
         message.header.scope = AddressScope::Universe;
         message.header.index = link;
-        message.attributes =
-            vec![AddressAttribute::Local(prefix.address), AddressAttribute::Address(prefix.address)];
+        message.attributes = vec![
+            AddressAttribute::Local(prefix.address),
+            AddressAttribute::Address(prefix.address),
+        ];
         if let (IpAddr::V4(address), 1..=30) = (prefix.address, prefix.length) {
             let hosts = u32::MAX >> prefix.length;
-            message.attributes.push(AddressAttribute::Broadcast(Ipv4Addr::from(u32::from(address) | hosts)));
+            message
+                .attributes
+                .push(AddressAttribute::Broadcast(Ipv4Addr::from(u32::from(address) | hosts)));
         }
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        self.ask("add address", &prefix.to_string(), flags, RouteNetlinkMessage::NewAddress(message))
+        self.ask(
+            "add address",
+            &prefix.to_string(),
+            flags,
+            RouteNetlinkMessage::NewAddress(message),
+        )
     }
 
     /// Adds a route, or replaces the one that leads to the same network.
@@ -64,7 +76,8 @@ impl Netlink {
         message.header.destination_prefix_length = route.to.length;
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
-        message.header.scope = if route.via.is_some() { RouteScope::Universe } else { RouteScope::Link };
+        message.header.scope =
+            if route.via.is_some() { RouteScope::Universe } else { RouteScope::Link };
         message.header.kind = RouteType::Unicast;
         message.attributes.push(RouteAttribute::Oif(route.link));
         if route.to.length > 0 {
@@ -77,7 +90,12 @@ impl Netlink {
             message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::InitCwnd(segments)]));
         }
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        self.ask("add route to", &route.to.to_string(), flags, RouteNetlinkMessage::NewRoute(message))
+        self.ask(
+            "add route to",
+            &route.to.to_string(),
+            flags,
+            RouteNetlinkMessage::NewRoute(message),
+        )
     }
 
     /// Tells the kernel for ever which Ethernet address a neighbour has.
@@ -85,7 +103,12 @@ impl Netlink {
     /// # Errors
     ///
     /// [`NetlinkError`], among others if the device is gone.
-    pub fn add_neighbour(&mut self, link: u32, address: IpAddr, mac: Mac) -> Result<(), NetlinkError> {
+    pub fn add_neighbour(
+        &mut self,
+        link: u32,
+        address: IpAddr,
+        mac: Mac,
+    ) -> Result<(), NetlinkError> {
         let mut message = NeighbourMessage::default();
         message.header.family = family_of(address);
         message.header.ifindex = link;
@@ -95,7 +118,12 @@ impl Netlink {
             NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()),
         ];
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        self.ask("add neighbour", &address.to_string(), flags, RouteNetlinkMessage::NewNeighbour(message))
+        self.ask(
+            "add neighbour",
+            &address.to_string(),
+            flags,
+            RouteNetlinkMessage::NewNeighbour(message),
+        )
     }
 }
 

@@ -1,15 +1,17 @@
 //! A bridge's table of addresses.
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
-use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
+use netlink_packet_route::neighbour::{
+    NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use units::Mac;
 
 use super::{Netlink, NetlinkError};
 
 impl Netlink {
-    /// Tells the bridge that a device belongs to, for ever, that this address is reached through the device:
-    /// `bridge fdb add … master static`.
+    /// Tells the bridge that a device belongs to, for ever, that this address is reached through
+    /// the device: `bridge fdb add … master static`.
     ///
     /// # Errors
     ///
@@ -23,6 +25,11 @@ impl Netlink {
         message.header.state = NeighbourState::Noarp;
         message.attributes.push(NeighbourAttribute::LinkLayerAddress(mac.0.to_vec()));
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        self.ask("add bridge address", &mac.to_string(), flags, RouteNetlinkMessage::NewNeighbour(message))
+        self.ask(
+            "add bridge address",
+            &mac.to_string(),
+            flags,
+            RouteNetlinkMessage::NewNeighbour(message),
+        )
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::AsRawFd;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{
-    InfoBridge, InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
-    Stats64,
+    InfoBridge, InfoData, InfoKind, InfoVeth, InfoVxlan, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage, Stats64,
 };
 use units::Mac;
 
@@ -48,7 +48,8 @@ pub struct LinkCounters {
     pub tx_packets: u64,
     /// Bytes that went out through it.
     pub tx_bytes: u64,
-    /// Packets dropped on their way out, by the device itself: its queueing discipline counts apart.
+    /// Packets dropped on their way out, by the device itself: its queueing discipline counts
+    /// apart.
     pub tx_dropped: u64,
 }
 
@@ -65,7 +66,8 @@ pub struct LinkChange<'a> {
     pub tx_queue_len: Option<u32>,
     /// At most so many segments make one large packet.
     pub gso_max_segs: Option<u32>,
-    /// The longest packet that stands for several and is taken as one, in bytes; longer ones are cut before.
+    /// The longest packet that stands for several and is taken as one, in bytes; longer ones are
+    /// cut before.
     pub gso_max_size: Option<u32>,
     /// Its new name. Older kernels want the device down for that.
     pub name: Option<&'a str>,
@@ -135,7 +137,8 @@ impl Netlink {
         self.create("add veth pair", &format!("{name} and {peer}"), message)
     }
 
-    /// Adds a bridge without ports. It floods multicast to all of them instead of asking who listens.
+    /// Adds a bridge without ports. It floods multicast to all of them instead of asking who
+    /// listens.
     ///
     /// # Errors
     ///
@@ -220,9 +223,15 @@ impl Netlink {
 
     fn find(&mut self, object: &str, message: LinkMessage) -> Result<Link, NetlinkError> {
         let mut found = None;
-        self.list("find link", object, NLM_F_ACK, RouteNetlinkMessage::GetLink(message), |answer| {
-            found = link_of(answer);
-        })?;
+        self.list(
+            "find link",
+            object,
+            NLM_F_ACK,
+            RouteNetlinkMessage::GetLink(message),
+            |answer| {
+                found = link_of(answer);
+            },
+        )?;
         found.ok_or_else(|| failed("find link", object)(std::io::ErrorKind::NotFound.into()))
     }
 
@@ -244,7 +253,12 @@ impl Netlink {
         object: &str,
         message: LinkMessage,
     ) -> Result<(), NetlinkError> {
-        self.ask(operation, object, NLM_F_CREATE | NLM_F_EXCL, RouteNetlinkMessage::NewLink(message))
+        self.ask(
+            operation,
+            object,
+            NLM_F_CREATE | NLM_F_EXCL,
+            RouteNetlinkMessage::NewLink(message),
+        )
     }
 
     /// A request about the device of that name.

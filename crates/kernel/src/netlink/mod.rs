@@ -1,4 +1,5 @@
-//! A small synchronous rtnetlink client (RFC 3549): links, addresses, routes, neighbours, queueing disciplines.
+//! A small synchronous rtnetlink client (RFC 3549): links, addresses, routes, neighbours, queueing
+//! disciplines.
 //!
 //! ```text
 //!    Netlink ──┬─ link      add, change, delete, list with counters
@@ -9,9 +10,9 @@
 //!              └─ qdisc     tbf and pfifo, and what they have dropped
 //! ```
 //!
-//! One request goes out, its answer comes back, and an error says what was asked, of which object, and in what
-//! words the kernel refused. A client belongs to the namespace that it was opened in and may be used from any
-//! thread.
+//! One request goes out, its answer comes back, and an error says what was asked, of which object,
+//! and in what words the kernel refused. A client belongs to the namespace that it was opened in
+//! and may be used from any thread.
 
 mod address;
 mod bridge;
@@ -145,7 +146,8 @@ impl Netlink {
         self.collect(operation, object, each)
     }
 
-    /// Sends a request made by [`encode`] with sequence [`POSTED`] and no acknowledgement: done when this returns.
+    /// Sends a request made by [`encode`] with sequence [`POSTED`] and no acknowledgement: done
+    /// when this returns.
     pub fn post(&mut self, request: &[u8]) -> io::Result<()> {
         self.socket.send(request, 0)?;
         // Silence is consent: the kernel answers such a request only to refuse it.
@@ -193,7 +195,8 @@ impl Netlink {
                         _ => {
                             let parsed = NetlinkMessage::deserialize(&rest[..length]);
                             if let Ok(NetlinkMessage {
-                                payload: NetlinkPayload::InnerMessage(inner), ..
+                                payload: NetlinkPayload::InnerMessage(inner),
+                                ..
                             }) = parsed
                             {
                                 each(inner);

@@ -1,8 +1,10 @@
 //! When a namespace's kernel takes packets for an address as its own.
 //!
-//! An address of IPv4 is in use when the kernel says that it has been added. To one of IPv6 it adds the route to itself on a worker
-//! thread, duplicate address detection or not (`addrconf_dad_work` in Linux's net/ipv6/addrconf.c). Until that thread has had its turn
-//! and the lock of all namespaces, packets for the address count as somebody else's, and are dropped (`Ip6InAddrErrors`).
+//! An address of IPv4 is in use when the kernel says that it has been added. To one of IPv6 it adds
+//! the route to itself on a worker thread, duplicate address detection or not (`addrconf_dad_work`
+//! in Linux's net/ipv6/addrconf.c). Until that thread has had its turn and the lock of all
+//! namespaces, packets for the address count as somebody else's, and are dropped
+//! (`Ip6InAddrErrors`).
 
 use std::io;
 use std::net::IpAddr;
@@ -21,11 +23,12 @@ use crate::netns::Namespace;
 /// RTNLGRP_IPV6_ROUTE (linux/rtnetlink.h).
 const ROUTES_OF_IPV6: u32 = 11;
 
-/// How long to wait where nothing else is to be said: the kernel needs no more than its turn. Whoever is root in a namespace may take
-/// addresses away, and nobody waits for those any longer.
+/// How long to wait where nothing else is to be said: the kernel needs no more than its turn.
+/// Whoever is root in a namespace may take addresses away, and nobody waits for those any longer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until a namespace's kernel takes packets for all these addresses as its own. They have been added to an interface there.
+/// Waits until a namespace's kernel takes packets for all these addresses as its own. They have
+/// been added to an interface there.
 ///
 /// # Errors
 ///
@@ -36,7 +39,8 @@ pub fn await_addresses(
     addresses: impl IntoIterator<Item = Prefix>,
     deadline: Instant,
 ) -> Result<(), OpenError> {
-    let mut addresses = addresses.into_iter().map(|prefix| prefix.address).filter(IpAddr::is_ipv6).peekable();
+    let mut addresses =
+        addresses.into_iter().map(|prefix| prefix.address).filter(IpAddr::is_ipv6).peekable();
     if addresses.peek().is_none() {
         return Ok(());
     }
@@ -51,14 +55,21 @@ pub fn await_addresses(
 }
 
 impl Netlink {
-    /// Asks for the route to an address, and goes on to hear of new ones: one or the other says that it is our own.
-    fn await_own(&mut self, link: u32, address: IpAddr, deadline: Instant) -> Result<(), NetlinkError> {
+    /// Asks for the route to an address, and goes on to hear of new ones: one or the other says
+    /// that it is our own.
+    fn await_own(
+        &mut self,
+        link: u32,
+        address: IpAddr,
+        deadline: Instant,
+    ) -> Result<(), NetlinkError> {
         let object = address.to_string();
         let failed = failed("use address", &object);
         let mut question = RouteMessage::default();
         question.header.address_family = family_of(address);
         question.header.destination_prefix_length = 128;
-        question.attributes = vec![RouteAttribute::Destination(address.into()), RouteAttribute::Oif(link)];
+        question.attributes =
+            vec![RouteAttribute::Destination(address.into()), RouteAttribute::Oif(link)];
         let question = RouteNetlinkMessage::GetRoute(question);
         self.send(0, question.clone()).map_err(&failed)?;
         loop {
@@ -133,10 +144,15 @@ mod tests {
             let own = at(number);
             netlink.add_address(link, own).unwrap();
             await_addresses(&host, joined::INTERFACE, [own], Instant::now() + PATIENCE).unwrap();
-            assert_eq!(netlink.next_hop(own.address, own.address).unwrap(), None, "it does not leave");
+            assert_eq!(
+                netlink.next_hop(own.address, own.address).unwrap(),
+                None,
+                "it does not leave"
+            );
         }
         // They are still there for who waits once more, and for all at once.
-        await_addresses(&host, joined::INTERFACE, (1..=200).map(at), Instant::now() + PATIENCE).unwrap();
+        await_addresses(&host, joined::INTERFACE, (1..=200).map(at), Instant::now() + PATIENCE)
+            .unwrap();
     }
 
     #[test]
@@ -145,7 +161,11 @@ mod tests {
             return;
         }
         let host = joined::alone().unwrap();
-        let refused = await_addresses(&host, LOOPBACK, [at(1)], Instant::now()).unwrap_err().to_string();
-        assert!(refused.contains("use address fd09::1") && refused.contains("timed out"), "{refused}");
+        let refused =
+            await_addresses(&host, LOOPBACK, [at(1)], Instant::now()).unwrap_err().to_string();
+        assert!(
+            refused.contains("use address fd09::1") && refused.contains("timed out"),
+            "{refused}"
+        );
     }
 }

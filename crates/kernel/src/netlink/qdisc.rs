@@ -44,7 +44,8 @@ pub enum QdiscKind {
 pub struct TokenBucket {
     /// How fast tokens come.
     pub rate: Rate,
-    /// The most tokens, in bytes. A packet of more can never pass: it is segmented if it can be, or dropped.
+    /// The most tokens, in bytes. A packet of more can never pass: it is segmented if it can be, or
+    /// dropped.
     pub burst_bytes: u32,
     /// How much may wait for tokens; the rest is dropped.
     pub limit_bytes: u32,
@@ -52,7 +53,8 @@ pub struct TokenBucket {
     pub overhead_bytes: u16,
     /// What the smallest packet costs, in bytes and with its overhead.
     pub smallest_bytes: u16,
-    /// A larger packet is segmented before it is queued, if it can be; `None` leaves that to the burst.
+    /// A larger packet is segmented before it is queued, if it can be; `None` leaves that to the
+    /// burst.
     pub largest_bytes: Option<u32>,
 }
 
@@ -93,7 +95,8 @@ impl Netlink {
     /// [`NetlinkError`] if the kernel will not list them.
     pub fn qdiscs(&mut self, link: u32) -> Result<Vec<QdiscStatus>, NetlinkError> {
         let mut found = Vec::new();
-        let everything = RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(link as i32));
+        let everything =
+            RouteNetlinkMessage::GetQueueDiscipline(TcMessage::with_index(link as i32));
         self.list("list qdiscs of", &format!("link {link}"), NLM_F_DUMP, everything, |answer| {
             // The kernel lists all devices', whichever one is asked for.
             if let RouteNetlinkMessage::NewQueueDiscipline(message) = answer
@@ -116,8 +119,10 @@ pub fn set_request(link: u32, qdisc: Qdisc) -> RouteNetlinkMessage {
     let mut message = TcMessage::with_index(link as i32);
     message.header.parent = qdisc.parent.into();
     message.header.handle = qdisc.handle.into();
-    message.attributes =
-        vec![TcAttribute::Kind(kind.into()), TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options))];
+    message.attributes = vec![
+        TcAttribute::Kind(kind.into()),
+        TcAttribute::Other(DefaultNla::new(TCA_OPTIONS, options)),
+    ];
     RouteNetlinkMessage::NewQueueDiscipline(message)
 }
 

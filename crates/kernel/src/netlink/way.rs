@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE};
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState};
+use netlink_packet_route::neighbour::{
+    NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
+};
 use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
 use units::Mac;
 
@@ -21,8 +23,8 @@ pub struct NextHop {
 }
 
 impl Netlink {
-    /// Who takes a packet between these two addresses next; `None` if it does not leave this host by one link, or if its next hop is of
-    /// another family.
+    /// Who takes a packet between these two addresses next; `None` if it does not leave this host
+    /// by one link, or if its next hop is of another family.
     ///
     /// # Errors
     ///
@@ -45,8 +47,8 @@ impl Netlink {
         Ok(found)
     }
 
-    /// A neighbour's Ethernet address, if it is known. From now on the kernel finds it out, or makes sure of it, as it does for
-    /// packets of its own.
+    /// A neighbour's Ethernet address, if it is known. From now on the kernel finds it out, or
+    /// makes sure of it, as it does for packets of its own.
     ///
     /// # Errors
     ///
@@ -122,7 +124,8 @@ mod tests {
             let link = netlink.index(INTERFACE).unwrap();
             assert_eq!(netlink.next_hop(near, near).unwrap(), None, "it does not leave");
             assert!(netlink.next_hop(near, beyond).is_err());
-            let to = units::Prefix { address: beyond, length: if near.is_ipv4() { 32 } else { 128 } };
+            let to =
+                units::Prefix { address: beyond, length: if near.is_ipv4() { 32 } else { 128 } };
             netlink.add_route(Route { to, via: Some(far), link, initial_window: None }).unwrap();
             let hop = NextHop { link, address: far };
             assert_eq!([far, beyond].map(|to| netlink.next_hop(near, to).unwrap()), [Some(hop); 2]);

@@ -18,7 +18,8 @@ use crate::guest::protocol::{Kind, Message};
 /// The first port of the guest's only virtio serial device.
 const CHANNEL: &str = "/dev/vport0p1";
 
-/// How much of a program's output is passed on at once: what the channel's driver takes in one piece.
+/// How much of a program's output is passed on at once: what the channel's driver takes in one
+/// piece.
 const PIECE: usize = 32 << 10;
 
 /// Serves the host until it hangs up: what a guest's agent does, all its life.
@@ -38,7 +39,8 @@ pub fn serve() -> io::Result<()> {
                 Kind::Start => match start(&bytes) {
                     Ok(mut child) => {
                         let (input, inputs) = mpsc::channel();
-                        lock(&programs).insert(program, Program { pid: pid(&child), input: Some(input) });
+                        lock(&programs)
+                            .insert(program, Program { pid: pid(&child), input: Some(input) });
                         let mut stdin = child.stdin.take().expect("its stdin is a pipe");
                         // A program may read late, or never: nobody else waits for it.
                         scope.spawn(move || {
@@ -69,7 +71,8 @@ pub fn serve() -> io::Result<()> {
 
 /// A program that runs.
 struct Program {
-    /// Its process and its group. While it is listed here it is not reaped, so nobody else has this number.
+    /// Its process and its group. While it is listed here it is not reaped, so nobody else has this
+    /// number.
     pid: Pid,
     /// While it is there, its stdin is open.
     input: Option<Sender<Vec<u8>>>,

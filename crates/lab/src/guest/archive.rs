@@ -51,9 +51,10 @@ impl Archive {
         let inode = u32::try_from(self.names.len()).expect("an archive has few files");
         let [owner, group, links, time, major, minor, check] = [0, 0, 1, 0, 0, 0, 0];
         self.bytes.extend(b"070701");
-        for field in
-            [inode, mode, owner, group, links, time, size, major, minor, major, minor, name_size, check]
-        {
+        for field in [
+            inode, mode, owner, group, links, time, size, major, minor, major, minor, name_size,
+            check,
+        ] {
             self.bytes.extend(format!("{field:08X}").bytes());
         }
         self.bytes.extend(name.bytes());

@@ -91,18 +91,25 @@ impl Control {
                 return Err(Vain::Gone);
             }
             let left = end.checked_duration_since(Instant::now()).ok_or(Vain::Late)?;
-            told = self.shared.changed.wait_timeout(told, left).unwrap_or_else(PoisonError::into_inner).0;
+            told = self
+                .shared
+                .changed
+                .wait_timeout(told, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
-    /// Has a program started, whose number is returned. If the guest is gone, whoever waits for the program is told.
+    /// Has a program started, whose number is returned. If the guest is gone, whoever waits for the
+    /// program is told.
     pub(super) fn start<A: AsRef<OsStr>>(&self, command: &[A]) -> u32 {
         let mut told = self.shared.lock();
         told.last += 1;
         let program = told.last;
         told.programs.insert(program, Said::default());
         drop(told);
-        let arguments: Vec<_> = command.iter().map(|argument| argument.as_ref().as_bytes()).collect();
+        let arguments: Vec<_> =
+            command.iter().map(|argument| argument.as_ref().as_bytes()).collect();
         self.send(&Message::new(program, Kind::Start, arguments.join(&0)));
         program
     }
@@ -159,7 +166,9 @@ impl Told {
                 let status = bytes.try_into().map(i32::from_le_bytes);
                 said.end = status.ok().map(|status| End::Ended(ExitStatus::from_raw(status)));
             }
-            Kind::Refused => said.end = Some(End::Refused(String::from_utf8_lossy(&bytes).into_owned())),
+            Kind::Refused => {
+                said.end = Some(End::Refused(String::from_utf8_lossy(&bytes).into_owned()))
+            }
             Kind::Ready | Kind::Start | Kind::Input | Kind::Kill => {}
         }
     }

@@ -1,4 +1,5 @@
-//! What a program needs in order to run elsewhere: its segments, its loader, its libraries (elf(5)).
+//! What a program needs in order to run elsewhere: its segments, its loader, its libraries
+//! (elf(5)).
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,10 @@ impl<'a> Elf<'a> {
         // The magic number, ELFCLASS64, ELFDATA2LSB; and a whole header.
         let is_elf = bytes.starts_with(b"\x7fELF\x02\x01") && bytes.len() >= HEADER;
         let elf = is_elf.then_some(Self { bytes })?;
-        elf.segments()?.iter().all(|(_, range)| elf.bytes.get(range.clone()).is_some()).then_some(elf)
+        elf.segments()?
+            .iter()
+            .all(|(_, range)| elf.bytes.get(range.clone()).is_some())
+            .then_some(elf)
     }
 
     /// The program that loads this one's libraries; none if it is static.
@@ -34,7 +38,8 @@ impl<'a> Elf<'a> {
         Some(path.trim_end_matches('\0').into())
     }
 
-    /// What is needed to run: sections, debug information among them, are for linkers and debuggers, and come last.
+    /// What is needed to run: sections, debug information among them, are for linkers and
+    /// debuggers, and come last.
     pub(super) fn trimmed(&self) -> Vec<u8> {
         let end = self.segments().and_then(|all| all.into_iter().map(|(_, range)| range.end).max());
         let mut bytes = self.bytes[..end.map_or(self.bytes.len(), |end| end.max(HEADER))].to_vec();
@@ -64,7 +69,8 @@ impl<'a> Elf<'a> {
     }
 }
 
-/// A dynamic program's shared libraries: what each is called, and where it is here. The loader says, as ldd(1) would.
+/// A dynamic program's shared libraries: what each is called, and where it is here. The loader
+/// says, as ldd(1) would.
 pub(super) fn libraries(loader: &Path, program: &Path) -> Result<Vec<(String, PathBuf)>, LabError> {
     let said = run(Command::new(loader).arg("--list").arg(program))?;
     let lines = said.lines().filter_map(|line| line.trim().split_once(" => "));
@@ -98,7 +104,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let copy = place.path().join("copy");
         std::fs::write(&copy, trimmed).unwrap();
-        std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         assert!(Command::new(copy).arg("--list").output().unwrap().status.success());
     }
 
@@ -107,7 +114,10 @@ mod tests {
         let (path, bytes) = ourselves();
         let loader = Elf::read(&bytes).unwrap().loader().unwrap();
         let found = libraries(&loader, &path).unwrap();
-        assert!(found.iter().any(|(name, place)| name == "libc.so.6" && place.is_absolute()), "{found:?}");
+        assert!(
+            found.iter().any(|(name, place)| name == "libc.so.6" && place.is_absolute()),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub(super) struct Emulator {
 impl Emulator {
     /// Starts it. Its stderr is kept; `sockets` are removed at its end.
     pub(super) fn start(mut command: Command, sockets: Vec<PathBuf>) -> Result<Self, GuestError> {
-        let log =
-            memfd_create("console", MemfdFlags::CLOEXEC).map_err(GuestError::system("keep a console"))?;
+        let log = memfd_create("console", MemfdFlags::CLOEXEC)
+            .map_err(GuestError::system("keep a console"))?;
         // QEMU has it open twice.
         fcntl_setfl(&log, OFlags::APPEND).map_err(GuestError::system("keep a console"))?;
         let log = File::from(log);
@@ -41,10 +41,12 @@ impl Emulator {
         // A terminal's Ctrl-C is for us: we end it.
         command.process_group(0);
         let (tell, told) = mpsc::channel();
-        // It dies with the thread that started it: this one, which has nothing else to do, and not the caller's.
+        // It dies with the thread that started it: this one, which has nothing else to do, and not
+        // the caller's.
         let keeper = thread::spawn(move || {
             let started = spawn::dies_with_parent(&mut command).spawn();
-            // And with it our copies of QEMU's ends of its channels: the other ends notice when it ends.
+            // And with it our copies of QEMU's ends of its channels: the other ends notice when it
+            // ends.
             drop(command);
             match started {
                 Ok(mut child) => {
@@ -54,7 +56,8 @@ impl Emulator {
                 Err(error) => drop(tell.send(Err(error))),
             }
         });
-        let process = told.recv().expect("the keeper tells").map_err(GuestError::system("start QEMU"))?;
+        let process =
+            told.recv().expect("the keeper tells").map_err(GuestError::system("start QEMU"))?;
         Ok(Self { process, keeper: Some(keeper), log, sockets })
     }
 
@@ -64,7 +67,8 @@ impl Emulator {
         // What cannot be read is not missed: this is for an error's reader.
         let _ = self.log.read_exact_at(&mut said, 0);
         let said = String::from_utf8_lossy(&said);
-        let lines: Vec<_> = said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let lines: Vec<_> =
+            said.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         lines[lines.len().saturating_sub(LINES)..].join("\n")
     }
 }

@@ -1,4 +1,5 @@
-//! What guests boot: a kernel, and a first file system in memory with busybox, the modules and programs of ours.
+//! What guests boot: a kernel, and a first file system in memory with busybox, the modules and
+//! programs of ours.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,9 +17,11 @@ use crate::program::find;
 /// The first program that runs in a guest.
 const INIT: &str = include_str!("init.sh");
 
-/// What guests boot. One image serves any number of them; it lies in this process's memory and goes with it.
+/// What guests boot. One image serves any number of them; it lies in this process's memory and goes
+/// with it.
 ///
-/// Programs are in `/bin`, found by name: busybox's applets, and whatever was [added](Self::with_program).
+/// Programs are in `/bin`, found by name: busybox's applets, and whatever was
+/// [added](Self::with_program).
 #[derive(Debug)]
 pub struct Image {
     kernel: Kernel,
@@ -33,11 +36,11 @@ impl Image {
     ///
     /// [`GuestError::Lab`]: a file cannot be read, or busybox is not installed.
     pub fn new(kernel: Kernel, agent: &Path) -> Result<Self, GuestError> {
-        let file =
-            memfd_create("initramfs", MemfdFlags::CLOEXEC).map_err(GuestError::system("make an image"))?;
+        let file = memfd_create("initramfs", MemfdFlags::CLOEXEC)
+            .map_err(GuestError::system("make an image"))?;
         let image = Self { kernel, file: file.into() };
-        let busybox =
-            find("busybox").ok_or(LabError::Missing { program: "busybox", package: "busybox-static" })?;
+        let busybox = find("busybox")
+            .ok_or(LabError::Missing { program: "busybox", package: "busybox-static" })?;
         let mut archive = Archive::default();
         archive.file(Path::new("/init"), INIT.as_bytes());
         for (number, file) in image.kernel.modules().enumerate() {
@@ -50,16 +53,17 @@ impl Image {
         image.append(archive)
     }
 
-    /// Adds a program, under its own name, with the shared libraries that it is linked with. Those that it would
-    /// open later by itself (dlopen(3)) are not known here. Of a program's file, only what runs is taken: no debug
-    /// information.
+    /// Adds a program, under its own name, with the shared libraries that it is linked with. Those
+    /// that it would open later by itself (dlopen(3)) are not known here. Of a program's file, only
+    /// what runs is taken: no debug information.
     ///
     /// # Errors
     ///
     /// [`GuestError::Lab`]: it cannot be read, or lacks a library here already.
     pub fn with_program(self, path: &Path) -> Result<Self, GuestError> {
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| LabError::file(path)(std::io::ErrorKind::InvalidFilename.into()))?;
+        let name =
+            name.ok_or_else(|| LabError::file(path)(std::io::ErrorKind::InvalidFilename.into()))?;
         let mut archive = Archive::default();
         program(&mut archive, name, path)?;
         self.append(archive)

@@ -1,4 +1,5 @@
-//! The kernel that guests run: Debian's for clouds, taken out of its package. The host neither installs nor boots it.
+//! The kernel that guests run: Debian's for clouds, taken out of its package. The host neither
+//! installs nor boots it.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -37,21 +38,24 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The kernel that is kept in `cache`; fetched from Debian's mirrors first if there is none. Whoever asks
-    /// meanwhile, in another process too, waits. Remove `kernel` in there to have a newer one fetched.
+    /// The kernel that is kept in `cache`; fetched from Debian's mirrors first if there is none.
+    /// Whoever asks meanwhile, in another process too, waits. Remove `kernel` in there to have a
+    /// newer one fetched.
     ///
-    /// The host's own package lists and its right to install are not needed: the lists of its sources are read anew,
-    /// into a place that is gone afterwards.
+    /// The host's own package lists and its right to install are not needed: the lists of its
+    /// sources are read anew, into a place that is gone afterwards.
     ///
     /// # Errors
     ///
-    /// [`GuestError::Lab`]: the host is no Debian, its mirrors do not answer or the cache cannot be written.
+    /// [`GuestError::Lab`]: the host is no Debian, its mirrors do not answer or the cache cannot be
+    /// written.
     pub fn fetch(cache: &Path) -> Result<Self, GuestError> {
         fs::create_dir_all(cache).map_err(LabError::file(cache))?;
         let lock = cache.join("kernel.lock");
         // Released with the file.
-        let lock =
-            File::create(&lock).and_then(|file| file.lock().map(|()| file)).map_err(LabError::file(&lock))?;
+        let lock = File::create(&lock)
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(LabError::file(&lock))?;
         let kernel = Self { directory: cache.join("kernel") };
         if !kernel.is_complete() {
             kernel.make(cache)?;
@@ -76,11 +80,13 @@ impl Kernel {
 
     fn is_complete(&self) -> bool {
         let built_in = fs::read_to_string(self.directory.join(BUILT_IN)).unwrap_or_default();
-        let has = |name: &&str| self.module(name).exists() || built_in.contains(&format!("/{name}.ko\n"));
+        let has =
+            |name: &&str| self.module(name).exists() || built_in.contains(&format!("/{name}.ko\n"));
         self.image().exists() && MODULES.iter().all(has)
     }
 
-    /// Fetches the package and keeps of it what guests need. The directory appears whole or not at all.
+    /// Fetches the package and keeps of it what guests need. The directory appears whole or not at
+    /// all.
     fn make(&self, cache: &Path) -> Result<(), GuestError> {
         let work = tempfile::tempdir_in(cache).map_err(LabError::file(cache))?;
         let unpacked = work.path().join("unpacked");
@@ -140,7 +146,11 @@ fn download(work: &Path) -> Result<PathBuf, GuestError> {
     run(apt("apt-get")?.args(["download", package]))?;
     let is_package = |file: &PathBuf| file.extension() == Some(OsStr::new("deb"));
     files(work)?.into_iter().find(is_package).ok_or_else(|| {
-        LabError::Program { program: "apt-get".into(), said: format!("it left no file of {package}") }.into()
+        LabError::Program {
+            program: "apt-get".into(),
+            said: format!("it left no file of {package}"),
+        }
+        .into()
     })
 }
 

@@ -16,7 +16,8 @@ use crate::guest::qmp::{Qmp, QmpError};
 use crate::guest::{GuestError, GuestSpec, Image};
 use crate::program::find;
 
-/// A guest that has booted. Dropped, it is switched off, and its sockets are gone; so it is if this process is killed.
+/// A guest that has booted. Dropped, it is switched off, and its sockets are gone; so it is if this
+/// process is killed.
 pub struct Guest {
     machine: Machine,
     qmp: Mutex<Qmp>,
@@ -58,15 +59,21 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`GuestError::Lab`] if QEMU is not installed, [`GuestError::System`] if it cannot be started.
+    /// [`GuestError::Lab`] if QEMU is not installed, [`GuestError::System`] if it cannot be
+    /// started.
     pub fn start(image: &Image, spec: GuestSpec) -> Result<Booting, GuestError> {
-        let (agent, its_agent) = UnixStream::pair().map_err(GuestError::system("make a channel"))?;
+        let (agent, its_agent) =
+            UnixStream::pair().map_err(GuestError::system("make a channel"))?;
         let (qmp, its_qmp) = UnixStream::pair().map_err(GuestError::system("make a channel"))?;
         qmp.set_read_timeout(Some(spec.patience)).map_err(GuestError::system("make a channel"))?;
         let program = "qemu-system-x86_64";
-        let mut command =
-            Command::new(find(program).ok_or(LabError::Missing { program, package: "qemu-system-x86" })?);
-        command.args(spec.arguments(image)).stdin(OwnedFd::from(its_agent)).stdout(OwnedFd::from(its_qmp));
+        let mut command = Command::new(
+            find(program).ok_or(LabError::Missing { program, package: "qemu-system-x86" })?,
+        );
+        command
+            .args(spec.arguments(image))
+            .stdin(OwnedFd::from(its_agent))
+            .stdout(OwnedFd::from(its_qmp));
         let emulator = Emulator::start(command, spec.listens().map(Into::into).collect())?;
         let control = Control::new(agent).map_err(GuestError::system("listen to a guest"))?;
         Ok(Booting { machine: Machine { spec, emulator, control }, qmp })
@@ -76,7 +83,8 @@ impl Guest {
     ///
     /// # Errors
     ///
-    /// [`GuestError`] if it does not start or end. How it ended, and whether well, is in the output.
+    /// [`GuestError`] if it does not start or end. How it ended, and whether well, is in the
+    /// output.
     pub fn run<A: AsRef<OsStr>>(&self, command: &[A]) -> Result<Output, GuestError> {
         self.machine.run(command)
     }
@@ -108,8 +116,8 @@ impl Guest {
         self.qmp("cont", json!({})).map(drop)
     }
 
-    /// Pulls an interface, by its number, out of the guest, and returns when the guest has let it go. Its switch stays
-    /// connected: only its queues end.
+    /// Pulls an interface, by its number, out of the guest, and returns when the guest has let it
+    /// go. Its switch stays connected: only its queues end.
     ///
     /// # Errors
     ///
@@ -118,7 +126,9 @@ impl Guest {
         let id = format!("nic{nic}");
         self.qmp("device_del", json!({ "id": id }))?;
         let mut qmp = self.qmp.lock().unwrap_or_else(PoisonError::into_inner);
-        while qmp.event("DEVICE_DELETED").map_err(|error| self.machine.unmoved("device_del", error))?["device"]
+        while qmp
+            .event("DEVICE_DELETED")
+            .map_err(|error| self.machine.unmoved("device_del", error))?["device"]
             != *id
         {}
         Ok(())
@@ -167,7 +177,8 @@ impl Running<'_> {
         self.machine.control.end_input(self.number);
     }
 
-    /// The next line that it writes to stdout, without its end; nothing if it has ended before one was complete.
+    /// The next line that it writes to stdout, without its end; nothing if it has ended before one
+    /// was complete.
     ///
     /// # Errors
     ///
@@ -188,7 +199,8 @@ impl Running<'_> {
         }))
     }
 
-    /// Waits for its end and that of whoever else has its stdout or stderr, and returns all that was said there.
+    /// Waits for its end and that of whoever else has its stdout or stderr, and returns all that
+    /// was said there.
     ///
     /// # Errors
     ///
@@ -216,7 +228,12 @@ impl Drop for Running<'_> {
 impl Machine {
     fn spawn<A: AsRef<OsStr>>(&self, command: &[A]) -> Running<'_> {
         let words: Vec<_> = command.iter().map(|word| word.as_ref().to_string_lossy()).collect();
-        Running { machine: self, number: self.control.start(command), what: words.join(" "), read: 0 }
+        Running {
+            machine: self,
+            number: self.control.start(command),
+            what: words.join(" "),
+            read: 0,
+        }
     }
 
     fn run<A: AsRef<OsStr>>(&self, command: &[A]) -> Result<Output, GuestError> {
@@ -235,7 +252,11 @@ impl Machine {
         Err(self.failed(command.join(" "), said))
     }
 
-    fn wait<T>(&self, what: &str, look: impl FnMut(&mut Told) -> Option<T>) -> Result<T, GuestError> {
+    fn wait<T>(
+        &self,
+        what: &str,
+        look: impl FnMut(&mut Told) -> Option<T>,
+    ) -> Result<T, GuestError> {
         self.control.wait(self.spec.patience, look).map_err(|vain| match vain {
             Vain::Gone => self.gone(),
             Vain::Late => self.late(what),
@@ -262,9 +283,11 @@ impl Machine {
     /// Why QEMU did not do what it was told.
     fn unmoved(&self, command: &str, error: QmpError) -> GuestError {
         match error {
-            QmpError::Refused(said) => {
-                GuestError::Refused { guest: self.spec.name.clone(), command: command.to_owned(), said }
-            }
+            QmpError::Refused(said) => GuestError::Refused {
+                guest: self.spec.name.clone(),
+                command: command.to_owned(),
+                said,
+            },
             QmpError::Io(error) if error.kind() == io::ErrorKind::WouldBlock => self.late(command),
             QmpError::Io(_) => self.gone(),
         }

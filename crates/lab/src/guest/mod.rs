@@ -1,4 +1,5 @@
-//! Guests: virtual machines that boot in seconds, whose network interfaces are vhost-user ports of a switch.
+//! Guests: virtual machines that boot in seconds, whose network interfaces are vhost-user ports of
+//! a switch.
 //!
 //! ```text
 //!    Kernel ─┐                        ┌───────────── QEMU, emulated ─────────────┐
@@ -8,11 +9,12 @@
 //!                                          Guest                the switch under test
 //! ```
 //!
-//! A guest is asked to run programs, and tells what they said and how they ended, over a channel of its own: the
-//! network under test is not needed for it. A guest that is paused, whose network is unplugged or whose switch is gone is
-//! still in our hands. See docs/guests.md.
+//! A guest is asked to run programs, and tells what they said and how they ended, over a channel of
+//! its own: the network under test is not needed for it. A guest that is paused, whose network is
+//! unplugged or whose switch is gone is still in our hands. See docs/guests.md.
 //!
-//! Guests and hosts are x86-64. Everything in a guest is emulated: its times say nothing about a switch.
+//! Guests and hosts are x86-64. Everything in a guest is emulated: its times say nothing about a
+//! switch.
 
 mod agent;
 mod archive;

@@ -1,4 +1,5 @@
-//! What the host and a guest's agent say to each other, over one channel that carries bytes in order.
+//! What the host and a guest's agent say to each other, over one channel that carries bytes in
+//! order.
 //!
 //! ```text
 //!    program u32 │ kind u8 │ length u32 │ so many bytes          little-endian
@@ -83,7 +84,8 @@ impl Message {
         let mut header = [0; 9];
         channel.read_exact(&mut header)?;
         let [a, b, c, d, kind, e, f, g, h] = header;
-        let (program, length) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        let (program, length) =
+            (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
         let kind = KINDS.get(usize::from(kind)).filter(|_| length <= LONGEST);
         let kind = *kind.ok_or(io::ErrorKind::InvalidData)?;
         let mut bytes = vec![0; length as usize];

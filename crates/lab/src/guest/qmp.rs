@@ -1,4 +1,5 @@
-//! Telling QEMU what to do with a guest: QMP (QEMU's docs/interop/qmp-spec.txt), JSON lines over a socket.
+//! Telling QEMU what to do with a guest: QMP (QEMU's docs/interop/qmp-spec.txt), JSON lines over a
+//! socket.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -39,7 +40,9 @@ impl Qmp {
             if said.get("event").is_some() {
                 self.events.push_back(said);
             } else if let Some(error) = said.get("error") {
-                return Err(QmpError::Refused(error["desc"].as_str().unwrap_or_default().to_owned()));
+                return Err(QmpError::Refused(
+                    error["desc"].as_str().unwrap_or_default().to_owned(),
+                ));
             } else {
                 return Ok(said["return"].take());
             }
@@ -93,7 +96,9 @@ mod tests {
         }
         let mut qmp = Qmp::open(ours).unwrap();
         assert_eq!(qmp.execute("query-status", json!({})).unwrap()["status"], "paused");
-        let QmpError::Refused(said) = qmp.execute("device_del", json!({})).unwrap_err() else { panic!() };
+        let QmpError::Refused(said) = qmp.execute("device_del", json!({})).unwrap_err() else {
+            panic!()
+        };
         assert_eq!(said, "no such device");
         assert_eq!(qmp.event("DEVICE_DELETED").unwrap()["device"], "nic0");
         let asked: Vec<_> = BufReader::new(&theirs).lines().take(3).map(Result::unwrap).collect();

@@ -19,8 +19,8 @@ pub struct GuestSpec {
     pub vcpus: u16,
     /// Its network interfaces: `eth0`, `eth1`, …
     pub nics: Vec<Nic>,
-    /// How long it may take to boot, and a program to end or to say the next line: where others have the processors,
-    /// an emulated guest may stand still for half a minute.
+    /// How long it may take to boot, and a program to end or to say the next line: where others
+    /// have the processors, an emulated guest may stand still for half a minute.
     pub patience: Duration,
 }
 
@@ -33,7 +33,8 @@ pub struct Nic {
     pub socket: Socket,
     /// How many pairs of queues it has. Linux uses as many as there are processors.
     pub queues: u16,
-    /// What it tells the guest about the network's largest packet; the guest takes 1500 if it tells nothing.
+    /// What it tells the guest about the network's largest packet; the guest takes 1500 if it tells
+    /// nothing.
     pub mtu: Option<u16>,
     /// What the guest gives it once it has booted.
     pub addresses: Vec<Prefix>,
@@ -41,7 +42,8 @@ pub struct Nic {
     pub features: Features,
 }
 
-/// Who of the two makes the Unix socket that an interface and its switch talk over. Whoever goes may come back.
+/// Who of the two makes the Unix socket that an interface and its switch talk over. Whoever goes
+/// may come back.
 #[derive(Clone, Debug)]
 pub enum Socket {
     /// The guest: it boots once a switch has connected. Removed when the guest ends.
@@ -63,10 +65,11 @@ pub struct Features {
     pub indirect_descriptors: bool,
     /// Notifications at an index.
     pub event_index: bool,
-    /// Packed virtqueues, in the place of split ones. With them QEMU 7.2 has a switch that was killed and returns begin
-    /// at index 0: the interface stays dead.
+    /// Packed virtqueues, in the place of split ones. With them QEMU 7.2 has a switch that was
+    /// killed and returns begin at index 0: the interface stays dead.
     pub packed: bool,
-    /// Whether the guest is told that its link is down. Without, it keeps what it sends until there is another switch.
+    /// Whether the guest is told that its link is down. Without, it keeps what it sends until there
+    /// is another switch.
     pub status: bool,
 }
 
@@ -90,8 +93,9 @@ impl GuestSpec {
         })
     }
 
-    /// QEMU's arguments. Of its standard descriptors, 0 is the agent's channel, 1 takes QMP, and 2 what the guest's
-    /// console says as well as QEMU: nothing else of it has a name that could stay behind.
+    /// QEMU's arguments. Of its standard descriptors, 0 is the agent's channel, 1 takes QMP, and 2
+    /// what the guest's console says as well as QEMU: nothing else of it has a name that could stay
+    /// behind.
     pub(super) fn arguments(&self, image: &Image) -> Vec<String> {
         let memory = self.memory_mib;
         let mut arguments: Vec<String> = [
@@ -118,8 +122,14 @@ impl GuestSpec {
         for (number, nic) in self.nics.iter().enumerate() {
             let queues = nic.queues;
             add("-chardev", format!("socket,id=link{number},{}", nic.socket.options()));
-            add("-netdev", format!("vhost-user,id=net{number},chardev=link{number},queues={queues}"));
-            add("-device", format!("virtio-net-pci,id=nic{number},netdev=net{number},{}", nic.options()));
+            add(
+                "-netdev",
+                format!("vhost-user,id=net{number},chardev=link{number},queues={queues}"),
+            );
+            add(
+                "-device",
+                format!("virtio-net-pci,id=nic{number},netdev=net{number},{}", nic.options()),
+            );
         }
         arguments
     }
@@ -133,8 +143,8 @@ impl Nic {
     }
 
     fn options(&self) -> String {
-        // QEMU 7.2 crashes when vhost starts under emulation and the device has interrupt vectors. It looks for a
-        // boot ROM that is another package's, and nobody boots from here.
+        // QEMU 7.2 crashes when vhost starts under emulation and the device has interrupt vectors.
+        // It looks for a boot ROM that is another package's, and nobody boots from here.
         let mut options = format!("mac={},vectors=0,disable-legacy=on,romfile=", self.mac);
         if self.queues > 1 {
             options += ",mq=on";
@@ -152,8 +162,12 @@ impl Nic {
 impl Socket {
     fn options(&self) -> String {
         match self {
-            Self::Listens(path) => format!("path={},server=on,wait=on", escape(&path.display().to_string())),
-            Self::Connects(path) => format!("path={},reconnect=1", escape(&path.display().to_string())),
+            Self::Listens(path) => {
+                format!("path={},server=on,wait=on", escape(&path.display().to_string()))
+            }
+            Self::Connects(path) => {
+                format!("path={},reconnect=1", escape(&path.display().to_string()))
+            }
         }
     }
 }
@@ -178,7 +192,8 @@ impl Features {
     fn properties(self) -> BTreeMap<&'static str, bool> {
         let segmentation = self.checksum && self.segmentation;
         let offloads = ["guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"];
-        let offloads = offloads.into_iter().chain(["host_tso4", "host_tso6", "host_ecn", "host_ufo"]);
+        let offloads =
+            offloads.into_iter().chain(["host_tso4", "host_tso6", "host_ecn", "host_ufo"]);
         offloads
             .map(|name| (name, segmentation))
             .chain([

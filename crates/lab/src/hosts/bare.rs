@@ -1,4 +1,5 @@
-//! No tunnel: frames cross the cable as they are, through a port that each agent has beside its endpoints'.
+//! No tunnel: frames cross the cable as they are, through a port that each agent has beside its
+//! endpoints'.
 //!
 //! ```text
 //!   endpoint ◀─▶ agent ◀─▶ zovn0 ◀─ the kernel's bridge ─▶ uplink ◀══ cable ══▶
@@ -41,5 +42,6 @@ pub(super) fn bridge(ground: &Ground<'_>) -> Result<(), LabError> {
     for device in [INTERFACE, UPLINK] {
         netlink.change_link(device, LinkChange { master, ..LinkChange::default() })?;
     }
-    Ok(netlink.change_link(bridge::SWITCH, LinkChange { up: Some(true), ..LinkChange::default() })?)
+    Ok(netlink
+        .change_link(bridge::SWITCH, LinkChange { up: Some(true), ..LinkChange::default() })?)
 }

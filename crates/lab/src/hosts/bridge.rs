@@ -1,12 +1,14 @@
-//! The kernel's bridge as the physical switch: to each host a veth pair, which is shaped at both ends.
+//! The kernel's bridge as the physical switch: to each host a veth pair, which is shaped at both
+//! ends.
 //!
 //! ```text
 //!   host's namespace                                                switch's namespace
 //!   its stack ─▶ pfifo ─▶ tbf(rate) ─▶ eth0 ◀──── veth ────▶ host1 ◀─ tbf(rate) ◀─ bfifo(buffer) ◀─ the bridge
 //! ```
 //!
-//! A rate counts what frames take on a wire, as [ours](crate::physical) does. Hosts may hand over large segments; they are cut
-//! before they take a place in a queue, as network cards do it. Other than ours, a bridge has its buffers at its outputs.
+//! A rate counts what frames take on a wire, as [ours](crate::physical) does. Hosts may hand over
+//! large segments; they are cut before they take a place in a queue, as network cards do it. Other
+//! than ours, a bridge has its buffers at its outputs.
 
 use kernel::netlink::{Handle, LinkChange, Netlink, Qdisc, QdiscKind, TokenBucket};
 use units::{Mac, Rate};
@@ -19,7 +21,8 @@ use crate::bridge::SWITCH;
 use crate::site::Ground;
 use crate::{INTERFACE, LabError};
 
-/// What a frame takes on a wire besides its bytes: check sequence, preamble and gap (802.3 §3.1.1, §4.4.2).
+/// What a frame takes on a wire besides its bytes: check sequence, preamble and gap (802.3 §3.1.1,
+/// §4.4.2).
 const AROUND: u16 = 24;
 
 /// What the shortest frame takes on a wire (802.3 §3.2.7).
@@ -28,7 +31,8 @@ const SHORTEST: u16 = 60 + AROUND;
 /// The most that may wait in front of a host's link without being counted in packets, in bytes.
 const BOUNDLESS: u32 = u32::MAX;
 
-/// Makes a bridge at `ground`, and cables from the hosts to it. The hosts' interfaces have their addresses then.
+/// Makes a bridge at `ground`, and cables from the hosts to it. The hosts' interfaces have their
+/// addresses then.
 pub(super) fn join(
     ground: &Ground<'_>,
     hosts: &[Ground<'_>],
@@ -63,8 +67,15 @@ pub(super) fn join(
     Ok(netlink.change_link(SWITCH, LinkChange { up: Some(true), ..LinkChange::default() })?)
 }
 
-/// Has a device send no faster than its link; of what waits, so many bytes fit. Returns the device's number.
-fn shape(netlink: &mut Netlink, device: &str, rate: Rate, mtu: u32, limit: u32) -> Result<u32, LabError> {
+/// Has a device send no faster than its link; of what waits, so many bytes fit. Returns the
+/// device's number.
+fn shape(
+    netlink: &mut Netlink,
+    device: &str,
+    rate: Rate,
+    mtu: u32,
+    limit: u32,
+) -> Result<u32, LabError> {
     let bucket = TokenBucket {
         rate,
         burst_bytes: rate.bucket_bytes(mtu + u32::from(AROUND)),

@@ -1,6 +1,7 @@
 //! A cable between two hosts instead of a switch: a pair of the kernel's devices.
 //!
-//! Such a pair hands large packets over whole, as network cards with all their offloads do, unless it is told not to.
+//! Such a pair hands large packets over whole, as network cards with all their offloads do, unless
+//! it is told not to.
 
 use kernel::ethtool;
 use kernel::netlink::{Handle, LinkChange, Netlink, Prefix, Qdisc, QdiscKind};
@@ -22,11 +23,13 @@ pub(crate) fn uplink(number: u32) -> String {
 /// What the second host's end is called until it is there.
 const OTHER: &str = "other";
 
-/// The longest packet that stands for several and crosses a cable that cuts, in bytes: about the shortest that the kernel can be told
-/// (MAX_TCP_HEADER). It holds for all that there is, of TCP or UDP and in whatever tunnel, where each offload of a device is for one.
+/// The longest packet that stands for several and crosses a cable that cuts, in bytes: about the
+/// shortest that the kernel can be told (MAX_TCP_HEADER). It holds for all that there is, of TCP or
+/// UDP and in whatever tunnel, where each offload of a device is for one.
 const LONGEST_UNCUT: u32 = 512;
 
-/// How many packets wait for an end that cuts, as for a network card: without a queue those are dropped that its ring cannot hold.
+/// How many packets wait for an end that cuts, as for a network card: without a queue those are
+/// dropped that its ring cannot hold.
 pub(super) const QUEUE: u32 = 1000;
 
 /// Connects two hosts by the cable of this number. Its ends are up then, and have no address.
@@ -40,7 +43,10 @@ pub(super) fn lay(
     let mut near = Netlink::open_in(&one.switch)?;
     // A queue keeps the packets of a flow in order.
     near.add_veth(uplink, OTHER, 1)?;
-    near.change_link(OTHER, LinkChange { namespace: Some(&other.switch), ..LinkChange::default() })?;
+    near.change_link(
+        OTHER,
+        LinkChange { namespace: Some(&other.switch), ..LinkChange::default() },
+    )?;
     let mut far = Netlink::open_in(&other.switch)?;
     far.change_link(OTHER, LinkChange { name: Some(uplink), ..LinkChange::default() })?;
     for (host, (ground, netlink)) in (0..).zip([(one, &mut near), (other, &mut far)]) {
@@ -60,7 +66,8 @@ pub(super) fn lay(
     Ok(())
 }
 
-/// Gives a host its address in the physical network that its uplink of this number leads to, at this device.
+/// Gives a host its address in the physical network that its uplink of this number leads to, at
+/// this device.
 pub(super) fn give_address(
     netlink: &mut Netlink,
     device: &str,

@@ -1,4 +1,5 @@
-//! The kernel's own overlay: on each of two hosts a bridge for its endpoints, with a VXLAN device to the other host.
+//! The kernel's own overlay: on each of two hosts a bridge for its endpoints, with a VXLAN device
+//! to the other host.
 
 use kernel::netlink::{LinkChange, Netlink, Vxlan};
 
@@ -16,14 +17,17 @@ pub(super) fn up(site: &Site<'_>, grounds: Vec<Ground<'_>>) -> Result<(), LabErr
         let here = here.map(|(endpoint, namespace)| {
             Ok((*endpoint, crate::site::open(&namespace.path().to_string_lossy())?))
         });
-        let site = Site { ground, spec: site.spec, endpoints: here.collect::<Result<_, LabError>>()? };
+        let site =
+            Site { ground, spec: site.spec, endpoints: here.collect::<Result<_, LabError>>()? };
         bridge::up(&site)?;
         let mut netlink = Netlink::open_in(&site.ground.switch)?;
         let (local, remote) = (vtep(host), vtep(1 - host));
         netlink.add_vxlan(TUNNEL, Vxlan { vni: NETWORK_NUMBER, local, remote })?;
         let master = Some(netlink.index(bridge::SWITCH)?);
-        netlink
-            .change_link(TUNNEL, LinkChange { mtu: Some(site.spec.mtu), master, ..LinkChange::default() })?;
+        netlink.change_link(
+            TUNNEL,
+            LinkChange { mtu: Some(site.spec.mtu), master, ..LinkChange::default() },
+        )?;
         netlink.change_link(TUNNEL, LinkChange { up: Some(true), ..LinkChange::default() })?;
     }
     Ok(())

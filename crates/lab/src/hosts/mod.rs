@@ -1,4 +1,5 @@
-//! Several hosts, joined by a physical switch or a cable: on each a switch of its own, with the endpoints that are there.
+//! Several hosts, joined by a physical switch or a cable: on each a switch of its own, with the
+//! endpoints that are there.
 //!
 //! ```text
 //!   zovn-7c1e-host1               zovn-7c1e-switch               zovn-7c1e-host2
@@ -37,7 +38,11 @@ use crate::{Endpoint, INTERFACE, LabError, SwitchKind, agent, endpoint};
 const NETWORK: &str = "lab";
 
 /// Makes the hosts, the physical switch between them, and an agent on each; frames flow then.
-pub(crate) fn up(site: &Site<'_>, hosts: &HostsSpec, netns: impl Fn(u32) -> String) -> Result<(), LabError> {
+pub(crate) fn up(
+    site: &Site<'_>,
+    hosts: &HostsSpec,
+    netns: impl Fn(u32) -> String,
+) -> Result<(), LabError> {
     let grounds = (0..hosts.count).map(|host| {
         site.ground.check_interrupted()?;
         let switch = endpoint::make_host_namespace(&netns(host))?;
@@ -96,8 +101,13 @@ pub(crate) fn fabric_socket(lab: &Path) -> PathBuf {
 }
 
 /// Starts the physical switch, which makes the hosts' interfaces.
-fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> Result<(), LabError> {
-    let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } = hosts.physical;
+fn join(
+    site: &Site<'_>,
+    hosts: &HostsSpec,
+    netns: &impl Fn(u32) -> String,
+) -> Result<(), LabError> {
+    let PhysicalSpec { promise, mtu, rate, delay, buffer, ecn, loss, seed, offload, .. } =
+        hosts.physical;
     let (leaves, spines) = match hosts.physical.topology {
         Topology::Star => (1, 0),
         Topology::LeafSpine => hosts.physical.leaves_and_spines(),
@@ -124,7 +134,9 @@ fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> R
         buffer,
     };
     let spec = FabricSpec {
-        trunks: (0..leaves).flat_map(|leaf| (0..spines).map(move |spine| trunk(leaf, spine))).collect(),
+        trunks: (0..leaves)
+            .flat_map(|leaf| (0..spines).map(move |spine| trunk(leaf, spine)))
+            .collect(),
         classes: [promise; 8],
         ecn,
         loss,
@@ -133,10 +145,16 @@ fn join(site: &Site<'_>, hosts: &HostsSpec, netns: &impl Fn(u32) -> String) -> R
         ..FabricSpec::default()
     };
     let file = site.ground.directory.join("fabric.toml");
-    let text = toml::to_string(&spec).expect("every value of a physical switch can be written as TOML");
+    let text =
+        toml::to_string(&spec).expect("every value of a physical switch can be written as TOML");
     fs::write(&file, text).map_err(LabError::file(&file))?;
     let mut command = Command::new(agent::ourselves()?);
-    command.arg("fabric").arg("-c").arg(&file).arg("--socket").arg(fabric_socket(&site.ground.directory));
+    command
+        .arg("fabric")
+        .arg("-c")
+        .arg(&file)
+        .arg("--socket")
+        .arg(fabric_socket(&site.ground.directory));
     let switch = Program::start(&site.ground, "fabric", command)?;
     switch.wait_until(&site.ground, || Ok(switch.said().contains("\"ready\":true")))
 }
@@ -175,8 +193,11 @@ fn config(site: &Site<'_>, hosts: &HostsSpec, host: u32, directory: &Path) -> Ho
         *network = Some(name());
         *label = labelled().find(|(_, endpoint)| endpoint.name == port.0).map(|(label, _)| label);
     }
-    let network =
-        NetworkSpec { name: name(), vni: NETWORK_NUMBER, members: labelled().map(member).collect() };
+    let network = NetworkSpec {
+        name: name(),
+        vni: NETWORK_NUMBER,
+        members: labelled().map(member).collect(),
+    };
     HostConfig {
         uplink: Some(Uplink {
             encapsulation: hosts.encapsulation,

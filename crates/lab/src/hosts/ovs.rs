@@ -1,15 +1,18 @@
-//! Open vSwitch's overlay: on each of two hosts a switch of its own in user space, with a VXLAN port to the other host.
+//! Open vSwitch's overlay: on each of two hosts a switch of its own in user space, with a VXLAN
+//! port to the other host.
 //!
 //! ```text
 //!   eth0 ◀─tap─▶ overlay bridge ─▶ vxlan0 · · the host's address ─▶ underlay bridge ◀─AF_XDP─▶ uplink ◀══ cable ══▶
 //!  endpoint                        └────────────── inside ovs-vswitchd ──────────────┘
 //! ```
 //!
-//! Of the ways in which the datapath can take frames from the kernel, these are the fastest that work (Open vSwitch 3.1). Endpoints'
-//! interfaces are its own TAP devices: with a veth pair and an AF_XDP port instead, a second of a processor carried 0.8 of what it carries
-//! so, with a packet socket half. The cable is an AF_XDP port: with a packet socket it was three quarters. `userspace-tso-enable`
-//! would let endpoints hand over large segments, but tunnels drop those, and unfinished checksums with them. A polling thread (PMD)
-//! would keep a processor busy for each host, with frames or without.
+//! Of the ways in which the datapath can take frames from the kernel, these are the fastest that
+//! work (Open vSwitch 3.1). Endpoints' interfaces are its own TAP devices: with a veth pair and an
+//! AF_XDP port instead, a second of a processor carried 0.8 of what it carries so, with a packet
+//! socket half. The cable is an AF_XDP port: with a packet socket it was three quarters.
+//! `userspace-tso-enable` would let endpoints hand over large segments, but tunnels drop those, and
+//! unfinished checksums with them. A polling thread (PMD) would keep a processor busy for each
+//! host, with frames or without.
 
 use kernel::netlink::{LinkChange, Netlink};
 use units::Mac;
@@ -21,7 +24,8 @@ use crate::ovs::OpenVSwitch;
 use crate::site::{Ground, Site};
 use crate::{INTERFACE, LabError, endpoint, ovs};
 
-/// The bridge that the cable's end is in, and the device that it is to the kernel: a tunnel goes where such a device has an address.
+/// The bridge that the cable's end is in, and the device that it is to the kernel: a tunnel goes
+/// where such a device has an address.
 const UNDERLAY: &str = "underlay";
 
 /// The tunnel's port.
@@ -41,7 +45,17 @@ fn start(site: &Site<'_>, ground: &Ground<'_>, host: u32) -> Result<(), LabError
     let here = || site.endpoints.iter().filter(|(endpoint, _)| endpoint.host == Some(host));
     let mut overlay = switch.configure();
     overlay.args(["add-br", SWITCH, "--", "set", "bridge", SWITCH, "datapath_type=netdev"]);
-    overlay.args(["--", "add-port", SWITCH, TUNNEL, "--", "set", "interface", TUNNEL, "type=vxlan"]);
+    overlay.args([
+        "--",
+        "add-port",
+        SWITCH,
+        TUNNEL,
+        "--",
+        "set",
+        "interface",
+        TUNNEL,
+        "type=vxlan",
+    ]);
     overlay.arg(format!("options:key={NETWORK_NUMBER}"));
     overlay.arg(format!("options:local_ip={}", vtep(host)));
     overlay.arg(format!("options:remote_ip={}", vtep(1 - host)));
@@ -53,7 +67,11 @@ fn start(site: &Site<'_>, ground: &Ground<'_>, host: u32) -> Result<(), LabError
 
     let mut netlink = Netlink::open_in(&ground.switch)?;
     for (endpoint, namespace) in here() {
-        let there = LinkChange { namespace: Some(namespace), name: Some(INTERFACE), ..LinkChange::default() };
+        let there = LinkChange {
+            namespace: Some(namespace),
+            name: Some(INTERFACE),
+            ..LinkChange::default()
+        };
         netlink.change_link(&endpoint.name, there)?;
         endpoint::configure(&mut Netlink::open_in(namespace)?, endpoint, site.spec.mtu)?;
     }

@@ -13,25 +13,31 @@ use wire::ethernet::TAGGED_LEN;
 
 use super::names::{vtep, vtep_by};
 
-/// Hosts that the endpoints are on, each with a switch of its own, and the physical network between them.
+/// Hosts that the endpoints are on, each with a switch of its own, and the physical network between
+/// them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostsSpec {
-    /// How many. Endpoints are spread over them in order, as many on each as on any other or one less.
+    /// How many. Endpoints are spread over them in order, as many on each as on any other or one
+    /// less.
     pub count: u32,
-    /// Frames are carried between them in tunnels. Without, they cross a `cable` as they are: each agent has a port there.
+    /// Frames are carried between them in tunnels. Without, they cross a `cable` as they are: each
+    /// agent has a port there.
     #[serde(default = "yes")]
     pub tunnels: bool,
-    /// How many uplinks each host has, each with a `cable` of its own: where one is cut, tunnels go by another.
+    /// How many uplinks each host has, each with a `cable` of its own: where one is cut, tunnels go
+    /// by another.
     #[serde(default = "one")]
     pub uplinks: u32,
     /// What the tunnels are.
     #[serde(default)]
     pub encapsulation: Encapsulation,
-    /// The classes of what is sent again if the physical network drops it; written `true` or `false` if all or none.
+    /// The classes of what is sent again if the physical network drops it; written `true` or
+    /// `false` if all or none.
     #[serde(default = "all", with = "model::all_or_some")]
     pub retransmit: ClassSet,
-    /// The classes of what a sender sends only as far as its far receiver grants it; written in the same way.
+    /// The classes of what a sender sends only as far as its far receiver grants it; written in the
+    /// same way.
     #[serde(default = "all", with = "model::all_or_some")]
     pub credit: ClassSet,
     /// The network between them.
@@ -58,7 +64,8 @@ pub struct PhysicalSpec {
     pub spine_rate: Option<Rate>,
     /// What each of its classes promises: a lossless one pauses who sends too much (PFC).
     pub promise: ClassKind,
-    /// The largest packet on its links, in bytes: large enough for those of endpoints with what tunnels put around them.
+    /// The largest packet on its links, in bytes: large enough for those of endpoints with what
+    /// tunnels put around them.
     pub mtu: u32,
     /// The links' rate, each way.
     pub rate: Rate,
@@ -75,7 +82,8 @@ pub struct PhysicalSpec {
     pub seed: u64,
     /// Let hosts hand over large segments, which a real network card would cut.
     pub offload: bool,
-    /// A cable between two hosts instead of a switch: as fast as they are, of this `mtu`, and nothing else of this.
+    /// A cable between two hosts instead of a switch: as fast as they are, of this `mtu`, and
+    /// nothing else of this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cable: Option<Cable>,
 }
@@ -87,7 +95,8 @@ pub enum PhysicalKind {
     /// Ours, which does all that is said of it.
     #[default]
     Fabric,
-    /// The kernel's bridge with shaped links: of a `rate`, and with a `buffer` of so many bytes towards each host.
+    /// The kernel's bridge with shaped links: of a `rate`, and with a `buffer` of so many bytes
+    /// towards each host.
     Bridge,
 }
 
@@ -98,7 +107,8 @@ pub enum Topology {
     /// One switch, which all hosts are at.
     #[default]
     Star,
-    /// Each host is at a leaf, and each leaf has a link to each spine: a flow between leaves goes by one of the spines (ECMP).
+    /// Each host is at a leaf, and each leaf has a link to each spine: a flow between leaves goes
+    /// by one of the spines (ECMP).
     LeafSpine,
 }
 
@@ -109,8 +119,8 @@ pub enum Cable {
     /// They cross whole, as if both hosts had network cards with every offload.
     #[default]
     Whole,
-    /// The sending host's kernel cuts them, so that every packet is one of the MTU, and the receiving one's joins what it can: as
-    /// with network cards that cut nothing.
+    /// The sending host's kernel cuts them, so that every packet is one of the MTU, and the
+    /// receiving one's joins what it can: as with network cards that cut nothing.
     Cut,
 }
 
@@ -173,16 +183,20 @@ impl PhysicalSpec {
         let (leaves, spines) = self.leaves_and_spines();
         if self.topology == Topology::Star {
             let said = self.leaves.is_some() || self.spines.is_some() || self.spine_rate.is_some();
-            return said
-                .then(|| "one switch has no leaves and no spines: write `topology = \"leaf-spine\"`".into());
+            return said.then(|| {
+                "one switch has no leaves and no spines: write `topology = \"leaf-spine\"`".into()
+            });
         }
         if self.cable.is_some() {
             return Some("a `cable` leads to no switch: leave out `topology`".into());
         }
         if leaves == 0 || leaves > hosts {
-            return Some(format!("{leaves} leaves cannot share {hosts} hosts: each `leaves` needs one"));
+            return Some(format!(
+                "{leaves} leaves cannot share {hosts} hosts: each `leaves` needs one"
+            ));
         }
-        (!(1..=MOST_SPINES).contains(&spines)).then(|| format!("{spines} spines: make it 1 to {MOST_SPINES}"))
+        (!(1..=MOST_SPINES).contains(&spines))
+            .then(|| format!("{spines} spines: make it 1 to {MOST_SPINES}"))
     }
 
     /// What is asked of a bridge that it cannot do, if anything.
@@ -198,7 +212,10 @@ impl PhysicalSpec {
             (self.promise == ClassKind::Lossless, "a bridge pauses nobody: make `promise` lossy"),
             (self.ecn.is_some(), "a bridge marks nothing: leave out `ecn`"),
             (self.loss != 0.0, "a bridge loses nothing at random: leave out `loss`"),
-            (self.delay != usual.delay, "a bridge's links have no delay of their own: leave out `delay`"),
+            (
+                self.delay != usual.delay,
+                "a bridge's links have no delay of their own: leave out `delay`",
+            ),
             (self.offload, "a bridge's links carry no large segments: leave out `offload`"),
             (
                 self.buffer.frames != usual.buffer.frames,
@@ -219,7 +236,15 @@ impl HostsSpec {
     pub fn new(count: u32) -> Self {
         let encapsulation = Encapsulation::default();
         let physical = PhysicalSpec::default();
-        Self { count, tunnels: true, uplinks: 1, encapsulation, retransmit: all(), credit: all(), physical }
+        Self {
+            count,
+            tunnels: true,
+            uplinks: 1,
+            encapsulation,
+            retransmit: all(),
+            credit: all(),
+            physical,
+        }
     }
 
     /// The host of the endpoint at this place among so many, by number from 0.
@@ -254,7 +279,9 @@ impl HostsSpec {
             return Some(format!("a `cable` has two ends, and there are {} hosts", self.count));
         }
         if !self.tunnels && self.physical.cable.is_none() {
-            return Some("without `tunnels` frames cross a cable: give [hosts.physical] a `cable`".into());
+            return Some(
+                "without `tunnels` frames cross a cable: give [hosts.physical] a `cable`".into(),
+            );
         }
         if !(1..=MOST_UPLINKS).contains(&self.uplinks) {
             return Some(format!("{} uplinks: make it 1 to {MOST_UPLINKS}", self.uplinks));
@@ -269,7 +296,9 @@ impl HostsSpec {
         if self.physical.mtu > 65_521 {
             return Some("`mtu` of [hosts.physical] is more than 65521: lower it".into());
         }
-        if let Some(fault) = self.physical.fault().or_else(|| self.physical.fault_of_topology(self.count)) {
+        if let Some(fault) =
+            self.physical.fault().or_else(|| self.physical.fault_of_topology(self.count))
+        {
             return Some(fault);
         }
         // Ethernet, Geneve with our option, UDP and IPv4.
@@ -337,7 +366,12 @@ mod tests {
             (HostsSpec::new(5), 4, 1500, "each host"),
             (HostsSpec::new(2), 4, 1523, "1601"),
             (of(PhysicalSpec { mtu: u32::MAX, ..PhysicalSpec::default() }), 4, 1500, "65521"),
-            (HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) }, 4, 1500, "geneve"),
+            (
+                HostsSpec { encapsulation: Encapsulation::Vxlan, ..HostsSpec::new(2) },
+                4,
+                1500,
+                "geneve",
+            ),
             (HostsSpec { tunnels: false, ..HostsSpec::new(2) }, 4, 1500, "`tunnels`"),
             (HostsSpec { uplinks: 0, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
             (HostsSpec { uplinks: 9, ..HostsSpec::new(2) }, 4, 1500, "1 to 8"),
@@ -362,7 +396,8 @@ mod tests {
     #[test]
     fn leaves_and_spines_are_checked() {
         let hosts = |text: &str| -> HostsSpec {
-            toml::from_str(&format!("count = 4\n[physical]\ntopology = \"leaf-spine\"\n{text}")).unwrap()
+            toml::from_str(&format!("count = 4\n[physical]\ntopology = \"leaf-spine\"\n{text}"))
+                .unwrap()
         };
         assert_eq!(hosts("leaves = 4\nspines = 1\nspine_rate = \"4gbit\"").fault(4, 1500), None);
         let spines = PhysicalSpec { spines: Some(2), ..PhysicalSpec::default() };

@@ -1,4 +1,5 @@
-//! What a declared physical network comes to: its switches, each with its ports and ways, and the cables between them.
+//! What a declared physical network comes to: its switches, each with its ports and ways, and the
+//! cables between them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -90,7 +91,8 @@ impl Plan {
         Place { switch, port: ports.len() - 1 }
     }
 
-    /// Tells each switch by which ports each host is reached: those of all shortest ways, through switches without hosts.
+    /// Tells each switch by which ports each host is reached: those of all shortest ways, through
+    /// switches without hosts.
     fn find_ways(&mut self, spec: &FabricSpec) -> Result<(), LabError> {
         for (host, place) in spec.ports.iter().zip(&self.hosts) {
             let distances = self.distances(place.switch);
@@ -153,8 +155,8 @@ impl FabricSpec {
     ///
     /// # Errors
     ///
-    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong, [`LabError::Fabric`] if it
-    /// reads well and cannot be.
+    /// [`LabError::File`] if it cannot be read, [`LabError::Toml`] with the line that is wrong,
+    /// [`LabError::Fabric`] if it reads well and cannot be.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let spec: Self = spec::read(path)?;
         spec.plan()?;
@@ -310,7 +312,10 @@ mod tests {
                 TWO.replace("name = \"b\"", "name = \"b\"\nswitch = \"far\""),
                 "no way leads from switch `far` to port `a`",
             ),
-            (format!("{TWO}[[trunk]]\nbetween = [\"x\", \"x\"]\nrate = \"1gbit\""), "from `x` to itself"),
+            (
+                format!("{TWO}[[trunk]]\nbetween = [\"x\", \"x\"]\nrate = \"1gbit\""),
+                "from `x` to itself",
+            ),
             (
                 format!("{TWO}{0}{0}", "[[trunk]]\nbetween = [\"\", \"x\"]\nrate = \"1gbit\"\n"),
                 "`-x` is given",
@@ -322,7 +327,10 @@ mod tests {
             (format!("loss = 2.0\n{TWO}"), "make it a probability"),
             (format!("dscp = [0, 8, 16, 24, 32, 40, 48, 0]\n{TWO}"), "code point 0 to two classes"),
             ("loss = 2.0".into(), "make it a probability"),
-            (format!("{lossless}{}", TWO.replace("5us", "1ms")), "port `a`: a lossless class needs"),
+            (
+                format!("{lossless}{}", TWO.replace("5us", "1ms")),
+                "port `a`: a lossless class needs",
+            ),
             (TWO.replace("rate = \"1gbit\"", "rate = \"1gbit\"\nmtu = 9"), "outside 68"),
         ] {
             let error = parse(&text).plan().unwrap_err().to_string();

@@ -20,13 +20,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct FabricReport {
     /// Whether all that hosts have sent is accounted for.
     pub balanced: bool,
-    /// By port's name and class: hosts', and each trunk's two as `leaf1-spine1` and `spine1-leaf1`, at the first; only classes of which there is something to tell.
+    /// By port's name and class: hosts', and each trunk's two as `leaf1-spine1` and `spine1-leaf1`,
+    /// at the first; only classes of which there is something to tell.
     pub ports: BTreeMap<String, BTreeMap<u8, ClassReport>>,
 }
 
 /// One class of one port. At a link between two switches, the other switch stands for the host.
 ///
-/// A frame that goes to several hosts counts once in all of `received`, `passed`, `dropped` and `held`.
+/// A frame that goes to several hosts counts once in all of `received`, `passed`, `dropped` and
+/// `held`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassReport {
     /// Sent by the port's host.
@@ -101,7 +103,8 @@ impl FabricReport {
 
 impl ClassReport {
     fn of(counters: &Counters) -> Self {
-        let dropped = DropReason::all().map(|reason| (reason.name().to_owned(), counters.dropped(reason)));
+        let dropped =
+            DropReason::all().map(|reason| (reason.name().to_owned(), counters.dropped(reason)));
         Self {
             received: counters.received,
             passed: counters.passed,

@@ -12,10 +12,11 @@ use crate::INTERFACE;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FabricSpec {
-    /// What each of the eight classes promises, class 0 first: those that are lossless pause their senders.
+    /// What each of the eight classes promises, class 0 first: those that are lossless pause their
+    /// senders.
     pub classes: [ClassKind; 8],
-    /// The code point of each class, class 0 first, by which packets without an 802.1Q tag have their class; their port's class alone if
-    /// absent.
+    /// The code point of each class, class 0 first, by which packets without an 802.1Q tag have
+    /// their class; their port's class alone if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<[Dscp; Class::COUNT]>,
     /// How an output chooses among its classes.
@@ -23,7 +24,8 @@ pub struct FabricSpec {
     /// Mark what leaves while so much of its class waits behind it; never if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<Bytes>,
-    /// How many bytes the frames of lossy classes may take of all buffers together; as many as those have if absent.
+    /// How many bytes the frames of lossy classes may take of all buffers together; as many as
+    /// those have if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared: Option<Bytes>,
     /// How likely a frame is lost on its way to the switch, from 0 to 1.
@@ -82,8 +84,8 @@ pub struct FabricPort {
     /// The largest packet in bytes.
     #[serde(default = "mtu")]
     pub mtu: u32,
-    /// Let the host hand over large segments, of which each counts what it stands for. Without it every frame is one that a
-    /// wire would carry.
+    /// Let the host hand over large segments, of which each counts what it stands for. Without it
+    /// every frame is one that a wire would carry.
     #[serde(default)]
     pub offload: bool,
     /// The link's rate, each way.
@@ -99,7 +101,8 @@ pub struct FabricPort {
     pub class: Class,
 }
 
-/// A link between two switches. The classes of what it carries are those of 802.1Q tags or code points, or else class 0.
+/// A link between two switches. The classes of what it carries are those of 802.1Q tags or code
+/// points, or else class 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trunk {
@@ -138,7 +141,8 @@ impl FabricPort {
         }
     }
 
-    /// The longest frame in bytes: a packet behind an Ethernet header with a tag, or a large segment.
+    /// The longest frame in bytes: a packet behind an Ethernet header with a tag, or a large
+    /// segment.
     pub(super) fn longest(&self) -> u32 {
         let packet = self.mtu + TAGGED_LEN as u32;
         if self.offload { tap::MOST_BYTES.max(packet) } else { packet }

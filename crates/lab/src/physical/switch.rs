@@ -20,7 +20,8 @@ use super::plan::Plan;
 use super::{FabricReport, FabricSpec};
 use crate::LabError;
 
-/// By how much we may be late without a link being idle for it: what a host sends goes on as if it had been lifted in time.
+/// By how much we may be late without a link being idle for it: what a host sends goes on as if it
+/// had been lifted in time.
 const LATE: Span = Span::from_millis(1);
 
 /// The thread's priority and how long it runs before another has its turn: as an agent's.
@@ -59,8 +60,8 @@ struct Host {
 }
 
 impl PhysicalSwitch {
-    /// Makes the hosts' interfaces, and waits until their addresses are in use. Frames flow as soon as it is turned, by the thread that
-    /// calls this.
+    /// Makes the hosts' interfaces, and waits until their addresses are in use. Frames flow as soon
+    /// as it is turned, by the thread that calls this.
     ///
     /// # Errors
     ///
@@ -69,7 +70,8 @@ impl PhysicalSwitch {
         let plan = spec.plan()?;
         // Without the privilege to go first, it is late more often.
         let _ = schedule(NICE, SLICE).or_else(|_| schedule(0, SLICE));
-        // A frame is due to the microsecond; by default a timer may be 50 µs late (prctl(2), PR_SET_TIMERSLACK).
+        // A frame is due to the microsecond; by default a timer may be 50 µs late (prctl(2),
+        // PR_SET_TIMERSLACK).
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let fabric = Fabrics::new(&plan.configs, plan.hosts.clone(), &plan.cables);
         let fabric = fabric.map_err(|(_, error)| LabError::Fabric(error.to_string()))?;
@@ -149,12 +151,16 @@ impl PhysicalSwitch {
         Ok(())
     }
 
-    /// Waits until a host sends something, something falls due, or one of `others` is readable. Which of these are.
+    /// Waits until a host sends something, something falls due, or one of `others` is readable.
+    /// Which of these are.
     ///
     /// # Errors
     ///
     /// [`LabError::Kernel`]; there is no cause that we know of.
-    pub fn wait<const N: usize>(&mut self, others: [BorrowedFd<'_>; N]) -> Result<[bool; N], LabError> {
+    pub fn wait<const N: usize>(
+        &mut self,
+        others: [BorrowedFd<'_>; N],
+    ) -> Result<[bool; N], LabError> {
         let now = self.now();
         let mut fds = vec![PollFd::new(&self.epoll, PollFlags::IN)];
         fds.extend(others.iter().map(|other| PollFd::new(other, PollFlags::IN)));
@@ -179,7 +185,8 @@ impl PhysicalSwitch {
 
     fn now(&self) -> Instant {
         // Far from the origin, so that links have been free for long.
-        Instant::from_nanos(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)) + LATE
+        Instant::from_nanos(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX))
+            + LATE
     }
 
     /// When there is something to do although no host sends.
@@ -224,17 +231,20 @@ impl PhysicalSwitch {
                 (host.blocked, host.ready_at) = (true, now);
                 break;
             }
-            let at = host.ready_at.max(Instant::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos())));
+            let at = host
+                .ready_at
+                .max(Instant::from_nanos(now.as_nanos().saturating_sub(LATE.as_nanos())));
             let left = host.device.receive(1, |slot, frame| {
                 let (bytes, frames) = frame.on_wire();
                 let (head, len) = (frame.bytes, frame.len());
-                let sent = Sent { handle: slot, head, len, frames: frames as u16, bytes: bytes as u32 };
+                let sent =
+                    Sent { handle: slot, head, len, frames: frames as u16, bytes: bytes as u32 };
                 fabric.send(at, port, sent);
             })?;
             match left {
                 Left::More => host.emptied = false,
-                // It is looked at once more after its flush: what a new credit lets out had been waiting for the link all the
-                // time.
+                // It is looked at once more after its flush: what a new credit lets out had been
+                // waiting for the link all the time.
                 Left::Nothing | Left::Armed | Left::Silence => {
                     host.wet = !host.emptied;
                     host.emptied = true;
@@ -282,7 +292,8 @@ fn pause(frame: &pfc::Frame) -> FrameView<'_> {
     FrameView::plain(frame.as_bytes())
 }
 
-/// Hands a host a frame. Whether it took it: one whose interface is down does not, and no wire waits for it.
+/// Hands a host a frame. Whether it took it: one whose interface is down does not, and no wire
+/// waits for it.
 fn hand(host: &mut Host, frame: &FrameView<'_>) -> Result<bool, PortError> {
     host.device.transmit(frame).map(|taken| taken == Taken::Yes)
 }

@@ -9,8 +9,8 @@ use crate::LabError;
 
 /// Keeps the calling thread, and whatever it starts, off a core until it is dropped by that thread.
 ///
-/// A switch that polls goes first on its core and never sleeps: whoever else is there hardly runs, and the kernel may
-/// find no better place for it.
+/// A switch that polls goes first on its core and never sleeps: whoever else is there hardly runs,
+/// and the kernel may find no better place for it.
 #[derive(Debug)]
 pub struct Away {
     before: CpuSet,

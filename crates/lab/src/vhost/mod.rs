@@ -6,9 +6,10 @@
 //!                                         one core of its own
 //! ```
 //!
-//! There are no namespaces and no kernel between them: a frame lies in its sender's memory until the switch copies it
-//! into its receiver's. Who brings a [`Rig`] up owns it; dropped, it goes down with every program, page, socket and file
-//! that it had. What a killed process leaves behind is found as labs are: see [`Home`].
+//! There are no namespaces and no kernel between them: a frame lies in its sender's memory until
+//! the switch copies it into its receiver's. Who brings a [`Rig`] up owns it; dropped, it goes down
+//! with every program, page, socket and file that it had. What a killed process leaves behind is
+//! found as labs are: see [`Home`].
 //!
 //! docs/peers.md tells how each switch is configured, and why that is fair to it.
 
@@ -65,14 +66,21 @@ pub struct Port {
 }
 
 impl<'a> Rig<'a> {
-    /// Opens a rig for a switch that has `core` for itself, with so many huge pages for all its programs, unless
-    /// `interrupted` becomes true before that is done. Until the rig is dropped the calling thread, and what it starts,
-    /// keeps off that core: a switch that polls leaves nothing of it.
+    /// Opens a rig for a switch that has `core` for itself, with so many huge pages for all its
+    /// programs, unless `interrupted` becomes true before that is done. Until the rig is dropped
+    /// the calling thread, and what it starts, keeps off that core: a switch that polls leaves
+    /// nothing of it.
     ///
     /// # Errors
     ///
-    /// [`LabError`], [`LabError::Hugepages`] and [`LabError::Interrupted`] among them; nothing of the rig is left then.
-    pub fn up(home: &Home, core: usize, pages: u64, interrupted: &'a AtomicBool) -> Result<Self, LabError> {
+    /// [`LabError`], [`LabError::Hugepages`] and [`LabError::Interrupted`] among them; nothing of
+    /// the rig is left then.
+    pub fn up(
+        home: &Home,
+        core: usize,
+        pages: u64,
+        interrupted: &'a AtomicBool,
+    ) -> Result<Self, LabError> {
         let away = Away::from(core)?;
         let entry = Entry { home: home.clone(), id: home.open_books("vhost")? };
         let directory = home.directory_of(&entry.id);
@@ -94,7 +102,8 @@ impl<'a> Rig<'a> {
         self.entry.home.remove(&self.entry.id)
     }
 
-    /// Describes so many ports: `p0`, `p1`, … with an address each. They are made by the switch that is given them.
+    /// Describes so many ports: `p0`, `p1`, … with an address each. They are made by the switch
+    /// that is given them.
     pub fn ports(&self, count: u32) -> Vec<Port> {
         let port = |number: u32| {
             let name = format!("p{number}");

@@ -58,7 +58,8 @@ pub struct VhostCounters {
     /// Frames in and out, as the switch sees them; none before the first connection.
     /// `tx_dropped` is what it gave up for want of room.
     pub device: Option<DeviceCounters>,
-    /// Its own counters of this kind of port, by its own names: `ovs_tx_failure_drops`, `ovs_tx_retries`.
+    /// Its own counters of this kind of port, by its own names: `ovs_tx_failure_drops`,
+    /// `ovs_tx_retries`.
     pub own: BTreeMap<String, u64>,
 }
 
@@ -68,12 +69,13 @@ impl OvsDpdk {
         u64::from(memory_mib(ports)) / 2
     }
 
-    /// Bytes of the longest frame that it carries from one machine to another with offload. DPDK's vhost (22.11) counts the
-    /// buffer that it copies one into in 16 bits, with 128 bytes of headroom before the frame and 32 of its own behind it.
+    /// Bytes of the longest frame that it carries from one machine to another with offload. DPDK's
+    /// vhost (22.11) counts the buffer that it copies one into in 16 bits, with 128 bytes of
+    /// headroom before the frame and 32 of its own behind it.
     pub const LONGEST: u32 = 65_368;
 
-    /// Starts it with a PMD thread that polls these ports, and tells it where each address is. With `offload` it takes large
-    /// segments from one machine to another as they are.
+    /// Starts it with a PMD thread that polls these ports, and tells it where each address is. With
+    /// `offload` it takes large segments from one machine to another as they are.
     ///
     /// # Errors
     ///
@@ -87,8 +89,9 @@ impl OvsDpdk {
             // No device of the host's is ours to take.
             "other_config:dpdk-extra=--no-pci".to_owned(),
             format!("other_config:pmd-cpu-mask={}", mask(rig.core)),
-            // Otherwise it takes what there is for the buffers that all ports share, when the first front-end has come, and for
-            // as long as it tries out how much that is, it has no memory for the next.
+            // Otherwise it takes what there is for the buffers that all ports share, when the first
+            // front-end has come, and for as long as it tries out how much that is, it has no
+            // memory for the next.
             "other_config:per-port-memory=true".to_owned(),
             format!("other_config:dpdk-socket-limit={}", memory_mib(ports.len())),
         ];
@@ -130,7 +133,9 @@ impl OvsDpdk {
     /// [`LabError::Program`] if it does not answer.
     pub fn is_connected(&self) -> Result<bool, LabError> {
         let mut ask = self.switch.configure();
-        let said = run(ask.args(["--bare", "--columns=link_state", "list", "interface"]).args(&self.ports))?;
+        let said = run(ask
+            .args(["--bare", "--columns=link_state", "list", "interface"])
+            .args(&self.ports))?;
         Ok(said.lines().filter(|line| *line == "up").count() == self.ports.len())
     }
 
@@ -190,8 +195,8 @@ impl PmdCounters {
     }
 }
 
-/// Ports by their numbers: `port  3: rx pkts=7, bytes=448, drop=0, …` and lines of `tx pkts=…` and `name=number` after
-/// it. What it does not know it writes as `?`.
+/// Ports by their numbers: `port  3: rx pkts=7, bytes=448, drop=0, …` and lines of `tx pkts=…` and
+/// `name=number` after it. What it does not know it writes as `?`.
 fn read_ports(said: &str) -> BTreeMap<String, VhostCounters> {
     let mut ports = BTreeMap::new();
     for part in said.split("\n  port ").skip(1) {
@@ -240,7 +245,8 @@ fn mask(core: usize) -> String {
 }
 
 fn ofctl() -> Result<PathBuf, LabError> {
-    find("ovs-ofctl").ok_or(LabError::Missing { program: "ovs-ofctl", package: "openvswitch-switch" })
+    find("ovs-ofctl")
+        .ok_or(LabError::Missing { program: "ovs-ofctl", package: "openvswitch-switch" })
 }
 
 #[cfg(test)]
@@ -284,7 +290,10 @@ OFPST_PORT reply (OF1.4) (xid=0x2): 3 ports
             tx_dropped: 7,
         };
         assert_eq!(ports["2"].device, Some(device));
-        assert_eq!((ports["2"].own["ovs_tx_retries"], ports["2"].own["ovs_tx_failure_drops"]), (3, 7));
+        assert_eq!(
+            (ports["2"].own["ovs_tx_retries"], ports["2"].own["ovs_tx_failure_drops"]),
+            (3, 7)
+        );
         assert_eq!(ports["2"].own["rx_q0_good_packets"], 3_210_912);
         assert_eq!(ports["LOCAL"].device.unwrap().rx_dropped, 5);
         // Open vSwitch does not know what a port of its own socket carried, only what it dropped.

@@ -1,4 +1,5 @@
-//! What a DPDK program tells of itself over its telemetry socket, in JSON (DPDK Programmer's Guide, Telemetry Library).
+//! What a DPDK program tells of itself over its telemetry socket, in JSON (DPDK Programmer's Guide,
+//! Telemetry Library).
 
 use std::io;
 use std::path::Path;
@@ -84,7 +85,8 @@ mod tests {
 
     #[test]
     fn a_devices_counters_are_read() {
-        let answer = br#"{"/ethdev/stats":{"ipackets":7,"opackets":5,"ibytes":448,"obytes":320,"imissed":1,
+        let answer =
+            br#"{"/ethdev/stats":{"ipackets":7,"opackets":5,"ibytes":448,"obytes":320,"imissed":1,
             "ierrors":0,"oerrors":2,"rx_nombuf":0,"q_ipackets":[7,0],"q_errors":[0,0]}}"#;
         let expected = DeviceCounters {
             rx_packets: 7,

@@ -1,7 +1,9 @@
-//! DPDK's own forwarder, dpdk-testpmd: as a switch that reads no frame, and as front-ends that send and receive.
+//! DPDK's own forwarder, dpdk-testpmd: as a switch that reads no frame, and as front-ends that send
+//! and receive.
 //!
-//! It is told what to do over its standard input, one command a line, and has done it when it prompts for the next. It
-//! keeps its memory to itself (`--in-memory`), takes no device of the host's (`--no-pci`), and ends with its input.
+//! It is told what to do over its standard input, one command a line, and has done it when it
+//! prompts for the next. It keeps its memory to itself (`--in-memory`), takes no device of the
+//! host's (`--no-pci`), and ends with its input.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,7 +27,8 @@ const REFUSALS: [&str; 3] = ["Command not found", "Bad arguments", "Ambiguous co
 const MEMORY_MIB: u32 = 128;
 const BUFFERS: u32 = 32_768;
 
-/// Places in a virtqueue: the most that a virtual machine can have, and what Open vSwitch's guide asks for.
+/// Places in a virtqueue: the most that a virtual machine can have, and what Open vSwitch's guide
+/// asks for.
 const QUEUE: u32 = 1024;
 
 /// A testpmd that runs, until it is dropped.
@@ -102,7 +105,9 @@ impl<'a> Testpmd<'a> {
             // Buffers that are not merged, used in order: the cheapest that virtio has.
             let cheap = "mrg_rxbuf=0,in_order=1";
             let path = socket.display();
-            format!("net_virtio_user{number},path={path},server=1,mac={mac},queue_size={QUEUE},{cheap}")
+            format!(
+                "net_virtio_user{number},path={path},server=1,mac={mac},queue_size={QUEUE},{cheap}"
+            )
         });
         let mut arguments = vec![format!("--txpkts={}", ends.size)];
         let peers = ends.peers.iter().enumerate();
@@ -157,7 +162,8 @@ impl<'a> Testpmd<'a> {
         self.tell("start")
     }
 
-    /// Lets each port send this many bursts of 32 frames, and then forwards whatever comes as [`Forwarding::Io`] does.
+    /// Lets each port send this many bursts of 32 frames, and then forwards whatever comes as
+    /// [`Forwarding::Io`] does.
     ///
     /// # Errors
     ///
@@ -176,34 +182,37 @@ impl<'a> Testpmd<'a> {
         self.tell("stop")
     }
 
-    /// Whether each port of a switch has its front-end: what goes to one that has none yet is dropped.
+    /// Whether each port of a switch has its front-end: what goes to one that has none yet is
+    /// dropped.
     ///
     /// # Errors
     ///
     /// As [`Testpmd::counters`].
     pub fn is_connected(&self) -> Result<bool, LabError> {
-        let is_up =
-            |device| telemetry::is_up(&self.telemetry, device).map_err(LabError::file(&self.telemetry));
+        let is_up = |device| {
+            telemetry::is_up(&self.telemetry, device).map_err(LabError::file(&self.telemetry))
+        };
         Ok(is_up(0)? && is_up(1)?)
     }
 
-    /// What a switch's ports have counted. `tx_dropped` are the frames that came for a port and found no room there;
-    /// it is exact once nothing moves.
+    /// What a switch's ports have counted. `tx_dropped` are the frames that came for a port and
+    /// found no room there; it is exact once nothing moves.
     ///
     /// # Errors
     ///
     /// As [`Testpmd::counters`].
     pub fn switched(&self) -> Result<[DeviceCounters; 2], LabError> {
         let mut ports = [self.counters(0)?, self.counters(1)?];
-        // Its devices count no frames that they did not take: what came at one port and did not leave by the other was
-        // dropped in between, where nothing else can happen to it.
+        // Its devices count no frames that they did not take: what came at one port and did not
+        // leave by the other was dropped in between, where nothing else can happen to it.
         for (here, there) in [(0, 1), (1, 0)] {
             ports[here].tx_dropped = ports[there].rx_packets.saturating_sub(ports[here].tx_packets);
         }
         Ok(ports)
     }
 
-    /// What one of its devices has counted, from 0 in the order of its ports, as this process sees it.
+    /// What one of its devices has counted, from 0 in the order of its ports, as this process sees
+    /// it.
     ///
     /// # Errors
     ///
@@ -212,7 +221,11 @@ impl<'a> Testpmd<'a> {
         telemetry::counters(&self.telemetry, device).map_err(LabError::file(&self.telemetry))
     }
 
-    fn start(ground: &'a Ground<'a>, name: &'static str, mut command: Command) -> Result<Self, LabError> {
+    fn start(
+        ground: &'a Ground<'a>,
+        name: &'static str,
+        mut command: Command,
+    ) -> Result<Self, LabError> {
         let runtime = ground.directory.join(format!("{name}.run"));
         std::fs::create_dir_all(&runtime).map_err(LabError::file(&runtime))?;
         let telemetry = runtime.join(telemetry::SOCKET);
@@ -243,8 +256,9 @@ impl<'a> Testpmd<'a> {
     }
 
     fn wait(&self) -> Result<(), LabError> {
-        self.program
-            .wait_until(self.ground, || Ok(self.program.said().matches(PROMPT).count() >= self.prompts))
+        self.program.wait_until(self.ground, || {
+            Ok(self.program.said().matches(PROMPT).count() >= self.prompts)
+        })
     }
 }
 
@@ -259,8 +273,8 @@ fn program() -> Result<PathBuf, LabError> {
     find(PROGRAM).ok_or(LabError::Missing { program: PROGRAM, package: PACKAGE })
 }
 
-/// The cycles of `CPU cycles/packet=81.20 (total cycles=8120 / total io packets=100) at 2600 MHz Clock`. Later versions call
-/// them busy, which they are: a burst without a frame does not count.
+/// The cycles of `CPU cycles/packet=81.20 (total cycles=8120 / total io packets=100) at 2600 MHz
+/// Clock`. Later versions call them busy, which they are: a burst without a frame does not count.
 fn busy_cycles(said: &str) -> Option<u64> {
     let (_, behind) = said.rsplit_once(" cycles=")?;
     behind.split(' ').next()?.parse().ok()
@@ -274,7 +288,13 @@ fn command(
 ) -> Command {
     // The first thread reads orders and sleeps; the second is the one that forwards.
     command.arg(format!("--lcores=0@{core},1@{core}")).arg("--main-lcore=0");
-    command.args(["--in-memory", "--single-file-segments", "--no-pci", "-m", &MEMORY_MIB.to_string()]);
+    command.args([
+        "--in-memory",
+        "--single-file-segments",
+        "--no-pci",
+        "-m",
+        &MEMORY_MIB.to_string(),
+    ]);
     // One line a message of vhost-user's would be half of the log.
     command.arg("--log-level=lib.vhost.config:warning");
     for device in devices {

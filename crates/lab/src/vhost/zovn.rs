@@ -2,8 +2,8 @@
 
 use api::Client;
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, Polling, PortName, PortSpec, PortState,
-    SocketMode,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Limits, Polling, PortName, PortSpec,
+    PortState, SocketMode,
 };
 
 use super::{Port, Rig};
@@ -16,7 +16,8 @@ pub struct Zovn {
 }
 
 impl Zovn {
-    /// Starts one with these ports. It keeps its promise, or promises nothing: every class is lossy then.
+    /// Starts one with these ports. It keeps its promise, or promises nothing: every class is lossy
+    /// then.
     ///
     /// # Errors
     ///
@@ -48,8 +49,12 @@ impl Zovn {
 
 fn host_config(socket: String, ports: &[Port], is_lossless: bool) -> HostConfig {
     // Nobody tells it of the sockets behind these ports.
-    let mut agent =
-        AgentSettings { socket, polling: Polling::Always, udp_gate: false, ..AgentSettings::default() };
+    let mut agent = AgentSettings {
+        socket,
+        polling: Polling::Always,
+        udp_gate: false,
+        ..AgentSettings::default()
+    };
     let mut ingress = Limits::ingress();
     if !is_lossless {
         agent::promise_nothing(&mut agent, &mut ingress, Limits::egress().frames);
@@ -79,11 +84,14 @@ mod tests {
             let [name, socket] = ["p", "/run/p"].map(|begin| format!("{begin}{number}"));
             Port { name, mac: Mac::local(number), socket: socket.into() }
         };
-        let [lossless, lossy] =
-            [true, false].map(|lossless| host_config("/run/a.sock".into(), &[port(1), port(2)], lossless));
+        let [lossless, lossy] = [true, false]
+            .map(|lossless| host_config("/run/a.sock".into(), &[port(1), port(2)], lossless));
         for config in [&lossless, &lossy] {
             config.check().unwrap();
-            assert_eq!(toml::from_str::<HostConfig>(&toml::to_string(config).unwrap()).unwrap(), *config);
+            assert_eq!(
+                toml::from_str::<HostConfig>(&toml::to_string(config).unwrap()).unwrap(),
+                *config
+            );
         }
         assert_eq!(lossless.ports[1].egress, lossy.ports[1].egress);
         assert_eq!((lossless.ports[0].ingress.frames, lossy.ports[0].ingress.frames), (1024, 2048));

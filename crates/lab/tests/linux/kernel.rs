@@ -1,7 +1,9 @@
-//! Two network namespaces with the kernel's own TCP, and the path between their interfaces in user space.
+//! Two network namespaces with the kernel's own TCP, and the path between their interfaces in user
+//! space.
 //!
-//! Every frame is taken from one interface, judged by the path, held until its time has come and handed to the other. The
-//! receiving kernel's stack runs within the handing over, up to its answer: so what matters is that one thread is not late.
+//! Every frame is taken from one interface, judged by the path, held until its time has come and
+//! handed to the other. The receiving kernel's stack runs within the handing over, up to its
+//! answer: so what matters is that one thread is not late.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -74,7 +76,13 @@ impl Kernel {
     }
 
     /// One connection, from the SYN until all has arrived or the time is over.
-    pub fn transfer(&mut self, control: Control, path: Path, drops: Drops, amount: Amount) -> Trace {
+    pub fn transfer(
+        &mut self,
+        control: Control,
+        path: Path,
+        drops: Drops,
+        amount: Amount,
+    ) -> Trace {
         let [near, far] = &self.namespaces;
         let listener = far.run(|| TcpListener::bind("10.9.0.2:0")).unwrap().unwrap();
         let address = listener.local_addr().unwrap();
@@ -90,7 +98,8 @@ impl Kernel {
                 middle.end()
             });
             let ending = Ending(&done);
-            let client = near.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap().unwrap();
+            let client =
+                near.run(|| TcpStream::connect_timeout(&address, PATIENCE)).unwrap().unwrap();
             let server = scope.spawn(|| serve(&listener, amount));
             // A namespace's default may only be what is allowed to everybody.
             rustix::net::sockopt::set_tcp_congestion(&client, &control.to_string()).unwrap();
@@ -130,10 +139,14 @@ fn set(namespace: &Namespace, name: &str, value: &str) {
     namespace.run(write).unwrap().unwrap_or_else(|error| panic!("{name} = {value}: {error}"));
 }
 
-/// Puts the calling thread before all that is ordinary. Without the right or the program to do so, figures are noisier.
+/// Puts the calling thread before all that is ordinary. Without the right or the program to do so,
+/// figures are noisier.
 fn hurry() {
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
-    let _ = Command::new("chrt").args(["--fifo", "--pid", "10", &thread]).stderr(Stdio::null()).status();
+    let _ = Command::new("chrt")
+        .args(["--fifo", "--pid", "10", &thread])
+        .stderr(Stdio::null())
+        .status();
 }
 
 fn send(mut stream: &TcpStream, amount: Amount) {
@@ -210,7 +223,13 @@ impl<'a> Middle<'a> {
                     Some((_, destination, segment)) if from == 0 && destination == port => {
                         let number = segment.header.sequence.get();
                         let syn = segment.header.flags.any(segments::Flags::SYN);
-                        forward.pass(now, frame.bytes.len(), number, segment.payload.len() as u16, syn)
+                        forward.pass(
+                            now,
+                            frame.bytes.len(),
+                            number,
+                            segment.payload.len() as u16,
+                            syn,
+                        )
                     }
                     Some((source, ..)) if from == 1 && source == port => Some(now + delay),
                     _ => None,
@@ -236,7 +255,8 @@ impl<'a> Middle<'a> {
         }
         let due = self.held.iter().filter_map(|held| held.front()).map(|(due, _)| *due).min();
         let span = due.map_or(Span::from_millis(5), |due| due.since(self.now()));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: span.min(Span::from_millis(5)).as_nanos() as i64 };
+        let timeout =
+            Timespec { tv_sec: 0, tv_nsec: span.min(Span::from_millis(5)).as_nanos() as i64 };
         let mut fds = self.ports.each_ref().map(|port| PollFd::new(port, PollFlags::IN));
         poll(&mut fds, Some(&timeout)).unwrap();
     }

@@ -1,4 +1,5 @@
-//! The simulator's TCP beside the kernel's, over the same path: who sends what, and when it is there.
+//! The simulator's TCP beside the kernel's, over the same path: who sends what, and when it is
+//! there.
 //!
 //! docs/validation.md tells the method, the figures and the differences. Its tables come from
 //!
@@ -56,7 +57,11 @@ fn undisturbed(mut run: impl FnMut() -> Trace) -> Option<Trace> {
 
 fn assert_close(what: &str, linux: f64, ours: f64, share: f64) {
     let apart = (ours / linux - 1.0).abs();
-    assert!(apart <= share, "{what}: Linux {linux:.3}, ours {ours:.3}, {:.1} % apart", 100.0 * apart);
+    assert!(
+        apart <= share,
+        "{what}: Linux {linux:.3}, ours {ours:.3}, {:.1} % apart",
+        100.0 * apart
+    );
 }
 
 fn ms(span: Span) -> f64 {
@@ -78,25 +83,31 @@ fn what_is_dropped_is_repaired_by_the_same_segments_in_the_same_order() {
                 let end = trace.complete(bytes).expect("everything arrives");
                 (trace.until(end), end)
             };
-            // Linux acknowledges eight more at once: those by which its receive buffer grows, which ours does not.
+            // Linux acknowledges eight more at once: those by which its receive buffer grows, which
+            // ours does not.
             let config = Config { quick_acks: 16 + 8, ..config(control) };
             let limit = Span::from_secs(20);
-            let (model, model_end) = ended(model::transfer(&config, narrow(), drops.clone(), bytes, limit));
+            let (model, model_end) =
+                ended(model::transfer(&config, narrow(), drops.clone(), bytes, limit));
             let took = |trace: &Trace, end: Instant| ms(end.since(trace.opened()));
             let model_ms = took(&model, model_end);
             let what = format!("{control}, {drops:?}");
-            // When the server reads, and so when an acknowledgement waits, is a matter of chance in Linux: what ours does must
-            // be among the things that Linux does.
+            // When the server reads, and so when an acknowledgement waits, is a matter of chance in
+            // Linux: what ours does must be among the things that Linux does.
             let mut differences = Vec::new();
             for _ in 0..ATTEMPTS {
-                let run = || kernel.transfer(control, narrow(), drops.clone(), Amount::Bytes(bytes));
+                let run =
+                    || kernel.transfer(control, narrow(), drops.clone(), Amount::Bytes(bytes));
                 let Some(run) = undisturbed(run) else {
                     differences.clear();
                     break;
                 };
                 let (linux, linux_end) = ended(run);
                 let linux_ms = took(&linux, linux_end);
-                eprintln!("{what}: Linux {linux_ms:.1} ms, ours {model_ms:.1}, {} again", linux.again());
+                eprintln!(
+                    "{what}: Linux {linux_ms:.1} ms, ours {model_ms:.1}, {} again",
+                    linux.again()
+                );
                 // The last segment may just miss a window, and then takes a round trip more.
                 let bound_ms = f64::max(0.05 * linux_ms, 25.0);
                 if order(&linux) == order(&model) && (linux_ms - model_ms).abs() <= bound_ms {
@@ -115,7 +126,8 @@ fn what_is_dropped_is_repaired_by_the_same_segments_in_the_same_order() {
     }
 }
 
-/// Nothing, the first segment, one in the middle, several in a row early and late, the last, the SYN.
+/// Nothing, the first segment, one in the middle, several in a row early and late, the last, the
+/// SYN.
 fn scripts() -> [Drops; 7] {
     let data = |data| Drops { data, syn: false };
     let syn = Drops { data: 0..0, syn: true };
@@ -129,9 +141,11 @@ fn transfers_take_as_long() {
     for control in CONTROLS {
         for kib in [20, 100, 1024] {
             let bytes = kib << 10;
-            let took =
-                |trace: &Trace| ms(trace.complete(bytes).expect("everything arrives").since(trace.begun()));
-            let mut run = || kernel.transfer(control, narrow(), Drops::default(), Amount::Bytes(bytes));
+            let took = |trace: &Trace| {
+                ms(trace.complete(bytes).expect("everything arrives").since(trace.begun()))
+            };
+            let mut run =
+                || kernel.transfer(control, narrow(), Drops::default(), Amount::Bytes(bytes));
             let mut runs: Vec<(f64, usize)> = (0..5)
                 .filter_map(|_| undisturbed(&mut run))
                 .map(|trace| (took(&trace), trace.again()))
@@ -147,7 +161,12 @@ fn transfers_take_as_long() {
             );
             assert_close(&what, linux_ms, model_ms, 0.05);
             if control == Control::Reno {
-                assert_close(&format!("{what}, again"), 1.0 + again as f64, 1.0 + model_again as f64, 0.1);
+                assert_close(
+                    &format!("{what}, again"),
+                    1.0 + again as f64,
+                    1.0 + model_again as f64,
+                    0.1,
+                );
             }
         }
     }
@@ -178,7 +197,9 @@ fn flood(tag: &str, seconds: u64) {
             let end = trace.begun() + time;
             let trace = trace.until(end);
             let (dropped, late) = (trace.dropped(), ms(trace.late));
-            eprintln!("{control}, {seconds} s, {who}: {goodput:.2} Mb/s, {dropped} lost, {late:.2} ms late");
+            eprintln!(
+                "{control}, {seconds} s, {who}: {goodput:.2} Mb/s, {dropped} lost, {late:.2} ms late"
+            );
             eprintln!("  {}", trace.losses());
             goodput
         };

@@ -47,8 +47,11 @@ impl World {
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
         let ends = [Some(&self.client), self.server.as_ref()];
         let deadline = ends.into_iter().flatten().filter_map(Endpoint::next_deadline).min();
-        let next =
-            [arrival, deadline].into_iter().flatten().min().expect("an open connection waits for something");
+        let next = [arrival, deadline]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("an open connection waits for something");
         self.now = self.now.max(next);
         if arrival == Some(next) {
             let (_, (at_server, segment)) = self.flying.pop_first().expect("there is an arrival");
@@ -79,7 +82,8 @@ impl World {
                 self.fly(at, true, segment);
             }
         }
-        while let Some(segment) = self.server.as_mut().and_then(|server| server.poll_transmit(now)) {
+        while let Some(segment) = self.server.as_mut().and_then(|server| server.poll_transmit(now))
+        {
             self.fly(now + self.delay, false, segment);
         }
     }

@@ -1,4 +1,5 @@
-//! The network between two hosts, as arithmetic: the same for a real kernel's frames and for the model's segments.
+//! The network between two hosts, as arithmetic: the same for a real kernel's frames and for the
+//! model's segments.
 //!
 //! ```text
 //!  client ─▶ drops? ─▶ queue of N frames ─▶ rate ─▶ delay ─▶ server
@@ -60,7 +61,14 @@ impl Forward {
     }
 
     /// A frame of so many bytes, without its check sequence, comes in; when it arrives, if it does.
-    pub fn pass(&mut self, at: Instant, bytes: usize, number: u32, len: u16, syn: bool) -> Option<Instant> {
+    pub fn pass(
+        &mut self,
+        at: Instant,
+        bytes: usize,
+        number: u32,
+        len: u16,
+        syn: bool,
+    ) -> Option<Instant> {
         self.data += usize::from(len > 0);
         let scripted = if syn {
             std::mem::take(&mut self.drops.syn)

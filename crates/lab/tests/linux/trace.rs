@@ -26,7 +26,8 @@ pub struct Trace {
 
 impl Trace {
     pub fn new(log: Vec<Passed>, late: Span) -> Self {
-        let isn = log.iter().find(|passed| passed.syn).expect("a connection begins with a SYN").number;
+        let isn =
+            log.iter().find(|passed| passed.syn).expect("a connection begins with a SYN").number;
         Self { log, isn, late }
     }
 
@@ -111,7 +112,8 @@ impl Trace {
         8.0 * whole as f64 / over.as_secs_f64()
     }
 
-    /// The segments with payload as `<ms since the first>:<number>`, `+` behind those sent again, `!` behind those dropped.
+    /// The segments with payload as `<ms since the first>:<number>`, `+` behind those sent again,
+    /// `!` behind those dropped.
     pub fn told(&self) -> String {
         let words = self.data().zip(self.sent()).map(|((_, passed), (at, sent))| {
             let ms = at.since(self.begun()).as_secs_f64() * 1e3;
@@ -122,7 +124,8 @@ impl Trace {
         words.collect::<Vec<_>>().join(" ")
     }
 
-    /// Where drops cluster: `<s since the beginning>x<how many>` for those that follow within 100 ms.
+    /// Where drops cluster: `<s since the beginning>x<how many>` for those that follow within 100
+    /// ms.
     pub fn losses(&self) -> String {
         let mut clusters: Vec<(f64, f64, u32)> = Vec::new();
         for (_, passed) in self.data().filter(|(_, passed)| passed.arrives.is_none()) {

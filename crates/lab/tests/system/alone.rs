@@ -1,4 +1,5 @@
-//! Tests that measure, or emulate machines: `tools/test` runs them one at a time, beside nothing else.
+//! Tests that measure, or emulate machines: `tools/test` runs them one at a time, beside nothing
+//! else.
 
 mod guests;
 mod vhost;

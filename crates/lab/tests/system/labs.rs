@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use fabric::Buffer;
 use kernel::netns::Namespace;
 use lab::{
-    Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalKind, PhysicalSpec,
-    State, SwitchKind, Topology,
+    Cable, Counters, EndpointSpec, Home, HostsSpec, Lab, LabError, LabSpec, PhysicalKind,
+    PhysicalSpec, State, SwitchKind, Topology,
 };
 use model::{ClassKind, PortStatus};
 use units::{Bytes, ClassSet, Rate};
@@ -127,7 +127,8 @@ fn frames_pass_between_hosts(switch: SwitchKind, tunnels: bool) {
     place.assert_empty();
 }
 
-/// What a port's rate cannot carry waits in its queue, as many frames as that holds; the rest is dropped and counted.
+/// What a port's rate cannot carry waits in its queue, as many frames as that holds; the rest is
+/// dropped and counted.
 fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
     const FRAME: u64 = 1514;
     // Open vSwitch's packet sockets hold some 90 frames of this size (net.core.rmem_default).
@@ -136,7 +137,11 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
     let rate = |bits| Rate::from_bits_per_sec(bits);
     let mut spec = spec(switch, EndpointSpec::new("fast"));
     spec.endpoints[0].rate = rate(20_000_000);
-    spec.endpoints.push(EndpointSpec { rate: rate(1_000_000), buffer: Some(8), ..EndpointSpec::new("slow") });
+    spec.endpoints.push(EndpointSpec {
+        rate: rate(1_000_000),
+        buffer: Some(8),
+        ..EndpointSpec::new("slow")
+    });
     let lab = up(&place, &spec);
     let outbox = socket(&lab, "sender", "0.0.0.0:0");
     // How many of a train arrive, how long that takes, and how many the queue drops.
@@ -156,7 +161,8 @@ fn a_port_is_as_fast_and_as_deep_as_it_is_told(switch: SwitchKind) {
         (arrived, elapsed, lab.counters().unwrap().ports[endpoint].queue.dropped - before)
     };
 
-    // A train that fits the queue passes, no faster than the rate. Two full frames of it may leave at once.
+    // A train that fits the queue passes, no faster than the rate. Two full frames of it may leave
+    // at once.
     let (arrived, elapsed, dropped) = send("fast");
     assert_eq!((arrived, dropped), (TRAIN, 0));
     let least = spec.endpoints[0].rate.unwrap().time_for((TRAIN - 3) * FRAME);
@@ -196,7 +202,8 @@ fn a_bridge_is_shaped() {
     a_port_is_as_fast_and_as_deep_as_it_is_told(SwitchKind::Bridge);
 }
 
-/// Connections whose first windows are two large segments of two frames each: at the queue every frame takes a place.
+/// Connections whose first windows are two large segments of two frames each: at the queue every
+/// frame takes a place.
 #[test]
 fn each_frame_of_a_large_segment_takes_a_place_in_a_bridges_queue() {
     const BUFFER: u32 = 8;
@@ -253,7 +260,10 @@ fn hosts_are_joined_by_a_bridge_as_fast_as_its_links() {
     const TRAIN: u64 = 60;
     let place = Place::new();
     let rate = Rate::from_bits_per_sec(20_000_000).unwrap();
-    let lab = up(&place, &bridged(SwitchKind::Bridge, 2, PhysicalSpec { rate, ..PhysicalSpec::default() }));
+    let lab = up(
+        &place,
+        &bridged(SwitchKind::Bridge, 2, PhysicalSpec { rate, ..PhysicalSpec::default() }),
+    );
     let before = lab.counters().unwrap();
     send_in_both_versions(&lab);
     let after = lab.counters().unwrap();
@@ -277,7 +287,8 @@ fn hosts_are_joined_by_a_bridge_as_fast_as_its_links() {
     for number in 0..TRAIN {
         assert_eq!(inbox.recv(&mut [0; 1500]).unwrap(), 1400, "datagram {number}");
     }
-    // An IPv4 and a VXLAN packet's headers, and what is around a frame on a wire; the bucket holds two or three.
+    // An IPv4 and a VXLAN packet's headers, and what is around a frame on a wire; the bucket holds
+    // two or three.
     let least = rate.time_for((TRAIN - 3) * (1400 + 42 + 50 + 24));
     assert!(begun.elapsed() >= least.into(), "{:?} is less than {least}", begun.elapsed());
     assert_eq!(lab.counters().unwrap().dropped_between_hosts(), Some(0));
@@ -303,8 +314,14 @@ fn a_bridge_between_hosts_drops_what_its_buffer_does_not_hold() {
     }
     let arrived = std::iter::from_fn(|| inbox.recv(&mut [0; 1500]).ok()).count() as u64;
     let dropped = lab.counters().unwrap().links["host1"].port.queue.dropped;
-    assert!(dropped > 0 && arrived + dropped >= 2 * TRAIN, "{arrived} arrived, {dropped} were dropped");
-    assert!(arrived >= TRAIN, "{arrived} arrived: as many as the link takes while each other sends its own");
+    assert!(
+        dropped > 0 && arrived + dropped >= 2 * TRAIN,
+        "{arrived} arrived, {dropped} were dropped"
+    );
+    assert!(
+        arrived >= TRAIN,
+        "{arrived} arrived: as many as the link takes while each other sends its own"
+    );
     lab.down().unwrap();
     place.assert_empty();
 }
@@ -326,7 +343,8 @@ fn a_lossless_zovn_loses_nothing_over_a_bridge_that_drops() {
     place.assert_empty();
 }
 
-/// Four hosts of one endpoint each, at two leaves with two spines between them: the receiver and its neighbour, and two far away.
+/// Four hosts of one endpoint each, at two leaves with two spines between them: the receiver and
+/// its neighbour, and two far away.
 #[test]
 fn leaves_and_spines_carry_each_flow_by_one_spine_and_lose_nothing() {
     if !is_here(SwitchKind::Zovn) {
@@ -354,17 +372,24 @@ fn leaves_and_spines_carry_each_flow_by_one_spine_and_lose_nothing() {
     let before = by_spines();
     stream(&lab, &["near"], 100_000);
     let after = by_spines();
-    assert!(after.iter().sum::<u64>() - before.iter().sum::<u64>() < 50_000, "{before:?}, {after:?}");
+    assert!(
+        after.iter().sum::<u64>() - before.iter().sum::<u64>() < 50_000,
+        "{before:?}, {after:?}"
+    );
 
     // Many flows from far and near to one, all at once.
     let senders = ["sender", "sender4", "near"].repeat(6);
     stream(&lab, &senders, 300_000);
     let both = by_spines();
-    assert!(both.iter().zip(after).all(|(both, after)| *both > after + 300_000), "{after:?}, {both:?}");
+    assert!(
+        both.iter().zip(after).all(|(both, after)| *both > after + 300_000),
+        "{after:?}, {both:?}"
+    );
     let counters = lab.counters().unwrap();
     assert_eq!(counters.dropped_between_hosts(), Some(0), "{:?}", counters.fabric);
     let fabric = counters.fabric.unwrap();
-    let paused = ["leaf1-spine1", "leaf1-spine2", "host2"].map(|port| fabric.port(port).pauses_sent);
+    let paused =
+        ["leaf1-spine1", "leaf1-spine2", "host2"].map(|port| fabric.port(port).pauses_sent);
     assert!(fabric.balanced && paused.iter().any(|pauses| *pauses > 0), "{paused:?}");
     lab.down().unwrap();
     place.assert_empty();
@@ -400,8 +425,9 @@ fn open_vswitch_goes_first_as_zovn_does() {
     let place = Place::new();
     let lab = up(&place, &spec(SwitchKind::Ovs, EndpointSpec::new("receiver")));
     let book = place.directory.path().join(lab.id()).join("processes");
-    let daemons =
-        std::fs::read_dir(book).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let daemons = std::fs::read_dir(book)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     for daemon in daemons {
         let pid = daemon.rsplit_once('.').unwrap().1;
         for thread in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
@@ -428,14 +454,16 @@ fn zovn_passes_frames() {
     }
 }
 
-/// A sender that has all the frames of a full egress is refused like any other: it is not made to wait.
+/// A sender that has all the frames of a full egress is refused like any other: it is not made to
+/// wait.
 #[test]
 fn a_lossy_zovn_refuses_and_makes_nobody_wait() {
     if !is_here(SwitchKind::ZovnLossy) {
         return;
     }
     let place = Place::new();
-    let slow = EndpointSpec { rate: Rate::from_bits_per_sec(1_000_000), ..EndpointSpec::new("receiver") };
+    let slow =
+        EndpointSpec { rate: Rate::from_bits_per_sec(1_000_000), ..EndpointSpec::new("receiver") };
     let lab = up(&place, &spec(SwitchKind::ZovnLossy, slow));
     let outbox = socket(&lab, "sender", "0.0.0.0:0");
     let to = format!("{}:9000", lab.endpoint("receiver").unwrap().ipv4().unwrap());
@@ -461,8 +489,12 @@ fn endpoints_are_as_they_were_asked_to_be() {
         String::from_utf8(output.stdout).unwrap()
     };
     assert_eq!(said("cat", &["/proc/sys/net/ipv4/tcp_sack"]).trim(), "0");
-    assert!(said("ip", &["route"]).contains("10.0.0.0/24 dev eth0 proto static scope link initcwnd 3"));
-    assert!(said("ip", &["neighbour"]).contains("10.0.0.2 dev eth0 lladdr 02:00:00:00:00:02 PERMANENT"));
+    assert!(
+        said("ip", &["route"]).contains("10.0.0.0/24 dev eth0 proto static scope link initcwnd 3")
+    );
+    assert!(
+        said("ip", &["neighbour"]).contains("10.0.0.2 dev eth0 lladdr 02:00:00:00:00:02 PERMANENT")
+    );
     assert!(said("ip", &["link"]).contains("mtu 9000"));
 }
 
@@ -472,7 +504,10 @@ fn a_wrong_setting_is_named_and_nothing_stays() {
     let mut spec = spec(SwitchKind::Bridge, EndpointSpec::new("receiver"));
     spec.endpoints[0].sysctls = [("net.ipv4.no_such_thing".into(), "0".into())].into();
     let error = Lab::up_unless(&spec, &place.home, &AtomicBool::new(false)).unwrap_err();
-    assert!(error.to_string().contains("`receiver`: cannot set `net.ipv4.no_such_thing`"), "{error}");
+    assert!(
+        error.to_string().contains("`receiver`: cannot set `net.ipv4.no_such_thing`"),
+        "{error}"
+    );
     place.assert_empty();
 }
 
@@ -506,14 +541,17 @@ fn whoever_is_in_a_lab_ends_with_it_and_nobody_else() {
     // A daemon of which nobody was told.
     let daemon = |lab: &Lab| {
         let mut shell = lab.command("sender", "sh").unwrap();
-        let output = shell.args(["-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]).output().unwrap();
+        let output =
+            shell.args(["-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!"]).output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     let [gone, stays] = [&going, &staying].map(daemon);
     // A namespace that is not the lab's, under one of its names.
     let borrowed = format!("{}-{}-borrowed", place.prefix, going.id());
     let us = std::process::id().to_string();
-    assert!(Command::new("ip").args(["netns", "attach", &borrowed, &us]).status().unwrap().success());
+    assert!(
+        Command::new("ip").args(["netns", "attach", &borrowed, &us]).status().unwrap().success()
+    );
     going.down().unwrap();
     let runs = |pid: &str| Path::new("/proc").join(pid).join("exe").exists();
     assert!(!runs(&gone) && runs(&stays));
@@ -564,7 +602,8 @@ fn be_killed() {
     let (directory, prefix) = place.split_once(' ').unwrap();
     let switch = if SwitchKind::Ovs.check().is_ok() { SwitchKind::Ovs } else { SwitchKind::Bridge };
     let spec = spec(switch, EndpointSpec::new("receiver"));
-    let lab = Lab::up_unless(&spec, &Home::new(directory, prefix), &AtomicBool::new(false)).unwrap();
+    let lab =
+        Lab::up_unless(&spec, &Home::new(directory, prefix), &AtomicBool::new(false)).unwrap();
     std::fs::write(Path::new(directory).join("up"), "").unwrap();
     lab.command("sender", "sleep").unwrap().arg("60").status().unwrap();
 }
@@ -575,7 +614,10 @@ fn what_a_killed_process_leaves_is_found_and_removed() {
     let mut maker = start_maker(&place, "labs::be_killed");
     let up = place.directory.path().join("up");
     let begun = Instant::now();
-    while !up.exists() && begun.elapsed() < Duration::from_secs(30) && maker.try_wait().unwrap().is_none() {
+    while !up.exists()
+        && begun.elapsed() < Duration::from_secs(30)
+        && maker.try_wait().unwrap().is_none()
+    {
         std::thread::yield_now();
     }
     maker.kill().unwrap();

@@ -34,7 +34,8 @@ impl Place {
     }
 }
 
-/// Starts this test's program again as the process that makes something in `place` and is to be killed: by that test of it.
+/// Starts this test's program again as the process that makes something in `place` and is to be
+/// killed: by that test of it.
 pub fn start_maker(place: &Place, test: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test])

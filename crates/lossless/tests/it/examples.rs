@@ -36,7 +36,11 @@ fn tick(switch: &mut Switch<Frame>, now: Instant) -> Vec<u64> {
 }
 
 fn small(ingress: u32, egress: u32) -> PortConfig {
-    PortConfig { ingress: Limits::frames(ingress), egress: Limits::frames(egress), ..PortConfig::default() }
+    PortConfig {
+        ingress: Limits::frames(ingress),
+        egress: Limits::frames(egress),
+        ..PortConfig::default()
+    }
 }
 
 #[test]
@@ -77,7 +81,10 @@ fn what_is_underway_uses_its_senders_share_until_it_has_arrived() {
     assert!((0..3).all(|number| offer(&mut switch, &ids, number, 0, Some(1), 0)));
     depart_all(&mut switch, ids[1]);
     assert_eq!(switch.room(NOW, ids[0]), 0);
-    assert!(switch.holds(ids[1]) && switch.pending().is_empty(), "held, and nobody need look at it");
+    assert!(
+        switch.holds(ids[1]) && switch.pending().is_empty(),
+        "held, and nobody need look at it"
+    );
     assert_eq!(switch.arrived(NOW, ids[1], Flow(8)), None, "another flow");
     assert_eq!(switch.arrived(NOW, ids[1], Flow(7)).unwrap().frame.number, 0);
     assert_eq!(switch.room(NOW, ids[0]), 1);
@@ -104,7 +111,10 @@ fn what_is_underway_ends_with_its_sender_and_with_its_receiver() {
         switch.audit().unwrap();
         if gone < 2 {
             let rest = [switch.arrived(NOW, ids[2], Flow(7)), switch.arrived(NOW, ids[2], Flow(7))];
-            assert_eq!(rest.map(|frame| frame.unwrap().frame.number), [1 - gone as u64, 3 - gone as u64]);
+            assert_eq!(
+                rest.map(|frame| frame.unwrap().frame.number),
+                [1 - gone as u64, 3 - gone as u64]
+            );
         }
         assert_eq!(switch.total().held, 0);
     }
@@ -112,7 +122,8 @@ fn what_is_underway_ends_with_its_sender_and_with_its_receiver() {
 
 #[test]
 fn what_is_for_a_far_receiver_of_which_nothing_is_heard_is_refused_until_it_is() {
-    // One leaves, one is set aside, one is switched, and one waits for room; a fifth is for another, too.
+    // One leaves, one is set aside, one is switched, and one waits for room; a fifth is for
+    // another, too.
     let (mut switch, ids) = switch(Settings::default(), &[small(8, 1); 3]);
     let stalled = |switch: &Switch<Frame>| switch.total().refused[Reason::StalledReceiver as usize];
     offer(&mut switch, &ids, 0, 0, None, 0);
@@ -157,8 +168,9 @@ fn ports_that_come_while_frames_wait_change_nothing_for_those() {
     assert_eq!((switch.total(), [0, 1, 2].map(|port| switch.room(NOW, ids[port]))), (before, room));
     assert!(offer(&mut switch, &ids, 20, 39, Some(2), 0), "who has come is a sender like others");
     let taken: Vec<u64> = std::iter::from_fn(|| take(&mut switch, ids[2])).collect();
-    let of =
-        |senders: std::ops::Range<u64>| taken.iter().copied().filter(move |number| senders.contains(number));
+    let of = |senders: std::ops::Range<u64>| {
+        taken.iter().copied().filter(move |number| senders.contains(number))
+    };
     assert!(
         of(0..4).eq(0..4) && of(10..14).eq(10..14) && of(20..21).count() == 1 && taken.len() == 9,
         "{taken:?}"
@@ -255,7 +267,11 @@ fn a_stalled_receiver_costs_refusals_and_recovers() {
     for number in 0..6 {
         offer(&mut switch, &ids, number, 0, Some(1), 0);
     }
-    assert_eq!(tick(&mut switch, NOW + PATIENCE), [2, 3, 4, 5, 1], "the first stays, as the receiver's next");
+    assert_eq!(
+        tick(&mut switch, NOW + PATIENCE),
+        [2, 3, 4, 5, 1],
+        "the first stays, as the receiver's next"
+    );
     assert!(switch.stalled(ids[1]));
     offer(&mut switch, &ids, 6, 0, Some(1), 0);
     let account = *switch.egress_account(ids[1], Class::default());
@@ -502,7 +518,10 @@ fn a_frame_repeats_only_one_that_was_held() {
     let first = arrival(frame(1), Some(1), Class::default(), 60);
     assert_eq!(first.offer_in(&mut visit, &ids), Offered::Held);
     assert!(visit.repeat(frame(2), size));
-    assert!(!visit.repeat(frame(3), Size { bytes: 3000, frames: 2 }), "of another size on the wire");
+    assert!(
+        !visit.repeat(frame(3), Size { bytes: 3000, frames: 2 }),
+        "of another size on the wire"
+    );
     visit.refuse(Class::default(), 60, Refusal::LINK_LOCAL);
     assert!(!visit.repeat(frame(4), size), "the last was refused");
     drop(visit);
@@ -522,7 +541,8 @@ fn what_is_for_nobody_else_is_refused() {
 #[test]
 fn a_class_that_the_receiver_pauses_stays_and_the_others_pass() {
     for scheduling in [Scheduling::Strict, Scheduling::Weighted([1; 8])] {
-        let (mut switch, ids) = switch(Settings::default(), &[PortConfig { scheduling, ..small(64, 64) }; 2]);
+        let (mut switch, ids) =
+            switch(Settings::default(), &[PortConfig { scheduling, ..small(64, 64) }; 2]);
         for (number, pcp) in [(0, 5), (1, 3), (2, 5), (3, 3)] {
             offer(&mut switch, &ids, number, 0, Some(1), pcp);
         }
@@ -540,8 +560,10 @@ fn a_class_that_the_receiver_pauses_stays_and_the_others_pass() {
 
 #[test]
 fn a_shaped_egress_says_when_to_come_back() {
-    let config =
-        PortConfig { shaping: Some(Shaping { rate: Rate::from_gbit(1), burst: 0 }), ..small(16, 16) };
+    let config = PortConfig {
+        shaping: Some(Shaping { rate: Rate::from_gbit(1), burst: 0 }),
+        ..small(16, 16)
+    };
     let (mut switch, ids) = switch(Settings::default(), &[config; 2]);
     offer(&mut switch, &ids, 0, 0, Some(1), 0);
     offer(&mut switch, &ids, 1, 0, Some(1), 0);

@@ -52,7 +52,8 @@ impl Model {
         ready.map(|((flow, _), _)| class_of(*flow)).max()
     }
 
-    /// A frame leaves its flow. A flow without frames is forgotten, and with it that it was blocked.
+    /// A frame leaves its flow. A flow without frames is forgotten, and with it that it was
+    /// blocked.
     fn leave(&mut self, frame: Frame) {
         let first = self.waiting.get_mut(&(frame.flow, frame.from)).and_then(VecDeque::pop_front);
         assert_eq!(first, Some(frame), "order within flow and sender");
@@ -141,7 +142,8 @@ proptest! {
 fn flows_of_a_class_take_turns_in_bytes() {
     let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
     let mut number = 0;
-    // The first flow sends short frames, the second full ones, the third full ones from two senders.
+    // The first flow sends short frames, the second full ones, the third full ones from two
+    // senders.
     let mut fill = |switch: &mut Switch<Frame>, flow, from, bytes, count| {
         for _ in 0..count {
             number += 1;
@@ -149,7 +151,8 @@ fn flows_of_a_class_take_turns_in_bytes() {
             assert_eq!(offer(switch, &ids, frame, Class::default(), bytes), Offered::Held);
         }
     };
-    for (flow, from, bytes, count) in [(0, 0, 100, 800), (1, 0, 1500, 60), (2, 0, 1500, 30), (2, 1, 1500, 30)]
+    for (flow, from, bytes, count) in
+        [(0, 0, 100, 800), (1, 0, 1500, 60), (2, 0, 1500, 30), (2, 1, 1500, 30)]
     {
         fill(&mut switch, flow, from, bytes, count);
     }
@@ -172,7 +175,8 @@ fn a_blocked_flow_holds_back_nobody_and_is_refused_in_the_end() {
     }
     let mut visit = switch.departures(NOW, ids[FAR]);
     visit.flow_head().unwrap().block();
-    let passed: Vec<_> = std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
+    let passed: Vec<_> =
+        std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
     drop(visit);
     assert_eq!(passed, [1, 3]);
     let due = switch.deadline(NOW).unwrap();
@@ -223,7 +227,8 @@ fn a_sender_that_goes_leaves_the_flows_to_the_others() {
     switch.detach(NOW, ids[0], |_| {});
     switch.audit().unwrap();
     let mut visit = switch.departures(NOW, ids[FAR]);
-    let left: Vec<_> = std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
+    let left: Vec<_> =
+        std::iter::from_fn(|| Some(visit.flow_head()?.delivered()?.number)).collect();
     assert_eq!(left, [1, 3]);
 }
 
@@ -236,7 +241,10 @@ fn a_copy_goes_to_each_flow_of_an_audience() {
     let frame = Frame { number: 1, from: 0, flow: 0 };
     let size = Size { bytes: 100, frames: 1 };
     let to = Destination::Many(&audience);
-    assert_eq!(switch.arrivals(NOW, ids[0]).offer(to, Class::default(), frame, size), Offered::Held);
+    assert_eq!(
+        switch.arrivals(NOW, ids[0]).offer(to, Class::default(), frame, size),
+        Offered::Held
+    );
     let mut visit = switch.departures(NOW, ids[FAR]);
     for flow in [7, 9] {
         let head = visit.flow_head().unwrap();

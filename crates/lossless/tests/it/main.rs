@@ -1,9 +1,10 @@
 //! The switch against what it promises, under random ports, sizes, classes, stalls and orders.
 //!
-//! Four witnesses: a naive Algorithm 1, which walks each ingress and keeps the blocked set of the paper, must hand
-//! out the very same frames where no arbitration is involved; a referee checks order, work conservation and the
-//! books after every step where it is; a second switch, visited anew for each frame, must agree with one whose visits
-//! are long; and ten million seeded visits keep the law.
+//! Four witnesses: a naive Algorithm 1, which walks each ingress and keeps the blocked set of the
+//! paper, must hand out the very same frames where no arbitration is involved; a referee checks
+//! order, work conservation and the books after every step where it is; a second switch, visited
+//! anew for each frame, must agree with one whose visits are long; and ten million seeded visits
+//! keep the law.
 
 mod examples;
 mod flows;
@@ -13,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Audience, ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig, PortId, Reason,
-    Refusal, Scheduling, Settings, Shaping, Size, Switch,
+    Audience, ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig,
+    PortId, Reason, Refusal, Scheduling, Settings, Shaping, Size, Switch,
 };
 use proptest::prelude::*;
 use units::{Bytes, Class, ClassMap, Instant, Rate, Rng, Span};
@@ -47,14 +48,16 @@ impl Arrival {
         self.offer_in(&mut switch.arrivals(now, ids[self.frame.from]), ids)
     }
 
-    /// The same in a visit to its sender, after `before` if that was the last that was offered there.
+    /// The same in a visit to its sender, after `before` if that was the last that was offered
+    /// there.
     fn follow_in(
         self,
         before: Option<Self>,
         visit: &mut lossless::Arrivals<'_, Frame>,
         ids: &[PortId],
     ) -> Offered<Frame> {
-        let repeats = before.is_some_and(|before| (before.to, before.class) == (self.to, self.class));
+        let repeats =
+            before.is_some_and(|before| (before.to, before.class) == (self.to, self.class));
         match repeats && visit.repeat(self.frame, self.size) {
             true => Offered::Held,
             false => self.offer_in(visit, ids),
@@ -87,7 +90,8 @@ fn quota(frames: u32) -> NonZeroU32 {
     NonZeroU32::new(frames).unwrap()
 }
 
-/// zOVN's Algorithm 1, as it is printed, for one sender: the forwarder walks the whole ingress at every step.
+/// zOVN's Algorithm 1, as it is printed, for one sender: the forwarder walks the whole ingress at
+/// every step.
 #[derive(Default)]
 struct Algorithm1 {
     ingress: VecDeque<(u64, usize, Class)>,
@@ -113,8 +117,11 @@ impl Algorithm1 {
     }
 
     fn receive(&mut self, to: usize) -> Option<u64> {
-        let highest =
-            self.egress.iter_mut().rev().find(|((egress, _), queue)| *egress == to && !queue.is_empty());
+        let highest = self
+            .egress
+            .iter_mut()
+            .rev()
+            .find(|((egress, _), queue)| *egress == to && !queue.is_empty());
         let number = highest?.1.pop_front();
         self.forwarder();
         number
@@ -174,19 +181,28 @@ impl Referee {
         self.offered += 1;
         self.copies.insert(frame.number, to.len());
         for to in to {
-            self.expected.entry((frame.from, *to, class, frame.flow)).or_default().push_back(frame.number);
+            self.expected
+                .entry((frame.from, *to, class, frame.flow))
+                .or_default()
+                .push_back(frame.number);
         }
     }
 
     fn delivered(&mut self, frame: Frame, to: usize, class: Class) {
-        let expected =
-            self.expected.get_mut(&(frame.from, to, class, frame.flow)).and_then(VecDeque::pop_front);
+        let expected = self
+            .expected
+            .get_mut(&(frame.from, to, class, frame.flow))
+            .and_then(VecDeque::pop_front);
         assert_eq!(expected, Some(frame.number), "order within ingress, egress and class");
         *self.copies.get_mut(&frame.number).unwrap() -= 1;
     }
 
     fn released(&mut self, frame: Frame) {
-        assert_eq!(self.copies.remove(&frame.number), Some(0), "released once, after its last copy");
+        assert_eq!(
+            self.copies.remove(&frame.number),
+            Some(0),
+            "released once, after its last copy"
+        );
         self.released += 1;
     }
 
@@ -203,8 +219,10 @@ struct World {
 }
 
 fn port() -> impl Strategy<Value = PortConfig> {
-    let scheduling =
-        prop_oneof![Just(Scheduling::Strict), prop::array::uniform8(0u32..4).prop_map(Scheduling::Weighted),];
+    let scheduling = prop_oneof![
+        Just(Scheduling::Strict),
+        prop::array::uniform8(0u32..4).prop_map(Scheduling::Weighted),
+    ];
     (1u32..8, 1u32..8, 1u32..8, 200u64..9000, scheduling, prop::option::of(1u64..20)).prop_map(
         |(ingress, frames, egress, bytes, scheduling, gbit)| PortConfig {
             ingress: Limits::frames(ingress),
@@ -271,7 +289,8 @@ proptest! {
     }
 }
 
-/// Lets a receiver take its next frame, or sets it aside behind those of its flow that are; false if there is none.
+/// Lets a receiver take its next frame, or sets it aside behind those of its flow that are; false
+/// if there is none.
 fn deliver(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee) -> bool {
     let seen = visit.head().map(|head| (head.frame(), head.class()));
     let Some((frame, class)) = seen else { return false };
@@ -286,7 +305,8 @@ fn deliver(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee
     true
 }
 
-/// Lets the next frame leave for a receiver far away; false if there is none, or it is to wait behind others.
+/// Lets the next frame leave for a receiver far away; false if there is none, or it is to wait
+/// behind others.
 fn depart(visit: &mut Departures<'_, Frame>, port: usize, referee: &mut Referee) -> bool {
     let Some(head) = visit.head() else { return false };
     let (frame, class) = (head.frame(), head.class());
@@ -309,7 +329,13 @@ fn arrive(switch: &mut Switch<Frame>, id: PortId, now: Instant, referee: &mut Re
 }
 
 /// Lets a receiver take what was set aside.
-fn unpark(switch: &mut Switch<Frame>, id: PortId, port: usize, now: Instant, referee: &mut Referee) {
+fn unpark(
+    switch: &mut Switch<Frame>,
+    id: PortId,
+    port: usize,
+    now: Instant,
+    referee: &mut Referee,
+) {
     let flows: Vec<_> = switch.parked_flows(id).collect();
     let mut visit = switch.departures(now, id);
     for flow in flows {
@@ -342,7 +368,8 @@ proptest! {
         let (mut one, ids) = switch(Settings::default(), &ports);
         let (mut two, _) = switch(Settings::default(), &ports);
         let mut now = Instant::ZERO;
-        // Frames and bytes that are held of each sender and class. None is ever taken that did not pass.
+        // Frames and bytes that are held of each sender and class. None is ever taken that did not
+        // pass.
         let mut all_held: BTreeMap<(usize, u8), (u32, u64)> = BTreeMap::new();
         for (number, (from, to, pcp, bytes, takes)) in (0u64..).zip(steps) {
             let (from, to, class) = (from % ids.len(), to % ids.len(), Class::from_low_bits(pcp));
@@ -401,12 +428,13 @@ enum Visit {
 fn visit() -> impl Strategy<Value = Visit> {
     let arrivals = prop::collection::vec((0usize..8, 0u8..2, 60u32..1515), 1..12);
     // Frames of one heading follow one another more often than chance has it.
-    let arrivals = (arrivals, prop::option::of((0usize..8, 0u8..2))).prop_map(|(mut frames, same)| {
-        if let Some((to, pcp)) = same {
-            frames.iter_mut().for_each(|frame| (frame.0, frame.1) = (to, pcp));
-        }
-        frames
-    });
+    let arrivals =
+        (arrivals, prop::option::of((0usize..8, 0u8..2))).prop_map(|(mut frames, same)| {
+            if let Some((to, pcp)) = same {
+                frames.iter_mut().for_each(|frame| (frame.0, frame.1) = (to, pcp));
+            }
+            frames
+        });
     prop_oneof![
         (0usize..7, arrivals).prop_map(|(port, frames)| Visit::Arrivals(port, frames)),
         (0usize..7, prop::collection::vec(0u8..16, 1..12))
@@ -489,8 +517,9 @@ proptest! {
     }
 }
 
-/// Ten million visits of one seed: offers, floods, departures, parking, receivers far away, ports that come and go, limits
-/// that change, time that passes. The books are checked as they run, and proven from the queues now and then.
+/// Ten million visits of one seed: offers, floods, departures, parking, receivers far away, ports
+/// that come and go, limits that change, time that passes. The books are checked as they run, and
+/// proven from the queues now and then.
 #[test]
 fn ten_million_visits_keep_the_law() {
     const VISITS: u64 = 10_000_000;
@@ -503,12 +532,15 @@ fn ten_million_visits_keep_the_law() {
         ingress: Limits::frames(1 + rng.below(40) as u32),
         quota: quota(1 + rng.below(20) as u32),
         egress: Limits::frames(1 + rng.below(20) as u32),
-        shaping: (rng.below(2) == 0)
-            .then(|| Shaping { rate: Rate::from_gbit(1 + rng.below(40)), burst: rng.below(5000) as u32 }),
+        shaping: (rng.below(2) == 0).then(|| Shaping {
+            rate: Rate::from_gbit(1 + rng.below(40)),
+            burst: rng.below(5000) as u32,
+        }),
         ..PortConfig::default()
     };
     let mut now = Instant::ZERO;
-    let mut ids: Vec<PortId> = (0..PORTS).map(|_| switch.attach(now, config(&mut rng)).unwrap()).collect();
+    let mut ids: Vec<PortId> =
+        (0..PORTS).map(|_| switch.attach(now, config(&mut rng)).unwrap()).collect();
     let (mut accepted, mut released) = (0u64, 0u64);
     for number in 0..VISITS {
         now += Span::from_nanos(rng.below(400));

@@ -1,4 +1,5 @@
-//! What the switch says would become of a frame, against what then becomes of it; and its list of what it refused, against its books.
+//! What the switch says would become of a frame, against what then becomes of it; and its list of
+//! what it refused, against its books.
 
 use lossless::Fate;
 
@@ -31,7 +32,8 @@ type Refusals = BTreeMap<(usize, usize, Reason), u64>;
 
 fn refusals(books: &[Books; 2]) -> Refusals {
     let sides = books.iter().enumerate();
-    let all = sides.flat_map(|(side, ports)| ports.iter().enumerate().map(move |port| (side, port)));
+    let all =
+        sides.flat_map(|(side, ports)| ports.iter().enumerate().map(move |port| (side, port)));
     all.flat_map(|(side, (port, (_, refused)))| {
         refused.iter().map(move |(reason, frames)| ((side, port, *reason), *frames))
     })
@@ -114,7 +116,8 @@ proptest! {
                 *listed.entry((side, port.index(), refused.reason)).or_default() += 1;
             }
             let mut counted = refusals(&after);
-            // What all egresses refused is in the ingress's books, too, and needs no line of its own.
+            // What all egresses refused is in the ingress's books, too, and needs no line of its
+            // own.
             let told = |(side, _, reason): &(usize, usize, Reason)| {
                 *side == 1 || !matches!(reason, Reason::Full | Reason::StalledReceiver)
             };

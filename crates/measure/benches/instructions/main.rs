@@ -67,7 +67,8 @@ struct Core {
 
 impl Core {
     fn new(kind: ClassKind, senders: u32) -> Self {
-        let mut switch = Switch::new(Settings { classes: Classes::all(kind), ..Settings::default() });
+        let mut switch =
+            Switch::new(Settings { classes: Classes::all(kind), ..Settings::default() });
         let mut datapath = Datapath::new(datapath::Settings::default());
         let room = if senders == 1 { 1024 } else { 4 };
         let config = PortConfig { egress: Limits::frames(room), ..PortConfig::default() };

@@ -1,4 +1,5 @@
-//! Background flows: sizes from a distribution, to random peers, with random gaps (zOVN §5.3, figure 8).
+//! Background flows: sizes from a distribution, to random peers, with random gaps (zOVN §5.3,
+//! figure 8).
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
@@ -52,8 +53,8 @@ pub fn run(role: &Background, control: &Control) -> Result<BackgroundReport, End
     control.ready();
 
     while !control.finishes_within(Duration::from_nanos(gaps.sample_whole(&mut rng))) {
-        let Some(peer) =
-            (!role.peers.is_empty()).then(|| role.peers[rng.below(role.peers.len() as u64) as usize])
+        let Some(peer) = (!role.peers.is_empty())
+            .then(|| role.peers[rng.below(role.peers.len() as u64) as usize])
         else {
             continue;
         };
@@ -75,7 +76,12 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Sends one flow and waits until the peer has it all. False if the parent wants the report before.
-fn flow(to: SocketAddr, congestion: &str, bytes: u64, finishing: impl Fn() -> bool) -> io::Result<bool> {
+fn flow(
+    to: SocketAddr,
+    congestion: &str,
+    bytes: u64,
+    finishing: impl Fn() -> bool,
+) -> io::Result<bool> {
     let mut stream = connect_now(to, congestion)?;
     stream.set_write_timeout(Some(GLANCE))?;
     stream.set_read_timeout(Some(GLANCE))?;
@@ -84,7 +90,8 @@ fn flow(to: SocketAddr, congestion: &str, bytes: u64, finishing: impl Fn() -> bo
         let piece = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROES.len());
         match stream.write(&ZEROES[..piece]) {
             Ok(count) => left -= count as u64,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
         if finishing() {
@@ -96,7 +103,8 @@ fn flow(to: SocketAddr, congestion: &str, bytes: u64, finishing: impl Fn() -> bo
     loop {
         match stream.read(&mut [0; 1]) {
             Ok(_) => break,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
         if finishing() {

@@ -40,7 +40,8 @@ impl Control {
         let (send, orders) = channel();
         std::thread::spawn(move || {
             for line in std::io::stdin().lock().lines() {
-                let Ok(order) = line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop))
+                let Ok(order) =
+                    line.map_err(drop).and_then(|line| serde_json::from_str(&line).map_err(drop))
                 else {
                     break;
                 };
@@ -53,7 +54,8 @@ impl Control {
         Self { orders, origin: Instant::now() }
     }
 
-    /// Tells the parent. A parent that does not listen any more is gone, and the listener ends the program.
+    /// Tells the parent. A parent that does not listen any more is gone, and the listener ends the
+    /// program.
     pub fn say(&self, event: &Event) {
         if let Ok(line) = serde_json::to_string(event) {
             let mut stdout = std::io::stdout().lock();
@@ -87,8 +89,8 @@ impl Control {
 
     /// Now, since the program began.
     pub fn now(&self) -> units::Instant {
-        let ns =
-            u64::try_from(self.origin.elapsed().as_nanos()).expect("a program does not run for 584 years");
+        let ns = u64::try_from(self.origin.elapsed().as_nanos())
+            .expect("a program does not run for 584 years");
         units::Instant::from_nanos(ns)
     }
 }

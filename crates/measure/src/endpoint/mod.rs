@@ -1,7 +1,9 @@
-//! The small programs that run inside the endpoints' namespaces: they send, receive, ask and answer.
+//! The small programs that run inside the endpoints' namespaces: they send, receive, ask and
+//! answer.
 //!
-//! A program is told its [`Role`] as one JSON argument. It talks with its parent over its own stdin and stdout, one
-//! JSON value a line, so that nothing of the conversation crosses the network that is measured:
+//! A program is told its [`Role`] as one JSON argument. It talks with its parent over its own stdin
+//! and stdout, one JSON value a line, so that nothing of the conversation crosses the network that
+//! is measured:
 //!
 //! ```text
 //!   parent ──"start"──▶ ──"finish"──▶           (end of file: the parent is gone, the program exits)

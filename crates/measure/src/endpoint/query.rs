@@ -1,7 +1,8 @@
-//! Partition-Aggregate over persistent TCP connections: a worker answers, an aggregator asks and times (zOVN §5.1).
+//! Partition-Aggregate over persistent TCP connections: a worker answers, an aggregator asks and
+//! times (zOVN §5.1).
 //!
-//! A request is 16 bytes, big-endian: the query's number and how many bytes to answer. Each program is one thread
-//! that waits for all its connections at once.
+//! A request is 16 bytes, big-endian: the query's number and how many bytes to answer. Each program
+//! is one thread that waits for all its connections at once.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -25,8 +26,8 @@ const REQUEST: usize = 16;
 /// How long a program may wait without looking at its parent.
 const GLANCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// How long a query may stand still. TCP's own timer backs off from 200 ms to half a minute in eight losses of the
-/// same segment: whoever stands still longer will not come back.
+/// How long a query may stand still. TCP's own timer backs off from 200 ms to half a minute in
+/// eight losses of the same segment: whoever stands still longer will not come back.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long an aggregator tries to reach a worker.
@@ -64,8 +65,8 @@ pub struct Aggregator {
 /// What an aggregator saw.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AggregatorReport {
-    /// Each completed query's time in nanoseconds, from just before its first request to its last byte. Fewer than were
-    /// planned if one stood still: the others are not asked then.
+    /// Each completed query's time in nanoseconds, from just before its first request to its last
+    /// byte. Fewer than were planned if one stood still: the others are not asked then.
     pub fct_ns: Vec<u64>,
     /// What it did about losses from its first query to its last.
     pub repairs: Repairs,
@@ -92,7 +93,8 @@ pub fn work(role: &Worker, control: &Control) -> Result<WorkerReport, EndpointEr
     while !control.finishing() {
         let mut waiting = vec![PollFd::new(&listener, PollFlags::IN)];
         waiting.extend(clients.iter().map(|client| {
-            let wanted = if client.owed > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            let wanted =
+                if client.owed > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             PollFd::new(&client.stream, wanted)
         }));
         wait(&mut waiting)?;
@@ -105,7 +107,8 @@ pub fn work(role: &Worker, control: &Control) -> Result<WorkerReport, EndpointEr
                 clients.push(Client { stream, before, request: [0; REQUEST], have: 0, owed: 0 });
             }
         }
-        for client in clients.extract_if(.., |client| ready.next() == Some(true) && !client.serve()) {
+        for client in clients.extract_if(.., |client| ready.next() == Some(true) && !client.serve())
+        {
             report.repairs += client.repairs()?;
         }
     }
@@ -116,7 +119,8 @@ pub fn work(role: &Worker, control: &Control) -> Result<WorkerReport, EndpointEr
 }
 
 impl Client {
-    /// Reads requests and writes what is owed, as far as the socket goes. False once the connection is over.
+    /// Reads requests and writes what is owed, as far as the socket goes. False once the connection
+    /// is over.
     fn serve(&mut self) -> bool {
         loop {
             match self.stream.read(&mut self.request[self.have..]) {
@@ -153,7 +157,9 @@ impl Client {
 pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorReport, EndpointError> {
     role.plan.check().map_err(|error| EndpointError::Role(error.to_string()))?;
     if role.workers.len() != role.plan.workers as usize {
-        return Err(EndpointError::Role("the plan counts other workers than there are addresses".into()));
+        return Err(EndpointError::Role(
+            "the plan counts other workers than there are addresses".into(),
+        ));
     }
     let mut workers = Workers::connect(&role.workers, &role.congestion)?;
     let mut rng = Rng::new(role.seed);
@@ -165,7 +171,9 @@ pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorRepor
         let query = role.plan.query(id, &mut rng);
         let mut pending = Pending::issue(&query, control.now());
         workers.ask(&query)?;
-        let Some(fct) = workers.complete(id, &mut pending, PATIENCE, || control.now())? else { break };
+        let Some(fct) = workers.complete(id, &mut pending, PATIENCE, || control.now())? else {
+            break;
+        };
         report.fct_ns.push(fct.as_nanos());
         if role.plan.think > Span::ZERO && control.finishes_within(role.plan.think.into()) {
             break;
@@ -177,7 +185,8 @@ pub fn aggregate(role: &Aggregator, control: &Control) -> Result<AggregatorRepor
     Ok(report)
 }
 
-/// The workers, as the aggregator holds them: connections, and one descriptor that waits for all of them.
+/// The workers, as the aggregator holds them: connections, and one descriptor that waits for all of
+/// them.
 struct Workers {
     streams: Vec<TcpStream>,
     epoll: OwnedFd,
@@ -209,8 +218,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Takes bytes until the query is complete, and tells how long it took; `None` if it stands still for longer than
-    /// `patience`.
+    /// Takes bytes until the query is complete, and tells how long it took; `None` if it stands
+    /// still for longer than `patience`.
     fn complete(
         &mut self,
         query: u64,
@@ -243,9 +252,13 @@ impl Workers {
         for event in &self.arrived {
             let number = event.data.u64() as usize;
             let count = match self.streams[number].read(&mut self.buffer) {
-                Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof)).doing("read a response"),
+                Ok(0) => {
+                    return Err(io::Error::from(ErrorKind::UnexpectedEof)).doing("read a response");
+                }
                 Ok(count) => count,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+                {
                     continue;
                 }
                 Err(error) => return Err(error).doing("read a response"),
@@ -291,7 +304,9 @@ pub(super) fn connect(to: SocketAddr, congestion: &str) -> Result<TcpStream, End
     let begin = Instant::now();
     loop {
         match connect_now(to, congestion) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused && begin.elapsed() < CONNECT => {
+            Err(error)
+                if error.kind() == ErrorKind::ConnectionRefused && begin.elapsed() < CONNECT =>
+            {
                 std::thread::sleep(Duration::from_millis(20));
             }
             connected => return connected.doing("connect"),

@@ -13,7 +13,8 @@ use super::error::{Doing, EndpointError};
 pub struct Repairs {
     /// Segments that were sent again.
     pub retransmits: u64,
-    /// Retransmission timers that fired; none if the kernel does not tell, or there was no connection.
+    /// Retransmission timers that fired; none if the kernel does not tell, or there was no
+    /// connection.
     pub timeouts: Option<u64>,
 }
 
@@ -25,8 +26,10 @@ impl Repairs {
 
     fn between(before: Resent, after: Resent) -> Self {
         // The kernel's counters wrap.
-        let timeouts =
-            after.timeouts.zip(before.timeouts).map(|(after, before)| after.wrapping_sub(before).into());
+        let timeouts = after
+            .timeouts
+            .zip(before.timeouts)
+            .map(|(after, before)| after.wrapping_sub(before).into());
         Self { retransmits: after.segments.wrapping_sub(before.segments).into(), timeouts }
     }
 }
@@ -34,7 +37,8 @@ impl Repairs {
 impl AddAssign for Repairs {
     fn add_assign(&mut self, other: Self) {
         self.retransmits += other.retransmits;
-        self.timeouts = [self.timeouts, other.timeouts].into_iter().flatten().reduce(|one, two| one + two);
+        self.timeouts =
+            [self.timeouts, other.timeouts].into_iter().flatten().reduce(|one, two| one + two);
     }
 }
 

@@ -64,7 +64,8 @@ pub fn send(role: &TcpSend, control: &Control) -> Result<TcpSent, EndpointError>
     while Instant::now() < end {
         match stream.write(&ZEROES) {
             Ok(_) => {}
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error).doing("write to the stream"),
         }
     }
@@ -85,7 +86,8 @@ pub fn receive(role: &TcpReceive, control: &Control) -> Result<TcpReceived, Endp
         let (bytes, elapsed) =
             stream.join().expect("a drain does not panic: it only reads").doing("read a stream")?;
         report.bytes += bytes;
-        report.elapsed_ns = report.elapsed_ns.max(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
+        report.elapsed_ns =
+            report.elapsed_ns.max(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX));
     }
     Ok(report)
 }

@@ -1,4 +1,5 @@
-//! UDP frames: a sender that floods or keeps a rate, a receiver that counts and keeps a pace (zOVN §2.3).
+//! UDP frames: a sender that floods or keeps a rate, a receiver that counts and keeps a pace (zOVN
+//! §2.3).
 //!
 //! A frame's payload begins with 16 bytes, big-endian; the rest is zero:
 //!
@@ -33,7 +34,8 @@ const LAST: u32 = 1;
 /// How long a blocked call may hide the clock and the parent.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// How far behind its schedule a paced program may fall and still catch up; what lies further back is forgiven.
+/// How far behind its schedule a paced program may fall and still catch up; what lies further back
+/// is forgiven.
 const DEBT: Duration = Duration::from_millis(2);
 
 /// How long a receiver waits for silence once every last frame has come, and while one is missing.
@@ -130,12 +132,22 @@ pub fn send(role: &UdpSend, control: &Control) -> Result<UdpSent, EndpointError>
 }
 
 /// One frame with the next sequence number, waiting for room until `patience` ends.
-fn send_one(socket: &UdpSocket, payload: &mut [u8], flags: u32, patience: Instant, report: &mut UdpSent) {
+fn send_one(
+    socket: &UdpSocket,
+    payload: &mut [u8],
+    flags: u32,
+    patience: Instant,
+    report: &mut UdpSent,
+) {
     payload[4..8].copy_from_slice(&flags.to_be_bytes());
     payload[8..HEADER].copy_from_slice(&report.sent.to_be_bytes());
-    // Only a send that found no room at once waited for it: so the time in the second call is the time blocked.
-    let mut sent = rustix::net::send(socket, payload, SendFlags::DONTWAIT).map_err(std::io::Error::from);
-    while matches!(&sent, Err(error) if error.kind() == ErrorKind::WouldBlock) && Instant::now() < patience {
+    // Only a send that found no room at once waited for it: so the time in the second call is the
+    // time blocked.
+    let mut sent =
+        rustix::net::send(socket, payload, SendFlags::DONTWAIT).map_err(std::io::Error::from);
+    while matches!(&sent, Err(error) if error.kind() == ErrorKind::WouldBlock)
+        && Instant::now() < patience
+    {
         let asked = Instant::now();
         sent = socket.send(payload);
         report.blocked_ns += nanos(asked.elapsed());
@@ -146,7 +158,8 @@ fn send_one(socket: &UdpSocket, payload: &mut [u8], flags: u32, patience: Instan
 
 /// Counts until the parent wants the end and all is quiet.
 pub fn receive(role: &UdpReceive, control: &Control) -> Result<UdpReceived, EndpointError> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, role.port)).doing("open the receiver's socket")?;
+    let socket =
+        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, role.port)).doing("open the receiver's socket")?;
     socket.set_read_timeout(Some(GLANCE / 2)).doing("bound a blocked receive")?;
     sharpen_sleep()?;
     let mut buffer = vec![0; 1 << 16];
@@ -168,7 +181,8 @@ pub fn receive(role: &UdpReceive, control: &Control) -> Result<UdpReceived, Endp
                 last = now;
                 tally.count(&buffer[..length], now);
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) => return Err(error).doing("receive a datagram"),
         }
         if now - glanced < GLANCE / 2 {
@@ -232,7 +246,11 @@ impl Seen {
 
 impl Tally {
     fn new(senders: u32) -> Self {
-        Self { first: None, senders: vec![Seen::default(); senders as usize], report: UdpReceived::default() }
+        Self {
+            first: None,
+            senders: vec![Seen::default(); senders as usize],
+            report: UdpReceived::default(),
+        }
     }
 
     fn count(&mut self, payload: &[u8], now: Instant) {
@@ -294,7 +312,8 @@ impl Pace {
     }
 }
 
-/// Lets a sleep end when it should: the default slack of 50 µs is a whole gap at 20,000 frames a second.
+/// Lets a sleep end when it should: the default slack of 50 µs is a whole gap at 20,000 frames a
+/// second.
 fn sharpen_sleep() -> Result<(), EndpointError> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).doing("set the timer slack")
 }
@@ -331,7 +350,10 @@ mod tests {
         tally.count(&frame(0, 0, 4), now + BIN);
         tally.count(b"short", now);
         let report = tally.report;
-        assert_eq!((report.received, report.duplicates, report.out_of_order, report.marks), (6, 3, 1, 1));
+        assert_eq!(
+            (report.received, report.duplicates, report.out_of_order, report.marks),
+            (6, 3, 1, 1)
+        );
         assert_eq!(report.bins, [[3, 2], [1, 0]]);
     }
 

@@ -11,7 +11,8 @@ use super::testbed::Testbed;
 use crate::site::{quiet_endpoint, raise};
 use crate::{Bench, MeasureError, check_congestion, check_switches};
 
-/// The payload of a full segment: 1500 bytes less IPv4's header, TCP's and its timestamps. Responses count in these.
+/// The payload of a full segment: 1500 bytes less IPv4's header, TCP's and its timestamps.
+/// Responses count in these.
 pub const SEGMENT: u64 = 1500 - 20 - 20 - 12;
 
 /// A full segment's frame: what a port's rate counts.
@@ -51,7 +52,8 @@ pub struct Config {
     pub baseline: SwitchKind,
     /// How often each switch has its turn.
     pub rounds: u32,
-    /// The hosts that all are on, with their rates and buffers; all are around one switch if absent.
+    /// The hosts that all are on, with their rates and buffers; all are around one switch if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub testbed: Option<Testbed>,
 }
@@ -87,7 +89,12 @@ impl Config {
         Ok(Cast { aggregators, workers, background })
     }
 
-    pub(super) fn lab(&self, bench: &Bench<'_>, subject: Subject, era: Era) -> Result<Lab, MeasureError> {
+    pub(super) fn lab(
+        &self,
+        bench: &Bench<'_>,
+        subject: Subject,
+        era: Era,
+    ) -> Result<Lab, MeasureError> {
         let mut spec = match (&self.testbed, subject.flow_control) {
             (Some(testbed), Some(flow_control)) => testbed.lab(flow_control)?,
             _ => self.around(subject.switch)?,
@@ -136,7 +143,10 @@ pub(super) fn check(config: &Config) -> Result<(), MeasureError> {
         return wrong("name at least one response size, one congestion control and one era of TCP");
     }
     if !config.switches.contains(&config.baseline) {
-        return wrong(&format!("the baseline `{}` is not measured: add it to the switches", config.baseline));
+        return wrong(&format!(
+            "the baseline `{}` is not measured: add it to the switches",
+            config.baseline
+        ));
     }
     let most = config.sizes.iter().max().copied().unwrap_or(0);
     if config.frames(most).checked_mul(FRAME).is_none() {

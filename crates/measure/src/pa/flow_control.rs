@@ -1,4 +1,5 @@
-//! Where flow control is on: in the virtual network, in the physical one, in both or in none (zOVN §5.3).
+//! Where flow control is on: in the virtual network, in the physical one, in both or in none (zOVN
+//! §5.3).
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::MeasureError;
 
-/// What each network between two machines promises. On a command line it is two letters, `L` (lossy) or `Z` (zero loss), of which
-/// the first is the virtual network's, with `+retransmit` if hosts send again what the physical one dropped: the paper's LL, LZ,
-/// ZL and ZZ. Elsewhere it is `virtual=lossless physical=lossy retransmit=on`.
+/// What each network between two machines promises. On a command line it is two letters, `L`
+/// (lossy) or `Z` (zero loss), of which the first is the virtual network's, with `+retransmit` if
+/// hosts send again what the physical one dropped: the paper's LL, LZ, ZL and ZZ. Elsewhere it is
+/// `virtual=lossless physical=lossy retransmit=on`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FlowControl {
@@ -30,7 +32,8 @@ impl FlowControl {
 
     /// Whether nothing may be lost.
     pub fn is_lossless(self) -> bool {
-        self.in_virtual == ClassKind::Lossless && (self.in_physical == ClassKind::Lossless || self.retransmit)
+        self.in_virtual == ClassKind::Lossless
+            && (self.in_physical == ClassKind::Lossless || self.retransmit)
     }
 
     /// The switch on each host.

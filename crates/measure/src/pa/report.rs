@@ -34,8 +34,8 @@ pub struct BackgroundFlows {
 /// How the endpoints' TCP repairs losses.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub enum Era {
-    /// As when the paper was written: no tail loss probe, no RACK, no selective acknowledgement, an initial window
-    /// of 3 segments (RFC 3390; RFC 6928's 10 was new).
+    /// As when the paper was written: no tail loss probe, no RACK, no selective acknowledgement, an
+    /// initial window of 3 segments (RFC 3390; RFC 6928's 10 was new).
     #[serde(rename = "2013")]
     Paper,
     /// As this kernel does by itself.
@@ -61,17 +61,21 @@ pub struct Completion {
     pub queries: u64,
     /// How long they took, in microseconds: from just before the first request to the last byte.
     pub fct_us: TimesUs,
-    /// What they would take if the aggregator's port never rested: all frames of all responses over its rate.
+    /// What they would take if the aggregator's port never rested: all frames of all responses over
+    /// its rate.
     pub ideal_us: Option<f64>,
     /// Segments that were sent again on the queries' connections, handshakes aside.
     pub retransmits: u64,
-    /// Retransmission timers that fired there; none if the kernel does not tell (Linux does since 6.7).
+    /// Retransmission timers that fired there; none if the kernel does not tell (Linux does since
+    /// 6.7).
     pub timeouts: Option<u64>,
     /// Frames that left an endpoint and reached none.
     pub lost: u64,
-    /// Frames that the switch between hosts dropped, which hosts may have sent again; none where there is no such switch.
+    /// Frames that the switch between hosts dropped, which hosts may have sent again; none where
+    /// there is no such switch.
     pub dropped_between_hosts: Option<u64>,
-    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps
+    /// none.
     pub balanced: Option<bool>,
     /// How many times sooner than with the baseline.
     pub gain_over: Option<Gain>,
@@ -155,7 +159,9 @@ impl FromStr for Era {
         match text {
             "2013" => Ok(Self::Paper),
             "today" => Ok(Self::Today),
-            _ => Err(MeasureError::Config(format!("`{text}` is no era of TCP: write 2013, today or both"))),
+            _ => Err(MeasureError::Config(format!(
+                "`{text}` is no era of TCP: write 2013, today or both"
+            ))),
         }
     }
 }

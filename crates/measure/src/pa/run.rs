@@ -1,4 +1,5 @@
-//! Queries under one set of conditions: programs started, told and asked, and what they found added up.
+//! Queries under one set of conditions: programs started, told and asked, and what they found added
+//! up.
 
 use std::time::Duration;
 
@@ -67,11 +68,15 @@ impl Run {
         start_all(bench, &mut workers)?;
         let mut background = match &config.background {
             None => Vec::new(),
-            Some(flows) => start(bench, lab, senders, |number| self.background(lab, senders, number, flows))?,
+            Some(flows) => {
+                start(bench, lab, senders, |number| self.background(lab, senders, number, flows))?
+            }
         };
         start_all(bench, &mut background)?;
-        let addresses =
-            names.iter().map(|name| address(lab, name, WORKER_PORT)).collect::<Result<Vec<_>, _>>()?;
+        let addresses = names
+            .iter()
+            .map(|name| address(lab, name, WORKER_PORT))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut asking = start(bench, lab, aggregators, |number| {
             Ok(Role::PaAggregator(Aggregator {
                 workers: addresses.clone(),
@@ -108,7 +113,9 @@ impl Run {
         flows: &BackgroundFlows,
     ) -> Result<Role, MeasureError> {
         let others = everyone.iter().enumerate().filter(|(other, _)| *other != number);
-        let peers = others.map(|(_, name)| address(lab, name, BACKGROUND_PORT)).collect::<Result<_, _>>()?;
+        let peers = others
+            .map(|(_, name)| address(lab, name, BACKGROUND_PORT))
+            .collect::<Result<_, _>>()?;
         Ok(Role::Background(Background {
             port: BACKGROUND_PORT,
             peers,
@@ -151,6 +158,7 @@ fn start(
     endpoints: &[String],
     mut role: impl FnMut(usize) -> Result<Role, MeasureError>,
 ) -> Result<Vec<Program>, MeasureError> {
-    let start = |(number, endpoint): (usize, &String)| Program::start(bench, lab, endpoint, &role(number)?);
+    let start =
+        |(number, endpoint): (usize, &String)| Program::start(bench, lab, endpoint, &role(number)?);
     endpoints.iter().enumerate().map(start).collect()
 }

@@ -18,7 +18,8 @@ use crate::site::quiet_endpoint;
 /// Several hosts, and what is compared on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Testbed {
-    /// The hosts, the network between them and the machines on them. What flow control says of it is said anew for each.
+    /// The hosts, the network between them and the machines on them. What flow control says of it
+    /// is said anew for each.
     pub lab: LabSpec,
     /// Where flow control is on.
     pub flow_controls: Vec<FlowControl>,
@@ -37,10 +38,13 @@ impl Testbed {
         let wrong = |what: String| Err(MeasureError::Config(what));
         let name = &self.lab.name;
         if self.lab.hosts.is_none() {
-            return wrong(format!("lab `{name}` is one host: give it [hosts], or measure without --lab"));
+            return wrong(format!(
+                "lab `{name}` is one host: give it [hosts], or measure without --lab"
+            ));
         }
         let them = &self.flow_controls;
-        if let Some(twice) = them.iter().enumerate().find(|(place, it)| them[..*place].contains(it)) {
+        if let Some(twice) = them.iter().enumerate().find(|(place, it)| them[..*place].contains(it))
+        {
             return wrong(format!("`{}` is named twice: name each flow control once", twice.1));
         }
         if !them.contains(&self.baseline) {
@@ -88,7 +92,8 @@ impl Testbed {
             let Endpoint { mac, rate, buffer, initcwnd, .. } = machine;
             Ok(EndpointSpec { mac: Some(mac), rate, buffer, initcwnd, ..quiet })
         };
-        let endpoints = (1..).zip(self.machines()?).map(quiet).collect::<Result<_, MeasureError>>()?;
+        let endpoints =
+            (1..).zip(self.machines()?).map(quiet).collect::<Result<_, MeasureError>>()?;
         let mut spec = LabSpec { endpoints, ..self.lab.clone() };
         if let Some(hosts) = spec.hosts.take() {
             flow_control.apply(&mut spec, hosts);
@@ -147,7 +152,9 @@ pub(super) mod tests {
             change(&mut testbed);
             testbed.check(1, 31).unwrap_err().to_string()
         };
-        assert!(testbed("testbed1").check(2, 31).unwrap_err().to_string().contains("lower --workers"));
+        assert!(
+            testbed("testbed1").check(2, 31).unwrap_err().to_string().contains("lower --workers")
+        );
         assert!(wrong(|it| it.lab.hosts = None).contains("[hosts]"));
         assert!(wrong(|it| it.flow_controls.push(FlowControl::NONE)).contains("twice"));
         assert!(wrong(|it| it.flow_controls.truncate(0)).contains("not measured"));

@@ -53,13 +53,18 @@ fn a_query_that_was_not_answered_is_told_and_not_compared() {
     assert_eq!((results[0].queries, results[1].gain_over), (7, None));
     let report = Measurement::new("pa", Environment::default(), config(), results);
     let broken = report.broken();
-    assert!(broken[0].contains("bridge") && broken[0].contains("completed 7 of 10 queries"), "{broken:?}");
+    assert!(
+        broken[0].contains("bridge") && broken[0].contains("completed 7 of 10 queries"),
+        "{broken:?}"
+    );
     assert!(broken[1].contains("completed 0 of 10 queries"), "{broken:?}");
 }
 
 #[test]
 fn the_ideal_is_frames_over_rate() {
-    let [zovn] = &conclude(vec![run_of(SwitchKind::Zovn, 2)], &config())[..] else { panic!("one result") };
+    let [zovn] = &conclude(vec![run_of(SwitchKind::Zovn, 2)], &config())[..] else {
+        panic!("one result")
+    };
     // 31 × 4 frames of 1514 bytes at 8 ns a byte.
     assert_eq!(zovn.ideal_us, Some(1501.888));
     assert_eq!(zovn.response_bytes, 5792);
@@ -101,7 +106,8 @@ fn flow_controls_are_compared_on_a_testbed() {
         run.losses = Losses { lost, ..Losses::default() };
         run
     };
-    let results = conclude(vec![run_of(FlowControl::NONE, 300, 7), run_of(zero_loss, 20, 1)], &config);
+    let results =
+        conclude(vec![run_of(FlowControl::NONE, 300, 7), run_of(zero_loss, 20, 1)], &config);
     let gain = results[1].gain_over.unwrap();
     assert_eq!((gain.over, gain.mean), (FlowControl::NONE.into(), 15.0));
     let json = serde_json::to_value(&results[1]).unwrap();

@@ -66,20 +66,26 @@ impl Bars {
     }
 
     /// A bar of `name` in each group, in the groups' order. What is not finite was not measured.
-    pub fn series(mut self, name: impl Into<String>, values: impl IntoIterator<Item = f64>) -> Self {
+    pub fn series(
+        mut self,
+        name: impl Into<String>,
+        values: impl IntoIterator<Item = f64>,
+    ) -> Self {
         let values = values.into_iter().map(finite).collect();
         self.series.push(Series { name: name.into(), values, ranges: Vec::new() });
         self
     }
 
-    /// A bar of `name` in each group, with a whisker: values, each with the two between which most samples lie.
+    /// A bar of `name` in each group, with a whisker: values, each with the two between which most
+    /// samples lie.
     pub fn ranged(
         mut self,
         name: impl Into<String>,
         values: impl IntoIterator<Item = (f64, [f64; 2])>,
     ) -> Self {
         let range = |[low, high]: [f64; 2]| Some((finite(low)?, finite(high)?));
-        let (values, ranges) = values.into_iter().map(|(value, ends)| (finite(value), range(ends))).unzip();
+        let (values, ranges) =
+            values.into_iter().map(|(value, ends)| (finite(value), range(ends))).unzip();
         self.series.push(Series { name: name.into(), values, ranges });
         self
     }
@@ -123,11 +129,12 @@ impl Bars {
             }
         };
         match &self.groups {
-            None => {
-                self.series.iter().fold(Table::new([String::new(), self.axis.subject()]), |table, series| {
+            None => self
+                .series
+                .iter()
+                .fold(Table::new([String::new(), self.axis.subject()]), |table, series| {
                     table.row([series.name.clone(), tell(series, 0)])
-                })
-            }
+                }),
             Some((label, groups)) => {
                 let heads = Table::new(std::iter::once(label.as_str()).chain(self.names()));
                 groups.iter().enumerate().fold(heads, |table, (group, name)| {
@@ -189,7 +196,8 @@ impl Bars {
         names_fit && numbers.all(|number| text_width(&number, LABEL) + 6.0 <= slot)
     }
 
-    /// The room for a bar in a group that is `width` wide, where groups stand apart by more than half a bar.
+    /// The room for a bar in a group that is `width` wide, where groups stand apart by more than
+    /// half a bar.
     fn slot(&self, width: f64) -> f64 {
         (width / (self.series.len() as f64 + 0.6)).min(96.0)
     }
@@ -197,13 +205,14 @@ impl Bars {
     /// The bars of one group side by side, `slot` apart, around `middle`.
     fn placed(&self, looks: &[Look], group: usize, middle: f64, slot: f64) -> Vec<Placed<'_>> {
         let first = middle - slot * (self.series.len() as f64 - 1.0) / 2.0;
-        let bars = self.series.iter().zip(looks).enumerate().map(|(index, (series, &look))| Placed {
-            series,
-            value: series.value(group),
-            range: series.range(group),
-            look,
-            at: first + slot * index as f64,
-        });
+        let bars =
+            self.series.iter().zip(looks).enumerate().map(|(index, (series, &look))| Placed {
+                series,
+                value: series.value(group),
+                range: series.range(group),
+                look,
+                at: first + slot * index as f64,
+            });
         bars.collect()
     }
 
@@ -257,12 +266,17 @@ impl Bars {
         let groups = self.group_names();
         let slot = if self.groups.is_some() { 20.0 } else { 32.0 };
         let thick = slot - if self.groups.is_some() { 5.0 } else { 10.0 };
-        let pitch = slot * self.series.len() as f64 + if self.groups.is_some() { 16.0 } else { 4.0 };
+        let pitch =
+            slot * self.series.len() as f64 + if self.groups.is_some() { 16.0 } else { 4.0 };
         let top = top + 4.0;
-        let names: Vec<_> = if self.groups.is_some() { groups.clone() } else { self.names().collect() };
-        let name_width = names.iter().map(|name| text_width(name, TEXT)).fold(0.0, f64::max).min(220.0);
-        let number_width =
-            self.values().map(|value| text_width(&self.tell(Some(value)), LABEL)).fold(0.0, f64::max);
+        let names: Vec<_> =
+            if self.groups.is_some() { groups.clone() } else { self.names().collect() };
+        let name_width =
+            names.iter().map(|name| text_width(name, TEXT)).fold(0.0, f64::max).min(220.0);
+        let number_width = self
+            .values()
+            .map(|value| text_width(&self.tell(Some(value)), LABEL))
+            .fold(0.0, f64::max);
         let plot = Plot {
             left: name_width + 12.0,
             right: WIDTH - 1.0,

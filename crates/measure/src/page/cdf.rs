@@ -41,8 +41,13 @@ impl Cdf {
         Self { title: title.into(), x, series: Vec::new() }
     }
 
-    /// A distribution: pairs of a value and the share, 0 to 1, of samples that are at most that. Both must rise.
-    pub fn steps(mut self, name: impl Into<String>, steps: impl IntoIterator<Item = (f64, f64)>) -> Self {
+    /// A distribution: pairs of a value and the share, 0 to 1, of samples that are at most that.
+    /// Both must rise.
+    pub fn steps(
+        mut self,
+        name: impl Into<String>,
+        steps: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
         let mut rising: Vec<(f64, f64)> = Vec::new();
         for (value, share) in steps {
             let (Some(value), Some(share)) = (finite(value), finite(share)) else { continue };
@@ -117,11 +122,15 @@ impl Cdf {
 impl Curve {
     /// The smallest value that at least `share` of the samples do not exceed.
     fn quantile(&self, share: f64) -> Option<f64> {
-        self.steps.iter().find(|step| step.1 >= share - 1e-12).or(self.steps.last()).map(|step| step.0)
+        self.steps
+            .iter()
+            .find(|step| step.1 >= share - 1e-12)
+            .or(self.steps.last())
+            .map(|step| step.0)
     }
 
-    /// The curve as stairs: at each value it rises to that value's share. Many samples are thinned, but never
-    /// at the end, where the tail is.
+    /// The curve as stairs: at each value it rises to that value's share. Many samples are thinned,
+    /// but never at the end, where the tail is.
     fn path(&self, x: &Scale, y: &Scale) -> String {
         let mut path = String::new();
         let mut drawn = (f64::MIN, f64::MAX);
@@ -158,8 +167,8 @@ mod tests {
     #[test]
     fn a_million_samples_make_a_small_curve() {
         let axis = Axis::linear("", Unit::SECONDS);
-        let cdf =
-            Cdf::new("", axis).steps("zovn", (1..=1_000_000).map(|n| (f64::from(n), f64::from(n) * 1e-6)));
+        let cdf = Cdf::new("", axis)
+            .steps("zovn", (1..=1_000_000).map(|n| (f64::from(n), f64::from(n) * 1e-6)));
         let drawn = cdf.draw("chart", &Palette::default()).into_string();
         assert!(drawn.len() < 20_000, "{}", drawn.len());
     }

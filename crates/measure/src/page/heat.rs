@@ -38,11 +38,16 @@ impl Heat {
         Self { title: title.into(), x, values, end, rows: Vec::new() }
     }
 
-    /// A row called `name`, by parts: from where to where, and the value there. Elsewhere it is 0, and so is what is not
-    /// finite.
-    pub fn row(mut self, name: impl Into<String>, parts: impl IntoIterator<Item = Stretch>) -> Self {
-        let parts =
-            parts.into_iter().filter(|(from, to, value)| from < to && *value > 0.0 && value.is_finite());
+    /// A row called `name`, by parts: from where to where, and the value there. Elsewhere it is 0,
+    /// and so is what is not finite.
+    pub fn row(
+        mut self,
+        name: impl Into<String>,
+        parts: impl IntoIterator<Item = Stretch>,
+    ) -> Self {
+        let parts = parts
+            .into_iter()
+            .filter(|(from, to, value)| from < to && *value > 0.0 && value.is_finite());
         self.rows.push((name.into(), parts.collect()));
         self
     }
@@ -66,7 +71,8 @@ impl Heat {
         let widths = self.rows.iter().map(|(name, _)| text_width(name, TEXT));
         let left = widths.fold(16.0, f64::max).min(NAMES) + 8.0;
         let top = TITLE_ROW + 22.0;
-        let plot = Plot { left, right: WIDTH - 12.0, top, bottom: top + ROW * self.rows.len() as f64 };
+        let plot =
+            Plot { left, right: WIDTH - 12.0, top, bottom: top + ROW * self.rows.len() as f64 };
         let x = self.x.fit([0.0, self.end], plot.left, plot.right);
         let body = html! {
             (self.legend(largest))
@@ -99,12 +105,14 @@ impl Heat {
         }
     }
 
-    /// All parts of one shade. Neighbours are one, and what is too narrow to be seen is a third of a pixel wide.
+    /// All parts of one shade. Neighbours are one, and what is too narrow to be seen is a third of
+    /// a pixel wide.
     fn path(&self, shade: usize, largest: f64, top: f64, place: impl Fn(f64) -> f64) -> String {
         let mut path = String::new();
         for (row, (_, parts)) in self.rows.iter().enumerate() {
             let y = px(top + ROW * row as f64 + 0.5);
-            let mut mine = parts.iter().filter(|part| self.shade(part.2, largest) == shade).peekable();
+            let mut mine =
+                parts.iter().filter(|part| self.shade(part.2, largest) == shade).peekable();
             while let Some(&(from, mut to, _)) = mine.next() {
                 while let Some(next) = mine.next_if(|next| next.0 <= to) {
                     to = to.max(next.1);
@@ -121,7 +129,8 @@ impl Heat {
         let exact = |unit: Unit, value| unit.exact(value);
         self.rows.iter().fold(Table::new(["", "most", "mean"]), |table, (name, parts)| {
             let most = parts.iter().map(|part| part.2).fold(0.0, f64::max);
-            let mean = parts.iter().map(|(from, to, value)| (to - from) * value).sum::<f64>() / self.end;
+            let mean =
+                parts.iter().map(|(from, to, value)| (to - from) * value).sum::<f64>() / self.end;
             let unit = self.values.unit;
             table.row([name.clone(), exact(unit, most), unit.brief(mean)])
         })
@@ -129,8 +138,10 @@ impl Heat {
 
     fn describe(&self, largest: f64) -> String {
         let most = self.values.unit.brief(largest);
-        let mut text = format!("Heat map of {} along {}, up to {most}.", self.values.label, self.x.label);
-        let hottest = self.rows.iter().find(|(_, parts)| parts.iter().any(|part| part.2 == largest));
+        let mut text =
+            format!("Heat map of {} along {}, up to {most}.", self.values.label, self.x.label);
+        let hottest =
+            self.rows.iter().find(|(_, parts)| parts.iter().any(|part| part.2 == largest));
         if let Some((name, _)) = hottest {
             let _ = write!(text, " The most is at {name}.");
         }

@@ -9,7 +9,8 @@ use super::palette::{Look, Palette};
 use super::pixels::px;
 use super::scale::{Axis, Scale, finite};
 use super::svg::{
-    Plot, SIDE, Sample, TEXT, TITLE_ROW, WIDTH, columns, gutter, legend, rows, shortened, svg, text_width,
+    Plot, SIDE, Sample, TEXT, TITLE_ROW, WIDTH, columns, gutter, legend, rows, shortened, svg,
+    text_width,
 };
 use super::table::Table;
 
@@ -48,8 +49,13 @@ impl Lines {
         Self { title: title.into(), x, y, series: Vec::new(), marks: Vec::new() }
     }
 
-    /// A line called `name` through `(x, y)` points, in any order. Points that are not finite are left out.
-    pub fn series(mut self, name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
+    /// A line called `name` through `(x, y)` points, in any order. Points that are not finite are
+    /// left out.
+    pub fn series(
+        mut self,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
         let points = points.into_iter().filter_map(|(x, y)| Some((finite(x)?, finite(y)?)));
         let mut points: Vec<_> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -125,12 +131,14 @@ impl Lines {
         for Series { name, points, .. } in &self.series {
             let (Some(first), Some(last)) = (points.first(), points.last()) else { continue };
             let (from, to) = (y(first.1), y(last.1));
-            let _ = write!(text, " {name}: from {from} at {} to {to} at {}.", x(first.0), x(last.0));
+            let _ =
+                write!(text, " {name}: from {from} at {} to {to} at {}.", x(first.0), x(last.0));
         }
         text
     }
 
-    /// The marks, each with its label in a row of its own above the plot, so that no two labels meet.
+    /// The marks, each with its label in a row of its own above the plot, so that no two labels
+    /// meet.
     fn draw_marks(&self, palette: &Palette, plot: Plot, x: &Scale) -> Markup {
         html! {
             @for (row, mark) in self.marks.iter().rev().enumerate() {
@@ -150,7 +158,12 @@ impl Lines {
 impl Series {
     fn draw_line(&self, look: Look, x: &Scale, y: &Scale, chart: &Lines) -> Markup {
         let tip = |point: &(f64, f64)| {
-            format!("{}: {} at {}", self.name, chart.y.unit.brief(point.1), chart.x.unit.brief(point.0))
+            format!(
+                "{}: {} at {}",
+                self.name,
+                chart.y.unit.brief(point.1),
+                chart.x.unit.brief(point.0)
+            )
         };
         html! {
             g class=(look.class()) {

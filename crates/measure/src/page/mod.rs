@@ -1,16 +1,16 @@
 //! Measurements as one page that anybody can open.
 //!
-//! A [`Page`] is a sequence of headings, sentences, charts and tables. It renders to a single HTML file that fetches
-//! nothing and runs nothing: the charts are drawn here, as SVG. It follows the reader's light or dark preference,
-//! prints, and says in words and in tables what its charts show.
+//! A [`Page`] is a sequence of headings, sentences, charts and tables. It renders to a single HTML
+//! file that fetches nothing and runs nothing: the charts are drawn here, as SVG. It follows the
+//! reader's light or dark preference, prints, and says in words and in tables what its charts show.
 //!
 //! ```text
 //!     values in base units ─▶ Axis (unit, scale) ─▶ Lines, Bars, Cdf, Heat ─▶ Page ─▶ one String of HTML
 //! ```
 //!
-//! A name (usually a switch) has the same colour and marker wherever it appears; see [`Page::chart`]. Values that
-//! are not finite are left out, zero is shown on every scale, and no number is so small that it prints as zero.
-//! The page knows nothing of what was measured.
+//! A name (usually a switch) has the same colour and marker wherever it appears; see
+//! [`Page::chart`]. Values that are not finite are left out, zero is shown on every scale, and no
+//! number is so small that it prints as zero. The page knows nothing of what was measured.
 
 mod bars;
 mod cdf;
@@ -114,16 +114,21 @@ impl Page {
     }
 
     /// Pairs of a name and a value, such as the environment of a measurement.
-    pub fn facts(self, facts: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>) -> Self {
-        self.with(Block::Facts(facts.into_iter().map(|(name, fact)| (name.into(), fact.into())).collect()))
+    pub fn facts(
+        self,
+        facts: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+    ) -> Self {
+        self.with(Block::Facts(
+            facts.into_iter().map(|(name, fact)| (name.into(), fact.into())).collect(),
+        ))
     }
 
     /// A chart, with a table of its numbers.
     ///
-    /// The names of its series decide how they look, here and on every other page: `zovn`, `zovn-lossy`, `bridge`,
-    /// `ovs`, `vpp` and `ideal` have colours of their own, other names get the rest in order of appearance. A
-    /// name's first word (up to a blank, a comma or a dot in the middle) decides: `zovn · reno` is a variant of
-    /// `zovn`, dashed or paler.
+    /// The names of its series decide how they look, here and on every other page: `zovn`,
+    /// `zovn-lossy`, `bridge`, `ovs`, `vpp` and `ideal` have colours of their own, other names get
+    /// the rest in order of appearance. A name's first word (up to a blank, a comma or a dot in the
+    /// middle) decides: `zovn · reno` is a variant of `zovn`, dashed or paler.
     pub fn chart(self, chart: impl Into<Chart>) -> Self {
         self.with(Block::Chart(chart.into()))
     }
@@ -207,9 +212,15 @@ impl Chart {
 
     fn draw(&self, id: &str, palette: &Palette) -> Markup {
         let (title, subject, svg, table) = match self {
-            Self::Lines(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
-            Self::Bars(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
-            Self::Cdf(chart) => (&chart.title, chart.subject(), chart.draw(id, palette), chart.table()),
+            Self::Lines(chart) => {
+                (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
+            }
+            Self::Bars(chart) => {
+                (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
+            }
+            Self::Cdf(chart) => {
+                (&chart.title, chart.subject(), chart.draw(id, palette), chart.table())
+            }
             Self::Heat(chart) => (&chart.title, chart.subject(), chart.draw(id), chart.table()),
         };
         html! {

@@ -1,10 +1,12 @@
 //! Which colour and which marker belong to a name.
 //!
-//! The hues are Okabe and Ito's ("Color Universal Design", 2008), which people with any kind of colour vision tell
-//! apart; every hue also has its own marker, so that a page printed in grey still reads. A name keeps its look
-//! through a whole page: the switches have theirs for ever, other names get what is left in order of appearance.
+//! The hues are Okabe and Ito's ("Color Universal Design", 2008), which people with any kind of
+//! colour vision tell apart; every hue also has its own marker, so that a page printed in grey
+//! still reads. A name keeps its look through a whole page: the switches have theirs for ever,
+//! other names get what is left in order of appearance.
 //!
-//! What follows a name's first word makes a variant of it: `zovn, reno` is drawn like `zovn`, dashed.
+//! What follows a name's first word makes a variant of it: `zovn, reno` is drawn like `zovn`,
+//! dashed.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +24,10 @@ const KNOWN: [(&str, Hue); 6] = [
     ("ideal", Hue::Grey),
 ];
 
-/// What names that nobody knows share, in order of appearance. The last three belong to switches, and are given only
-/// where a page shows none of them.
-const SPARE: [Hue; 6] = [Hue::Vermillion, Hue::Sky, Hue::Yellow, Hue::Blue, Hue::Orange, Hue::Purple];
+/// What names that nobody knows share, in order of appearance. The last three belong to switches,
+/// and are given only where a page shows none of them.
+const SPARE: [Hue; 6] =
+    [Hue::Vermillion, Hue::Sky, Hue::Yellow, Hue::Blue, Hue::Orange, Hue::Purple];
 const ALWAYS_SPARE: usize = 3;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,10 +66,11 @@ impl Palette {
         let hues = names.into_iter().map(|name| {
             let word = first_word(name);
             let hue = known(word).unwrap_or_else(|| {
-                let place = strangers.iter().position(|&stranger| stranger == word).unwrap_or_else(|| {
-                    strangers.push(word);
-                    strangers.len() - 1
-                });
+                let place =
+                    strangers.iter().position(|&stranger| stranger == word).unwrap_or_else(|| {
+                        strangers.push(word);
+                        strangers.len() - 1
+                    });
                 spare[place % spare.len()]
             });
             (name.to_owned(), hue)
@@ -114,7 +118,8 @@ impl Look {
         self.hue == Hue::Green
     }
 
-    /// What is drawn later covers the rest: ours covers its peers, and a thin ideal stays visible on top of ours.
+    /// What is drawn later covers the rest: ours covers its peers, and a thin ideal stays visible
+    /// on top of ours.
     pub fn depth(self) -> u8 {
         match self.hue {
             Hue::Grey => 2,
@@ -149,7 +154,8 @@ impl Look {
 
 /// A closed path through `corners`, seen from (x, y).
 fn polygon(x: f64, y: f64, corners: &[(f64, f64)], size: f64) -> String {
-    let corners = corners.iter().map(|(dx, dy)| format!("{},{}", px(x + dx * size), px(y + dy * size)));
+    let corners =
+        corners.iter().map(|(dx, dy)| format!("{},{}", px(x + dx * size), px(y + dy * size)));
     format!("M{}Z", corners.collect::<Vec<_>>().join("L"))
 }
 

@@ -37,7 +37,8 @@ impl Axis {
         Self { kind: Kind::Log2, ..Self::linear(label, unit) }
     }
 
-    /// Equal steps for each factor of ten. Zeros lie on a shelf of their own below the smallest value.
+    /// Equal steps for each factor of ten. Zeros lie on a shelf of their own below the smallest
+    /// value.
     pub fn log10(label: impl Into<String>, unit: Unit) -> Self {
         Self { kind: Kind::Log10, ..Self::linear(label, unit) }
     }
@@ -52,7 +53,8 @@ impl Axis {
         joined(&self.label, self.unit.noun().unwrap_or_default())
     }
 
-    /// Fits this axis to `values` and lays it out between the pixels `from` (smallest) and `to` (largest).
+    /// Fits this axis to `values` and lays it out between the pixels `from` (smallest) and `to`
+    /// (largest).
     pub(super) fn fit(&self, values: impl IntoIterator<Item = f64>, from: f64, to: f64) -> Scale {
         let values: Vec<f64> = values.into_iter().chain(self.reach).filter_map(finite).collect();
         let highest = values.iter().copied().fold(f64::MIN, f64::max);
@@ -150,7 +152,8 @@ impl Scale {
             Kind::Linear => {
                 let step = step_for((self.high - self.low) / 8.0, coarseness);
                 let (factor, sign) = unit.scaled(self.largest());
-                let decimals = (-(step / factor * 1.000_001).log10().floor()).clamp(0.0, 12.0) as usize;
+                let decimals =
+                    (-(step / factor * 1.000_001).log10().floor()).clamp(0.0, 12.0) as usize;
                 let first = (self.low / step - 1e-6).ceil() as i64;
                 let last = (self.high / step + 1e-6).floor() as i64;
                 let value = |index: i64| index as f64 * step;
@@ -158,7 +161,9 @@ impl Scale {
                     .map(|index| tick(value(index), plain(value(index) / factor, decimals) + sign))
                     .collect()
             }
-            Kind::Log2 => exponents().map(|n| tick(2f64.powi(n), unit.brief(2f64.powi(n)))).collect(),
+            Kind::Log2 => {
+                exponents().map(|n| tick(2f64.powi(n), unit.brief(2f64.powi(n)))).collect()
+            }
             Kind::Log10 if coarseness == 0 => (self.low.floor() as i32..=self.high.ceil() as i32)
                 .flat_map(|n| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(n)))
                 .filter(|value| (self.low - 1e-9..=self.high + 1e-9).contains(&value.log10()))
@@ -273,8 +278,14 @@ mod tests {
             texts(Axis::linear("", Unit::NONE), &[0.0, 7.3]),
             ["0", "1", "2", "3", "4", "5", "6", "7", "8"]
         );
-        assert_eq!(texts(Axis::linear("", Unit::NONE), &[90.0]), ["0", "20", "40", "60", "80", "100"]);
-        assert_eq!(texts(Axis::linear("", Unit::SECONDS), &[0.002]), ["0", "0.5", "1.0", "1.5", "2.0"]);
+        assert_eq!(
+            texts(Axis::linear("", Unit::NONE), &[90.0]),
+            ["0", "20", "40", "60", "80", "100"]
+        );
+        assert_eq!(
+            texts(Axis::linear("", Unit::SECONDS), &[0.002]),
+            ["0", "0.5", "1.0", "1.5", "2.0"]
+        );
         let shares = texts(Axis::linear("", Unit::SHARE).reach(1.0), &[0.1]);
         assert_eq!(shares, ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]);
     }
@@ -289,7 +300,10 @@ mod tests {
 
     #[test]
     fn logarithms_are_marked_at_powers() {
-        assert_eq!(texts(Axis::log2("", Unit::NONE), &[2.0, 64.0]), ["2", "4", "8", "16", "32", "64"]);
+        assert_eq!(
+            texts(Axis::log2("", Unit::NONE), &[2.0, 64.0]),
+            ["2", "4", "8", "16", "32", "64"]
+        );
         assert_eq!(
             texts(Axis::log10("", Unit::SECONDS), &[0.0012, 0.04]),
             ["1 ms", "2 ms", "5 ms", "10 ms", "20 ms", "50 ms"]

@@ -12,8 +12,8 @@ pub(super) const WIDTH: f64 = 720.0;
 /// The room above a plot for the title of its vertical axis.
 pub(super) const TITLE_ROW: f64 = 32.0;
 
-/// How far the first and the last place on a horizontal axis keep from the ends of the plot, so that their labels
-/// fit.
+/// How far the first and the last place on a horizontal axis keep from the ends of the plot, so
+/// that their labels fit.
 pub(super) const SIDE: f64 = 22.0;
 
 /// The size of most text, in the same pixels.
@@ -38,8 +38,9 @@ pub(super) enum Sample {
 
 /// About how wide `text` is. Fonts differ: this is on the generous side of most.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
-    let narrow =
-        |glyph: char| matches!(glyph, ' ' | '.' | ',' | 'i' | 'l' | 'j' | 't' | 'f' | 'I' | '/' | '(' | ')');
+    let narrow = |glyph: char| {
+        matches!(glyph, ' ' | '.' | ',' | 'i' | 'l' | 'j' | 't' | 'f' | 'I' | '/' | '(' | ')')
+    };
     let ems = |glyph: char| match glyph {
         glyph if narrow(glyph) => 0.38,
         'm' | 'w' | 'M' | 'W' | '%' | '–' | '×' | '−' | '<' | '>' => 0.95,
@@ -164,7 +165,10 @@ mod tests {
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!(["0", "0", "12.3", "720"].map(str::to_owned), [0.0, -0.01, 12.345, 720.0].map(px));
+        assert_eq!(
+            ["0", "0", "12.3", "720"].map(str::to_owned),
+            [0.0, -0.01, 12.345, 720.0].map(px)
+        );
     }
 
     #[test]

@@ -4,7 +4,8 @@ use maud::{Markup, html};
 
 use super::palette::Palette;
 
-/// Rows of text under heads. Columns of numbers are aligned to the right; the names of switches carry their colour.
+/// Rows of text under heads. Columns of numbers are aligned to the right; the names of switches
+/// carry their colour.
 #[derive(Clone, Debug)]
 pub struct Table {
     heads: Vec<String>,
@@ -35,7 +36,8 @@ impl Table {
             let look = palette.find(text);
             html! { @if let Some(look) = look { (look.swatch()) } (text) }
         };
-        let is_number: Vec<bool> = (0..self.heads.len()).map(|column| self.is_number(column)).collect();
+        let is_number: Vec<bool> =
+            (0..self.heads.len()).map(|column| self.is_number(column)).collect();
         html! {
             div.scroll tabindex="0" {
                 table.narrow[self.heads.len() <= 3] {
@@ -68,7 +70,8 @@ impl Table {
         let starts = |cell: &String| {
             cell.starts_with(|glyph: char| glyph.is_ascii_digit() || "-−–+<>".contains(glyph))
         };
-        !self.rows.is_empty() && self.rows.iter().all(|row| row[column].is_empty() || starts(&row[column]))
+        !self.rows.is_empty()
+            && self.rows.iter().all(|row| row[column].is_empty() || starts(&row[column]))
     }
 }
 
@@ -87,8 +90,11 @@ mod tests {
 
     #[test]
     fn ragged_rows_become_rectangles() {
-        let drawn =
-            Table::new(["a", "b"]).row(["1"]).row(["1", "2", "3"]).draw(&Palette::default()).into_string();
+        let drawn = Table::new(["a", "b"])
+            .row(["1"])
+            .row(["1", "2", "3"])
+            .draw(&Palette::default())
+            .into_string();
         assert_eq!(drawn.matches("<td").count(), 2);
     }
 }

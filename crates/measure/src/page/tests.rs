@@ -4,7 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Checks that every element of `markup` is closed in order, as XML demands, and returns how many there are.
+/// Checks that every element of `markup` is closed in order, as XML demands, and returns how many
+/// there are.
 fn well_formed(markup: &str) -> Result<usize, String> {
     let mut open: Vec<&str> = Vec::new();
     let mut count = 0;
@@ -14,14 +15,20 @@ fn well_formed(markup: &str) -> Result<usize, String> {
         match name.strip_prefix('/') {
             Some(name) if open.last() == Some(&name) => drop(open.pop()),
             Some(name) => return Err(format!("</{name}> closes {open:?}")),
-            None if tag.matches('"').count() % 2 == 1 => return Err(format!("<{tag}> has an open quote")),
+            None if tag.matches('"').count() % 2 == 1 => {
+                return Err(format!("<{tag}> has an open quote"));
+            }
             None => {
                 open.push(name);
                 count += 1;
             }
         }
         let entities = ["amp;", "lt;", "gt;", "quot;"];
-        if text.split('&').skip(1).any(|rest| !entities.iter().any(|entity| rest.starts_with(entity))) {
+        if text
+            .split('&')
+            .skip(1)
+            .any(|rest| !entities.iter().any(|entity| rest.starts_with(entity)))
+        {
             return Err(format!("{text} is not escaped"));
         }
     }
@@ -44,10 +51,10 @@ fn page_of(names: &[String], points: &[(f64, f64)]) -> String {
     let mut page = Page::new("All of it");
     for axis in axes {
         let mut lines = Lines::new("Lines", axis(), axis());
-        let mut groups =
-            Bars::new("Groups", axis()).groups("group", points.iter().map(|point| point.0.to_string()));
-        let mut ranges =
-            Bars::new("Ranges", axis()).groups("group", points.iter().map(|point| point.0.to_string()));
+        let mut groups = Bars::new("Groups", axis())
+            .groups("group", points.iter().map(|point| point.0.to_string()));
+        let mut ranges = Bars::new("Ranges", axis())
+            .groups("group", points.iter().map(|point| point.0.to_string()));
         let mut bars = Bars::new("Bars", axis());
         let mut cdf = Cdf::new("Distribution", axis());
         for name in names {
@@ -82,7 +89,8 @@ fn a_page_fetches_nothing_and_runs_nothing() {
 fn names_are_escaped_everywhere() {
     let nasty = r#"<b onclick="x">&'"#.to_owned();
     let page = page_of(std::slice::from_ref(&nasty), &[(1.0, 2.0)]);
-    let page = Page::new(&nasty).lead(&nasty).note(&nasty).facts([(&nasty, &nasty)]).render() + &page;
+    let page =
+        Page::new(&nasty).lead(&nasty).note(&nasty).facts([(&nasty, &nasty)]).render() + &page;
     assert!(!page.contains("<b onclick"));
     assert!(page.contains("&lt;b onclick=&quot;x&quot;&gt;&amp;"));
 }

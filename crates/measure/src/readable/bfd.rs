@@ -70,8 +70,9 @@ impl Readable for Report {
 
     fn broken(&self) -> Vec<String> {
         let lost: u32 = self.results.iter().map(|one| one.lost).sum();
-        let lost = (lost > 0)
-            .then(|| format!("{} went down, though nothing was cut.", many(lost.into(), "session")));
+        let lost = (lost > 0).then(|| {
+            format!("{} went down, though nothing was cut.", many(lost.into(), "session"))
+        });
         let blind = self.results.iter().any(|one| one.detected < crate::bfd::CUT);
         let blind = blind.then(|| "a cut was not noticed.".to_owned());
         lost.into_iter().chain(blind).collect()
@@ -122,7 +123,10 @@ mod tests {
     #[test]
     fn sessions_stay_up_and_cuts_are_noticed() {
         assert_eq!(report(|_| ()).broken(), [""; 0]);
-        assert_eq!(report(|one| one.lost = 2).broken(), ["2 sessions went down, though nothing was cut."]);
+        assert_eq!(
+            report(|one| one.lost = 2).broken(),
+            ["2 sessions went down, though nothing was cut."]
+        );
         assert_eq!(report(|one| one.detected = 9).broken(), ["a cut was not noticed."]);
     }
 }

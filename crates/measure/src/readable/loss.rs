@@ -61,15 +61,18 @@ impl Readable for Report {
 
     fn charts(&self) -> Vec<Chart> {
         let lost =
-            Bars::new("Lost, of what was sent", Axis::linear("lost", Unit::SHARE).reach(1.0)).horizontal();
-        let lost =
-            self.results.iter().fold(lost, |bars, loss| bars.bar(loss.switch.to_string(), loss.loss_ratio));
+            Bars::new("Lost, of what was sent", Axis::linear("lost", Unit::SHARE).reach(1.0))
+                .horizontal();
+        let lost = self
+            .results
+            .iter()
+            .fold(lost, |bars, loss| bars.bar(loss.switch.to_string(), loss.loss_ratio));
         let points = self
             .results
             .first()
             .map_or(Vec::new(), |loss| loss.lost_at.points().map(|(point, _)| point).into());
-        let places =
-            Bars::new("Where frames were lost", Axis::log10("lost", Unit::FRAMES)).groups("point", points);
+        let places = Bars::new("Where frames were lost", Axis::log10("lost", Unit::FRAMES))
+            .groups("point", points);
         let places = self.results.iter().fold(places, |bars, loss| {
             bars.series(loss.switch.to_string(), loss.lost_at.points().map(|(_, lost)| lost as f64))
         });
@@ -88,14 +91,13 @@ impl Readable for Report {
                 ));
             }
         }
-        broken.extend(self.results.iter().filter_map(|loss| repeated(loss.switch, loss.duplicates)));
-        broken.extend(self.results.iter().filter_map(|loss| unbalanced(loss.switch, loss.balanced)));
-        broken.extend(
-            self.results
-                .iter()
-                .filter(|loss| loss.received == 0)
-                .map(|loss| format!("nothing arrived through {}: that is no measurement.", loss.switch)),
-        );
+        broken
+            .extend(self.results.iter().filter_map(|loss| repeated(loss.switch, loss.duplicates)));
+        broken
+            .extend(self.results.iter().filter_map(|loss| unbalanced(loss.switch, loss.balanced)));
+        broken.extend(self.results.iter().filter(|loss| loss.received == 0).map(|loss| {
+            format!("nothing arrived through {}: that is no measurement.", loss.switch)
+        }));
         broken
     }
 

@@ -28,7 +28,8 @@ pub trait Readable {
     fn remarks(&self) -> Vec<String>;
     /// The charts.
     fn charts(&self) -> Vec<Chart>;
-    /// Promises that were not kept, in sentences: a lossless switch that lost a frame, a query that was not answered.
+    /// Promises that were not kept, in sentences: a lossless switch that lost a frame, a query that
+    /// was not answered.
     fn broken(&self) -> Vec<String>;
     /// Where it was measured.
     fn environment(&self) -> &Environment;
@@ -67,15 +68,16 @@ impl Rows {
     }
 
     fn table(&self) -> Table {
-        self.rows
-            .iter()
-            .fold(Table::new(self.heads.iter().copied()), |table, row| table.row(row.iter().cloned()))
+        self.rows.iter().fold(Table::new(self.heads.iter().copied()), |table, row| {
+            table.row(row.iter().cloned())
+        })
     }
 }
 
 /// The measurement for a terminal, with what was not as promised at its end.
 pub fn text(what: &dyn Readable) -> String {
-    let mut lines = vec![what.title(), what.conditions(), String::new(), what.rows().text(), String::new()];
+    let mut lines =
+        vec![what.title(), what.conditions(), String::new(), what.rows().text(), String::new()];
     lines.extend(what.remarks());
     lines.extend(what.broken().into_iter().map(|sentence| format!("NOT AS PROMISED: {sentence}")));
     lines.join("\n").trim_end().to_owned() + "\n"
@@ -103,15 +105,17 @@ pub fn page(title: &str, lead: &str, command: &str, all: &[&dyn Readable]) -> St
 }
 
 fn facts(environment: &Environment) -> Vec<(String, String)> {
-    let Environment { date, kernel, cpu, cores, governor, load_1min, memory_mib, ovs, sysctls } = environment;
+    let Environment { date, kernel, cpu, cores, governor, load_1min, memory_mib, ovs, sysctls } =
+        environment;
     let mut facts = vec![
         ("zovn".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ("date".to_owned(), date.clone()),
         ("kernel".to_owned(), kernel.clone()),
         ("processor".to_owned(), format!("{cpu}, {cores} cores")),
     ];
-    let mut known =
-        |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.to_owned(), value)));
+    let mut known = |name: &str, value: Option<String>| {
+        facts.extend(value.map(|value| (name.to_owned(), value)))
+    };
     known("governor", governor.clone());
     known("load before", load_1min.map(|load| format!("{load:.2}")));
     known("memory", memory_mib.map(|mib| format!("{mib} MiB")));

@@ -22,12 +22,18 @@ impl Readable for Report {
 
     fn conditions(&self) -> String {
         let config = &self.config;
-        let rate = config.rate.map_or("ports as fast as they go".into(), |rate| format!("{rate} ports"));
+        let rate =
+            config.rate.map_or("ports as fast as they go".into(), |rate| format!("{rate} ports"));
         let buffer = config
             .buffer
             .map_or("the switch's own buffers".into(), |frames| format!("{frames}-frame buffers"));
-        let offload = if self.config.offload { "large segments whole" } else { "every frame of the MTU" };
-        let think = if config.think == units::Span::ZERO { "none".into() } else { config.think.to_string() };
+        let offload =
+            if self.config.offload { "large segments whole" } else { "every frame of the MTU" };
+        let think = if config.think == units::Span::ZERO {
+            "none".into()
+        } else {
+            config.think.to_string()
+        };
         let background = config.background.as_ref().map_or(String::new(), |flows| {
             format!("; beside them {} flows, {} apart at each endpoint", flows.name, flows.gap)
         });
@@ -44,7 +50,11 @@ impl Readable for Report {
         });
         format!(
             "{hosts}{rate} with {buffer}, {offload}, {} each, think time {think}, {}{background}.",
-            if config.queries == 1 { "1 query".into() } else { format!("{} queries", count(config.queries)) },
+            if config.queries == 1 {
+                "1 query".into()
+            } else {
+                format!("{} queries", count(config.queries))
+            },
             many(config.rounds.into(), "round"),
         )
     }
@@ -52,8 +62,8 @@ impl Readable for Report {
     fn rows(&self) -> Rows {
         let what = if self.config.testbed.is_some() { "flow control" } else { "switch" };
         let mut rows = Rows::new([
-            what, "TCP", "segments", "mean", "p50", "p99", "p99.9", "ideal", "resent", "timeouts", "lost",
-            "gain", "p99 gain",
+            what, "TCP", "segments", "mean", "p50", "p99", "p99.9", "ideal", "resent", "timeouts",
+            "lost", "gain", "p99 gain",
         ]);
         for one in self.in_order() {
             let gain = |gain: Option<f64>| gain.map_or("–".into(), |gain| si(gain, Unit::TIMES));
@@ -123,8 +133,10 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         for one in &self.results {
-            let what =
-                format!("{} with {} segments ({}, {})", one.subject, one.response_segments, one.tcp, one.era);
+            let what = format!(
+                "{} with {} segments ({}, {})",
+                one.subject, one.response_segments, one.tcp, one.era
+            );
             if one.subject.is_lossless() && one.lost > 0 {
                 broken.push(format!("{what} lost {}.", many(one.lost, "frame")));
             }
@@ -150,7 +162,8 @@ impl Report {
         results
     }
 
-    /// What charts show together: all results or, on a testbed, those of one congestion control in one era.
+    /// What charts show together: all results or, on a testbed, those of one congestion control in
+    /// one era.
     fn panels(&self) -> Vec<Panel<'_>> {
         let config = &self.config;
         if config.testbed.is_none() {
@@ -167,7 +180,8 @@ impl Report {
             }
             return vec![panel];
         }
-        let conditions = config.eras.iter().flat_map(|era| config.tcp.iter().map(move |tcp| (era, tcp)));
+        let conditions =
+            config.eras.iter().flat_map(|era| config.tcp.iter().map(move |tcp| (era, tcp)));
         let panel = |(era, tcp): (&Era, &String)| {
             let mut panel = Panel { of: format!(", {tcp}, {era}"), ..Panel::default() };
             for one in self.results.iter().filter(|one| (one.era, &one.tcp) == (*era, tcp)) {
@@ -180,12 +194,16 @@ impl Report {
 
     /// How completion times are distributed where the switches differ most.
     fn distribution(&self) -> Option<Chart> {
-        let best = self.gaining_most(|one| one.subject.is_lossless()).or_else(|| self.results.first())?;
+        let best =
+            self.gaining_most(|one| one.subject.is_lossless()).or_else(|| self.results.first())?;
         let same = |one: &&Completion| {
-            (&one.tcp, one.era, one.response_segments) == (&best.tcp, best.era, best.response_segments)
+            (&one.tcp, one.era, one.response_segments)
+                == (&best.tcp, best.era, best.response_segments)
         };
-        let title =
-            format!("Completion times, {} segments, {}, {}", best.response_segments, best.tcp, best.era);
+        let title = format!(
+            "Completion times, {} segments, {}, {}",
+            best.response_segments, best.tcp, best.era
+        );
         let cdf = Cdf::new(title, Axis::log10("completion time", Unit::SECONDS));
         let cdf = self.results.iter().filter(same).fold(cdf, |cdf, one| {
             cdf.steps(
@@ -252,7 +270,8 @@ impl<'a> Panel<'a> {
 
     fn gains(&self, report: &Report) -> Option<Chart> {
         let sizes = &report.config.sizes;
-        let title = format!("Gain over {}: its mean over ours{}", report.config.baseline(), self.of);
+        let title =
+            format!("Gain over {}: its mean over ours{}", report.config.baseline(), self.of);
         let mut bars = Bars::new(title, Axis::log10("gain", Unit::TIMES))
             .groups("segments", sizes.iter().map(u64::to_string).collect::<Vec<_>>());
         let mut compared = false;

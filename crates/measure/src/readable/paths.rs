@@ -48,10 +48,12 @@ impl Readable for Report {
         let of = |one: fn(&Switched) -> Option<f64>, what: &str| {
             let all = || self.results.iter().filter_map(one);
             let longest = all().max_by(f64::total_cmp)?;
-            median(all())
-                .map(|median| format!("{what}: {} in the median, {} at most.", ms(median), ms(longest)))
+            median(all()).map(|median| {
+                format!("{what}: {} in the median, {} at most.", ms(median), ms(longest))
+            })
         };
-        let switched = of(|one| one.switched_ms, "From a cut until the sender's host goes by the other path");
+        let switched =
+            of(|one| one.switched_ms, "From a cut until the sender's host goes by the other path");
         let silence = of(|one| Some(one.outage_ms), "The receiver's longest outage");
         switched.into_iter().chain(silence).collect()
     }
@@ -62,9 +64,12 @@ impl Readable for Report {
 
     fn broken(&self) -> Vec<String> {
         let lost: u64 = self.results.iter().map(|one| one.lost).sum();
-        let lost =
-            (lost > 0).then(|| format!("{} did not come, though a path was left.", many(lost, "datagram")));
-        let blind = self.results.iter().any(|one| one.switched_ms.is_none() || one.far_switched_ms.is_none());
+        let lost = (lost > 0)
+            .then(|| format!("{} did not come, though a path was left.", many(lost, "datagram")));
+        let blind = self
+            .results
+            .iter()
+            .any(|one| one.switched_ms.is_none() || one.far_switched_ms.is_none());
         let blind = blind.then(|| "a cut was not noticed.".to_owned());
         let balanced = self.results.iter().all(|one| one.balanced != Some(false));
         let books = (!balanced).then(|| "a switch's account does not balance.".to_owned());
@@ -107,7 +112,10 @@ mod tests {
         let one = report(|one| (one.lost, one.balanced) = (2, Some(false)));
         assert_eq!(
             one.broken(),
-            ["2 datagrams did not come, though a path was left.", "a switch's account does not balance."]
+            [
+                "2 datagrams did not come, though a path was left.",
+                "a switch's account does not balance."
+            ]
         );
         assert_eq!(report(|one| one.duplicates = 1).broken(), ["zovn delivered 1 frame twice."]);
         assert_eq!(report(|one| one.switched_ms = None).broken(), ["a cut was not noticed."]);

@@ -24,7 +24,8 @@ impl Readable for Report {
     }
 
     fn rows(&self) -> Rows {
-        let mut rows = Rows::new(["switch", "aimed at", "injected", "received", "", "lost", "of sent"]);
+        let mut rows =
+            Rows::new(["switch", "aimed at", "injected", "received", "", "lost", "of sent"]);
         for ramp in &self.results {
             for step in &ramp.steps {
                 rows.row([
@@ -47,14 +48,22 @@ impl Readable for Report {
 
     fn charts(&self) -> Vec<Chart> {
         let axis = || Axis::linear("total injection aimed at", Unit::FRAMES_PER_SEC);
-        let mut received =
-            Lines::new("Received against injected", axis(), Axis::linear("received", Unit::FRAMES_PER_SEC));
-        let mut lost =
-            Lines::new("Lost against injected", axis(), Axis::log10("lost, of sent", Unit::SHARE).reach(1.0));
+        let mut received = Lines::new(
+            "Received against injected",
+            axis(),
+            Axis::linear("received", Unit::FRAMES_PER_SEC),
+        );
+        let mut lost = Lines::new(
+            "Lost against injected",
+            axis(),
+            Axis::log10("lost, of sent", Unit::SHARE).reach(1.0),
+        );
         for ramp in &self.results {
             let name = ramp.switch.to_string();
-            let points = |y: fn(&Step) -> f64| ramp.steps.iter().map(move |step| (step.target_fps, y(step)));
-            received = received.series(name.as_str(), points(|step| step.rx_fps.unwrap_or(f64::NAN)));
+            let points =
+                |y: fn(&Step) -> f64| ramp.steps.iter().map(move |step| (step.target_fps, y(step)));
+            received =
+                received.series(name.as_str(), points(|step| step.rx_fps.unwrap_or(f64::NAN)));
             lost = lost.series(name.as_str(), points(|step| step.loss_ratio));
             if let (true, Some(at)) = (ramp.saturated, ramp.saturation_fps) {
                 received = received.mark(name.as_str(), at, format!("{name} follows to here"));
@@ -66,14 +75,18 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let lost = |ramp: &&Ramp| ramp.steps.iter().map(|step| step.lost).sum::<u64>();
         let lossy = self.results.iter().filter(|ramp| is_lossless(ramp.switch) && lost(ramp) > 0);
-        let lossy = lossy.map(|ramp| format!("{} lost {}.", ramp.switch, many(lost(&ramp), "frame")));
-        let unbalanced = self.results.iter().filter_map(|ramp| unbalanced(ramp.switch, ramp.balanced));
+        let lossy =
+            lossy.map(|ramp| format!("{} lost {}.", ramp.switch, many(lost(&ramp), "frame")));
+        let unbalanced =
+            self.results.iter().filter_map(|ramp| unbalanced(ramp.switch, ramp.balanced));
         let idle = |ramp: &&Ramp| ramp.steps.iter().any(|step| step.received == 0);
         let idle = self.results.iter().filter(idle);
-        let idle =
-            idle.map(|ramp| format!("nothing arrived through {}: that is no measurement.", ramp.switch));
+        let idle = idle.map(|ramp| {
+            format!("nothing arrived through {}: that is no measurement.", ramp.switch)
+        });
         let duplicates = |ramp: &Ramp| ramp.steps.iter().map(|step| step.duplicates).sum();
-        let repeated = self.results.iter().filter_map(|ramp| repeated(ramp.switch, duplicates(ramp)));
+        let repeated =
+            self.results.iter().filter_map(|ramp| repeated(ramp.switch, duplicates(ramp)));
         lossy.chain(repeated).chain(unbalanced).chain(idle).collect()
     }
 
@@ -93,8 +106,12 @@ fn saturation(ramp: &Ramp) -> String {
             fps(at)
         ),
         (None, false) => format!("{switch} does not follow even the first step."),
-        (Some(at), false) if ramp.saturated => format!("{switch} follows up to {} frames a second.", fps(at)),
-        (Some(_), false) => format!("{switch} follows to the end of the ramp: its limit lies higher."),
+        (Some(at), false) if ramp.saturated => {
+            format!("{switch} follows up to {} frames a second.", fps(at))
+        }
+        (Some(_), false) => {
+            format!("{switch} follows to the end of the ramp: its limit lies higher.")
+        }
     }
 }
 

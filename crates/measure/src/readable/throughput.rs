@@ -25,8 +25,16 @@ impl Readable for Report {
     }
 
     fn rows(&self) -> Rows {
-        let mut rows =
-            Rows::new(["switch", "load", "frame", "frames/s", "bit/s", "lost", "resent", "cycles a frame"]);
+        let mut rows = Rows::new([
+            "switch",
+            "load",
+            "frame",
+            "frames/s",
+            "bit/s",
+            "lost",
+            "resent",
+            "cycles a frame",
+        ]);
         for one in &self.results {
             rows.row([
                 one.switch.to_string(),
@@ -54,20 +62,27 @@ impl Readable for Report {
 
     fn charts(&self) -> Vec<Chart> {
         let tcp = self.results.iter().filter(|one| one.load == Load::Tcp);
-        let mut stream = Bars::new("TCP payload", Axis::linear("received", Unit::BITS_PER_SEC)).horizontal();
+        let mut stream =
+            Bars::new("TCP payload", Axis::linear("received", Unit::BITS_PER_SEC)).horizontal();
         let mut streams = false;
         for one in tcp {
             streams = true;
-            stream = stream.bar(one.switch.to_string(), one.gbps.map_or(f64::NAN, |gbps| gbps * 1e9));
+            stream =
+                stream.bar(one.switch.to_string(), one.gbps.map_or(f64::NAN, |gbps| gbps * 1e9));
         }
         let sizes: Vec<String> = self.config.sizes.iter().map(|size| format!("{size} B")).collect();
-        let mut frames =
-            Bars::new("Frames", Axis::linear("received", Unit::FRAMES_PER_SEC)).groups("frame", sizes);
+        let mut frames = Bars::new("Frames", Axis::linear("received", Unit::FRAMES_PER_SEC))
+            .groups("frame", sizes);
         for switch in &self.config.switches {
             let of = |size: &u32| {
-                let mine =
-                    |one: &&Throughput| one.switch == *switch && one.size == *size && one.mfps.is_some();
-                self.results.iter().find(mine).and_then(|one| one.mfps).map_or(f64::NAN, |mfps| mfps * 1e6)
+                let mine = |one: &&Throughput| {
+                    one.switch == *switch && one.size == *size && one.mfps.is_some()
+                };
+                self.results
+                    .iter()
+                    .find(mine)
+                    .and_then(|one| one.mfps)
+                    .map_or(f64::NAN, |mfps| mfps * 1e6)
             };
             frames = frames.series(switch.to_string(), self.config.sizes.iter().map(of));
         }
@@ -81,10 +96,17 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let lossy = self.results.iter().filter(|one| is_lossless(one.switch) && one.lost > 0);
         let lossy = lossy.map(|one| {
-            format!("{} lost {} of {} B ({}).", one.switch, many(one.lost, "frame"), one.size, load(one.load))
+            format!(
+                "{} lost {} of {} B ({}).",
+                one.switch,
+                many(one.lost, "frame"),
+                one.size,
+                load(one.load)
+            )
         });
         let idle = self.results.iter().filter(|one| one.gbps.is_none());
-        let idle = idle.map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
+        let idle = idle
+            .map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
         let unbalanced = self.results.iter().filter_map(|one| unbalanced(one.switch, one.balanced));
         let repeated = self.results.iter().filter_map(|one| repeated(one.switch, one.duplicates));
         lossy.chain(repeated).chain(idle).chain(unbalanced).collect()

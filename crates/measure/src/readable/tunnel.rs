@@ -20,7 +20,10 @@ impl Readable for Report {
             Cable::Whole => "takes large packets whole",
             Cable::Cut => "has every large packet cut",
         };
-        format!("{} each, {rounds}, {}; the cable between the hosts {cable}.", config.duration, config.tcp)
+        format!(
+            "{} each, {rounds}, {}; the cable between the hosts {cable}.",
+            config.duration, config.tcp
+        )
     }
 
     fn rows(&self) -> Rows {
@@ -36,8 +39,9 @@ impl Readable for Report {
             "lost",
         ]);
         for one in &self.results {
-            let bits =
-                |gbit: Option<f64>| gbit.map_or("–".into(), |gbit| si(gbit * 1e9, Unit::BITS_PER_SEC));
+            let bits = |gbit: Option<f64>| {
+                gbit.map_or("–".into(), |gbit| si(gbit * 1e9, Unit::BITS_PER_SEC))
+            };
             rows.row([
                 one.tunnel.to_string(),
                 one.streams.to_string(),
@@ -69,9 +73,11 @@ impl Readable for Report {
         let mut streams: Vec<u32> = self.results.iter().map(|one| one.streams).collect();
         streams.dedup();
         let groups = streams.iter().map(|streams| many((*streams).into(), "stream"));
-        let mut bars =
-            Bars::new("Payload for a second of a processor", Axis::linear("carried", Unit::BITS_PER_SEC))
-                .groups("streams", groups);
+        let mut bars = Bars::new(
+            "Payload for a second of a processor",
+            Axis::linear("carried", Unit::BITS_PER_SEC),
+        )
+        .groups("streams", groups);
         for tunnel in &self.config.tunnels {
             let of = |streams: &u32| {
                 let mine = |one: &&Cost| (one.tunnel, one.streams) == (*tunnel, *streams);
@@ -87,7 +93,8 @@ impl Readable for Report {
         let lost = self.results.iter().filter(|one| one.tunnel.is_lossless() && one.lost > 0);
         let lost = lost.map(|one| format!("{} lost {}.", one.tunnel, many(one.lost, "frame")));
         let idle = self.results.iter().filter(|one| one.gbps.is_none());
-        let idle = idle.map(|one| format!("nothing arrived through {}: that is no measurement.", one.tunnel));
+        let idle = idle
+            .map(|one| format!("nothing arrived through {}: that is no measurement.", one.tunnel));
         let wrong = self.results.iter().filter(|one| one.balanced == Some(false));
         let wrong = wrong.map(|one| format!("the books of {} do not balance.", one.tunnel));
         lost.chain(idle).chain(wrong).collect()

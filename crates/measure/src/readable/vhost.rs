@@ -32,13 +32,14 @@ impl Readable for Report {
 
     fn rows(&self) -> Rows {
         let mut rows = Rows::new([
-            "switch", "frame", "flows", "senders", "frames/s", "worst", "best", "bit/s", "lost", "of sent",
-            "cycles", "p50", "p99", "p99.9",
+            "switch", "frame", "flows", "senders", "frames/s", "worst", "best", "bit/s", "lost",
+            "of sent", "cycles", "p50", "p99", "p99.9",
         ]);
         for one in &self.results {
             let fps = |mfps: f64| Unit::FRAMES_PER_SEC.brief(mfps * 1e6);
             let half = at_half(one);
-            let time = |part: fn(&Latency) -> f64| half.map_or("–".into(), |latency| us(part(latency)));
+            let time =
+                |part: fn(&Latency) -> f64| half.map_or("–".into(), |latency| us(part(latency)));
             rows.row([
                 name(one.switch, one.stalled),
                 format!("{} B", one.size),
@@ -72,7 +73,11 @@ impl Readable for Report {
         }
         remarks.extend(self.results.iter().filter_map(|one| {
             let share = percent(one.mfps / self.alone(one)?.mfps);
-            Some(format!("{} carried {share} of its rate without that ({}).", one.switch, what(one)))
+            Some(format!(
+                "{} carried {share} of its rate without that ({}).",
+                one.switch,
+                what(one)
+            ))
         }));
         let bound = self.results.iter().filter(|one| one.generator_busy > 0.9);
         remarks.extend(bound.map(|one| {
@@ -90,7 +95,8 @@ impl Readable for Report {
         let mut charts = Vec::new();
         for &senders in &self.config.senders {
             for &flows in &self.config.flows {
-                let with = format!("{}, {}", many(flows.into(), "flow"), many(senders.into(), "sender"));
+                let with =
+                    format!("{}, {}", many(flows.into(), "flow"), many(senders.into(), "sender"));
                 let rates = Axis::linear("received", Unit::FRAMES_PER_SEC);
                 let rates = Bars::new(format!("Frames: {with}"), rates);
                 let rate = |one: &Throughput| Some(one.mfps * 1e6);
@@ -109,15 +115,20 @@ impl Readable for Report {
     fn broken(&self) -> Vec<String> {
         let lossless = || self.results.iter().filter(|one| is_lossless(one.switch));
         let lost = lossless().filter(|one| one.lost > 0);
-        let lost =
-            lost.map(|one| format!("{} lost {} ({}).", one.switch, many(one.lost, "frame"), what(one)));
+        let lost = lost
+            .map(|one| format!("{} lost {} ({}).", one.switch, many(one.lost, "frame"), what(one)));
         let late = lossless().filter(|one| one.out_of_order > 0);
         let late = late.map(|one| {
             let late = many(one.out_of_order, "frame");
-            format!("{} delivered {late} after a later one of their flow ({}).", one.switch, what(one))
+            format!(
+                "{} delivered {late} after a later one of their flow ({}).",
+                one.switch,
+                what(one)
+            )
         });
         let idle = self.results.iter().filter(|one| one.received == 0);
-        let idle = idle.map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
+        let idle = idle
+            .map(|one| format!("nothing arrived through {}: that is no measurement.", one.switch));
         let unbalanced = self.results.iter().filter_map(|one| unbalanced(one.switch, one.balanced));
         let repeated = self.results.iter().filter_map(|one| repeated(one.switch, one.duplicates));
         lost.chain(late).chain(repeated).chain(idle).chain(unbalanced).collect()
@@ -139,13 +150,22 @@ impl Report {
     }
 
     /// One value of each switch at each size.
-    fn bars(&self, bars: Bars, senders: u16, flows: u16, value: impl Fn(&Throughput) -> Option<f64>) -> Bars {
-        let mut bars = bars
-            .groups("frame", self.config.sizes.iter().map(|size| format!("{size} B")).collect::<Vec<_>>());
+    fn bars(
+        &self,
+        bars: Bars,
+        senders: u16,
+        flows: u16,
+        value: impl Fn(&Throughput) -> Option<f64>,
+    ) -> Bars {
+        let mut bars = bars.groups(
+            "frame",
+            self.config.sizes.iter().map(|size| format!("{size} B")).collect::<Vec<_>>(),
+        );
         let of = |switch: SwitchKind, stalled: bool, size: u32| {
             let key = (switch, stalled, size, senders, flows);
-            let is_it =
-                |one: &&Throughput| (one.switch, one.stalled, one.size, one.senders, one.flows) == key;
+            let is_it = |one: &&Throughput| {
+                (one.switch, one.stalled, one.size, one.senders, one.flows) == key
+            };
             self.results.iter().find(is_it).and_then(&value).unwrap_or(f64::NAN)
         };
         for &switch in &self.config.switches {

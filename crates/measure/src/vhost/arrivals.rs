@@ -1,7 +1,7 @@
 //! The account of one sender's frames that came: which did, which did again, and which came late.
 
-/// How far behind the newest frame of its sender one may come and still be told from a repeated one. More than any ring
-/// and any switch here holds.
+/// How far behind the newest frame of its sender one may come and still be told from a repeated
+/// one. More than any ring and any switch here holds.
 const WINDOW: u64 = 1 << 15;
 
 /// What came of one sender's frames.
@@ -92,8 +92,11 @@ mod tests {
     #[test]
     fn late_is_told_from_again_and_flows_have_their_own_order() {
         let mut arrivals = Arrivals::new(2, 10);
-        // Of flow 0: 10, 12, 13, again 12, 11 late. Of flow 1: 14, 15, before 13 came. And one of before.
-        for (flow, sequence) in [(0, 10), (0, 12), (1, 14), (1, 15), (0, 13), (0, 12), (0, 11), (1, 9)] {
+        // Of flow 0: 10, 12, 13, again 12, 11 late. Of flow 1: 14, 15, before 13 came. And one of
+        // before.
+        for (flow, sequence) in
+            [(0, 10), (0, 12), (1, 14), (1, 15), (0, 13), (0, 12), (0, 11), (1, 9)]
+        {
             arrivals.book(flow, sequence);
         }
         assert_eq!((arrivals.received, arrivals.duplicates, arrivals.out_of_order), (6, 1, 1));

@@ -54,11 +54,16 @@ pub fn cases(config: &Config) -> Vec<Case> {
 pub fn check(config: &Config) -> Result<(), MeasureError> {
     let wrong = |what: String| Err(MeasureError::Config(what));
     let Config { sizes, flows, senders, .. } = config;
-    if [sizes.is_empty(), flows.is_empty(), senders.is_empty(), config.rounds == 0].contains(&true) {
-        return wrong("a measurement of throughput needs a size, a flow, a sender and a round".into());
+    if [sizes.is_empty(), flows.is_empty(), senders.is_empty(), config.rounds == 0].contains(&true)
+    {
+        return wrong(
+            "a measurement of throughput needs a size, a flow, a sender and a round".into(),
+        );
     }
     if config.duration == Span::ZERO || config.slow_receiver == Some(0) {
-        return wrong("a run lasts some time, and a slow receiver is at least as fast as 1/1".into());
+        return wrong(
+            "a run lasts some time, and a slow receiver is at least as fast as 1/1".into(),
+        );
     }
     if let Some(size) = sizes.iter().find(|size| !(SMALLEST..=LONGEST).contains(size)) {
         return wrong(format!(
@@ -156,7 +161,8 @@ mod tests {
         assert_eq!(said(&|config| config.switches = vec![SwitchKind::Zovn]), Ok(()));
         for (change, word) in [
             (
-                &(|config: &mut Config| config.switches = vec![SwitchKind::Bridge]) as &dyn Fn(&mut Config),
+                &(|config: &mut Config| config.switches = vec![SwitchKind::Bridge])
+                    as &dyn Fn(&mut Config),
                 "ovs-dpdk",
             ),
             (&|config| config.switches = vec![SwitchKind::Zovn, SwitchKind::Zovn], "each once"),

@@ -53,7 +53,8 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// So many a second from now on, of which `most` may come due before any is done; the rest is forgiven.
+    /// So many a second from now on, of which `most` may come due before any is done; the rest is
+    /// forgiven.
     pub fn new(clock: Clock, rate: f64, most: f64, now: u64) -> Self {
         Self { per_tick: rate / clock.rate, most, due: 0.0, last: now }
     }

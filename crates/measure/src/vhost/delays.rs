@@ -40,7 +40,8 @@ impl Delays {
 #[inline]
 fn place(ticks: u64) -> usize {
     // Below PARTS each has its own place; above, PARTS to each power of two.
-    let shift = (u64::BITS - PARTS.trailing_zeros()).saturating_sub((ticks | 1).leading_zeros() + 1);
+    let shift =
+        (u64::BITS - PARTS.trailing_zeros()).saturating_sub((ticks | 1).leading_zeros() + 1);
     (u64::from(shift) * PARTS + (ticks >> shift)) as usize
 }
 
@@ -59,8 +60,8 @@ mod tests {
     #[test]
     fn a_delay_is_known_to_a_part_of_itself() {
         let mut last = 0;
-        for ticks in
-            (0..2000).chain((11..64).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]))
+        for ticks in (0..2000)
+            .chain((11..64).flat_map(|power| [(1 << power) - 1, 1 << power, (1 << power) + 1]))
         {
             let upper = longest(place(ticks));
             assert!(upper >= ticks && upper - ticks <= ticks / PARTS, "{ticks}: {upper}");

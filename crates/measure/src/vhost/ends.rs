@@ -5,10 +5,11 @@
 //!          senders  ─put──▶ sequence number, time
 //! ```
 //!
-//! Beside them there may be a stalled machine, to which a part of all frames goes. It takes nothing while a load is on, and
-//! everything afterwards: so every buffer comes back.
+//! Beside them there may be a stalled machine, to which a part of all frames goes. It takes nothing
+//! while a load is on, and everything afterwards: so every buffer comes back.
 //!
-//! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core while the other has it.
+//! One thread does both by turns, keeps to one core, and never sleeps: neither waits for the core
+//! while the other has it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,7 +25,8 @@ use super::sink::{Carried, Sink};
 /// Places in each ring: the most that a virtual machine's can have.
 const RING: u16 = 1024;
 
-/// Places in each ring of large frames, as many as QEMU gives a machine if nobody says how many: 16 MiB of frames.
+/// Places in each ring of large frames, as many as QEMU gives a machine if nobody says how many: 16
+/// MiB of frames.
 const LARGE_RING: u16 = 256;
 
 /// One in so many of a sender's buffers is for a stalled machine.
@@ -52,7 +54,8 @@ pub const fn card(kind: Kind) -> NicConfig {
     NicConfig { ring, longest, offload, huge: true, timeout: Duration::from_secs(5) }
 }
 
-/// How many flows a sender can have, one for each place in its ring that is not for a stalled machine.
+/// How many flows a sender can have, one for each place in its ring that is not for a stalled
+/// machine.
 pub const fn most_flows(kind: Kind, stalled: bool) -> u16 {
     let ring = card(kind).ring;
     if stalled { ring - ring / PART } else { ring }
@@ -128,8 +131,8 @@ impl Ends {
         self.clock
     }
 
-    /// Makes frames, and lets the switch learn where the receiver's addresses are. Flow `n` of a sender goes from an address
-    /// to one of the receiver's, both of which `flow` tells.
+    /// Makes frames, and lets the switch learn where the receiver's addresses are. Flow `n` of a
+    /// sender goes from an address to one of the receiver's, both of which `flow` tells.
     ///
     /// # Errors
     ///
@@ -157,8 +160,13 @@ impl Ends {
         self.announce(flow, stop)
     }
 
-    /// Has the receiver send what lies in its ring, a frame from each of its addresses, until each has come once.
-    fn announce(&mut self, flow: impl Fn(u16, u16) -> Flow, stop: &AtomicBool) -> Result<(), Broken> {
+    /// Has the receiver send what lies in its ring, a frame from each of its addresses, until each
+    /// has come once.
+    fn announce(
+        &mut self,
+        flow: impl Fn(u16, u16) -> Flow,
+        stop: &AtomicBool,
+    ) -> Result<(), Broken> {
         let (Traffic { size, flows, .. }, senders) = (self.traffic, self.senders.len() as u16);
         let kind = Kind::of(size);
         let (ring, tag) = (card(kind).ring, kind.tag());
@@ -214,9 +222,14 @@ impl Ends {
     }
 
     /// The same; `STALLED` if a part of all frames is for a stalled machine.
-    fn put<const STALLED: bool>(&mut self, load: &Load, stop: &AtomicBool) -> Result<Carried, Broken> {
+    fn put<const STALLED: bool>(
+        &mut self,
+        load: &Load,
+        stop: &AtomicBool,
+    ) -> Result<Carried, Broken> {
         let clock = self.clock;
-        let [duration, silence, patience] = [load.duration, SILENCE, PATIENCE].map(|time| clock.ticks(time));
+        let [duration, silence, patience] =
+            [load.duration, SILENCE, PATIENCE].map(|time| clock.ticks(time));
         let began = Clock::now();
         let bucket = |rate: f64| Bucket::new(clock, rate, DEBT, began);
         let mut take = load.taken.map(bucket);
@@ -237,8 +250,10 @@ impl Ends {
                 busy += now - last;
             }
             last = now;
-            let most = take.as_mut().filter(|_| ended.is_none()).map_or(BURST, |bucket| bucket.due(now));
-            let taken = self.receiver.receive(most.min(BURST), |frame, len| sink.take(frame, len, now));
+            let most =
+                take.as_mut().filter(|_| ended.is_none()).map_or(BURST, |bucket| bucket.due(now));
+            let taken =
+                self.receiver.receive(most.min(BURST), |frame, len| sink.take(frame, len, now));
             if let Some(bucket) = &mut take {
                 bucket.done(taken);
             }
@@ -278,7 +293,8 @@ impl Ends {
                     ended = Some((now - began, sink.received()));
                 }
                 Some((elapsed, in_time))
-                    if !recovering && self.is_settled(all == sink.received(), now - moved, silence) =>
+                    if !recovering
+                        && self.is_settled(all == sink.received(), now - moved, silence) =>
                 {
                     let busy = busy as f64 / elapsed as f64;
                     let told = sink.told(all, in_time, clock.seconds(elapsed), busy);

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps the calling thread on one of the cores that it may use, and lets it go first there, as a switch's does on its own;
-/// until it is dropped by that thread.
+/// Keeps the calling thread on one of the cores that it may use, and lets it go first there, as a
+/// switch's does on its own; until it is dropped by that thread.
 #[derive(Debug)]
 pub struct Foremost {
     cores: Option<CpuSet>,

@@ -1,8 +1,8 @@
 //! The frames that go through a switch under test.
 //!
-//! A frame is Ethernet, IPv4 and UDP. If it is longer than an MTU allows it is a TCP segment of which cutting and summing are
-//! left to do, as virtual machines send to each other. Its payload begins with what tells it from every other,
-//! little-endian:
+//! A frame is Ethernet, IPv4 and UDP. If it is longer than an MTU allows it is a TCP segment of
+//! which cutting and summing are left to do, as virtual machines send to each other. Its payload
+//! begins with what tells it from every other, little-endian:
 //!
 //! ```text
 //!   0     2        4      6                 14                22
@@ -12,8 +12,8 @@
 //!     written once            written whenever it is sent
 //! ```
 //!
-//! A flow is a pair of addresses and a source port of its own: to a switch that looks at addresses, and to one that looks at
-//! ports, so many flows are so many.
+//! A flow is a pair of addresses and a source port of its own: to a switch that looks at addresses,
+//! and to one that looks at ports, so many flows are so many.
 
 use std::net::Ipv4Addr;
 
@@ -37,7 +37,8 @@ pub const LONGEST_DATAGRAM: u32 = 14 + 1500;
 /// Where Ethernet's and IPv4's headers end.
 const TRANSPORT: usize = 34;
 
-/// Where the payload says what tells a frame from others, and where behind that it says what changes.
+/// Where the payload says what tells a frame from others, and where behind that it says what
+/// changes.
 const TAG: usize = 2;
 const STAMP: usize = 4;
 
@@ -143,15 +144,18 @@ impl Flow {
         let mut payload = vec![0; size as usize - kind.headers_len()];
         payload[TAG..][..4].copy_from_slice([sender.to_le(), number.to_le()].as_bytes());
         let len = size as usize - TRANSPORT;
-        let [source, destination] = [Ipv4Addr::new(10, 0, 1, sender as u8), Ipv4Addr::new(10, 0, 0, 1)];
-        let packet =
-            |protocol| ipv4::Header::new(source, destination, protocol, len).expect("no packet is longer");
+        let [source, destination] =
+            [Ipv4Addr::new(10, 0, 1, sender as u8), Ipv4Addr::new(10, 0, 0, 1)];
+        let packet = |protocol| {
+            ipv4::Header::new(source, destination, protocol, len).expect("no packet is longer")
+        };
         let ethernet = ethernet::Header::new(to, from, ethertype::IPV4);
         match kind {
             Kind::Datagram => {
                 let udp = udp::Header::new(FIRST_PORT + number, FIRST_PORT, payload.len());
                 let udp = udp.expect("no datagram is longer than its packet");
-                [ethernet.as_bytes(), packet(protocol::UDP).as_bytes(), udp.as_bytes(), &payload].concat()
+                [ethernet.as_bytes(), packet(protocol::UDP).as_bytes(), udp.as_bytes(), &payload]
+                    .concat()
             }
             Kind::Segment => {
                 let ip = packet(protocol::TCP);

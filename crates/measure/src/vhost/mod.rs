@@ -5,9 +5,10 @@
 //!      └──────────────── Ends, one core ─────────────────┘       the switch has another
 //! ```
 //!
-//! Switches take turns, round after round, and what is told is the median of the rounds. In each, a switch first carries all
-//! that the senders can give it. Then frames are paced, at shares of the rate at which it lost none: how long each takes is
-//! told of those, since a queue that is always full tells of nothing but its length.
+//! Switches take turns, round after round, and what is told is the median of the rounds. In each, a
+//! switch first carries all that the senders can give it. Then frames are paced, at shares of the
+//! rate at which it lost none: how long each takes is told of those, since a queue that is always
+//! full tells of nothing but its length.
 
 pub mod arrivals;
 mod cases;
@@ -64,7 +65,8 @@ pub fn run(bench: &Bench<'_>, config: Config) -> Result<Report, MeasureError> {
         let mut rounds = rounds.iter_mut();
         for cases in cases.chunk_by(Case::goes_with) {
             let mut loads: Vec<_> = cases.iter().zip(rounds.by_ref().take(cases.len())).collect();
-            // What a switch carries first it carries a few percent faster: each load has its turn at that.
+            // What a switch carries first it carries a few percent faster: each load has its turn
+            // at that.
             let first = round as usize % loads.len();
             loads.rotate_left(first);
             carry(bench, loads, &config)?;
@@ -119,9 +121,12 @@ fn meet(
         bench.go_on()?;
         if begun.elapsed() > PATIENCE {
             let said = "it did not connect to its front-ends".to_owned();
-            return Err(
-                LabError::Late { program: kind.to_string(), seconds: PATIENCE.as_secs(), said }.into()
-            );
+            return Err(LabError::Late {
+                program: kind.to_string(),
+                seconds: PATIENCE.as_secs(),
+                said,
+            }
+            .into());
         }
         Ok(())
     };
@@ -176,7 +181,8 @@ fn one(
     }
     let clock = ends.clock();
     let before = switch.account(clock).map_err(unmade)?;
-    let carried = ends.run(&Load { duration, taken, frames: config.frames, offered: None }, bench.stop)?;
+    let carried =
+        ends.run(&Load { duration, taken, frames: config.frames, offered: None }, bench.stop)?;
     let account = switch.account(clock).map_err(unmade)?.since(&before);
     let mut round = Round::new(carried, account, taken);
     if taken.is_none() {
@@ -214,7 +220,8 @@ fn time(
     Ok(())
 }
 
-/// Flow `number` of a sender's. The first is between the machines' own addresses; the others' are learned.
+/// Flow `number` of a sender's. The first is between the machines' own addresses; the others' are
+/// learned.
 fn flow(ports: &[Port], sender: u16, number: u16) -> Flow {
     let (receiver, senders) = ports.split_last().expect("there are two");
     let other = |side: u32| Mac::local(side << 20 | u32::from(sender) << 12 | u32::from(number));
@@ -227,8 +234,9 @@ fn flow(ports: &[Port], sender: u16, number: u16) -> Flow {
 
 fn doing(case: &Case, config: &Config) -> String {
     let Case { switch, senders, size, flows, stalled } = case;
-    let slow =
-        config.slow_receiver.map_or(String::new(), |times| format!(", a receiver slowed to 1/{times}"));
+    let slow = config
+        .slow_receiver
+        .map_or(String::new(), |times| format!(", a receiver slowed to 1/{times}"));
     let stalled = if *stalled { ", beside a stalled receiver" } else { "" };
     format!("{switch}: {size} B, {flows} flows, {senders} to 1{slow}{stalled}")
 }
@@ -236,7 +244,9 @@ fn doing(case: &Case, config: &Config) -> String {
 /// The first core that we may use: the switch's.
 fn first_core() -> usize {
     let cores = sched_getaffinity(None).ok();
-    cores.and_then(|cores| (0..rustix::thread::CpuSet::MAX_CPU).find(|core| cores.is_set(*core))).unwrap_or(0)
+    cores
+        .and_then(|cores| (0..rustix::thread::CpuSet::MAX_CPU).find(|core| cores.is_set(*core)))
+        .unwrap_or(0)
 }
 
 impl From<Broken> for MeasureError {
@@ -254,8 +264,11 @@ mod tests {
 
     #[test]
     fn flows_differ_by_both_addresses() {
-        let port =
-            |number: u32| Port { name: format!("p{number}"), mac: Mac::local(number + 1), socket: "".into() };
+        let port = |number: u32| Port {
+            name: format!("p{number}"),
+            mac: Mac::local(number + 1),
+            socket: "".into(),
+        };
         let ports: Vec<_> = (0..3).map(port).collect();
         let mut seen = std::collections::BTreeSet::new();
         for sender in 0..2 {

@@ -28,7 +28,8 @@ pub struct Config {
     pub frames: u64,
     /// The receiver takes one frame where it could take so many.
     pub slow_receiver: Option<u32>,
-    /// Each load is carried a second time, beside a machine that is sent one in 16 buffers and takes nothing.
+    /// Each load is carried a second time, beside a machine that is sent one in 16 buffers and
+    /// takes nothing.
     pub stalled: bool,
     /// How often each switch has its turn.
     pub rounds: u32,
@@ -56,8 +57,8 @@ pub struct Throughput {
     pub flows: u16,
     /// How many machines sent.
     pub senders: u16,
-    /// One in 16 of their buffers was for one more machine, which took nothing. Whatever is told is of the others, but for
-    /// what the switch dropped, and its cycles.
+    /// One in 16 of their buffers was for one more machine, which took nothing. Whatever is told is
+    /// of the others, but for what the switch dropped, and its cycles.
     pub stalled: bool,
     /// Frames that arrived, in 10⁶ a second.
     pub mfps: f64,
@@ -79,7 +80,8 @@ pub struct Throughput {
     pub dropped: Dropped,
     /// Ticks of the time stamp counter that the switch was busy for each frame that it took.
     pub cycles_per_frame: Option<f64>,
-    /// The share of its time in which the generator had something to do: near 1 it is what bounds the rate.
+    /// The share of its time in which the generator had something to do: near 1 it is what bounds
+    /// the rate.
     pub generator_busy: f64,
     /// Frames that a slow receiver took, in 10⁶ a second.
     pub receiver_mfps: Option<f64>,
@@ -87,7 +89,8 @@ pub struct Throughput {
     pub lossless_mfps: Option<f64>,
     /// How long frames were on their way.
     pub latency: Vec<Latency>,
-    /// Whether the switch's own account held, port by port and class by class; none where it keeps none.
+    /// Whether the switch's own account held, port by port and class by class; none where it keeps
+    /// none.
     pub balanced: Option<bool>,
 }
 
@@ -100,7 +103,8 @@ pub struct Dropped {
     pub egress: u64,
 }
 
-/// How long frames were on their way, from being put into the sender's ring to being seen in the receiver's.
+/// How long frames were on their way, from being put into the sender's ring to being seen in the
+/// receiver's.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// The share of the rate without loss that was sent.
@@ -119,8 +123,8 @@ pub struct Latency {
 pub type Report = Measurement<Config, Throughput>;
 
 impl Config {
-    /// Whether there is a stalled receiver each time that a load is carried: one after the other, as a machine's speed changes
-    /// within minutes.
+    /// Whether there is a stalled receiver each time that a load is carried: one after the other,
+    /// as a machine's speed changes within minutes.
     pub fn times(&self) -> &'static [bool] {
         if self.stalled { &[false, true] } else { &[false] }
     }

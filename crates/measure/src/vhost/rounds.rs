@@ -91,7 +91,8 @@ pub fn told(case: Case, rounds: &[Round]) -> Throughput {
 
 fn latency(rounds: &[Round]) -> Vec<Latency> {
     let of_share = |share: f64| {
-        let timed = rounds.iter().flat_map(|round| &round.timed).filter(move |timed| timed.share == share);
+        let timed =
+            rounds.iter().flat_map(|round| &round.timed).filter(move |timed| timed.share == share);
         let of = |one: fn(&Timed) -> f64| median(timed.clone().map(one));
         Some(Latency {
             load: share,
@@ -111,7 +112,8 @@ mod tests {
     use super::super::delays::Delays;
     use super::*;
 
-    const CASE: Case = Case { switch: SwitchKind::Zovn, senders: 2, size: 125, flows: 7, stalled: false };
+    const CASE: Case =
+        Case { switch: SwitchKind::Zovn, senders: 2, size: 125, flows: 7, stalled: false };
 
     fn round(in_time: u64, balanced: bool) -> Round {
         let mut delays = Delays::default();
@@ -129,15 +131,19 @@ mod tests {
             delays,
         };
         let dropped = Dropped { ingress: 0, egress: 2 };
-        let account =
-            Account { busy: 100 * (carried.sent + carried.to_stalled), dropped, balanced: Some(balanced) };
+        let account = Account {
+            busy: 100 * (carried.sent + carried.to_stalled),
+            dropped,
+            balanced: Some(balanced),
+        };
         let timed = Timed::of(0.5, &carried, Clock { rate: 1e6 }).into_iter().collect();
         Round { lossless: Some(1e6), timed, ..Round::new(carried, account, None) }
     }
 
     #[test]
     fn rates_are_medians_and_counts_are_sums() {
-        let told = told(CASE, &[round(2_000_000, true), round(6_000_000, true), round(4_000_000, true)]);
+        let told =
+            told(CASE, &[round(2_000_000, true), round(6_000_000, true), round(4_000_000, true)]);
         assert_eq!((told.mfps, told.mfps_range, told.gbps), (2.0, [1.0, 3.0], 2.0));
         assert_eq!((told.sent, told.received, told.lost), (12_000_015, 12_000_009, 6));
         assert_eq!((told.duplicates, told.out_of_order, told.dropped.egress), (3, 6, 6));
@@ -152,6 +158,9 @@ mod tests {
 
     #[test]
     fn one_round_that_does_not_balance_is_enough() {
-        assert_eq!(told(CASE, &[round(1, true), round(1, false), round(1, true)]).balanced, Some(false));
+        assert_eq!(
+            told(CASE, &[round(1, true), round(1, false), round(1, true)]).balanced,
+            Some(false)
+        );
     }
 }

@@ -49,7 +49,8 @@ impl Carried {
 }
 
 impl Sink {
-    /// Nothing has come yet of frames of this size in so many flows of each sender, which has sent so many before.
+    /// Nothing has come yet of frames of this size in so many flows of each sender, which has sent
+    /// so many before.
     pub fn new(size: u32, flows: u16, sent: impl Iterator<Item = u64>) -> Self {
         let senders = sent.map(|sent| Arrivals::new(flows, sent)).collect();
         let tag = Kind::of(size).tag();
@@ -74,7 +75,8 @@ impl Sink {
         self.senders.iter().map(|arrivals| arrivals.received).sum()
     }
 
-    /// What is told of so many frames that were sent in so many seconds, of which so many came meanwhile.
+    /// What is told of so many frames that were sent in so many seconds, of which so many came
+    /// meanwhile.
     pub fn told(self, sent: u64, in_time: u64, seconds: f64, busy: f64) -> Carried {
         let sum = |one: fn(&Arrivals) -> u64| self.senders.iter().map(one).sum();
         Carried {

@@ -37,9 +37,16 @@ impl<'a> Switch<'a> {
     }
 
     /// Brings it up with these ports, for frames of this kind.
-    pub fn up(kind: SwitchKind, rig: &'a Rig<'_>, ports: &[Port], frames: Kind) -> Result<Self, LabError> {
+    pub fn up(
+        kind: SwitchKind,
+        rig: &'a Rig<'_>,
+        ports: &[Port],
+        frames: Kind,
+    ) -> Result<Self, LabError> {
         match (kind, ports) {
-            (SwitchKind::OvsDpdk, _) => OvsDpdk::up(rig, ports, frames == Kind::Segment).map(Self::OvsDpdk),
+            (SwitchKind::OvsDpdk, _) => {
+                OvsDpdk::up(rig, ports, frames == Kind::Segment).map(Self::OvsDpdk)
+            }
             (SwitchKind::Testpmd, [left, right]) => {
                 Testpmd::switch(rig, &[left.clone(), right.clone()]).map(Self::Testpmd)
             }
@@ -66,7 +73,8 @@ impl<'a> Switch<'a> {
         Ok(match self {
             Self::Zovn(switch) => {
                 let status = switch.status()?;
-                let refused = |ledger: fn(&PortStatus) -> u64| status.ports.iter().map(ledger).sum::<u64>();
+                let refused =
+                    |ledger: fn(&PortStatus) -> u64| status.ports.iter().map(ledger).sum::<u64>();
                 let egress = refused(|port| port.egress.total.refused_total());
                 // Whatever was refused came in somewhere.
                 let all = refused(|port| port.ingress.total.refused_total());

@@ -58,7 +58,9 @@ pub struct Networks {
 pub fn way_to(far: IpAddr) -> u32 {
     match far {
         IpAddr::V4(far) => far.to_bits().wrapping_mul(0x9e37_79b9),
-        IpAddr::V6(far) => ((far.to_bits() >> 64) as u32 ^ far.to_bits() as u32).wrapping_mul(0x9e37_79b9),
+        IpAddr::V6(far) => {
+            ((far.to_bits() >> 64) as u32 ^ far.to_bits() as u32).wrapping_mul(0x9e37_79b9)
+        }
     }
 }
 

@@ -72,8 +72,9 @@ pub struct Come {
 impl Come {
     /// Whether both may be segments of one frame.
     fn is_alike(&self, other: &Self) -> bool {
-        let of =
-            |come: &Self| (come.network, come.class, come.place.map(|(stream, epoch, _)| (stream, epoch)));
+        let of = |come: &Self| {
+            (come.network, come.class, come.place.map(|(stream, epoch, _)| (stream, epoch)))
+        };
         of(self) == of(other) && [self, other].iter().all(|come| come.offload == Offload::NONE)
     }
 }
@@ -104,8 +105,8 @@ pub struct Frames {
     pools: [Pool; SIZES.len()],
     /// The quotas of each size's slots.
     places: [Quota; SIZES.len()],
-    /// What is known of the frames there, by size and slot. It grows with the slots that were ever taken, the lowest first: an idle
-    /// host costs nothing.
+    /// What is known of the frames there, by size and slot. It grows with the slots that were ever
+    /// taken, the lowest first: an idle host costs nothing.
     come: [Vec<Option<Come>>; SIZES.len()],
     /// For each slot but the smallest: the positions of the parts or segments behind the first one.
     joined: [Vec<Vec<u64>>; SIZES.len()],
@@ -213,12 +214,20 @@ impl Frames {
     /// Whether a stream that found no slot may have enough of them now to be asked for more. Parts
     /// behind the first part of a frame need none.
     pub fn welcomes(&self, stream: Stream) -> bool {
-        let wanted = self.wanted.get(&stream).map_or(&self.places[..], |size| &self.places[*size..=*size]);
+        let wanted =
+            self.wanted.get(&stream).map_or(&self.places[..], |size| &self.places[*size..=*size]);
         let held: u32 = self.places.iter().map(|places| places.held(stream)).sum();
-        wanted.iter().all(|places| places.welcomes(stream)) || held == 1 && self.growing.contains_key(&stream)
+        wanted.iter().all(|places| places.welcomes(stream))
+            || held == 1 && self.growing.contains_key(&stream)
     }
 
-    fn keep_in(&mut self, bytes: &[u8], size: usize, claim: Claim, network: Network) -> Option<Slot> {
+    fn keep_in(
+        &mut self,
+        bytes: &[u8],
+        size: usize,
+        claim: Claim,
+        network: Network,
+    ) -> Option<Slot> {
         let slot = self.take(size, claim)?;
         *self.entry(slot) = Some(Come {
             network,
@@ -241,8 +250,10 @@ impl Frames {
         let (stream, _, offset) = place;
         let part = kept.part;
         let network = kept.slot.map(|slot| self.get(slot).network);
-        let grows = self.growing.get(&stream).filter(|growing| part.continues && growing.end == offset);
-        let follows = grows.is_some_and(|grows| network.is_none_or(|it| it == self.get(grows.slot).network));
+        let grows =
+            self.growing.get(&stream).filter(|growing| part.continues && growing.end == offset);
+        let follows =
+            grows.is_some_and(|grows| network.is_none_or(|it| it == self.get(grows.slot).network));
         if !follows {
             self.tear(stream);
         }
@@ -333,7 +344,8 @@ impl Frames {
         let come = *self.get(slot);
         let bytes = self.bytes_mut(slot);
         if let Some(layout) = Layout::of(bytes).filter(|_| come.is_marked)
-            && let Some(class) = layout.traffic_class(bytes).filter(|class| Ecn::of(*class) != Ecn::NotEct)
+            && let Some(class) =
+                layout.traffic_class(bytes).filter(|class| Ecn::of(*class) != Ecn::NotEct)
         {
             // The layout was read from this header.
             let _ = layout.set_traffic_class(bytes, Ecn::Ce.within(class));
@@ -382,7 +394,8 @@ impl Frames {
     /// Joins the segments that follow the first, in a larger slot. `None` if none does.
     fn join(&mut self, first: Slot, ready: &mut VecDeque<Slot>) -> Option<Slot> {
         // Larger frames are large segments already.
-        let is_next = |slot: Slot| self.find(slot).0 == 0 && self.get(slot).is_alike(self.get(first));
+        let is_next =
+            |slot: Slot| self.find(slot).0 == 0 && self.get(slot).is_alike(self.get(first));
         ready.front().filter(|next| is_next(first) && is_next(**next))?;
         let one = self.view(first).bytes;
         let mut join = Join::begin(one)?;
@@ -491,9 +504,12 @@ impl Frames {
     /// Whether all slots are free.
     #[cfg(test)]
     pub fn is_all_free(&self) -> bool {
-        let is_free =
-            |(pool, places): (&Pool, &Quota)| [pool.free(), places.free() as usize] == [pool.slots(); 2];
-        self.growing.is_empty() && self.torn.is_empty() && self.pools.iter().zip(&self.places).all(is_free)
+        let is_free = |(pool, places): (&Pool, &Quota)| {
+            [pool.free(), places.free() as usize] == [pool.slots(); 2]
+        };
+        self.growing.is_empty()
+            && self.torn.is_empty()
+            && self.pools.iter().zip(&self.places).all(is_free)
     }
 
     /// Takes a free slot of a size, if the quota allows it.

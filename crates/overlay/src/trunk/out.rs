@@ -97,7 +97,8 @@ impl<'a> Going<'a> {
         let is_plain = bytes[..begin].ends_with(&kind.to_be_bytes());
         // The path may be IPv6, whose header is longer.
         let is_short = CUT_LEN + bytes.len() + 20 <= LONGEST;
-        let len = NonZeroU16::new(bytes.len() as u16).filter(|len| is_short && is_large(*len, most))?;
+        let len =
+            NonZeroU16::new(bytes.len() as u16).filter(|len| is_short && is_large(*len, most))?;
         let tcp = tcp::Header::ref_from_prefix(&bytes[offload.checksum?.start.into()..]).ok()?.0;
         let flags = tcp.flags.without(Flags(!message::Cut::FLAGS.0));
         let told = message::Cut { sequence: tcp.sequence.get() as u16, size, flags };
@@ -185,7 +186,8 @@ impl Out<'_> {
     /// Whether a datagram has room for a report beside so many bytes of a frame.
     pub fn may_piggyback(&self, len: NonZeroU16) -> bool {
         !self.config.obeys_pauses
-            && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get()) <= self.config.most
+            && DATA_LEN + OFFLOAD_LEN + Report::MOST_LEN + usize::from(len.get())
+                <= self.config.most
     }
 
     /// Sends the part of a session's frame at this offset, with a report if [there is
@@ -195,7 +197,8 @@ impl Out<'_> {
         let data = going.said(data, begin);
         let draft = Draft::new(self.vni).expect("a network's number has 24 bits");
         let mut draft = if data.part == Part::WHOLE { draft } else { draft.carrying(PART) };
-        let has_room = data.write(&mut draft) && report.is_none_or(|report| report.write(&mut draft));
+        let has_room =
+            data.write(&mut draft) && report.is_none_or(|report| report.write(&mut draft));
         debug_assert!(has_room, "{ROOM}");
         self.put_draft(&draft, data.len.get().into(), |bytes| going.write(begin, bytes));
     }
@@ -203,7 +206,8 @@ impl Out<'_> {
     /// Sends a frame's position in the stream without its bytes.
     pub fn put_place(&mut self, data: &Data) {
         self.mark(data);
-        let mut draft = Draft::new(self.vni).expect("a network's number has 24 bits").for_control(0);
+        let mut draft =
+            Draft::new(self.vni).expect("a network's number has 24 bits").for_control(0);
         let has_room = data.write(&mut draft);
         debug_assert!(has_room, "{ROOM}");
         self.put_draft(&draft, 0, |_| {});
@@ -216,7 +220,13 @@ impl Out<'_> {
         let has_room = Data { cut: Some(large.told), ..*data }.write(&mut draft);
         debug_assert!(has_room, "{ROOM}");
         let ([fixed, options], far) = (draft.parts(), self.config.far);
-        self.underlay.send_large(far, way_to(far), self.marking, large.cut, [fixed, options, bytes]);
+        self.underlay.send_large(
+            far,
+            way_to(far),
+            self.marking,
+            large.cut,
+            [fixed, options, bytes],
+        );
     }
 
     /// Marks reliable frames as ECN-capable: the session reacts to marks, whatever the inner
@@ -245,7 +255,13 @@ impl Out<'_> {
 
     /// Sends a frame without a session, behind this header if it is STT's. `false` if it is too
     /// long.
-    pub fn put_plain(&mut self, to: IpAddr, flow: u32, piece: &Piece<'_>, stt: &wire::stt::Header) -> bool {
+    pub fn put_plain(
+        &mut self,
+        to: IpAddr,
+        flow: u32,
+        piece: &Piece<'_>,
+        stt: &wire::stt::Header,
+    ) -> bool {
         use zerocopy::IntoBytes;
 
         let Self { config, underlay, vni, marking } = self;
@@ -320,8 +336,10 @@ mod tests {
 
     /// A frame whose packet has this traffic class.
     fn frame(traffic_class: u8) -> Vec<u8> {
-        let ip = ipv4::Header::new(here(), here(), 253, 0).unwrap().with_traffic_class(traffic_class);
-        let ethernet = ethernet::Header::new(units::Mac::local(1), units::Mac::local(2), ethertype::IPV4);
+        let ip =
+            ipv4::Header::new(here(), here(), 253, 0).unwrap().with_traffic_class(traffic_class);
+        let ethernet =
+            ethernet::Header::new(units::Mac::local(1), units::Mac::local(2), ethertype::IPV4);
         [ethernet.as_bytes(), ip.as_bytes()].concat()
     }
 

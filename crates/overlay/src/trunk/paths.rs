@@ -62,7 +62,8 @@ fn choose(livenesses: impl ExactSizeIterator<Item = Liveness>, number: u32) -> u
     if livenesses.len() == 1 {
         return 0;
     }
-    let weighed = livenesses.enumerate().map(|(place, liveness)| ((liveness, weight(number, place)), place));
+    let weighed =
+        livenesses.enumerate().map(|(place, liveness)| ((liveness, weight(number, place)), place));
     weighed.max().map_or(0, |(_, place)| place)
 }
 

@@ -81,10 +81,13 @@ impl Peer for Trunk {
     }
 
     fn transmit_control(&mut self, now: Instant, delivered: bool) -> bool {
-        let Self { config, underlay, session: Some(session), report_waits, .. } = self else { return false };
+        let Self { config, underlay, session: Some(session), report_waits, .. } = self else {
+            return false;
+        };
         let mut underlay = underlay.borrow_mut();
         let marking = config.marking(CONTROL, 0);
-        *report_waits = delivered && !*report_waits && !config.obeys_pauses && session.may_piggyback();
+        *report_waits =
+            delivered && !*report_waits && !config.obeys_pauses && session.may_piggyback();
         let poll = if *report_waits { Session::poll_urgent } else { Session::poll_transmit };
         while underlay.has_room(way_to(config.far))
             && let Some(message) = poll(session, now)
@@ -130,9 +133,16 @@ impl Peer for Trunk {
     }
 
     fn forget_sender(&mut self, port: PortId) {
-        assert!(self.completed.is_empty(), "{} completed frames were not polled", self.completed.len());
+        assert!(
+            self.completed.is_empty(),
+            "{} completed frames were not polled",
+            self.completed.len()
+        );
         let is_gone = |from: Option<(PortId, Slot)>| from.is_some_and(|(it, _)| it == port);
-        self.begun.values_mut().filter(|begun| is_gone(begun.from)).for_each(|begun| begun.from = None);
+        self.begun
+            .values_mut()
+            .filter(|begun| is_gone(begun.from))
+            .for_each(|begun| begun.from = None);
         self.spoiled.retain(|(it, _), _| *it != port);
         if let Some(session) = &mut self.session {
             session.withdraw(|piece| is_gone(piece.from));

@@ -68,7 +68,13 @@ impl Trunk {
         report.window_probes.iter().for_each(|ask| invite(frames, session, ask.stream));
     }
 
-    pub(super) fn handle_data(&mut self, now: Instant, received: &Received<'_>, data: &Data, payload: &[u8]) {
+    pub(super) fn handle_data(
+        &mut self,
+        now: Instant,
+        received: &Received<'_>,
+        data: &Data,
+        payload: &[u8],
+    ) {
         if let Some(cut) = piece_of(received, data) {
             return self.handle_piece(now, received, data, cut, payload);
         }
@@ -101,7 +107,8 @@ impl Trunk {
         let Self { session: Some(session), frames, ready, .. } = self else { return };
         let is_marked = Ecn::of(received.traffic_class) == Ecn::Ce;
         let is_unkept = matches!(brought, Payload::NoMemory);
-        session.handle_data(now, data, is_marked, brought, |arrival| settle(frames, ready, arrival));
+        session
+            .handle_data(now, data, is_marked, brought, |arrival| settle(frames, ready, arrival));
         if is_unkept && session.is_nacking(data.stream) {
             frames.wait(data);
         }
@@ -135,7 +142,8 @@ impl Trunk {
         let told = data.cut.and_then(|cut| wire::cut::offload(bytes, cut.size.get()));
         let offload = data.offload.or_else(|| told.map(Offload::emit));
         let data = &Data { offload, ..*data };
-        let kept = self.frames.keep_data(data, is_marked, claim, bytes, network).ok_or(NoPlace::Memory)?;
+        let kept =
+            self.frames.keep_data(data, is_marked, claim, bytes, network).ok_or(NoPlace::Memory)?;
         if let Some(slot) = kept.slot {
             self.remark(received, slot);
             // A card cuts nothing but TCP.

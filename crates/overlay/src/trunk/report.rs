@@ -61,9 +61,9 @@ impl Trunk {
         let session = self.session.as_ref()?;
         match self.config.obeys_pauses {
             true => Some("pfc is declared, which those that a card cuts do not heed"),
-            false => {
-                session.is_large_paused(now).then_some("the last ones were lost on the way, or are late")
-            }
+            false => session
+                .is_large_paused(now)
+                .then_some("the last ones were lost on the way, or are late"),
         }
     }
 

@@ -22,11 +22,18 @@ use super::stt;
 impl Trunk {
     /// Sends a frame of this flow, or as much of it as may go now: then it is in flight, and
     /// [`Self::resume_begun`] sends the rest.
-    pub(super) fn send_frame(&mut self, now: Instant, flow: Option<Flow>, leaving: &Leaving<'_>) -> Sent {
+    pub(super) fn send_frame(
+        &mut self,
+        now: Instant,
+        flow: Option<Flow>,
+        leaving: &Leaving<'_>,
+    ) -> Sent {
         if self.liveness == Liveness::Down {
             return Sent::Wait;
         }
-        let Some(flow) = flow.filter(|_| self.session.is_some()) else { return self.send_plain(leaving) };
+        let Some(flow) = flow.filter(|_| self.session.is_some()) else {
+            return self.send_plain(leaving);
+        };
         // A frame that was sent in part and waits for the window goes first.
         let going = self.begun.iter().filter(|(flow, _)| !self.is_paused(**flow));
         let mut waiting = going.map(|(_, begun)| begun.waits);
@@ -80,13 +87,16 @@ impl Trunk {
         leaving: &Leaving<'_>,
         first: usize,
     ) -> Result<(), (usize, Sent)> {
-        let Self { config, underlay, networks, session: Some(session), scratch, report_waits, .. } = self
+        let Self {
+            config, underlay, networks, session: Some(session), scratch, report_waits, ..
+        } = self
         else {
             return Err((first, Sent::Unfit));
         };
         let Leaving { port, slot, network, view, .. } = *leaving;
         let bytes = whole(&view, scratch);
-        let (vni, going) = (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
+        let (vni, going) =
+            (networks.vnis.get(&network), Going::new(bytes, view.offload(), config.most));
         let (Some(&vni), Some(going)) = (vni, going) else { return Err((first, Sent::Unfit)) };
         let mut underlay = underlay.borrow_mut();
         let stream = stream_of(flow);
@@ -96,9 +106,11 @@ impl Trunk {
         if !out.underlay.has_room(way_to(config.far)) {
             return Err((first, Sent::Busy));
         }
-        let handle = |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
-        let large =
-            going.large().filter(|_| first == 0 && !config.obeys_pauses && config.is_reliable(stream.class));
+        let handle =
+            |begin, is_last| Piece { flow, from: Some((port, slot)), begin: Some(begin), is_last };
+        let large = going
+            .large()
+            .filter(|_| first == 0 && !config.obeys_pauses && config.is_reliable(stream.class));
         if let Some(large) = large
             && session.may_send_large(now, large.len)
             && out.underlay.carries_large(config.far)
@@ -140,7 +152,8 @@ impl Trunk {
         if self.liveness == Liveness::Down {
             return false;
         }
-        let flows: Vec<_> = self.begun.keys().copied().filter(|flow| !self.is_paused(*flow)).collect();
+        let flows: Vec<_> =
+            self.begun.keys().copied().filter(|flow| !self.is_paused(*flow)).collect();
         for flow in flows {
             let Begun { from, sent, .. } = self.begun[&flow];
             let outcome = match from {
@@ -206,7 +219,9 @@ impl Trunk {
         network_of: impl Fn(PortId) -> Network,
         frame_of: impl Fn(PortId, Slot) -> FrameView<'f>,
     ) -> bool {
-        let Self { config, underlay, networks, session: Some(session), scratch, spoiled, .. } = self else {
+        let Self { config, underlay, networks, session: Some(session), scratch, spoiled, .. } =
+            self
+        else {
             return false;
         };
         // A pause of one class delays retransmissions of all: links that pause lose little.
@@ -264,7 +279,8 @@ fn may_send(
 /// a datagram, and the rest.
 fn in_two(piece: Piece, len: NonZeroU16, most: usize) -> Option<[(Piece, NonZeroU16); 2]> {
     let begin = piece.begin.filter(|_| is_large(len, most))?;
-    let first = part_len(begin as usize, most).min(usize::from(len.get()).saturating_sub(LEAST_PART));
+    let first =
+        part_len(begin as usize, most).min(usize::from(len.get()).saturating_sub(LEAST_PART));
     let first = NonZeroU16::new(first as u16)?;
     let rest = NonZeroU16::new(len.get() - first.get())?;
     let next = begin + u32::from(first.get());

@@ -101,7 +101,8 @@ mod tests {
     /// A trunk with two ways, both of which work.
     fn trunk(session: Option<SessionConfig>) -> Trunk {
         let host = IpAddr::from([192, 0, 0, 2]);
-        let (encapsulation, incarnation) = (Encapsulation::Geneve, Incarnation(std::num::NonZeroU32::MIN));
+        let (encapsulation, incarnation) =
+            (Encapsulation::Geneve, Incarnation(std::num::NonZeroU32::MIN));
         let config = TrunkConfig {
             host,
             far: host,

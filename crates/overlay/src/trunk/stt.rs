@@ -18,9 +18,11 @@ pub const STT_MTU: u16 = (underlay::stt::LONGEST - Header::LEN - ethernet::Heade
 /// The STT header of a frame that leaves, and the offload to do before: none if the header can tell
 /// the receiver of all of it.
 pub fn begin(config: &TrunkConfig, vni: u32, frame: &[u8], offload: Offload) -> (Header, Offload) {
-    let is_whole = config.encapsulation == Encapsulation::Stt && Header::LEN + frame.len() <= config.most;
+    let is_whole =
+        config.encapsulation == Encapsulation::Stt && Header::LEN + frame.len() <= config.most;
     let header = is_whole.then(|| Header::new(vni.into(), None, frame, offload)).flatten();
-    let plain = || Header::new(vni.into(), None, &[], Offload::NONE).expect("nothing is left to do");
+    let plain =
+        || Header::new(vni.into(), None, &[], Offload::NONE).expect("nothing is left to do");
     header.map_or_else(|| (plain(), offload), |header| (header, Offload::NONE))
 }
 

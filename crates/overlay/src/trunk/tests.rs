@@ -36,7 +36,8 @@ pub fn session() -> SessionConfig {
 
 /// A large segment with so many bytes of payload, and what is left to do for it.
 pub fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
-    let mut frame = ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype::IPV4).as_bytes().to_vec();
+    let mut frame =
+        ethernet::Header::new(Mac::local(1), Mac::local(2), ethertype::IPV4).as_bytes().to_vec();
     let (from, to) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
     let mut ip = ipv4::Header::new(from, to, protocol::TCP, tcp::Header::LEN + len).unwrap();
     ip.set_traffic_class(traffic_class);
@@ -59,12 +60,8 @@ pub fn large(len: usize, traffic_class: u8) -> (Vec<u8>, Offload) {
 const ENOUGH: Counts = [1 << 10, 128, 128];
 
 fn fabric() -> impl Strategy<Value = Fabric> {
-    (0..300_u64, 0..200_u64, 0..500_u64, 0..50_u64).prop_map(|(lost, repeated, late, marked)| Fabric {
-        lost,
-        repeated,
-        late,
-        marked,
-    })
+    (0..300_u64, 0..200_u64, 0..500_u64, 0..50_u64)
+        .prop_map(|(lost, repeated, late, marked)| Fabric { lost, repeated, late, marked })
 }
 
 fn offer() -> impl Strategy<Value = Offer> {
@@ -290,7 +287,11 @@ fn a_receiver_of_what_is_not_repaired_leaves_memory_to_what_is() {
     assert_eq!([1, 2].map(|flow| world.completed[flow].len()), [150; 2]);
     let [sender, _] = world.counters();
     world.run_for(Span::from_secs(1));
-    assert_eq!(world.counters()[0].retransmitted, sender.retransmitted, "what finds no memory goes round");
+    assert_eq!(
+        world.counters()[0].retransmitted,
+        sender.retransmitted,
+        "what finds no memory goes round"
+    );
 }
 
 #[test]

@@ -27,7 +27,8 @@ use crate::scenario::Scenario;
 use crate::stack::Stack;
 
 /// What lies around a machine's frame in a tunnel.
-const TUNNEL: usize = ethernet::Header::LEN + ipv4::Header::LEN + udp::Header::LEN + vxlan::Header::LEN;
+const TUNNEL: usize =
+    ethernet::Header::LEN + ipv4::Header::LEN + udp::Header::LEN + vxlan::Header::LEN;
 
 /// All headers of a frame that has all options.
 pub(super) const LONGEST: u32 = (TUNNEL + ethernet::Header::LEN + ipv4::Header::LEN + 60) as u32;
@@ -45,8 +46,8 @@ const VNI: u32 = 1;
 const CAPABLE: u8 = 0b10;
 const MARKED: u8 = 0b11;
 
-/// Where ports begin whose numbers tell connections apart (RFC 6335 §6), how many there are, and where those begin that
-/// are connected to.
+/// Where ports begin whose numbers tell connections apart (RFC 6335 §6), how many there are, and
+/// where those begin that are connected to.
 const FIRST_PORT: u32 = 49_152;
 const PORTS: u32 = 16_384;
 const FIRST_SERVICE: u32 = 32_768;
@@ -67,11 +68,20 @@ impl Headers {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let network = &scenario.virtual_network;
         let longest = network.mtu as usize + TUNNEL;
-        Self { encapsulated: network.encapsulation.0 >= ENCAPSULATED && longest <= usize::from(u16::MAX) }
+        Self {
+            encapsulated: network.encapsulation.0 >= ENCAPSULATED
+                && longest <= usize::from(u16::MAX),
+        }
     }
 
     /// A frame's headers, and its length without check sequence.
-    pub(super) fn of(&self, packet: &Packet, class: Class, stack: &Stack, hosts: &Hosts) -> (Vec<u8>, u32) {
+    pub(super) fn of(
+        &self,
+        packet: &Packet,
+        class: Class,
+        stack: &Stack,
+        hosts: &Hosts,
+    ) -> (Vec<u8>, u32) {
         let machines = [stack.sender(&packet.load), hosts.machine(packet.target())];
         let ends = Ends { machines, hosts: machines.map(|machine| hosts.host_of(machine)) };
         let capable = if packet.ecn_capable { CAPABLE } else { 0 };
@@ -91,7 +101,8 @@ impl Headers {
             out = bytes;
             out.len() + payload
         };
-        // What the scenario has around a packet besides counts; and what these headers say is there.
+        // What the scenario has around a packet besides counts; and what these headers say is
+        // there.
         let len = packet.bytes.saturating_sub(CHECK_SEQUENCE).max(end as u32);
         (out, len)
     }
@@ -108,10 +119,16 @@ fn tunnel(out: &mut Vec<u8>, ends: &Ends, traffic_class: u8, hash: u32, len: usi
     let header = ethernet::Header::new(destination, source, ethertype::IPV4);
     out.extend(header.as_bytes());
     let len = vxlan::Header::LEN + len;
-    out.extend(ip(ends.hosts.map(host_ip), traffic_class, protocol::UDP, udp::Header::LEN + len).as_bytes());
-    // A flow has a source port of its own, by which equal paths are chosen (RFC 7348 §5), and no sum.
+    out.extend(
+        ip(ends.hosts.map(host_ip), traffic_class, protocol::UDP, udp::Header::LEN + len)
+            .as_bytes(),
+    );
+    // A flow has a source port of its own, by which equal paths are chosen (RFC 7348 §5), and no
+    // sum.
     let port = FIRST_PORT + hash % PORTS;
-    out.extend(udp::Header::new(port as u16, vxlan::PORT, len).expect("it fits into a packet").as_bytes());
+    out.extend(
+        udp::Header::new(port as u16, vxlan::PORT, len).expect("it fits into a packet").as_bytes(),
+    );
     out.extend(vxlan::Header::new(VNI).expect("it has 24 bits").as_bytes());
 }
 
@@ -138,14 +155,23 @@ fn inner(ends: &Ends, traffic_class: u8, load: &Load) -> (Vec<u8>, usize) {
     (out, payload)
 }
 
-fn ip([source, destination]: [Ipv4Addr; 2], traffic_class: u8, protocol: u8, len: usize) -> ipv4::Header {
-    let header =
-        ipv4::Header::new(source, destination, protocol, len).expect("a checked scenario's packets fit");
+fn ip(
+    [source, destination]: [Ipv4Addr; 2],
+    traffic_class: u8,
+    protocol: u8,
+    len: usize,
+) -> ipv4::Header {
+    let header = ipv4::Header::new(source, destination, protocol, len)
+        .expect("a checked scenario's packets fit");
     header.with_traffic_class(traffic_class)
 }
 
 /// A segment's header and options.
-fn tcp_header(addresses: [Ipv4Addr; 2], [source, destination]: [u16; 2], segment: &Segment) -> Vec<u8> {
+fn tcp_header(
+    addresses: [Ipv4Addr; 2],
+    [source, destination]: [u16; 2],
+    segment: &Segment,
+) -> Vec<u8> {
     let options = options(segment).expect("an endpoint's options fit");
     let options = options.as_bytes();
     let mut header = wire::tcp::Header::new(source, destination, segment.seq, segment.flags)
@@ -193,8 +219,10 @@ fn options(segment: &Segment) -> Option<Options> {
 
 fn udp_header(addresses: [Ipv4Addr; 2], [source, destination]: [u16; 2], bytes: u16) -> Vec<u8> {
     let bytes = usize::from(bytes);
-    let mut header = udp::Header::new(source, destination, bytes).expect("a datagram fits into a packet");
-    let sum = pseudo(addresses, protocol::UDP, udp::Header::LEN + bytes) + Sum::of(header.as_bytes());
+    let mut header =
+        udp::Header::new(source, destination, bytes).expect("a datagram fits into a packet");
+    let sum =
+        pseudo(addresses, protocol::UDP, udp::Header::LEN + bytes) + Sum::of(header.as_bytes());
     header.checksum = sum.transport_checksum().into();
     header.as_bytes().to_vec()
 }
@@ -251,7 +279,10 @@ mod tests {
         for count in 0..=3 {
             for timestamps in [None, Some(stamps)] {
                 let segment = Segment { timestamps, sack, ..blank() };
-                assert_eq!(tcp_header(ADDRESSES, [1, 2], &segment).len() as u32, segment.header_bytes());
+                assert_eq!(
+                    tcp_header(ADDRESSES, [1, 2], &segment).len() as u32,
+                    segment.header_bytes()
+                );
             }
             sack.push(count * 10, count * 10 + 5);
         }

@@ -5,8 +5,8 @@
 //!  leaf0-server0 ─▶ interface 1        through the link, its headers, and its length
 //! ```
 //!
-//! What is written goes out at once, but for what a frame of PFC has to be put before: it is seen only when it takes
-//! effect, a response after it has come.
+//! What is written goes out at once, but for what a frame of PFC has to be put before: it is seen
+//! only when it takes effect, a response after it has come.
 //!
 //! A capture changes nothing of a run.
 
@@ -43,7 +43,8 @@ pub(crate) struct Capture {
     headers: Headers,
     /// The class of each lane.
     classes: Vec<Class>,
-    /// What has come through the link, in its order, and may still have to let a frame of PFC go before.
+    /// What has come through the link, in its order, and may still have to let a frame of PFC go
+    /// before.
     waiting: VecDeque<Frame>,
     /// How long a frame of PFC is seen late, at most.
     late: Time,
@@ -112,7 +113,14 @@ impl Capture {
         });
         let file = begin(scenario, interfaces, sink).map_err(told);
         let classes = lanes.iter().map(|name| scenario.priority(name)).collect();
-        Self { ways, headers: Headers::new(scenario), classes, waiting: VecDeque::new(), late, file }
+        Self {
+            ways,
+            headers: Headers::new(scenario),
+            classes,
+            waiting: VecDeque::new(),
+            late,
+            file,
+        }
     }
 
     fn way(&self, port: u32) -> Option<(u32, &Way)> {
@@ -121,7 +129,14 @@ impl Capture {
 
     /// A frame has come to a port.
     #[inline]
-    pub(crate) fn see(&mut self, now: Time, port: u32, packet: &Packet, stack: &Stack, hosts: &Hosts) {
+    pub(crate) fn see(
+        &mut self,
+        now: Time,
+        port: u32,
+        packet: &Packet,
+        stack: &Stack,
+        hosts: &Hosts,
+    ) {
         if let Some((interface, _)) = self.way(port) {
             let class = self.classes[usize::from(packet.lane)];
             let (bytes, len) = self.headers.of(packet, class, stack, hosts);
@@ -133,7 +148,9 @@ impl Capture {
     pub(crate) fn see_pause(&mut self, now: Time, port: u32, lanes: u8, paused: u8) {
         if let Some((interface, way)) = self.way(port) {
             let mut told = ClassMap([None; Class::COUNT]);
-            for (lane, class) in self.classes.iter().enumerate().filter(|(lane, _)| lanes & 1 << lane != 0) {
+            for (lane, class) in
+                self.classes.iter().enumerate().filter(|(lane, _)| lanes & 1 << lane != 0)
+            {
                 told[*class] = Some(if paused & 1 << lane != 0 { way.quanta } else { 0 });
             }
             let bytes = frame::pause(way.from, &told);
@@ -142,7 +159,8 @@ impl Capture {
         }
     }
 
-    /// Has a frame wait for those that were before it, and writes those that none can be before any more.
+    /// Has a frame wait for those that were before it, and writes those that none can be before any
+    /// more.
     fn put(&mut self, now: Time, frame: Frame) {
         let place = self.waiting.partition_point(|it| it.time <= frame.time);
         self.waiting.insert(place, frame);

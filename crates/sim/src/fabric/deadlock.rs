@@ -6,9 +6,9 @@
 //!    └───────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! A port is let go once its peer's input holds little enough. So what lies in outputs that can send counts as gone; whom
-//! that lets go can send too; and who is left when that lets nobody go any more will never move. Hosts take whatever comes,
-//! sooner or later.
+//! A port is let go once its peer's input holds little enough. So what lies in outputs that can
+//! send counts as gone; whom that lets go can send too; and who is left when that lets nobody go
+//! any more will never move. Hosts take whatever comes, sooner or later.
 
 use super::Fabric;
 use crate::graph::Graph;
@@ -26,7 +26,12 @@ struct Suspect {
 
 impl Fabric {
     /// Ports in a circle, each of which waits for the next and has since `since`; if there are any.
-    pub(crate) fn deadlock(&self, packets: &Packets, graph: &Graph, since: Time) -> Option<Vec<u32>> {
+    pub(crate) fn deadlock(
+        &self,
+        packets: &Packets,
+        graph: &Graph,
+        since: Time,
+    ) -> Option<Vec<u32>> {
         let mut suspects = self.suspects(packets, graph, since);
         let mut stuck = vec![false; self.lanes.len()];
         loop {
@@ -48,7 +53,9 @@ impl Fabric {
         let mut at = (!suspects.is_empty()).then_some(0);
         while let Some(number) = at {
             if let Some(first) = way.iter().position(|other| *other == number) {
-                return Some(way[first..].iter().map(|number: &usize| suspects[*number].port).collect());
+                return Some(
+                    way[first..].iter().map(|number: &usize| suspects[*number].port).collect(),
+                );
             }
             way.push(number);
             at = next(&suspects[number]);
@@ -67,7 +74,10 @@ impl Fabric {
                 let outputs = graph.ports[self.node(input) as usize].clone();
                 let waits = outputs.map(|output| {
                     let place = self.place(output, lane);
-                    let came = self.lanes[place].queue.iter(packets).filter(|it| packets[*it].input == input);
+                    let came = self.lanes[place]
+                        .queue
+                        .iter(packets)
+                        .filter(|it| packets[*it].input == input);
                     (place, came.map(|it| u64::from(packets[it].bytes)).sum())
                 });
                 Suspect { port, lane, waits: waits.filter(|(_, bytes)| *bytes > 0).collect() }
@@ -79,14 +89,18 @@ impl Fabric {
         let (it, place) = (&self.ports[port as usize], self.place(port, lane));
         let is_paused = it.paused & 1 << lane != 0 && self.lanes[self.place(it.peer, lane)].pausing;
         let is_old = self.rest[place].paused_since <= since;
-        is_paused && is_old && !self.lanes[place].queue.is_empty() && self.node(it.peer) >= self.hosts
+        is_paused
+            && is_old
+            && !self.lanes[place].queue.is_empty()
+            && self.node(it.peer) >= self.hosts
     }
 
     /// Whether a suspect is let go once everything has left that is not stuck.
     fn will_go_on(&self, graph: &Graph, it: &Suspect, stuck: &[bool]) -> bool {
         let input = self.ports[it.port as usize].peer;
         let place = self.place(input, it.lane);
-        let held: u64 = it.waits.iter().filter(|(place, _)| stuck[*place]).map(|(_, bytes)| bytes).sum();
+        let held: u64 =
+            it.waits.iter().filter(|(place, _)| stuck[*place]).map(|(_, bytes)| bytes).sum();
         let xoff = match self.rules.buffer {
             Buffer::Shared { alpha, .. } => {
                 let node = self.node(input) as usize;

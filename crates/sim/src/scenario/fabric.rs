@@ -13,8 +13,8 @@ pub struct Fabric {
     pub scheduling: Scheduling,
     /// What the choice among equal paths is drawn from, beside the run's seed.
     pub ecmp_seed: u64,
-    /// How much waits at a server's NIC in each class. A lossless virtual switch waits for room in it, a lossy one
-    /// loses what finds it full.
+    /// How much waits at a server's NIC in each class. A lossless virtual switch waits for room in
+    /// it, a lossy one loses what finds it full.
     pub nic_queue: Bytes,
     /// A switch's memory.
     pub buffer: Buffer,
@@ -47,23 +47,26 @@ pub enum Scheduling {
 
 /// A switch's memory, which decides where frames are lost.
 ///
-/// A frame of a lossless class is always accounted to the input that it came by, since that is what PFC can pause.
+/// A frame of a lossless class is always accounted to the input that it came by, since that is what
+/// PFC can pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Buffer {
-    /// Each input has memory of its own for each class. A lossy frame that finds its input's full is lost.
+    /// Each input has memory of its own for each class. A lossy frame that finds its input's full
+    /// is lost.
     PrivateInput {
         /// For each input and class.
         bytes: Bytes,
     },
-    /// Each output has memory of its own for each class. A lossy frame that finds its output's full is lost; an input
-    /// may hold as much of a lossless class.
+    /// Each output has memory of its own for each class. A lossy frame that finds its output's full
+    /// is lost; an input may hold as much of a lossless class.
     PerOutput {
         /// For each output and class.
         bytes: Bytes,
     },
-    /// All ports share one memory. A lossy frame is lost when its output and class holds `alpha` times what is free; a
-    /// lossless class of an input is paused there. The headroom of every lossless class and port is set aside first.
+    /// All ports share one memory. A lossy frame is lost when its output and class holds `alpha`
+    /// times what is free; a lossless class of an input is paused there. The headroom of every
+    /// lossless class and port is set aside first.
     Shared {
         /// For the whole switch.
         bytes: Bytes,
@@ -92,7 +95,8 @@ pub struct ClassSpec {
     pub kind: ClassKind,
     /// Its share where outputs take turns, against the other classes' weights.
     pub weight: u32,
-    /// Mark frames that find so much of their class waiting at their output (RFC 3168); never if absent.
+    /// Mark frames that find so much of their class waiting at their output (RFC 3168); never if
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<Bytes>,
 }

@@ -5,9 +5,9 @@
 //! check's path ─────────────────────────────────────────────┘
 //! ```
 //!
-//! Serde buffers a table that has a `kind` before it knows what to make of it, and forgets where the table's parts
-//! stood. So the place is found again afterwards: the reader is asked about one key at a time, and the key that draws
-//! the same message is the one.
+//! Serde buffers a table that has a `kind` before it knows what to make of it, and forgets where
+//! the table's parts stood. So the place is found again afterwards: the reader is asked about one
+//! key at a time, and the key that draws the same message is the one.
 
 use std::fmt;
 use std::io;
@@ -120,11 +120,17 @@ impl<'t> Source<'t> {
     }
 
     /// A fault at bytes of the text.
-    pub fn fault(&self, span: Range<usize>, field: impl Into<String>, what: impl Into<String>) -> Fault {
+    pub fn fault(
+        &self,
+        span: Range<usize>,
+        field: impl Into<String>,
+        what: impl Into<String>,
+    ) -> Fault {
         fault(self.text, span, field.into(), what.into())
     }
 
-    /// A complaint with its place: that of its key or, if the file does not mention it, of the nearest table around.
+    /// A complaint with its place: that of its key or, if the file does not mention it, of the
+    /// nearest table around.
     pub fn place(&self, complaint: Complaint) -> Fault {
         let span = self.span(&complaint.path, complaint.key);
         self.fault(span, complaint.path.join("."), complaint.what)
@@ -178,10 +184,13 @@ pub(super) fn read<T: DeserializeOwned>(tree: Table) -> Result<T, Complaint> {
 /// What is said of a number where a word should be, had it been a word: `256000` is not a size.
 fn as_word<T: DeserializeOwned>(mut tree: Table, path: &[String], message: &str) -> Option<String> {
     let (last, tables) = path.split_last()?;
-    let table = tables.iter().try_fold(&mut tree, |table, name| table.get_mut(name)?.as_table_mut())?;
-    let number = table.get(last).filter(|value| value.is_integer() || value.is_float())?.to_string();
+    let table =
+        tables.iter().try_fold(&mut tree, |table, name| table.get_mut(name)?.as_table_mut())?;
+    let number =
+        table.get(last).filter(|value| value.is_integer() || value.is_float())?.to_string();
     table.insert(last.clone(), Value::String(number));
-    let error = T::deserialize(tree.clone()).err().filter(|_| message.ends_with("expected a string"))?;
+    let error =
+        T::deserialize(tree.clone()).err().filter(|_| message.ends_with("expected a string"))?;
     let another = error.message().trim();
     (blame::<T>(&tree, another) == path).then(|| plain(another, path))
 }
@@ -202,17 +211,20 @@ fn blame<T: DeserializeOwned>(tree: &Table, message: &str) -> Vec<String> {
     };
     loop {
         let kind = here.get("kind");
-        // The table is wrong without any other of its keys: something is missing, or it is the kind.
+        // The table is wrong without any other of its keys: something is missing, or it is the
+        // kind.
         if says(&path, &kinds, with_kind(kind, None)) {
             path.extend(kind.filter(|_| !is_missing).map(|_| "kind".to_owned()));
             return path;
         }
-        // Nothing is missing in what is no table: alone it only makes the next field the first that is missing.
-        let is_suspect = |name: &str, value: &Value| name != "kind" && (value.is_table() || !is_missing);
-        let culprit = here
-            .iter()
-            .filter(|(name, value)| is_suspect(name, value))
-            .find(|(name, value)| says(&path, &kinds, with_kind(kind, Some((name, (*value).clone())))));
+        // Nothing is missing in what is no table: alone it only makes the next field the first that
+        // is missing.
+        let is_suspect =
+            |name: &str, value: &Value| name != "kind" && (value.is_table() || !is_missing);
+        let culprit =
+            here.iter().filter(|(name, value)| is_suspect(name, value)).find(|(name, value)| {
+                says(&path, &kinds, with_kind(kind, Some((name, (*value).clone()))))
+            });
         let Some((name, value)) = culprit else { return path };
         path.push(name.clone());
         kinds.push(kind.cloned());
@@ -235,7 +247,9 @@ fn plain(message: &str, path: &[String]) -> String {
     if message.starts_with("unknown field") || message.starts_with("unknown variant") {
         let given = ticks.next().unwrap_or_default();
         let mut known: Vec<&str> = ticks.collect();
-        if matches!(path, [section, _, _] if section == "workload") && message.starts_with("unknown field") {
+        if matches!(path, [section, _, _] if section == "workload")
+            && message.starts_with("unknown field")
+        {
             known.extend(Workload::COMMON);
         }
         if path.len() == 1 && message.starts_with("unknown field") {
@@ -278,7 +292,8 @@ pub(super) fn unknown(given: &str, known: &[&str]) -> String {
     // No word of ours is longer; the distance to one that is would take its time.
     let given: String = given.chars().take(40).collect();
     let far = |word: &str| strsim::damerau_levenshtein(&given, word);
-    let nearest = known.iter().min_by_key(|word| far(word)).filter(|word| far(word) <= 1 + word.len() / 5);
+    let nearest =
+        known.iter().min_by_key(|word| far(word)).filter(|word| far(word) <= 1 + word.len() / 5);
     match (nearest, known) {
         (Some(word), _) => format!("`{given}` is not known here: did you mean `{word}`?"),
         (None, []) => format!("`{given}` is not known here: take it out"),
@@ -312,7 +327,10 @@ mod tests {
     fn a_near_word_is_suggested_and_no_far_one() {
         let known = ["racks", "chassis", "servers"];
         assert_eq!(unknown("rack", &known), "`rack` is not known here: did you mean `racks`?");
-        assert_eq!(unknown("chasiss", &known), "`chasiss` is not known here: did you mean `chassis`?");
+        assert_eq!(
+            unknown("chasiss", &known),
+            "`chasiss` is not known here: did you mean `chassis`?"
+        );
         assert!(unknown("cable", &known).ends_with("write one of racks, chassis, servers"));
     }
 

@@ -6,9 +6,10 @@
 //!                        └─ …                        a sweep has one cell for each combination
 //! ```
 //!
-//! A [`Plan`] is what people write; a [`Scenario`] is what the engine runs. Everything that cannot be simulated is
-//! refused here, by a [`Fault`] that names the line, the field, what is wrong and what to write instead; past this
-//! door it is not asked again. docs/scenarios.md shows every field.
+//! A [`Plan`] is what people write; a [`Scenario`] is what the engine runs. Everything that cannot
+//! be simulated is refused here, by a [`Fault`] that names the line, the field, what is wrong and
+//! what to write instead; past this door it is not asked again. docs/scenarios.md shows every
+//! field.
 //!
 //! Nothing here knows of events or packets.
 
@@ -48,7 +49,8 @@ pub use topology::{
 pub use virtual_network::VirtualNetwork;
 pub use words::{Arrivals, ParseWordError, Sizes, Vm, Vms};
 pub use workload::{
-    AllToAll, Flows, Incast, PartitionAggregate, Permutation, Stream, Transport, Workload, WorkloadKind,
+    AllToAll, Flows, Incast, PartitionAggregate, Permutation, Stream, Transport, Workload,
+    WorkloadKind,
 };
 
 /// The schema that this program reads, and writes into results.
@@ -103,7 +105,8 @@ pub struct Scenario {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Run {
-    /// What all randomness is drawn from; repetition *r* of a sweep, counted from 0, has `seed + r`.
+    /// What all randomness is drawn from; repetition *r* of a sweep, counted from 0, has `seed +
+    /// r`.
     pub seed: u64,
     /// The most simulated time; no bound if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,26 +114,36 @@ pub struct Run {
     /// End once the first so many queries that count are complete, over all workloads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queries: Option<u64>,
-    /// End once half the width of the 95 % confidence interval of the queries' mean is at most this share of it.
+    /// End once half the width of the 95 % confidence interval of the queries' mean is at most this
+    /// share of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub precision: Option<f64>,
     /// Queries and flows that begin before this do not count.
     pub warmup: Span,
-    /// The most real time, after which what there is is written and the run counts as unfinished; no bound if absent.
+    /// The most real time, after which what there is is written and the run counts as unfinished;
+    /// no bound if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_limit: Option<Span>,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Self { seed: 1, duration: None, queries: None, precision: None, warmup: Span::ZERO, time_limit: None }
+        Self {
+            seed: 1,
+            duration: None,
+            queries: None,
+            precision: None,
+            warmup: Span::ZERO,
+            time_limit: None,
+        }
     }
 }
 
-/// Which networks pause their senders instead of losing frames. In a network that does, a class still may be lossy
-/// ([`ClassSpec::kind`]); in one that does not, every class is.
+/// Which networks pause their senders instead of losing frames. In a network that does, a class
+/// still may be lossy ([`ClassSpec::kind`]); in one that does not, every class is.
 ///
-/// The paper's LL, LZ, ZL and ZZ: the first letter is the virtual network's, Z where it is lossless.
+/// The paper's LL, LZ, ZL and ZZ: the first letter is the virtual network's, Z where it is
+/// lossless.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FlowControl {
@@ -143,11 +156,13 @@ pub struct FlowControl {
 
 /// A distribution by points of its cumulative function, which is linear between them.
 ///
-/// A file may say `file = "sizes.cdf"` instead: the points are read from there, and a scenario has the points.
+/// A file may say `file = "sizes.cdf"` instead: the points are read from there, and a scenario has
+/// the points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Points {
-    /// Values, in bytes or nanoseconds, and the share of samples that do not exceed each; the last share is 1.
+    /// Values, in bytes or nanoseconds, and the share of samples that do not exceed each; the last
+    /// share is 1.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -214,8 +229,9 @@ impl Scenario {
         self.classes[name].priority
     }
 
-    /// A number for this scenario: the same on every machine, another one if anything that is simulated differs.
-    /// FNV-1a, 64 bits (RFC 9923), of its JSON without the name, the description and what is written down.
+    /// A number for this scenario: the same on every machine, another one if anything that is
+    /// simulated differs. FNV-1a, 64 bits (RFC 9923), of its JSON without the name, the description
+    /// and what is written down.
     pub fn digest(&self) -> u64 {
         let bare = Self {
             name: String::new(),

@@ -1,4 +1,5 @@
-//! What servers, switches and links are called: a tier and a number, `server0`, `tor3`; and two of these, `server0-leaf0`.
+//! What servers, switches and links are called: a tier and a number, `server0`, `tor3`; and two of
+//! these, `server0-leaf0`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -126,7 +127,9 @@ mod tests {
     fn a_link_is_named_by_its_ends() {
         let name: LinkName = "server12-chassis0".parse().unwrap();
         assert_eq!(name.to_string(), "server12-chassis0");
-        for word in ["server", "server1", "server1-", "host1-leaf0", "server1-leaf", "server-1-leaf0"] {
+        for word in
+            ["server", "server1", "server1-", "host1-leaf0", "server1-leaf", "server-1-leaf0"]
+        {
             assert!(word.parse::<LinkName>().is_err(), "{word}");
         }
     }

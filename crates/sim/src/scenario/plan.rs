@@ -5,8 +5,8 @@
 //!               └─ the rest ────────────▲
 //! ```
 //!
-//! All combinations are read and checked when the plan is; a cell is made again when it is asked for, so a plan is as
-//! large as its file, whatever it sweeps.
+//! All combinations are read and checked when the plan is; a cell is made again when it is asked
+//! for, so a plan is as large as its file, whatever it sweeps.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -43,7 +43,8 @@ pub struct Plan {
 pub struct Cell {
     /// Its number, from 0.
     pub index: u64,
-    /// What it is called, alone in its plan: `tcp.control=reno,network=lossy,seed=8`, or as the scenario is.
+    /// What it is called, alone in its plan: `tcp.control=reno,network=lossy,seed=8`, or as the
+    /// scenario is.
     pub name: String,
     /// Each axis with the label of its value.
     pub values: Vec<(String, String)>,
@@ -58,9 +59,11 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`ScenarioError::File`] if it cannot be read, [`ScenarioError::Faults`] if it cannot be simulated.
+    /// [`ScenarioError::File`] if it cannot be read, [`ScenarioError::Faults`] if it cannot be
+    /// simulated.
     pub fn read(path: &Path) -> Result<Self, ScenarioError> {
-        let text = text(path).map_err(|source| ScenarioError::File { path: path.to_owned(), source })?;
+        let text =
+            text(path).map_err(|source| ScenarioError::File { path: path.to_owned(), source })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::parse_with(&text, |name| self::text(&folder.join(name)))
             .map_err(|faults| ScenarioError::Faults { path: path.to_owned(), faults })
@@ -75,15 +78,21 @@ impl Plan {
         Self::parse_with(text, |_| Err(io::Error::other("this text has no folder to look in")))
     }
 
-    fn parse_with(text: &str, file: impl Fn(&str) -> io::Result<String>) -> Result<Self, Vec<Fault>> {
+    fn parse_with(
+        text: &str,
+        file: impl Fn(&str) -> io::Result<String>,
+    ) -> Result<Self, Vec<Fault>> {
         let one = |fault| vec![fault];
         if text.len() > MOST_TEXT {
-            let what = format!("a scenario has at most {MOST_TEXT} bytes: put long distributions into files");
+            let what = format!(
+                "a scenario has at most {MOST_TEXT} bytes: put long distributions into files"
+            );
             return Err(one(Fault { line: 1, column: 1, field: String::new(), what, cell: None }));
         }
         let source = Source::parse(text).map_err(one)?;
-        let mut tree: Table =
-            text.parse().map_err(|error: toml::de::Error| one(source.fault(0..0, "", error.message())))?;
+        let mut tree: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| one(source.fault(0..0, "", error.message())))?;
         check_version(&tree).map_err(|complaint| one(source.place(complaint)))?;
         include(&mut tree, file).map_err(|complaint| one(source.place(complaint)))?;
         let sweep = match (tree.remove("sweep"), source.root().get("sweep")) {
@@ -93,7 +102,8 @@ impl Plan {
                 Sweep::parse(&source, places, &values).map_err(one)?
             }
             (Some(_), Some(place)) => {
-                let what = "a sweep is a table: write `[sweep]`, and below it fields with lists of values";
+                let what =
+                    "a sweep is a table: write `[sweep]`, and below it fields with lists of values";
                 return Err(one(source.fault(place.span(), "sweep", what)));
             }
         };
@@ -163,7 +173,8 @@ impl Plan {
         let choices = self.sweep.combination(combination);
         let axes = self.sweep.axes.iter().map(|axis| axis.name.clone());
         let values: Vec<_> = axes.zip(choices.iter().map(|choice| choice.label.clone())).collect();
-        let mut words: Vec<_> = values.iter().map(|(axis, label)| format!("{axis}={label}")).collect();
+        let mut words: Vec<_> =
+            values.iter().map(|(axis, label)| format!("{axis}={label}")).collect();
         if repeat > 1 {
             words.push(format!("seed={}", scenario.run.seed));
         }
@@ -171,8 +182,8 @@ impl Plan {
         Cell { index, name, values, repetition, scenario }
     }
 
-    /// A number for all cells together: another one if a cell is called otherwise or simulates anything else
-    /// ([`Scenario::digest`]). Takes as long as reading the plan.
+    /// A number for all cells together: another one if a cell is called otherwise or simulates
+    /// anything else ([`Scenario::digest`]). Takes as long as reading the plan.
     pub fn digest(&self) -> u64 {
         let mut text = format!("{} times", self.repeat());
         for index in (0..self.len()).step_by(self.repeat() as usize) {
@@ -183,7 +194,8 @@ impl Plan {
         units::hash::fnv1a_64(text.as_bytes())
     }
 
-    /// Every cell, in order: the last axis changes faster than the one before it, the repetition fastest.
+    /// Every cell, in order: the last axis changes faster than the one before it, the repetition
+    /// fastest.
     pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
         self.shard(Shard::WHOLE)
     }
@@ -220,7 +232,9 @@ fn place(source: &Source<'_>, sweep: &Sweep, combination: usize, complaint: Comp
     let setting = settings.into_iter().find(sets);
     let is_swept = setting.is_some();
     let fault = match setting {
-        Some(setting) => source.fault(setting.span.clone(), complaint.path.join("."), complaint.what),
+        Some(setting) => {
+            source.fault(setting.span.clone(), complaint.path.join("."), complaint.what)
+        }
         None => source.place(complaint),
     };
     // What is wrong in the first combination is wrong in others as well, unless the sweep says it.
@@ -228,7 +242,8 @@ fn place(source: &Source<'_>, sweep: &Sweep, combination: usize, complaint: Comp
         return fault;
     }
     let axes = sweep.axes.iter().zip(choices);
-    let words: Vec<_> = axes.map(|(axis, choice)| format!("{}={}", axis.name, choice.label)).collect();
+    let words: Vec<_> =
+        axes.map(|(axis, choice)| format!("{}={}", axis.name, choice.label)).collect();
     Fault { cell: Some(words.join(",")), ..fault }
 }
 
@@ -250,7 +265,8 @@ fn check_version(tree: &Table) -> Result<(), Complaint> {
             Err(Complaint::at("version", what))
         }
         None => {
-            let what = format!("a scenario says which schema it is written in: add `version = {VERSION}`");
+            let what =
+                format!("a scenario says which schema it is written in: add `version = {VERSION}`");
             Err(Complaint { path: Vec::new(), what, key: false })
         }
     }
@@ -260,7 +276,8 @@ fn check_version(tree: &Table) -> Result<(), Complaint> {
 fn include(tree: &mut Table, file: impl Fn(&str) -> io::Result<String>) -> Result<(), Complaint> {
     let Some(Value::Table(distributions)) = tree.get_mut("distribution") else { return Ok(()) };
     if distributions.len() > MOST_DISTRIBUTIONS {
-        let what = format!("a scenario has at most {MOST_DISTRIBUTIONS} distributions: take some out");
+        let what =
+            format!("a scenario has at most {MOST_DISTRIBUTIONS} distributions: take some out");
         return Err(Complaint::at("distribution", what));
     }
     for (name, distribution) in distributions {
@@ -275,8 +292,10 @@ fn include(tree: &mut Table, file: impl Fn(&str) -> io::Result<String>) -> Resul
             what,
             key: false,
         };
-        let text = file(path).map_err(|error| wrong(format!("`{path}` cannot be read: {error}")))?;
-        let cdf = traffic::Cdf::parse(&text).map_err(|error| wrong(format!("`{path}`: {error}")))?;
+        let text =
+            file(path).map_err(|error| wrong(format!("`{path}` cannot be read: {error}")))?;
+        let cdf =
+            traffic::Cdf::parse(&text).map_err(|error| wrong(format!("`{path}`: {error}")))?;
         let point = |&(value, share): &(f64, f64)| Value::Array(vec![value.into(), share.into()]);
         let points = Value::Array(cdf.points().iter().map(point).collect());
         fields.remove("file");

@@ -59,8 +59,8 @@ pub struct WorkloadSummary {
     pub classes: BTreeSet<String>,
     /// What carries it, in the first cell that has it.
     pub transport: Transport,
-    /// The payload that it offers in bits per second, the least and the most of all cells; absent if it offers as much
-    /// as gets through.
+    /// The payload that it offers in bits per second, the least and the most of all cells; absent
+    /// if it offers as much as gets through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_bps: Option<[f64; 2]>,
 }
@@ -71,7 +71,8 @@ impl Plan {
         let it = self.first();
         let network = &it.virtual_network;
         let servers = it.topology.servers();
-        let labels = |axis: &super::Axis| axis.choices.iter().map(|choice| choice.label.clone()).collect();
+        let labels =
+            |axis: &super::Axis| axis.choices.iter().map(|choice| choice.label.clone()).collect();
         let tiers = it.topology.switches().into_iter();
         Summary {
             name: it.name.clone(),
@@ -108,7 +109,8 @@ impl Plan {
                 });
                 summary.classes.insert(it.class.clone());
                 let both = summary.offered_bps.zip(bps);
-                summary.offered_bps = both.map(|([least, most], bps)| [least.min(bps), most.max(bps)]);
+                summary.offered_bps =
+                    both.map(|([least, most], bps)| [least.min(bps), most.max(bps)]);
                 *cells.entry(name.clone()).or_default() += 1;
             }
         }
@@ -121,7 +123,8 @@ impl Plan {
     }
 }
 
-/// What a workload offers, in bits of payload per second; `None` if that depends on what gets through.
+/// What a workload offers, in bits of payload per second; `None` if that depends on what gets
+/// through.
 fn offer(kind: &WorkloadKind, scenario: &Scenario) -> Option<f64> {
     match kind {
         WorkloadKind::PartitionAggregate(it) if !it.closed => {
@@ -151,7 +154,8 @@ fn query_bytes(it: &PartitionAggregate, scenario: &Scenario) -> f64 {
     let mut groups = scenario.topology.groups();
     groups.retain(|servers| mids.count_on(network, servers.clone()) > 0);
     let asked = it.fan_out.map_or(groups.len() as f64, f64::from);
-    let workers: u64 = groups.iter().map(|servers| it.workers.count_on(network, servers.clone())).sum();
+    let workers: u64 =
+        groups.iter().map(|servers| it.workers.count_on(network, servers.clone())).sum();
     let per_group = workers as f64 / groups.len() as f64;
     it.query.0 as f64 + pair * asked * (1.0 + per_group)
 }

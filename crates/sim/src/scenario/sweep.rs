@@ -21,7 +21,8 @@ use toml::{Table, Value};
 
 use super::fault::{Fault, Source};
 
-/// The most combinations of values that a sweep may have: all of them are checked before the first one runs.
+/// The most combinations of values that a sweep may have: all of them are checked before the first
+/// one runs.
 const MOST_COMBINATIONS: usize = 4096;
 
 /// The most repetitions.
@@ -76,8 +77,10 @@ impl Sweep {
         let mut reader = Reader { source, axes: Vec::new(), repeat: 1 };
         reader.table(&[], places, values)?;
         reader.axes.sort_by_key(|(start, _)| *start);
-        let sweep =
-            Self { axes: reader.axes.into_iter().map(|(_, axis)| axis).collect(), repeat: reader.repeat };
+        let sweep = Self {
+            axes: reader.axes.into_iter().map(|(_, axis)| axis).collect(),
+            repeat: reader.repeat,
+        };
         sweep.check(source)?;
         Ok(sweep)
     }
@@ -101,7 +104,9 @@ impl Sweep {
 
     fn check(&self, source: &Source<'_>) -> Result<(), Fault> {
         if self.combinations() > MOST_COMBINATIONS {
-            let what = format!("more than {MOST_COMBINATIONS} combinations: vary less, or in several files");
+            let what = format!(
+                "more than {MOST_COMBINATIONS} combinations: vary less, or in several files"
+            );
             return Err(source.place(super::fault::Complaint::at("sweep", what)));
         }
         for (place, axis) in self.axes.iter().enumerate() {
@@ -112,7 +117,8 @@ impl Sweep {
                     return Err(source.fault(choice.span.clone(), field, what));
                 }
                 for setting in &choice.settings {
-                    let Some(earlier) = self.axes[..place].iter().find(|earlier| earlier.touches(setting))
+                    let Some(earlier) =
+                        self.axes[..place].iter().find(|earlier| earlier.touches(setting))
                     else {
                         continue;
                     };
@@ -132,7 +138,10 @@ impl Sweep {
 impl Axis {
     /// Whether some choice of this axis sets the field of `other` too, or one around or inside it.
     fn touches(&self, other: &Setting) -> bool {
-        self.choices.iter().flat_map(|choice| &choice.settings).any(|mine| mine.concerns(&other.path))
+        self.choices
+            .iter()
+            .flat_map(|choice| &choice.settings)
+            .any(|mine| mine.concerns(&other.path))
     }
 }
 
@@ -164,19 +173,30 @@ struct Reader<'s, 't> {
 
 impl Reader<'_, '_> {
     /// Reads a table of axes whose names begin with `path`.
-    fn table(&mut self, path: &[String], places: &DeTable<'_>, values: &Table) -> Result<(), Fault> {
+    fn table(
+        &mut self,
+        path: &[String],
+        places: &DeTable<'_>,
+        values: &Table,
+    ) -> Result<(), Fault> {
         for (key, place) in places {
             let name: &str = key.get_ref();
             let Some(value) = values.get(name) else { continue };
             let path = extended(path, name);
-            let wrong =
-                |what: &str| Err(self.source.fault(place.span(), format!("sweep.{}", path.join(".")), what));
+            let wrong = |what: &str| {
+                Err(self.source.fault(place.span(), format!("sweep.{}", path.join(".")), what))
+            };
             match (place.get_ref(), value) {
-                _ if path == ["repeat"] => match value.as_integer().and_then(|n| u32::try_from(n).ok()) {
+                _ if path == ["repeat"] => match value
+                    .as_integer()
+                    .and_then(|n| u32::try_from(n).ok())
+                {
                     Some(repeat @ 1..=MOST_REPETITIONS) => self.repeat = repeat,
                     _ => return wrong("write how often each combination runs, from 1 to 10000"),
                 },
-                (DeValue::Table(places), Value::Table(values)) => self.table(&path, places, values)?,
+                (DeValue::Table(places), Value::Table(values)) => {
+                    self.table(&path, places, values)?
+                }
                 (DeValue::Array(places), Value::Array(values)) if !values.is_empty() => {
                     let mut choices = Vec::with_capacity(values.len());
                     for (place, value) in places.iter().zip(values) {
@@ -184,7 +204,11 @@ impl Reader<'_, '_> {
                     }
                     self.axes.push((key.span().start, Axis { name: path.join("."), choices }));
                 }
-                _ => return wrong("a field of a sweep is a list of its values: write `[value, value]`"),
+                _ => {
+                    return wrong(
+                        "a field of a sweep is a list of its values: write `[value, value]`",
+                    );
+                }
             }
         }
         Ok(())
@@ -197,21 +221,26 @@ impl Reader<'_, '_> {
         place: &DeValue<'_>,
         value: &Value,
     ) -> Result<Choice, Fault> {
-        let wrong =
-            |what: &str| Err(self.source.fault(span.clone(), format!("sweep.{}", axis.join(".")), what));
+        let wrong = |what: &str| {
+            Err(self.source.fault(span.clone(), format!("sweep.{}", axis.join(".")), what))
+        };
         match (place, value) {
             (DeValue::Table(places), Value::Table(values)) => {
                 let label = match values.get("name").and_then(Value::as_str) {
                     Some(name) if is_label(name) => name.to_owned(),
-                    _ => return wrong("a case has a `name`: letters, digits, `-`, `_`, `.` and `+`"),
+                    _ => {
+                        return wrong(
+                            "a case has a `name`: letters, digits, `-`, `_`, `.` and `+`",
+                        );
+                    }
                 };
                 let mut settings = Vec::new();
                 self.case(&[], places, values, &mut settings);
                 Ok(Choice { label, settings, span })
             }
-            (_, Value::Array(_) | Value::Datetime(_)) => {
-                wrong("a value is a word, a number, true or false, or a case: a table with a `name`")
-            }
+            (_, Value::Array(_) | Value::Datetime(_)) => wrong(
+                "a value is a word, a number, true or false, or a case: a table with a `name`",
+            ),
             _ => {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 let settings =
@@ -221,7 +250,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// What a case sets: its tables are merged into the scenario's, but one with a `kind` takes the place of another.
+    /// What a case sets: its tables are merged into the scenario's, but one with a `kind` takes the
+    /// place of another.
     fn case(&self, path: &[String], places: &DeTable<'_>, values: &Table, into: &mut Vec<Setting>) {
         for (key, place) in places {
             let name: &str = key.get_ref();
@@ -270,7 +300,8 @@ impl Shard {
     /// All cells.
     pub const WHOLE: Self = Self { number: 1, of: 1 };
 
-    /// Whether it has cell number `index`. Cells are dealt in turn, so that shards take about as long as each other.
+    /// Whether it has cell number `index`. Cells are dealt in turn, so that shards take about as
+    /// long as each other.
     pub fn has(self, index: u64) -> bool {
         index % self.of == self.number - 1
     }
@@ -285,7 +316,8 @@ impl FromStr for Shard {
     type Err = ParseShardError;
 
     fn from_str(word: &str) -> Result<Self, ParseShardError> {
-        let numbers = word.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+        let numbers =
+            word.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
         match numbers {
             Some((number, of)) if (1..=of).contains(&number) => Ok(Self { number, of }),
             _ => Err(ParseShardError(word.to_owned())),
@@ -305,7 +337,8 @@ mod tests {
 
     #[test]
     fn shards_deal_every_cell_once() {
-        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].iter().map(|word| word.parse().unwrap()).collect();
+        let shards: Vec<Shard> =
+            ["1/3", "2/3", "3/3"].iter().map(|word| word.parse().unwrap()).collect();
         for index in 0..10 {
             assert_eq!(shards.iter().filter(|shard| shard.has(index)).count(), 1);
         }

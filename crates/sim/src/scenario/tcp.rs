@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Span};
 
-/// TCP's profile, its congestion control, and what differs from the profile. What is absent is as the profile has it.
+/// TCP's profile, its congestion control, and what differs from the profile. What is absent is as
+/// the profile has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tcp {
@@ -35,7 +36,8 @@ pub struct Tcp {
     /// Explicit congestion notification (RFC 3168); always on with `dctcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<bool>,
-    /// Begin anew with the initial window after a pause of a retransmission timeout (RFC 5681 §4.1).
+    /// Begin anew with the initial window after a pause of a retransmission timeout (RFC 5681
+    /// §4.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_start_after_idle: Option<bool>,
     /// The most that a receiver holds, and so the largest window that it offers.
@@ -53,7 +55,8 @@ pub enum Profile {
     /// Linux when the paper was written: an initial window of 3, no SACK, no RACK-TLP.
     #[serde(rename = "linux-2013")]
     Linux2013,
-    /// FreeBSD 9, which the paper simulated: 230 ms least timeout, an initial window of 3, SACK, no RACK-TLP.
+    /// FreeBSD 9, which the paper simulated: 230 ms least timeout, an initial window of 3, SACK, no
+    /// RACK-TLP.
     #[serde(rename = "freebsd9")]
     FreeBsd9,
 }

@@ -35,7 +35,11 @@ pub struct LinkChange {
 impl LinkChange {
     /// A link of this layer.
     pub fn of(self, link: Link) -> Link {
-        Link { rate: self.rate.unwrap_or(link.rate), delay: self.delay.unwrap_or(link.delay), ..link }
+        Link {
+            rate: self.rate.unwrap_or(link.rate),
+            delay: self.delay.unwrap_or(link.delay),
+            ..link
+        }
     }
 
     fn is_none(&self) -> bool {
@@ -63,8 +67,8 @@ pub enum Topology {
 
 /// The paper's three layers (figure 4): servers in chassis, chassis in racks.
 ///
-/// A chassis' switch is connected to each top-of-rack switch of its rack. The n-th top-of-rack switch of every rack is
-/// connected to each of the n-th share of the core switches.
+/// A chassis' switch is connected to each top-of-rack switch of its rack. The n-th top-of-rack
+/// switch of every rack is connected to each of the n-th share of the core switches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FatTree {
@@ -119,8 +123,8 @@ pub struct LeafSpine {
     pub uplink: LinkChange,
 }
 
-/// The three layers of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)² core switches, and k/2
-/// servers at each edge switch.
+/// The three layers of k-port switches: k pods of k/2 edge and k/2 aggregation switches, (k/2)²
+/// core switches, and k/2 servers at each edge switch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KAry {
@@ -170,7 +174,8 @@ pub struct Star {
     pub access: LinkChange,
 }
 
-/// Switches in a circle. Frames may go round it, so buffers of lossless classes may wait for each other in a circle.
+/// Switches in a circle. Frames may go round it, so buffers of lossless classes may wait for each
+/// other in a circle.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
@@ -196,8 +201,8 @@ pub enum RingRouting {
     /// From each switch to the next in number.
     #[default]
     Clockwise,
-    /// Along the line that is left when the link from the last switch to the first is not used: no circle, no
-    /// deadlock.
+    /// Along the line that is left when the link from the last switch to the first is not used: no
+    /// circle, no deadlock.
     Line,
 }
 
@@ -223,7 +228,8 @@ pub struct Layer {
 /// A link between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cable {
-    /// The end nearer to the servers, or the client; in a ring the lower number, but for the link that closes it.
+    /// The end nearer to the servers, or the client; in a ring the lower number, but for the link
+    /// that closes it.
     pub lower: Node,
     /// The other end.
     pub upper: Node,
@@ -254,7 +260,8 @@ impl Topology {
         }
     }
 
-    /// The tiers of switches and how many each has, from the servers up; no more than 2^64 - 1 are counted.
+    /// The tiers of switches and how many each has, from the servers up; no more than 2^64 - 1 are
+    /// counted.
     pub fn switches(&self) -> Vec<(Tier, u64)> {
         match *self {
             Self::FatTree(it) => vec![
@@ -262,7 +269,9 @@ impl Topology {
                 (Tier::Tor, product([it.racks, it.tors])),
                 (Tier::Core, it.cores.into()),
             ],
-            Self::LeafSpine(it) => vec![(Tier::Leaf, it.leaves.into()), (Tier::Spine, it.spines.into())],
+            Self::LeafSpine(it) => {
+                vec![(Tier::Leaf, it.leaves.into()), (Tier::Spine, it.spines.into())]
+            }
             Self::KAry(it) => {
                 let half = it.k / 2;
                 vec![
@@ -282,12 +291,16 @@ impl Topology {
         match tier {
             Tier::Server => self.servers(),
             Tier::Client => self.clients().into(),
-            tier => self.switches().into_iter().find(|(listed, _)| *listed == tier).map_or(0, |(_, n)| n),
+            tier => self
+                .switches()
+                .into_iter()
+                .find(|(listed, _)| *listed == tier)
+                .map_or(0, |(_, n)| n),
         }
     }
 
-    /// The switch that a server is connected to, among those of its tier. Servers of one switch are a group: a
-    /// three-tier query has one mid-level aggregator in each.
+    /// The switch that a server is connected to, among those of its tier. Servers of one switch are
+    /// a group: a three-tier query has one mid-level aggregator in each.
     pub fn group_of(&self, server: u32) -> u32 {
         match *self {
             Self::FatTree(it) => server / it.servers.max(1),
@@ -307,25 +320,31 @@ impl Topology {
             Self::FatTree(it) => it.servers,
             Self::LeafSpine(it) => it.servers,
             Self::KAry(it) => it.k / 2,
-            Self::Dumbbell(it) => return vec![0..it.left, it.left..it.left.saturating_add(it.right)],
+            Self::Dumbbell(it) => {
+                return vec![0..it.left, it.left..it.left.saturating_add(it.right)];
+            }
             Self::Star(it) => it.servers,
             Self::Ring(it) => it.servers,
         };
         let servers = u32::try_from(self.servers()).unwrap_or(u32::MAX);
-        (0..servers).step_by(size.max(1) as usize).map(|first| first..first.saturating_add(size)).collect()
+        (0..servers)
+            .step_by(size.max(1) as usize)
+            .map(|first| first..first.saturating_add(size))
+            .collect()
     }
 
     /// The layers of links, from the servers up; `link` says what their changes leave open.
     pub fn layers(&self, link: Link) -> Vec<Layer> {
-        let layer = |name, change: LinkChange, lower: Tier, upper: Tier, ups: u64, downs: u64| Layer {
-            name,
-            lower,
-            upper,
-            ups,
-            downs,
-            cables: self.count(lower).saturating_mul(ups),
-            link: change.of(link),
-        };
+        let layer =
+            |name, change: LinkChange, lower: Tier, upper: Tier, ups: u64, downs: u64| Layer {
+                name,
+                lower,
+                upper,
+                ups,
+                downs,
+                cables: self.count(lower).saturating_mul(ups),
+                link: change.of(link),
+            };
         let clients_at = |switches: u32| u64::from(self.clients().div_ceil(switches.max(1)));
         let mut layers = match *self {
             Self::FatTree(it) => {
@@ -360,9 +379,19 @@ impl Topology {
                 ]
             }
             Self::Dumbbell(it) => vec![
-                layer("access", it.access, Tier::Server, Tier::Switch, 1, it.left.max(it.right).into()),
+                layer(
+                    "access",
+                    it.access,
+                    Tier::Server,
+                    Tier::Switch,
+                    1,
+                    it.left.max(it.right).into(),
+                ),
                 // One link for both switches.
-                Layer { cables: 1, ..layer("bottleneck", it.bottleneck, Tier::Switch, Tier::Switch, 1, 0) },
+                Layer {
+                    cables: 1,
+                    ..layer("bottleneck", it.bottleneck, Tier::Switch, Tier::Switch, 1, 0)
+                },
             ],
             Self::Star(it) => {
                 vec![layer("access", it.access, Tier::Server, Tier::Switch, 1, it.servers.into())]
@@ -412,8 +441,10 @@ impl Topology {
         if self.has(link) {
             return None;
         }
-        let pairs =
-            self.layers(Link::default()).into_iter().map(|it| format!("{} and {}", it.lower, it.upper));
+        let pairs = self
+            .layers(Link::default())
+            .into_iter()
+            .map(|it| format!("{} and {}", it.lower, it.upper));
         let pairs: Vec<_> = pairs.collect();
         Some(format!("there is no link `{link}`: links join {}, counted from 0", pairs.join(", ")))
     }
@@ -447,7 +478,8 @@ impl Topology {
                 let place = n % it.tors;
                 place * share..(place + 1) * share
             }
-            // An edge switch is connected to its whole pod's aggregation; the j-th of a pod to the j-th k/2 cores.
+            // An edge switch is connected to its whole pod's aggregation; the j-th of a pod to the
+            // j-th k/2 cores.
             (Self::KAry(it), _) => {
                 let half = it.k / 2;
                 let block = if above == Tier::Core { n % half } else { n / half };
@@ -500,7 +532,13 @@ mod tests {
             Topology::KAry(KAry { k: 4, clients: 1, access, aggregation, core, uplink }),
             Topology::Dumbbell(Dumbbell { left: 2, right: 5, access, bottleneck }),
             Topology::Star(Star { servers: 9, access }),
-            Topology::Ring(Ring { switches: 4, servers: 2, routing: RingRouting::Clockwise, access, core }),
+            Topology::Ring(Ring {
+                switches: 4,
+                servers: 2,
+                routing: RingRouting::Clockwise,
+                access,
+                core,
+            }),
         ]
     }
 
@@ -513,9 +551,11 @@ mod tests {
             let ends: BTreeSet<_> = cables.iter().map(|cable| (cable.lower, cable.upper)).collect();
             assert_eq!(ends.len(), cables.len(), "{topology:?}: no link twice");
             assert!(cables.iter().all(|cable| topology.has(LinkName(cable.upper, cable.lower))));
-            let nodes = |tier| (0..topology.count(tier) as u32).map(move |index| Node { tier, index });
+            let nodes =
+                |tier| (0..topology.count(tier) as u32).map(move |index| Node { tier, index });
             let (servers, upper) = (nodes(Tier::Server), cables[0].upper.tier);
-            let named = servers.flat_map(|server| nodes(upper).map(move |node| LinkName(server, node)));
+            let named =
+                servers.flat_map(|server| nodes(upper).map(move |node| LinkName(server, node)));
             assert_eq!(named.filter(|name| topology.has(*name)).count() as u64, topology.servers());
             for layer in layers {
                 let of = |node: Node, lower: bool| {
@@ -546,7 +586,9 @@ mod tests {
             let listed: Vec<u32> = groups.iter().cloned().flatten().collect();
             assert_eq!(listed, (0..topology.servers() as u32).collect::<Vec<_>>(), "{topology:?}");
             for (group, servers) in groups.into_iter().enumerate() {
-                assert!(servers.into_iter().all(|server| topology.group_of(server) == group as u32));
+                assert!(
+                    servers.into_iter().all(|server| topology.group_of(server) == group as u32)
+                );
             }
         }
     }
@@ -580,9 +622,9 @@ mod tests {
             for index in 0..count as u32 {
                 let node = Node { tier, index };
                 let is_switch = |other: Node| other.tier != Tier::Client;
-                let ports = cables
-                    .iter()
-                    .filter(|cable| is_switch(cable.lower) && (cable.lower == node || cable.upper == node));
+                let ports = cables.iter().filter(|cable| {
+                    is_switch(cable.lower) && (cable.lower == node || cable.upper == node)
+                });
                 assert_eq!(ports.count(), 4, "{node}");
             }
         }

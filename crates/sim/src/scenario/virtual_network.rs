@@ -13,26 +13,27 @@ use super::Scheduling;
 pub struct VirtualNetwork {
     /// Whether servers have virtual switches. Without, a server's one machine sits at its NIC.
     pub switch: bool,
-    /// How many virtual machines of each role a server has. A role is a name of the author's choice that workloads
-    /// refer to.
+    /// How many virtual machines of each role a server has. A role is a name of the author's choice
+    /// that workloads refer to.
     pub vms: BTreeMap<String, u32>,
     /// The largest packet that a machine sends, in bytes.
     pub mtu: u32,
-    /// What a frame on a physical link has around that packet. The paper's 54: outer Ethernet 18, IP 20, UDP 8,
-    /// VXLAN 8, and no inner header.
+    /// What a frame on a physical link has around that packet. The paper's 54: outer Ethernet 18,
+    /// IP 20, UDP 8, VXLAN 8, and no inner header.
     pub encapsulation: Bytes,
     /// How much of a machine's frames the virtual switch holds for each class.
     pub ingress: Bytes,
     /// How much waits for a machine in each class, once switched.
     pub egress: Bytes,
-    /// How many of a machine's frames may wait for one receiver in one class, before the machine is held back; as many
-    /// as `ingress` allows if absent.
+    /// How many of a machine's frames may wait for one receiver in one class, before the machine is
+    /// held back; as many as `ingress` allows if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<u32>,
     /// The rate of a machine's virtual NIC; unlimited if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Whether `rate` bounds what a machine sends, too: ports of an agent bound only what it is sent.
+    /// Whether `rate` bounds what a machine sends, too: ports of an agent bound only what it is
+    /// sent.
     pub paced: bool,
     /// How an egress chooses among its classes.
     pub scheduling: Scheduling,

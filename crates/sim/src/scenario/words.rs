@@ -30,8 +30,8 @@ impl ParseWordError {
     }
 }
 
-/// Some of the virtual machines: `ROLE`, `ROLE@SERVER`, `ROLE@FIRST-LAST`, each with `/N` behind it for the n-th of the
-/// role on each server alone. The role `any` stands for all.
+/// Some of the virtual machines: `ROLE`, `ROLE@SERVER`, `ROLE@FIRST-LAST`, each with `/N` behind it
+/// for the n-th of the role on each server alone. The role `any` stands for all.
 ///
 /// ```text
 /// worker            every worker
@@ -49,7 +49,8 @@ pub struct Vms {
     pub place: Option<u32>,
 }
 
-/// A virtual machine. Slots of a server are numbered role by role, in the alphabetical order of roles.
+/// A virtual machine. Slots of a server are numbered role by role, in the alphabetical order of
+/// roles.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Vm {
     /// Its server's number.
@@ -62,7 +63,8 @@ impl Vms {
     /// Every machine.
     pub const ANY: Self = Self { role: None, servers: None, place: None };
 
-    /// The slots of each server that are meant, in rising order; `None` if there is no such role or place.
+    /// The slots of each server that are meant, in rising order; `None` if there is no such role or
+    /// place.
     pub fn slots(&self, network: &VirtualNetwork) -> Option<Range<u32>> {
         let (mut first, mut count) = (0u32, 0u32);
         for (role, n) in &network.vms {
@@ -96,14 +98,19 @@ impl Vms {
 
     /// Whether some machine on some of the servers is one of both.
     pub fn meets(&self, other: &Self, network: &VirtualNetwork, servers: Range<u32>) -> bool {
-        let (Some(mine), Some(theirs)) = (self.slots(network), other.slots(network)) else { return false };
-        !other.among(self.among(servers)).is_empty() && mine.start < theirs.end && theirs.start < mine.end
+        let (Some(mine), Some(theirs)) = (self.slots(network), other.slots(network)) else {
+            return false;
+        };
+        !other.among(self.among(servers)).is_empty()
+            && mine.start < theirs.end
+            && theirs.start < mine.end
     }
 
     /// Each of them among `servers` servers, in rising order.
     pub fn iter(&self, network: &VirtualNetwork, servers: u32) -> impl Iterator<Item = Vm> + use<> {
         let slots = self.slots(network).unwrap_or(0..0);
-        self.among(0..servers).flat_map(move |server| slots.clone().map(move |slot| Vm { server, slot }))
+        self.among(0..servers)
+            .flat_map(move |server| slots.clone().map(move |slot| Vm { server, slot }))
     }
 
     /// Whether a machine is one of them.
@@ -115,7 +122,9 @@ impl Vms {
     /// Those of `servers` that are meant.
     fn among(&self, servers: Range<u32>) -> Range<u32> {
         match &self.servers {
-            Some(range) => servers.start.max(*range.start())..servers.end.min(range.end().saturating_add(1)),
+            Some(range) => {
+                servers.start.max(*range.start())..servers.end.min(range.end().saturating_add(1))
+            }
             None => servers,
         }
     }
@@ -125,8 +134,13 @@ impl FromStr for Vms {
     type Err = ParseWordError;
 
     fn from_str(word: &str) -> Result<Self, ParseWordError> {
-        let wrong =
-            || ParseWordError::new(word, "a choice of machines", "any, worker, worker@0-15 or worker@3/0");
+        let wrong = || {
+            ParseWordError::new(
+                word,
+                "a choice of machines",
+                "any, worker, worker@0-15 or worker@3/0",
+            )
+        };
         let (rest, place) = match word.split_once('/') {
             Some((rest, place)) => (rest, Some(number(place).ok_or_else(wrong)?)),
             None => (word, None),
@@ -161,8 +175,9 @@ impl fmt::Display for Vms {
     }
 }
 
-/// How large flows are: `20kb`, `exponential(20kb)`, `log-normal(20kb, 1.5)`, or the name of a distribution: a
-/// published one (`web-search`, `data-mining`, `hadoop`, `storage`) or one of the scenario's own.
+/// How large flows are: `20kb`, `exponential(20kb)`, `log-normal(20kb, 1.5)`, or the name of a
+/// distribution: a published one (`web-search`, `data-mining`, `hadoop`, `storage`) or one of the
+/// scenario's own.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
     /// Always the same.
@@ -186,7 +201,9 @@ impl Sizes {
         Some(match self {
             Self::Fixed(bytes) => Distribution::Fixed(bytes.0 as f64),
             Self::Exponential(mean) => Distribution::Exponential { mean: mean.0 as f64 },
-            Self::LogNormal { mean, sigma } => Distribution::LogNormal { mean: mean.0 as f64, sigma: *sigma },
+            Self::LogNormal { mean, sigma } => {
+                Distribution::LogNormal { mean: mean.0 as f64, sigma: *sigma }
+            }
             Self::Named(name) => Distribution::Cdf(cdf(name)?),
         })
     }
@@ -197,15 +214,17 @@ impl FromStr for Sizes {
 
     fn from_str(word: &str) -> Result<Self, ParseWordError> {
         let wrong = || {
-            let example = "20kb, exponential(20kb), log-normal(20kb, 1.5), or a distribution's name";
+            let example =
+                "20kb, exponential(20kb), log-normal(20kb, 1.5), or a distribution's name";
             ParseWordError::new(word, "a distribution of sizes", example)
         };
         let bytes = |text: &str| text.parse::<Bytes>().map_err(|_| wrong());
         match call(word) {
             Some(("exponential", [mean, ""])) => Ok(Self::Exponential(bytes(mean)?)),
-            Some(("log-normal", [mean, deviation])) => {
-                Ok(Self::LogNormal { mean: bytes(mean)?, sigma: sigma(deviation).ok_or_else(wrong)? })
-            }
+            Some(("log-normal", [mean, deviation])) => Ok(Self::LogNormal {
+                mean: bytes(mean)?,
+                sigma: sigma(deviation).ok_or_else(wrong)?,
+            }),
             Some(_) => Err(wrong()),
             None if word.starts_with(|c: char| c.is_ascii_digit()) => Ok(Self::Fixed(bytes(word)?)),
             None if is_name(word) => Ok(Self::Named(word.to_owned())),
@@ -225,8 +244,8 @@ impl fmt::Display for Sizes {
     }
 }
 
-/// How gaps are spread around their mean: `fixed`, `poisson`, `log-normal(2)`, or the name of one of the scenario's
-/// distributions, in nanoseconds.
+/// How gaps are spread around their mean: `fixed`, `poisson`, `log-normal(2)`, or the name of one
+/// of the scenario's distributions, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Arrivals {
     /// All alike.
@@ -241,8 +260,8 @@ pub enum Arrivals {
 }
 
 impl Arrivals {
-    /// The distribution of gaps, in nanoseconds, around `mean_ns`; `cdf` finds one by its name. `None` if there is no
-    /// such distribution, or neither a mean.
+    /// The distribution of gaps, in nanoseconds, around `mean_ns`; `cdf` finds one by its name.
+    /// `None` if there is no such distribution, or neither a mean.
     pub fn distribution(
         &self,
         mean_ns: Option<f64>,
@@ -255,7 +274,8 @@ impl Arrivals {
             Self::Named(name) => {
                 let own = cdf(name)?;
                 let stretch = mean_ns.map_or(1.0, |mean| mean / own.mean());
-                let stretched: Vec<_> = own.points().iter().map(|(gap, p)| (gap * stretch, *p)).collect();
+                let stretched: Vec<_> =
+                    own.points().iter().map(|(gap, p)| (gap * stretch, *p)).collect();
                 Distribution::Cdf(Cdf::new(&stretched).ok()?)
             }
         })
@@ -296,8 +316,8 @@ impl fmt::Display for Arrivals {
 
 units::serde_as_word!(Vms, Sizes, Arrivals);
 
-/// Whether it may be the name of a role, a class, a workload or a distribution: a lowercase letter, then lowercase
-/// letters, digits, `-` and `_`.
+/// Whether it may be the name of a role, a class, a workload or a distribution: a lowercase letter,
+/// then lowercase letters, digits, `-` and `_`.
 pub(super) fn is_name(text: &str) -> bool {
     (1..=63).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_lowercase())
@@ -346,13 +366,28 @@ mod tests {
 
     #[test]
     fn other_words_are_refused() {
-        for word in
-            ["", "@3", "worker@", "worker@5-3", "worker@-3", "worker/", "worker@+3", "Worker", "a/b/c"]
-        {
+        for word in [
+            "",
+            "@3",
+            "worker@",
+            "worker@5-3",
+            "worker@-3",
+            "worker/",
+            "worker@+3",
+            "Worker",
+            "a/b/c",
+        ] {
             assert!(word.parse::<Vms>().is_err(), "{word}");
         }
-        for word in ["", "20", "20 apples", "normal(3kb)", "log-normal(20kb)", "log-normal(20kb, NaN)", "a b"]
-        {
+        for word in [
+            "",
+            "20",
+            "20 apples",
+            "normal(3kb)",
+            "log-normal(20kb)",
+            "log-normal(20kb, NaN)",
+            "a b",
+        ] {
             assert!(word.parse::<Sizes>().is_err(), "{word}");
         }
         for word in ["", "log-normal(-1)", "log-normal(inf)", "log-normal(2, 3)", "fixed(1)"] {
@@ -380,14 +415,19 @@ mod tests {
 
     #[test]
     fn choices_meet_where_they_have_a_machine_in_common() {
-        let words = ["any", "hla", "mla", "mla/1", "any/1", "any@1-2", "mla@2-9", "worker@0/2", "nobody"];
+        let words =
+            ["any", "hla", "mla", "mla/1", "any/1", "any@1-2", "mla@2-9", "worker@0/2", "nobody"];
         for (a, b) in words.iter().flat_map(|a| words.iter().map(move |b| (*a, *b))) {
             let (these, those): (Vms, Vms) = (a.parse().unwrap(), b.parse().unwrap());
             for servers in [0..4, 0..2, 1..3, 3..3] {
                 let here = |vm: &Vm| servers.contains(&vm.server);
                 let mut listed = these.iter(&network(), 4).filter(here);
                 let meet = listed.any(|vm| those.contains(&network(), vm));
-                assert_eq!(these.meets(&those, &network(), servers.clone()), meet, "{a} {b} {servers:?}");
+                assert_eq!(
+                    these.meets(&those, &network(), servers.clone()),
+                    meet,
+                    "{a} {b} {servers:?}"
+                );
             }
         }
     }

@@ -66,20 +66,22 @@ pub enum Transport {
 ///   client ─query─▶ HLA ─request─▶ workers                      two tiers
 /// ```
 ///
-/// Each query has an HLA drawn at random. An MLA asks every worker of its group. Nobody asks itself.
-/// Clients are the topology's; without any a query arises at its HLA. Its completion time runs from its arrival at
-/// the HLA to the last byte of the last reply there.
+/// Each query has an HLA drawn at random. An MLA asks every worker of its group. Nobody asks
+/// itself. Clients are the topology's; without any a query arises at its HLA. Its completion time
+/// runs from its arrival at the HLA to the last byte of the last reply there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PartitionAggregate {
     /// The high-level aggregators (HLA).
     pub aggregators: Vms,
-    /// The mid-level aggregators (MLA), of which a query uses one in each group, drawn at random; two tiers if absent.
+    /// The mid-level aggregators (MLA), of which a query uses one in each group, drawn at random;
+    /// two tiers if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mids: Option<Vms>,
     /// Who answers.
     pub workers: Vms,
-    /// How many a query's HLA asks, of the groups or of the workers, drawn anew each time; all if absent.
+    /// How many a query's HLA asks, of the groups or of the workers, drawn anew each time; all if
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fan_out: Option<u32>,
     /// A client's message.
@@ -92,8 +94,8 @@ pub struct PartitionAggregate {
     /// How many queries there are; until the end if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queries: Option<u64>,
-    /// The mean time from one query to the next, over all aggregators; with `closed`, from each aggregator's completed
-    /// query to its next. `arrivals` with a mean of their own need none.
+    /// The mean time from one query to the next, over all aggregators; with `closed`, from each
+    /// aggregator's completed query to its next. `arrivals` with a mean of their own need none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Span>,
     /// How gaps are spread.
@@ -102,7 +104,8 @@ pub struct PartitionAggregate {
     /// Whether an aggregator thinks of its next query only once its last is complete.
     #[serde(default)]
     pub closed: bool,
-    /// Whether connections are opened before the start and stay (§5.1); otherwise each message has a new one.
+    /// Whether connections are opened before the start and stay (§5.1); otherwise each message has
+    /// a new one.
     #[serde(default = "yes")]
     pub persistent: bool,
 }
@@ -175,17 +178,19 @@ pub struct Flows {
     pub transport: Transport,
     /// How large flows are.
     pub sizes: Sizes,
-    /// What the sources of a server offer together, as a share of its link's rate, from which the mean gap follows; 0
-    /// is no flow. Either this or `gap`.
+    /// What the sources of a server offer together, as a share of its link's rate, from which the
+    /// mean gap follows; 0 is no flow. Either this or `gap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
-    /// The mean time from a source's flow to its next. `arrivals` with a mean of their own need none.
+    /// The mean time from a source's flow to its next. `arrivals` with a mean of their own need
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<Span>,
     /// How gaps are spread.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Whether a gap begins only at the end of the source's flow, as the paper's generators have it (§5.3).
+    /// Whether a gap begins only at the end of the source's flow, as the paper's generators have it
+    /// (§5.3).
     #[serde(default)]
     pub closed: bool,
     /// How fast a UDP flow is sent; as fast as its virtual NIC or its server's link if absent.
@@ -193,7 +198,8 @@ pub struct Flows {
     pub rate: Option<Rate>,
 }
 
-/// A constant rate between given machines: the n-th source sends to the n-th destination, or all to the only one.
+/// A constant rate between given machines: the n-th source sends to the n-th destination, or all to
+/// the only one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
@@ -204,8 +210,8 @@ pub struct Stream {
     /// What carries it.
     #[serde(default)]
     pub transport: Transport,
-    /// How fast each sends, in payload; as fast as TCP, or a UDP sender's virtual NIC or its server's link, allows if
-    /// absent.
+    /// How fast each sends, in payload; as fast as TCP, or a UDP sender's virtual NIC or its
+    /// server's link, allows if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// The payload of each UDP datagram; what fits into the MTU if absent.

@@ -9,9 +9,10 @@
 //! out/cell-000000.json        the cell's result and scenario; it comes last, so a cell that has it is complete
 //! ```
 //!
-//! A file appears with all that it will ever hold: it is written under another name, which begins with a dot, and then
-//! renamed. Whoever is killed leaves complete cells behind, and cells that are not there. The same plan and version
-//! write the same bytes, so that it does not matter who writes a cell, or who wrote `sweep.json` first.
+//! A file appears with all that it will ever hold: it is written under another name, which begins
+//! with a dot, and then renamed. Whoever is killed leaves complete cells behind, and cells that are
+//! not there. The same plan and version write the same bytes, so that it does not matter who writes
+//! a cell, or who wrote `sweep.json` first.
 //!
 //! The store knows nothing of threads, progress or signals.
 
@@ -88,9 +89,14 @@ impl Sweep {
     /// What cell number `index` is called by those who have not seen it.
     pub fn name(&self, index: u64) -> String {
         let axes = self.axes.iter().zip(self.labels(index));
-        let mut words: Vec<String> = axes.map(|((name, _), label)| format!("{name}={label}")).collect();
+        let mut words: Vec<String> =
+            axes.map(|((name, _), label)| format!("{name}={label}")).collect();
         if self.repeat > 1 {
-            words.push(format!("repetition {} of {}", index % u64::from(self.repeat) + 1, self.repeat));
+            words.push(format!(
+                "repetition {} of {}",
+                index % u64::from(self.repeat) + 1,
+                self.repeat
+            ));
         }
         if words.is_empty() {
             format!("cell {index}")
@@ -238,7 +244,11 @@ impl Store {
             return Err(StoreError::OtherVersion { path, theirs: file.zovn });
         }
         if file.sweep != self.sweep.digest {
-            return Err(StoreError::OtherSweep { path, theirs: file.sweep, ours: self.sweep.digest.clone() });
+            return Err(StoreError::OtherSweep {
+                path,
+                theirs: file.sweep,
+                ours: self.sweep.digest.clone(),
+            });
         }
         let told = format!("{:016x}", file.scenario.digest());
         if file.result.cell != index || file.result.scenario != told {
@@ -251,7 +261,8 @@ impl Store {
         Ok(Some(file.result))
     }
 
-    /// Whether all files of a cell are there that its scenario wants, its CSV too if that is wanted.
+    /// Whether all files of a cell are there that its scenario wants, its CSV too if that is
+    /// wanted.
     pub fn is_complete(&self, cell: &Cell, csv: bool) -> bool {
         let has = |extension| self.folder.join(name(cell.index, extension)).exists();
         let Output { pcapng, samples, .. } = &cell.scenario.output;
@@ -317,7 +328,8 @@ impl Store {
         self.put(&name(cell.index, "json"), Once::Last, |out| out.write_all(&json(&file)))
     }
 
-    /// Writes rows as Parquet into the first of two files and, if that is wanted, as CSV into the second.
+    /// Writes rows as Parquet into the first of two files and, if that is wanted, as CSV into the
+    /// second.
     fn table<R: Told, I: Iterator<Item = R>>(
         &self,
         facts: &[(&str, String)],
@@ -334,7 +346,8 @@ impl Store {
         Ok(())
     }
 
-    /// The completion times of a cell's rows of one kind, in nanoseconds, in the order in which they ended.
+    /// The completion times of a cell's rows of one kind, in nanoseconds, in the order in which
+    /// they ended.
     ///
     /// # Errors
     ///
@@ -346,10 +359,12 @@ impl Store {
             Kind::Query => row::QUERY,
             Kind::Flow => row::FLOW,
         };
-        table::read_times(file, kind).map_err(|error| StoreError::Damaged { path, why: error.to_string() })
+        table::read_times(file, kind)
+            .map_err(|error| StoreError::Damaged { path, why: error.to_string() })
     }
 
-    /// Tells what was seen of a cell's queues, in the order of time; nothing if that was not wanted.
+    /// Tells what was seen of a cell's queues, in the order of time; nothing if that was not
+    /// wanted.
     ///
     /// # Errors
     ///
@@ -361,7 +376,8 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed("read", &path, error)),
         };
-        table::read_samples(file, tell).map_err(|error| StoreError::Damaged { path, why: error.to_string() })
+        table::read_samples(file, tell)
+            .map_err(|error| StoreError::Damaged { path, why: error.to_string() })
     }
 
     /// Writes a file as a whole, or not at all.
@@ -404,7 +420,9 @@ impl Pending {
     /// If it was not, or the file cannot be had under its name.
     pub fn keep(self, written: io::Result<()>) -> Result<(), StoreError> {
         let Self { file, path } = self;
-        written.and_then(|()| end(file, &path, Once::Last)).map_err(|source| failed("write", &path, source))
+        written
+            .and_then(|()| end(file, &path, Once::Last))
+            .map_err(|source| failed("write", &path, source))
     }
 }
 
@@ -450,5 +468,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, StoreError> {
         Err(error) => return Err(failed("read", path, error)),
     };
     let value = serde_json::from_slice(&text);
-    value.map(Some).map_err(|error| StoreError::Damaged { path: path.to_owned(), why: error.to_string() })
+    value
+        .map(Some)
+        .map_err(|error| StoreError::Damaged { path: path.to_owned(), why: error.to_string() })
 }

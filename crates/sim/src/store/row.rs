@@ -1,7 +1,9 @@
-//! Rows: a query, a flow or a stream that counts, what was seen of a queue, and the columns that tell them.
-//! docs/simulator.md explains each.
+//! Rows: a query, a flow or a stream that counts, what was seen of a queue, and the columns that
+//! tell them. docs/simulator.md explains each.
 
-use super::table::{CLASS, Column, FCT, KIND, PAUSED, PORT, QUEUE, SPAN, START, Told, Values, full, partial};
+use super::table::{
+    CLASS, Column, FCT, KIND, PAUSED, PORT, QUEUE, SPAN, START, Told, Values, full, partial,
+};
 use crate::ideal::Ideal;
 use crate::machines::{host, machine};
 use crate::outcome::Outcome;
@@ -95,7 +97,10 @@ impl<'a> Rows<'a> {
         let Scenario { workloads, output, .. } = &cell.scenario;
         Self {
             cell,
-            workloads: workloads.iter().map(|(name, it)| (name.as_str(), it.kind.transport())).collect(),
+            workloads: workloads
+                .iter()
+                .map(|(name, it)| (name.as_str(), it.kind.transport()))
+                .collect(),
             queries: if output.queries { outcome.record.queries() } else { &[] },
             flows: if output.flows { outcome.record.flows() } else { &[] },
             streams: if output.flows { outcome.record.streams() } else { &[] },

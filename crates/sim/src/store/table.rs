@@ -62,10 +62,11 @@ pub(super) fn partial<R>(name: &'static str, values: Values<R>) -> Column<R> {
     Column { name, is_full: false, values }
 }
 
-/// Writes rows as Parquet; `facts` go into the file's metadata. The same rows and facts give the same bytes.
+/// Writes rows as Parquet; `facts` go into the file's metadata. The same rows and facts give the
+/// same bytes.
 ///
-/// Nothing is compressed: names are kept once, and times as the differences from one row to the next. A compressor finds
-/// hardly more.
+/// Nothing is compressed: names are kept once, and times as the differences from one row to the
+/// next. A compressor finds hardly more.
 pub(super) fn write_parquet<R: Told>(
     file: &File,
     facts: &[(&str, String)],
@@ -83,8 +84,9 @@ pub(super) fn write_parquet<R: Told>(
             Values::Real(_) => Encoding::PLAIN,
         };
         let path = ColumnPath::from(column.name);
-        properties =
-            properties.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, encoding);
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, encoding);
     }
     let schema = Arc::new(parse_message_type(&schema(&columns))?);
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build()))?;
@@ -179,7 +181,8 @@ pub(super) fn read_samples(file: File, mut tell: impl FnMut(Sample<'_>)) -> Resu
     Ok(())
 }
 
-/// What the library reads of a file, which may be damaged: some of what a file says it takes for granted, and panics.
+/// What the library reads of a file, which may be damaged: some of what a file says it takes for
+/// granted, and panics.
 fn careful<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     // What was half read is dropped.
     let read = catch_unwind(AssertUnwindSafe(read));
@@ -187,7 +190,11 @@ fn careful<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// A column of a row group, of which every row has a value.
-fn read<T: DataType>(reader: &SerializedFileReader<File>, group: usize, name: &str) -> Result<Vec<T::T>> {
+fn read<T: DataType>(
+    reader: &SerializedFileReader<File>,
+    group: usize,
+    name: &str,
+) -> Result<Vec<T::T>> {
     careful(|| read_column::<T>(reader, group, name))
 }
 
@@ -215,8 +222,12 @@ fn read_column<T: DataType>(
     Ok(values)
 }
 
-/// Writes rows as CSV (RFC 4180), under a line with the columns' names. No value has a comma or a quote.
-pub(super) fn write_csv<R: Told>(mut out: impl Write, rows: impl Iterator<Item = R>) -> io::Result<()> {
+/// Writes rows as CSV (RFC 4180), under a line with the columns' names. No value has a comma or a
+/// quote.
+pub(super) fn write_csv<R: Told>(
+    mut out: impl Write,
+    rows: impl Iterator<Item = R>,
+) -> io::Result<()> {
     let columns = R::columns();
     let names: Vec<_> = columns.iter().map(|column| column.name).collect();
     writeln!(out, "{}", names.join(","))?;
@@ -226,7 +237,9 @@ pub(super) fn write_csv<R: Told>(mut out: impl Write, rows: impl Iterator<Item =
                 out.write_all(b",")?;
             }
             match column.values {
-                Values::Text(get) => get(&row).map_or(Ok(()), |text| out.write_all(text.as_bytes())),
+                Values::Text(get) => {
+                    get(&row).map_or(Ok(()), |text| out.write_all(text.as_bytes()))
+                }
                 Values::Whole(get) => get(&row).map_or(Ok(()), |number| write!(out, "{number}")),
                 Values::Real(get) => get(&row).map_or(Ok(()), |number| write!(out, "{number}")),
             }?;

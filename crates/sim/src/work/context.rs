@@ -1,4 +1,5 @@
-//! What workloads share: the machines that they mean, their connections, and the messages they send.
+//! What workloads share: the machines that they mean, their connections, and the messages they
+//! send.
 
 use std::collections::HashMap;
 
@@ -56,7 +57,8 @@ impl Place<'_> {
         vms.map(|vm| self.hosts.machine(Target { host: vm.server, slot: vm.slot as u16 })).collect()
     }
 
-    /// The machines that a choice means, by the switches of their servers; switches without any are left out.
+    /// The machines that a choice means, by the switches of their servers; switches without any are
+    /// left out.
     pub(super) fn groups(&self, vms: &Vms) -> Vec<(u32, Vec<u32>)> {
         let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
         for machine in self.machines(vms) {
@@ -81,8 +83,8 @@ impl Place<'_> {
         (self.scenario.virtual_network.mtu - 28) as u16
     }
 
-    /// From one datagram to the next of a sender that has this rate, in payload; at the virtual NIC's or the link's if it
-    /// has none.
+    /// From one datagram to the next of a sender that has this rate, in payload; at the virtual
+    /// NIC's or the link's if it has none.
     pub(super) fn gap(&self, rate: Option<units::Rate>, datagram: u16) -> Time {
         let link = self.scenario.topology.access(self.scenario.link);
         let network = &self.scenario.virtual_network;
@@ -97,7 +99,12 @@ impl Place<'_> {
 
 impl Common {
     /// Has the workload go on after a while, unless it has stopped by then.
-    pub(super) fn after<L: EventList<Event>>(&self, with: &mut Context<'_, L>, gap: Time, what: u32) {
+    pub(super) fn after<L: EventList<Event>>(
+        &self,
+        with: &mut Context<'_, L>,
+        gap: Time,
+        what: u32,
+    ) {
         let at = with.clock.now().max(self.start) + gap;
         if at <= self.stop {
             with.clock.at(at, self.maker, Event::Work { workload: self.number, what });
@@ -122,14 +129,20 @@ impl Common {
     }
 
     /// The connection that two machines have had all along: the number of its side at `from`.
-    pub(super) fn line<L: EventList<Event>>(&self, with: &mut Context<'_, L>, from: u32, to: u32) -> u32 {
+    pub(super) fn line<L: EventList<Event>>(
+        &self,
+        with: &mut Context<'_, L>,
+        from: u32,
+        to: u32,
+    ) -> u32 {
         let key = (self.number, from.min(to), from.max(to));
         let first = match with.lines.0.get(&key) {
             Some(first) => *first,
             None => {
                 let round_trip = self.round_trip(with, key.1, key.2);
                 let now = with.clock.now();
-                let first = with.stack.open_before(with.hosts, now, round_trip, [key.1, key.2], self.lane);
+                let first =
+                    with.stack.open_before(with.hosts, now, round_trip, [key.1, key.2], self.lane);
                 with.lines.0.insert(key, first);
                 first
             }
@@ -173,7 +186,12 @@ impl Common {
 }
 
 /// Sends a message from this side of a connection.
-pub(super) fn write<L: EventList<Event>>(with: &mut Context<'_, L>, end: u32, bytes: u64, note: Note) {
+pub(super) fn write<L: EventList<Event>>(
+    with: &mut Context<'_, L>,
+    end: u32,
+    bytes: u64,
+    note: Note,
+) {
     with.stack.write(with.clock, with.packets, with.hosts, end, bytes, note);
 }
 
@@ -190,7 +208,9 @@ pub(super) fn begin<L: EventList<Event>>(
     flow: Pour,
 ) {
     match (transport, flow.bytes) {
-        (Transport::Tcp, Some(bytes)) => common.tell_anew(with, flow.from, flow.to, bytes, flow.note),
+        (Transport::Tcp, Some(bytes)) => {
+            common.tell_anew(with, flow.from, flow.to, bytes, flow.note)
+        }
         _ => {
             with.stack.pour(with.clock, with.hosts, flow);
         }

@@ -46,13 +46,22 @@ impl Flows {
         }
     }
 
-    pub(super) fn start<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn start<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         for source in 0..self.sources.len() as u32 {
             self.pause(common, with, source);
         }
     }
 
-    fn pause<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, source: u32) {
+    fn pause<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+        source: u32,
+    ) {
         if let Some(gaps) = &self.gaps {
             let gap = drawn(gaps.sample(&mut common.rng));
             common.after(with, gap, source);
@@ -73,8 +82,14 @@ impl Flows {
             }
         };
         let bytes = self.sizes.sample_whole(&mut common.rng).max(1);
-        let row =
-            Row { workload: common.number, from, to, bytes, begun: with.clock.now(), ended: Time::NEVER };
+        let row = Row {
+            workload: common.number,
+            from,
+            to,
+            bytes,
+            begun: with.clock.now(),
+            ended: Time::NEVER,
+        };
         let number = match self.free.pop() {
             Some(number) => {
                 self.active[number as usize] = row;
@@ -87,7 +102,8 @@ impl Flows {
         };
         let note = common.note(0, number, source);
         let (lane, datagram, gap) = (common.lane, self.datagram, self.gap);
-        let flow = Pour { from, to, lane, datagram, gap, bytes: Some(bytes), stop: common.stop, note };
+        let flow =
+            Pour { from, to, lane, datagram, gap, bytes: Some(bytes), stop: common.stop, note };
         begin(common, with, self.transport, flow);
         if !self.closed {
             self.pause(common, with, source);

@@ -59,14 +59,18 @@ impl Work {
         };
         let place = Place { scenario, graph, hosts };
         let kind = match &workload.kind {
-            WorkloadKind::PartitionAggregate(it) => Kind::Queries(queries::Queries::new(&place, it)),
+            WorkloadKind::PartitionAggregate(it) => {
+                Kind::Queries(queries::Queries::new(&place, it))
+            }
             WorkloadKind::Incast(it) => Kind::Rounds(rounds::Rounds::incast(&place, it)),
             WorkloadKind::AllToAll(it) => Kind::Rounds(rounds::Rounds::all_to_all(&place, it)),
             WorkloadKind::Flows(it) => Kind::Flows(flows::Flows::new(&place, it)),
             WorkloadKind::Permutation(it) => {
                 let pairs = steady::pairs(&place, it, &mut common.rng.clone());
                 match it.bytes {
-                    Some(bytes) => Kind::Steady(steady::Steady::new(pairs, it.transport, bytes.0, &place)),
+                    Some(bytes) => {
+                        Kind::Steady(steady::Steady::new(pairs, it.transport, bytes.0, &place))
+                    }
                     None => Kind::Streams(streams::Streams::new(pairs, it.transport, &place)),
                 }
             }

@@ -1,4 +1,5 @@
-//! Partition-Aggregate: queries that fan out over two tiers or three, and are complete with the last answer.
+//! Partition-Aggregate: queries that fan out over two tiers or three, and are complete with the
+//! last answer.
 
 use traffic::Distribution;
 
@@ -25,7 +26,8 @@ const REPLY: u16 = 4;
 #[derive(Debug)]
 pub(super) struct Queries {
     aggregators: Vec<u32>,
-    /// Mid-level aggregators and workers of each group; without mid-level ones, one group of workers.
+    /// Mid-level aggregators and workers of each group; without mid-level ones, one group of
+    /// workers.
     groups: Vec<Group>,
     clients: Vec<u32>,
     fan_out: Option<usize>,
@@ -74,7 +76,10 @@ impl Queries {
                 .into_iter()
                 .map(|(group, mids)| {
                     let workers = workers.iter().find(|(other, _)| *other == group);
-                    Group { mids, workers: workers.map_or_else(Vec::new, |(_, workers)| workers.clone()) }
+                    Group {
+                        mids,
+                        workers: workers.map_or_else(Vec::new, |(_, workers)| workers.clone()),
+                    }
                 })
                 .collect(),
             None => {
@@ -99,15 +104,25 @@ impl Queries {
         }
     }
 
-    pub(super) fn start<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn start<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         let thinkers = if self.closed { self.aggregators.len() } else { 1 };
         for thinker in 0..thinkers as u32 {
             self.think(common, with, thinker);
         }
     }
 
-    /// Draws the time of the next query; of one aggregator if it thinks of the next when its last is complete.
-    fn think<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, thinker: u32) {
+    /// Draws the time of the next query; of one aggregator if it thinks of the next when its last
+    /// is complete.
+    fn think<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+        thinker: u32,
+    ) {
         if self.left > 0 {
             self.left -= 1;
             let gap = drawn(self.gaps.sample(&mut common.rng));
@@ -164,14 +179,20 @@ impl Queries {
     }
 
     /// A query has come to its aggregator.
-    fn begin<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, number: u32) {
+    fn begin<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+        number: u32,
+    ) {
         let aggregator = self.active[number as usize].aggregator;
         let query = &mut self.active[number as usize];
         query.begun = with.clock.now();
         query.ticket = with.record.begin(query.begun);
         if self.groups[0].mids.is_empty() {
             let all = &self.groups[0].workers;
-            let others: Vec<u32> = all.iter().copied().filter(|worker| *worker != aggregator).collect();
+            let others: Vec<u32> =
+                all.iter().copied().filter(|worker| *worker != aggregator).collect();
             let chosen = choose(others, self.fan_out, common);
             self.active[number as usize].missing = chosen.len() as u32;
             for worker in chosen {
@@ -183,14 +204,23 @@ impl Queries {
                 let mids = &self.groups[group].mids;
                 let mut mid = mids[common.rng.below(mids.len() as u64) as usize];
                 if mid == aggregator {
-                    let Some(other) = mids.iter().find(|other| **other != aggregator) else { continue };
+                    let Some(other) = mids.iter().find(|other| **other != aggregator) else {
+                        continue;
+                    };
                     mid = *other;
                 }
                 let query = &mut self.active[number as usize];
                 let branch = query.branches.len() as u32;
                 query.branches.push(Branch { mid, group, missing: 0 });
                 query.missing += 1;
-                self.send(common, with, aggregator, mid, self.request, [REQUEST.into(), number, branch]);
+                self.send(
+                    common,
+                    with,
+                    aggregator,
+                    mid,
+                    self.request,
+                    [REQUEST.into(), number, branch],
+                );
             }
         }
         self.check(common, with, number);
@@ -209,14 +239,32 @@ impl Queries {
             ASK => self.begin(common, with, number),
             REQUEST => {
                 let it = &mut query.branches[branch as usize];
-                let workers: Vec<u32> =
-                    self.groups[it.group].workers.iter().copied().filter(|worker| *worker != at).collect();
+                let workers: Vec<u32> = self.groups[it.group]
+                    .workers
+                    .iter()
+                    .copied()
+                    .filter(|worker| *worker != at)
+                    .collect();
                 it.missing = workers.len() as u32;
                 for &worker in &workers {
-                    self.send(common, with, at, worker, self.request, [WORK.into(), number, branch]);
+                    self.send(
+                        common,
+                        with,
+                        at,
+                        worker,
+                        self.request,
+                        [WORK.into(), number, branch],
+                    );
                 }
                 if workers.is_empty() {
-                    self.send(common, with, at, aggregator, self.reply, [REPLY.into(), number, branch]);
+                    self.send(
+                        common,
+                        with,
+                        at,
+                        aggregator,
+                        self.reply,
+                        [REPLY.into(), number, branch],
+                    );
                 }
             }
             WORK => match end {
@@ -233,7 +281,14 @@ impl Queries {
                 Some(it) => {
                     it.missing -= 1;
                     if it.missing == 0 {
-                        self.send(common, with, at, aggregator, self.reply, [REPLY.into(), number, branch]);
+                        self.send(
+                            common,
+                            with,
+                            at,
+                            aggregator,
+                            self.reply,
+                            [REPLY.into(), number, branch],
+                        );
                     }
                 }
                 None => self.answered(common, with, number),
@@ -242,13 +297,23 @@ impl Queries {
         }
     }
 
-    fn answered<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, number: u32) {
+    fn answered<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+        number: u32,
+    ) {
         self.active[number as usize].missing -= 1;
         self.check(common, with, number);
     }
 
     /// A query that waits for nothing more is complete.
-    fn check<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>, number: u32) {
+    fn check<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+        number: u32,
+    ) {
         let Query { aggregator, begun, ticket, missing, .. } = self.active[number as usize];
         if missing > 0 {
             return;
@@ -256,7 +321,8 @@ impl Queries {
         with.record.query(ticket, common.number, aggregator, [begun, with.clock.now()]);
         self.free.push(number);
         if self.closed {
-            let thinker = self.aggregators.iter().position(|other| *other == aggregator).unwrap_or(0);
+            let thinker =
+                self.aggregators.iter().position(|other| *other == aggregator).unwrap_or(0);
             self.think(common, with, thinker as u32);
         }
     }

@@ -27,14 +27,24 @@ impl Rounds {
     pub(super) fn incast(place: &Place<'_>, it: &Incast) -> Self {
         let receiver = place.machines(&it.receiver)[0];
         let senders = place.machines(&it.senders).into_iter().filter(|sender| *sender != receiver);
-        Self::new(senders.map(|sender| (sender, receiver)).collect(), it.bytes.0, it.rounds, it.gap.into())
-            .with_fan_in(it.fan_in)
+        Self::new(
+            senders.map(|sender| (sender, receiver)).collect(),
+            it.bytes.0,
+            it.rounds,
+            it.gap.into(),
+        )
+        .with_fan_in(it.fan_in)
     }
 
     pub(super) fn all_to_all(place: &Place<'_>, it: &AllToAll) -> Self {
         let all = place.machines(&it.vms);
         let pairs = all.iter().flat_map(|from| all.iter().map(move |to| (*from, *to)));
-        Self::new(pairs.filter(|(from, to)| from != to).collect(), it.bytes.0, it.rounds, Time::ZERO)
+        Self::new(
+            pairs.filter(|(from, to)| from != to).collect(),
+            it.bytes.0,
+            it.rounds,
+            Time::ZERO,
+        )
     }
 
     fn new(pairs: Vec<(u32, u32)>, bytes: u64, left: u64, gap: Time) -> Self {
@@ -54,13 +64,21 @@ impl Rounds {
         Self { fan_in: fan_in.map(|count| count as usize), ..self }
     }
 
-    pub(super) fn start<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn start<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         if self.left > 0 {
             common.after(with, Time::ZERO, 0);
         }
     }
 
-    pub(super) fn go_on<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn go_on<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         self.left -= 1;
         self.begun = with.clock.now();
         self.ticket = with.record.begin(self.begun);
@@ -72,7 +90,11 @@ impl Rounds {
         }
     }
 
-    pub(super) fn hear<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn hear<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         self.missing -= 1;
         if self.missing > 0 {
             return;

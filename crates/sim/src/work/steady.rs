@@ -23,13 +23,22 @@ pub(super) struct Steady {
 }
 
 impl Steady {
-    pub(super) fn new(pairs: Vec<(u32, u32)>, transport: Transport, bytes: u64, place: &Place<'_>) -> Self {
+    pub(super) fn new(
+        pairs: Vec<(u32, u32)>,
+        transport: Transport,
+        bytes: u64,
+        place: &Place<'_>,
+    ) -> Self {
         let datagram = place.datagram();
         let gap = place.gap(None, datagram);
         Self { pairs, transport, bytes, datagram, gap, done: 0 }
     }
 
-    pub(super) fn start<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn start<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         for pair in 0..self.pairs.len() as u32 {
             common.after(with, Time::ZERO, pair);
         }

@@ -18,10 +18,12 @@ use super::context::{Common, Context, Place};
 /// What TCP without a rate writes at a time.
 const CHUNK: u64 = 256 << 10;
 
-/// How much TCP has under way at most, as the buffer of a socket takes: more than twice what a profile's window is.
+/// How much TCP has under way at most, as the buffer of a socket takes: more than twice what a
+/// profile's window is.
 const BUFFER: u64 = 32 * CHUNK;
 
-/// What is to be done at a time, if it is not a pair that sends: begin to count, and tell what was counted.
+/// What is to be done at a time, if it is not a pair that sends: begin to count, and tell what was
+/// counted.
 const COUNT: u32 = u32::MAX;
 const TELL: u32 = u32::MAX - 1;
 
@@ -76,7 +78,11 @@ impl Streams {
         }
     }
 
-    pub(super) fn start<L: EventList<Event>>(&mut self, common: &mut Common, with: &mut Context<'_, L>) {
+    pub(super) fn start<L: EventList<Event>>(
+        &mut self,
+        common: &mut Common,
+        with: &mut Context<'_, L>,
+    ) {
         for pair in 0..self.pairs.len() as u32 {
             common.after(with, Time::ZERO, pair);
         }
@@ -107,12 +113,18 @@ impl Streams {
     }
 
     /// A pair begins, or its next write is due.
-    fn send<L: EventList<Event>>(&mut self, common: &Common, with: &mut Context<'_, L>, place: u32) {
+    fn send<L: EventList<Event>>(
+        &mut self,
+        common: &Common,
+        with: &mut Context<'_, L>,
+        place: u32,
+    ) {
         let pair = &mut self.pairs[place as usize];
         let note = common.note(0, place, pair.from);
         match (self.transport, self.paced) {
             (Transport::Tcp, Some(gap)) => {
-                let line = *pair.carrier.get_or_insert_with(|| common.line(with, pair.from, pair.to));
+                let line =
+                    *pair.carrier.get_or_insert_with(|| common.line(with, pair.from, pair.to));
                 // What is due, and after a stall what was due and found no room.
                 let elapsed = (with.clock.now() - common.start).as_picos();
                 let due = (elapsed / gap.as_picos() + 1) * u64::from(self.datagram);
@@ -130,8 +142,16 @@ impl Streams {
             (Transport::Udp, _) => {
                 let Self { datagram, gap, .. } = *self;
                 let Pair { from, to, .. } = *pair;
-                let pour =
-                    Pour { from, to, lane: common.lane, datagram, gap, bytes: None, stop: common.stop, note };
+                let pour = Pour {
+                    from,
+                    to,
+                    lane: common.lane,
+                    datagram,
+                    gap,
+                    bytes: None,
+                    stop: common.stop,
+                    note,
+                };
                 pair.carrier = Some(with.stack.pour(with.clock, with.hosts, pour));
             }
         }

@@ -80,7 +80,8 @@ impl Write for Disk {
 
 fn captured(scenario: &Scenario, room: usize) -> (Outcome, Seen, Vec<u8>) {
     let disk = Disk { bytes: Arc::default(), room };
-    let instruments = Instruments { pcapng: Some(Box::new(disk.clone())), ..Instruments::default() };
+    let instruments =
+        Instruments { pcapng: Some(Box::new(disk.clone())), ..Instruments::default() };
     let (outcome, seen) = sim::run_seen(scenario, instruments, &mut |_| true);
     assert_eq!(outcome.defects, [""; 0]);
     let bytes = disk.bytes.lock().unwrap().clone();
@@ -144,7 +145,8 @@ fn packet(bytes: &[u8]) -> (usize, Packet<'_>) {
     let len = header.payload.len();
     let addresses = [header.header.source, header.header.destination];
     assert_eq!(Sum::of(&whole[..20]).checksum(), 0);
-    let sum = pseudo_header(addresses.as_flattened(), header.header.protocol, len) + Sum::of(header.payload);
+    let sum = pseudo_header(addresses.as_flattened(), header.header.protocol, len)
+        + Sum::of(header.payload);
     let rest = &rest[20..];
     let (ports, own) = match header.header.protocol {
         protocol::TCP => {
@@ -189,8 +191,8 @@ fn every_frame_of_a_link_is_there_with_its_numbers() {
     assert_eq!(frames.len() as u64, outcome.hops / 2);
 
     let (mut segments, mut datagrams, mut poured) = (0, 0, 0);
-    // By who sends to whom, for one connection after the other: the number that is due, bytes of payload, and which flags
-    // were seen.
+    // By who sends to whom, for one connection after the other: the number that is due, bytes of
+    // payload, and which flags were seen.
     let mut sent: BTreeMap<Ends, Vec<(u32, usize, u8)>> = BTreeMap::new();
     for frame in &frames {
         let (len, packet) = packet(inside(frame));
@@ -228,10 +230,15 @@ fn every_frame_of_a_link_is_there_with_its_numbers() {
     let rows = |bytes| outcome.record.flows().iter().filter(|flow| flow.bytes == bytes).count();
     let payloads = |bytes: usize| sent.values().flatten().filter(|it| it.1 == bytes).count();
     assert!(rows(20_000) > 5 && rows(5000) > 5);
-    assert_eq!([payloads(20_000), payloads(0)], [rows(20_000); 2], "one way has payload, the other has none");
+    assert_eq!(
+        [payloads(20_000), payloads(0)],
+        [rows(20_000); 2],
+        "one way has payload, the other has none"
+    );
     assert_eq!(poured, 5000 * rows(5000));
     let all = Flags::SYN | Flags::FIN | Flags::ACK;
-    let connections = sent.values().flatten().filter(|(_, _, flags)| Flags(*flags).contains(all)).count();
+    let connections =
+        sent.values().flatten().filter(|(_, _, flags)| Flags(*flags).contains(all)).count();
     assert_eq!(connections, 2 * rows(20_000));
 }
 
@@ -288,8 +295,8 @@ pcapng = "server0-switch0"
         }
         count += 1;
     }
-    // The sender obeys each as late as the next, so it was paused as long as it was told; but the last, which the end of the
-    // run cut short, by as much as it was late.
+    // The sender obeys each as late as the next, so it was paused as long as it was told; but the
+    // last, which the end of the run cut short, by as much as it was late.
     let late = begun.map_or(0, |_| 10_000);
     paused += begun.map_or(0, |begun| 20_000_000 - begun);
     let really = outcome.classes[0].paused.as_nanos();

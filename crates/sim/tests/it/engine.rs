@@ -45,8 +45,8 @@ fn a_run_whose_time_is_over_too_early_says_so() {
     assert!(told.unwrap().contains(&format!("its time was over after {queries} queries")));
 }
 
-/// The digest of all rows, which must be the same in every build, on every machine. A change here is a change of results:
-/// say so in the changelog.
+/// The digest of all rows, which must be the same in every build, on every machine. A change here
+/// is a change of results: say so in the changelog.
 #[test]
 fn results_are_the_same_everywhere() {
     let plan = plan(MIXED);
@@ -88,7 +88,8 @@ fn seeds_choose_among_equal_paths() {
 
 #[test]
 fn a_link_carries_what_its_rate_says() {
-    // Full datagrams of 1446 bytes and 54 around them, 20 more on the wire: 1418 bytes of payload in 1520.
+    // Full datagrams of 1446 bytes and 54 around them, 20 more on the wire: 1418 bytes of payload
+    // in 1520.
     let out = run(r#"
 version = 1
 name = "link"
@@ -125,7 +126,8 @@ vms = "vm"
 stride = 1
 bytes = "50mb"
 "#);
-    // Segments of 1394 bytes with timestamps, in 1520 on the wire; acknowledgements of the other direction share the link.
+    // Segments of 1394 bytes with timestamps, in 1520 on the wire; acknowledgements of the other
+    // direction share the link.
     for flow in out.record.flows() {
         let ms = (flow.ended - flow.begun).as_picos() as f64 / 1e9;
         let ideal = 50e6 / 1394.0 * 1520.0 * 8.0 / 10e9 * 1e3;
@@ -136,8 +138,9 @@ bytes = "50mb"
 
 #[test]
 fn waiting_in_an_output_is_that_of_an_md1_queue() {
-    // Many sources of single datagrams, each Poisson, into one link: M/D/1. The mean wait is ρ / (2 (1 - ρ)) services
-    // (Pollaczek and Khinchine). A source's own datagrams hardly ever meet on its own link.
+    // Many sources of single datagrams, each Poisson, into one link: M/D/1. The mean wait is ρ / (2
+    // (1 - ρ)) services (Pollaczek and Khinchine). A source's own datagrams hardly ever meet on its
+    // own link.
     for (load, tolerance) in [(0.5, 0.04), (0.8, 0.06)] {
         let out = run(&format!(
             r#"
@@ -172,12 +175,16 @@ gap = "{}ns"
         let wait = mean(&times) - 2.0 * 1.716;
         let expected = 1.216 * load / (2.0 * (1.0 - load));
         assert!(times.len() > 200_000, "{}", times.len());
-        assert!((wait / expected - 1.0).abs() < tolerance, "waits {wait} µs, not {expected}, at {load}");
+        assert!(
+            (wait / expected - 1.0).abs() < tolerance,
+            "waits {wait} µs, not {expected}, at {load}"
+        );
     }
 }
 
-/// A sender at full speed whose frames go on by a link a thousand times slower, while its own link's other direction is
-/// full as well: its switch pauses it again and again, at ever other phases.
+/// A sender at full speed whose frames go on by a link a thousand times slower, while its own
+/// link's other direction is full as well: its switch pauses it again and again, at ever other
+/// phases.
 fn paused(headroom: u64) -> Outcome {
     let text = format!(
         r#"
@@ -218,7 +225,11 @@ fn computed_headroom_is_just_enough() {
     let computed = 2 * 1520 + 84 + 1251 + 5888;
     let lost = |headroom| paused(headroom).classes[0].lost_physical;
     let out = paused(computed);
-    assert!(out.defects.is_empty() && out.classes[0].paused.as_secs_f64() > 0.1, "{:?}", out.classes);
+    assert!(
+        out.defects.is_empty() && out.classes[0].paused.as_secs_f64() > 0.1,
+        "{:?}",
+        out.classes
+    );
     let (mut too_little, mut enough) = (1000, computed);
     assert!(lost(too_little) > 0);
     while enough - too_little > 1 {
@@ -256,7 +267,10 @@ fn a_circle_of_pauses_is_found_and_named() {
     let out = sim::run(&plan.cell(0).scenario, |_| true);
     let Ending::Deadlock(mut circle) = out.ending else { panic!("{:?}", out.ending) };
     circle.sort();
-    assert_eq!(circle, ["switch0-switch1", "switch1-switch2", "switch2-switch3", "switch3-switch0"]);
+    assert_eq!(
+        circle,
+        ["switch0-switch1", "switch1-switch2", "switch2-switch3", "switch3-switch0"]
+    );
     let out = outcome(&plan.cell(1).scenario);
     assert_eq!(out.ending, Ending::Done);
 }

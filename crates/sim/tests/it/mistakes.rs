@@ -1,4 +1,5 @@
-//! Scenarios that cannot be simulated: each kind of mistake is answered with its place and with what to write instead.
+//! Scenarios that cannot be simulated: each kind of mistake is answered with its place and with
+//! what to write instead.
 
 mod language;
 mod networks;

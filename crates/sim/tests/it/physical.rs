@@ -1,4 +1,5 @@
-//! What physical switches and NICs do with frames, told by small networks whose every frame can be counted.
+//! What physical switches and NICs do with frames, told by small networks whose every frame can be
+//! counted.
 
 use crate::common::{plan, run};
 use sim::{Ending, Outcome};
@@ -31,17 +32,19 @@ fn flows_are_spread_over_equal_paths_anew_at_each_switch() {
     let spines = "kind = \"leaf-spine\"\nleaves = 2\nspines = 8\nservers = 16";
     // 16 to the leaf, and then as many on each of three layers as there are spines that were drawn.
     assert!(across(spines).hops as f64 / link > 16.0 + 3.0 * 4.0);
-    // Each of a pod's four aggregation switches has four cores. If they drew as the edge switches do, it would always be the
-    // same one: 16 to the edge, up to 16 from there, and then 4 on each of four layers.
+    // Each of a pod's four aggregation switches has four cores. If they drew as the edge switches
+    // do, it would always be the same one: 16 to the edge, up to 16 from there, and then 4 on each
+    // of four layers.
     let pods = across("kind = \"k-ary\"\nk = 8");
     assert!(pods.hops as f64 / link > 16.0 + 16.0 + 4.0 * 4.0);
 }
 
 #[test]
 fn a_pause_lasts_from_xoff_to_xon() {
-    // Each way 30 frames at 10 Gb/s into a link where each takes 1.216 ms. The 20th to lie there is the first that leaves no room
-    // for another below `xoff`. Until its sender obeys, what it sends at 1.216 µs a frame comes besides: within two delays,
-    // PFC's frame and 5888 bytes, 5.8 µs, no more than 5 frames. 10 lie there when it is let go, and the last few no more pause it.
+    // Each way 30 frames at 10 Gb/s into a link where each takes 1.216 ms. The 20th to lie there is
+    // the first that leaves no room for another below `xoff`. Until its sender obeys, what it sends
+    // at 1.216 µs a frame comes besides: within two delays, PFC's frame and 5888 bytes, 5.8 µs, no
+    // more than 5 frames. 10 lie there when it is let go, and the last few no more pause it.
     let out = run(r#"
 version = 1
 name = "pause"
@@ -69,8 +72,9 @@ bytes = "42540b"
 
 #[test]
 fn what_finds_as_much_as_the_threshold_is_marked() {
-    // Two bursts of ten frames meet at one output. The first frame finds it idle, the second finds nothing waiting; of the
-    // k-th pair one finds k - 1 frames and the other k. Five or more are found by 5 and by 6 of them.
+    // Two bursts of ten frames meet at one output. The first frame finds it idle, the second finds
+    // nothing waiting; of the k-th pair one finds k - 1 frames and the other k. Five or more are
+    // found by 5 and by 6 of them.
     let out = run(r#"
 version = 1
 name = "marks"
@@ -92,7 +96,8 @@ bytes = "13940b"
     assert_eq!((out.retransmitted, out.classes[0].marked), (0, 11));
 }
 
-/// Two classes meet at a NIC and at a switch's output; how long 3 MB of each take, in times that they would take alone.
+/// Two classes meet at a NIC and at a switch's output; how long 3 MB of each take, in times that
+/// they would take alone.
 fn two_classes(scheduling: &str) -> [f64; 2] {
     let out = run(&format!(
         r#"
@@ -210,13 +215,18 @@ transport = "udp"
 #[test]
 fn a_shared_memory_holds_no_more_than_it_has() {
     let out = shared("");
-    assert!(out.defects.is_empty() && out.classes[0].paused.as_secs_f64() > 0.1, "{:?}", out.classes);
+    assert!(
+        out.defects.is_empty() && out.classes[0].paused.as_secs_f64() > 0.1,
+        "{:?}",
+        out.classes
+    );
     let out = shared("headroom = \"1b\"");
     assert!(out.classes[0].lost_physical > 0 && out.defects.len() == 1, "{:?}", out.defects);
 }
 
-/// A ring whose switches have slow servers, to which three of the four servers of the switch before send what they can;
-/// the fourth sends to a server of the switch after that, by the same links, at the rate `far`.
+/// A ring whose switches have slow servers, to which three of the four servers of the switch before
+/// send what they can; the fourth sends to a server of the switch after that, by the same links, at
+/// the rate `far`.
 fn ring(far: &str) -> Outcome {
     let mut text = String::from(
         r#"

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use model::ClassKind;
 use proptest::prelude::*;
-use sim::scenario::{Buffer, Cell, Control, Plan, Scenario, Shard, Topology, Transport, WorkloadKind};
+use sim::scenario::{
+    Buffer, Cell, Control, Plan, Scenario, Shard, Topology, Transport, WorkloadKind,
+};
 use units::{Bytes, Span};
 
 /// The smallest scenario there is.
@@ -105,7 +107,9 @@ fn axes_count_like_digits_in_the_order_of_the_file() {
     assert_eq!(plan.len(), 8);
     let shards: Vec<u64> = [(1, 3), (2, 3), (3, 3)]
         .into_iter()
-        .flat_map(|(number, of)| plan.shard(Shard { number, of }).map(|cell| cell.index).collect::<Vec<_>>())
+        .flat_map(|(number, of)| {
+            plan.shard(Shard { number, of }).map(|cell| cell.index).collect::<Vec<_>>()
+        })
         .collect();
     assert_eq!(shards, [0, 3, 6, 1, 4, 7, 2, 5]);
     assert_eq!(plan.with_seed(70).cell(1).scenario.run.seed, 71);
@@ -137,7 +141,9 @@ fn what_is_left_out_is_as_documented() {
     assert_eq!(it.virtual_network.vms_per_server(), 1);
     assert_eq!(it.longest_frame(), 1500);
     assert_eq!(it.physical_kind("default"), ClassKind::Lossless);
-    let WorkloadKind::Incast(burst) = &it.workloads["burst"].kind else { panic!("it is an incast") };
+    let WorkloadKind::Incast(burst) = &it.workloads["burst"].kind else {
+        panic!("it is an incast")
+    };
     assert_eq!((burst.bytes, burst.rounds), (Bytes(20_000), 1));
     assert_eq!(it.workloads["burst"].kind.transport(), Transport::Tcp);
 }
@@ -145,19 +151,25 @@ fn what_is_left_out_is_as_documented() {
 #[test]
 fn too_much_is_refused_before_it_is_made() {
     let many = "4294967295";
-    let huge =
-        format!("kind = \"fat-tree\"\nracks = {many}\nchassis = {many}\ntors = {many}\ncores = {many}");
+    let huge = format!(
+        "kind = \"fat-tree\"\nracks = {many}\nchassis = {many}\ntors = {many}\ncores = {many}"
+    );
     let faults = Plan::parse(
-        &SMALL.replace("kind = \"star\"", &huge).replace("servers = 4", &format!("servers = {many}")),
+        &SMALL
+            .replace("kind = \"star\"", &huge)
+            .replace("servers = 4", &format!("servers = {many}")),
     );
     let faults = faults.unwrap_err();
     assert!(faults[0].what.contains("at most 100000 can be simulated"), "{faults:?}");
     let values: Vec<String> = (1..=100).map(|n| n.to_string()).collect();
     let axis = |field: &str| format!("{field} = [{}]\n", values.join(", "));
-    let sweep = [axis("tcp.initial_window"), axis("run.seed"), axis("workload.burst.rounds")].concat();
+    let sweep =
+        [axis("tcp.initial_window"), axis("run.seed"), axis("workload.burst.rounds")].concat();
     let faults = Plan::parse(&format!("{SMALL}[sweep]\n{sweep}")).unwrap_err();
     assert!(faults[0].what.contains("more than 4096 combinations"), "{faults:?}");
-    assert!(Plan::parse(&" ".repeat(1 << 20)).unwrap_err()[0].what.contains("at most 262144 bytes"));
+    assert!(
+        Plan::parse(&" ".repeat(1 << 20)).unwrap_err()[0].what.contains("at most 262144 bytes")
+    );
 }
 
 #[test]
@@ -197,12 +209,23 @@ fn every_field_is_documented() {
     let documented: BTreeSet<&str> = docs.split('`').skip(1).step_by(2).collect();
     let mut missing = BTreeSet::new();
     // Serde lists what it knows when it is given what it does not.
-    let sections =
-        ["", "run", "flow_control", "link", "fabric", "fabric.pfc", "virtual", "tcp", "class.x", "output"];
-    let kinds =
-        ["star", "ring", "dumbbell", "k-ary", "leaf-spine", "fat-tree"].map(|kind| ("topology", kind));
-    let workloads = ["partition-aggregate", "incast", "permutation", "all-to-all", "flows", "stream"]
-        .map(|kind| ("workload.x", kind));
+    let sections = [
+        "",
+        "run",
+        "flow_control",
+        "link",
+        "fabric",
+        "fabric.pfc",
+        "virtual",
+        "tcp",
+        "class.x",
+        "output",
+    ];
+    let kinds = ["star", "ring", "dumbbell", "k-ary", "leaf-spine", "fat-tree"]
+        .map(|kind| ("topology", kind));
+    let workloads =
+        ["partition-aggregate", "incast", "permutation", "all-to-all", "flows", "stream"]
+            .map(|kind| ("workload.x", kind));
     let buffers = ["private-input", "per-output", "shared"].map(|kind| ("fabric.buffer", kind));
     let plain = sections.map(|section| (section, ""));
     for (section, kind) in plain.into_iter().chain(kinds).chain(workloads).chain(buffers) {
@@ -342,7 +365,8 @@ fn line() -> impl Strategy<Value = String> {
 /// A scenario is the same again after it was written down, for people or in a result.
 fn written_and_read(scenario: &Scenario) -> Result<(), TestCaseError> {
     let toml = toml::to_string(scenario).unwrap();
-    let again = Plan::parse(&toml).map_err(|faults| TestCaseError::fail(format!("{faults:?}\n{toml}")))?;
+    let again =
+        Plan::parse(&toml).map_err(|faults| TestCaseError::fail(format!("{faults:?}\n{toml}")))?;
     prop_assert_eq!(again.first(), scenario);
     let json = serde_json::to_string(scenario).unwrap();
     let read: Scenario = serde_json::from_str(&json).unwrap();
@@ -365,7 +389,12 @@ fn can_be_run(it: &Scenario) -> Result<(), TestCaseError> {
     for (name, workload) in &it.workloads {
         prop_assert!(it.classes.contains_key(&workload.class));
         for (field, vms) in workload.kind.vms() {
-            prop_assert!(vms.iter(&it.virtual_network, servers).next().is_some(), "{}.{}", name, field);
+            prop_assert!(
+                vms.iter(&it.virtual_network, servers).next().is_some(),
+                "{}.{}",
+                name,
+                field
+            );
         }
         match &workload.kind {
             WorkloadKind::PartitionAggregate(queries) => prop_assert!(queries.gaps(it).is_some()),
@@ -379,7 +408,8 @@ fn can_be_run(it: &Scenario) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What must hold of any text: it is refused with sentences that have a place in it, or all of it can be had.
+/// What must hold of any text: it is refused with sentences that have a place in it, or all of it
+/// can be had.
 fn attack(text: &str) -> Result<(), TestCaseError> {
     match Plan::parse(text) {
         Ok(plan) => {
@@ -391,7 +421,11 @@ fn attack(text: &str) -> Result<(), TestCaseError> {
         Err(faults) => {
             prop_assert!(!faults.is_empty());
             for fault in faults {
-                prop_assert!(fault.line >= 1 && fault.line <= text.matches('\n').count() + 1, "{}", fault);
+                prop_assert!(
+                    fault.line >= 1 && fault.line <= text.matches('\n').count() + 1,
+                    "{}",
+                    fault
+                );
                 prop_assert!(fault.column >= 1 && !fault.what.is_empty(), "{}", fault);
             }
         }

@@ -84,26 +84,40 @@ fn rows_agree_with_their_result() {
         (streams.len() as u64, result.streams, table.len() - 1),
         (1, 1, queries.len() + flows.len() + 1)
     );
-    let stream =
-        ["from", "to", "bytes", "start_ns", "end_ns", "slowdown"].map(|name| &streams[0][place(name)]);
-    assert_eq!(stream, ["a@0/0", "a@3/0", &result.stream_bytes.to_string(), "1000000", "5000000", ""]);
+    let stream = ["from", "to", "bytes", "start_ns", "end_ns", "slowdown"]
+        .map(|name| &streams[0][place(name)]);
+    assert_eq!(
+        stream,
+        ["a@0/0", "a@3/0", &result.stream_bytes.to_string(), "1000000", "5000000", ""]
+    );
     // 4 ms at 100 Mb/s.
     assert!(result.stream_bytes.abs_diff(50_000) < 3000, "{}", result.stream_bytes);
-    assert!(table.iter().all(|row| row.len() == table[0].len()), "every row is as long as the heads");
-    assert_eq!(flows.iter().map(|row| row[bytes].parse::<u64>().unwrap()).sum::<u64>(), result.flow_bytes);
-    let times =
-        |rows: &[&Vec<String>]| rows.iter().map(|row| row[fct].parse::<u64>().unwrap()).collect::<Vec<_>>();
+    assert!(
+        table.iter().all(|row| row.len() == table[0].len()),
+        "every row is as long as the heads"
+    );
+    assert_eq!(
+        flows.iter().map(|row| row[bytes].parse::<u64>().unwrap()).sum::<u64>(),
+        result.flow_bytes
+    );
+    let times = |rows: &[&Vec<String>]| {
+        rows.iter().map(|row| row[fct].parse::<u64>().unwrap()).collect::<Vec<_>>()
+    };
     let mean = times(&queries).iter().sum::<u64>() as f64 / queries.len() as f64 / 1e3;
     assert!((mean - result.completion.fct_us.unwrap().mean).abs() < 1e-9, "{mean}");
     for row in &flows {
-        assert!(row[slowdown].parse::<f64>().unwrap() >= 1.0, "no flow is faster than alone: {row:?}");
+        assert!(
+            row[slowdown].parse::<f64>().unwrap() >= 1.0,
+            "no flow is faster than alone: {row:?}"
+        );
     }
 
     // Parquet says the same, and nobody is called what a scenario does not know.
     assert_eq!(store.times(1, Kind::Query).unwrap(), times(&queries));
     assert_eq!(store.times(1, Kind::Flow).unwrap(), times(&flows));
-    let named =
-        |number: u32| format!("{}@{}/{}", ["a", "b", "b"][number as usize % 3], number / 3, number % 3 / 2);
+    let named = |number: u32| {
+        format!("{}@{}/{}", ["a", "b", "b"][number as usize % 3], number / 3, number % 3 / 2)
+    };
     for (row, flow) in flows.iter().zip(outcome.record.flows()) {
         assert_eq!([&row[place("from")], &row[place("to")]], [&named(flow.from), &named(flow.to)]);
     }
@@ -126,7 +140,11 @@ fn the_same_cell_is_the_same_bytes() {
         let folder = tempfile::tempdir().unwrap();
         write(&Store::create(folder.path(), &plan).unwrap(), &plan, 3);
         let names = ["sweep.json", "cell-000003.json", "cell-000003.parquet", "cell-000003.csv"];
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), names.len(), "and nothing else is left");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            names.len(),
+            "and nothing else is left"
+        );
         names.map(|name| fs::read(folder.path().join(name)).unwrap())
     };
     assert_eq!(written(), written());
@@ -162,16 +180,19 @@ fn results_of_different_things_do_not_mix() {
     assert!(matches!(store.result(1), Ok(None)));
 
     let sweep = fs::read_to_string(folder.path().join("sweep.json")).unwrap();
-    fs::write(folder.path().join("sweep.json"), sweep.replace("\"cells\": 4", "\"cells\": 5")).unwrap();
+    fs::write(folder.path().join("sweep.json"), sweep.replace("\"cells\": 4", "\"cells\": 5"))
+        .unwrap();
     assert!(matches!(Store::open(folder.path()), Err(StoreError::Damaged { .. })));
-    let old = sweep.replace(&format!("\"zovn\": \"{}\"", sim::store::VERSION), "\"zovn\": \"0.0.1\"");
+    let old =
+        sweep.replace(&format!("\"zovn\": \"{}\"", sim::store::VERSION), "\"zovn\": \"0.0.1\"");
     fs::write(folder.path().join("sweep.json"), old).unwrap();
     let error = Store::open(folder.path()).unwrap_err();
     assert!(matches!(error, StoreError::OtherVersion { .. }), "{error}");
     assert!(matches!(Store::open(Path::new("/nowhere")), Err(StoreError::Empty(_))));
 }
 
-/// A star in which everybody sends to the first server, and two runs of it: as often as each, and as the memory allows.
+/// A star in which everybody sends to the first server, and two runs of it: as often as each, and
+/// as the memory allows.
 #[test]
 fn samples_tell_how_long_queues_were_and_who_was_paused() {
     let text = r#"
@@ -198,7 +219,11 @@ samples = "SAMPLES"
         let instruments = Instruments { samples: true, ..Instruments::default() };
         let (outcome, seen) = sim::run_seen(&cell.scenario, instruments, &mut |_| true);
         let plain = sim::run(&cell.scenario, |_| true);
-        assert_eq!((plain.events, plain.time), (outcome.events, outcome.time), "looking changes nothing");
+        assert_eq!(
+            (plain.events, plain.time),
+            (outcome.events, outcome.time),
+            "looking changes nothing"
+        );
         let result = CellResult::new(&cell, &outcome);
         assert!(!store.is_complete(&cell, true));
         store.write(&cell, &outcome, &result, seen.samples.as_ref(), true).unwrap();
@@ -210,7 +235,10 @@ samples = "SAMPLES"
         };
         store.samples(0, told).unwrap();
         let table = lines(folder.path(), "cell-000000.samples.csv");
-        assert_eq!(table[0], ["cell", "start_ns", "span_ns", "port", "class", "queue_bytes", "paused"]);
+        assert_eq!(
+            table[0],
+            ["cell", "start_ns", "span_ns", "port", "class", "queue_bytes", "paused"]
+        );
         assert_eq!(table.len(), rows.len() + 1);
         (rows, outcome)
     };
@@ -223,18 +251,24 @@ samples = "SAMPLES"
     let neck: Vec<_> = fine.iter().filter(|row| row.0 == "switch0-server0").collect();
     assert!(neck.len() > 950 && neck.iter().all(|row| row.4 == 0.0), "{}", neck.len());
     // Senders are paused for two thirds of their time: as often as the network has booked.
-    let paused: f64 = fine.iter().filter(|row| row.0.ends_with("-switch0")).map(|row| row.4 * 1e-5).sum();
+    let paused: f64 =
+        fine.iter().filter(|row| row.0.ends_with("-switch0")).map(|row| row.4 * 1e-5).sum();
     let booked = outcome.classes[0].paused.as_secs_f64();
-    assert!(booked > 0.015 && (paused / booked - 1.0).abs() < 0.05, "{paused} s seen, {booked} s booked");
+    assert!(
+        booked > 0.015 && (paused / booked - 1.0).abs() < 0.05,
+        "{paused} s seen, {booked} s booked"
+    );
     // What they have waits in their virtual switches, which hold the machines back.
     assert!(fine.iter().any(|row| row.0 == "server2" && row.3 > 200_000 && row.4 == 1.0));
     assert!(fine.iter().any(|row| row.0 == "vm@2/0" && row.4 == 1.0));
 
-    // 20,000 looks of 1 µs are more than there are stretches: 16 become one, and what they say together stays.
+    // 20,000 looks of 1 µs are more than there are stretches: 16 become one, and what they say
+    // together stays.
     let (coarse, _) = seen("1us");
     assert!(coarse.iter().all(|row| row.2 == 16_000 && row.1 % 16_000 == 0));
     let most = |rows: &[(String, u64, u64, u64, f64)]| rows.iter().map(|row| row.3).max();
     assert!(most(&coarse) >= most(&fine));
-    let again: f64 = coarse.iter().filter(|row| row.0.ends_with("-switch0")).map(|row| row.4 * 16e-6).sum();
+    let again: f64 =
+        coarse.iter().filter(|row| row.0.ends_with("-switch0")).map(|row| row.4 * 16e-6).sum();
     assert!((again / booked - 1.0).abs() < 0.02, "{again} s seen, {booked} s booked");
 }

@@ -48,7 +48,8 @@ fn a_lossy_virtual_switch_loses_what_it_has_no_room_for_and_pauses_nobody() {
 
 #[test]
 fn datagrams_that_wait_for_room_take_no_events() {
-    // Forty flows are handed over at ten times the link's rate, so nine of ten would find their socket full.
+    // Forty flows are handed over at ten times the link's rate, so nine of ten would find their
+    // socket full.
     let out = run(r#"
 version = 1
 name = "waiting"
@@ -124,11 +125,15 @@ delayed_ack = "0ns"
         let ways = if transport == "tcp" { 4.0 } else { 2.0 };
         let frames = out.hops as f64 / ways;
         let most = 0.1 * 1e9 / 12_000.0;
-        assert!((0.97..1.01).contains(&(frames / most)), "{transport}: {frames} frames, not {most}");
+        assert!(
+            (0.97..1.01).contains(&(frames / most)),
+            "{transport}: {frames} frames, not {most}"
+        );
     }
 }
 
-/// Ten segments between two machines of one server, at 100 Mb/s: how long they take, in microseconds.
+/// Ten segments between two machines of one server, at 100 Mb/s: how long they take, in
+/// microseconds.
 fn ten_segments(paced: bool) -> f64 {
     let out = run(&format!(
         r#"
@@ -158,10 +163,15 @@ fn what_is_not_paced_waits_in_the_switch() {
     assert!((ten_segments(true) - (9.0 * 120.0 + 10.0)).abs() < 0.1, "{}", ten_segments(true));
     // A bucket of two packets with Ethernet headers lets two go, and lacks 72 bytes for the third.
     let waits = f64::from(2 * 1500 - 2 * (1446 + 18)) * 0.08;
-    assert!((ten_segments(false) - (7.0 * 120.0 + waits + 10.0)).abs() < 0.1, "{}", ten_segments(false));
+    assert!(
+        (ten_segments(false) - (7.0 * 120.0 + waits + 10.0)).abs() < 0.1,
+        "{}",
+        ten_segments(false)
+    );
 }
 
-/// Queries to four machines of the same server, one after the other: how long they take, in nanoseconds.
+/// Queries to four machines of the same server, one after the other: how long they take, in
+/// nanoseconds.
 fn queries_on_one_server(reply: &str, stack: &str, seed: u64) -> Vec<u64> {
     let out = run(&format!(
         r#"
@@ -194,7 +204,8 @@ queries = 20
 fn a_stack_sends_one_burst_after_the_other() {
     // Through four stacks of 5 µs each.
     assert_eq!(queries_on_one_server("100b", "", 1), [4 * 5_000; 20]);
-    // The last of four requests waits for three; the first time its answer waits for an acknowledgement, too.
+    // The last of four requests waits for three; the first time its answer waits for an
+    // acknowledgement, too.
     let in_turn = queries_on_one_server("100b", "stack_gap = \"100us\"", 1);
     assert_eq!(in_turn[0], 4 * 5_000 + 4 * 100_000);
     assert_eq!(in_turn[1..], [4 * 5_000 + 3 * 100_000; 19]);
@@ -243,7 +254,10 @@ bytes = "3mb"
     let times: Vec<f64> =
         queries.iter().map(|query| (query.ended - query.begun).as_secs_f64() / alone).collect();
     assert_eq!(queries[0].workload, 0);
-    assert!((times[0] / (4.0 / 3.0) - 1.0).abs() < 0.03 && (times[1] / 2.0 - 1.0).abs() < 0.03, "{times:?}");
+    assert!(
+        (times[0] / (4.0 / 3.0) - 1.0).abs() < 0.03 && (times[1] / 2.0 - 1.0).abs() < 0.03,
+        "{times:?}"
+    );
 }
 
 #[test]

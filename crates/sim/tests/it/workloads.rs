@@ -34,7 +34,8 @@ fn streamed(more: &str) -> (Outcome, Flow) {
 
 #[test]
 fn a_stream_counts_from_the_warmup_to_its_stop() {
-    let run_for = |warmup: &str| format!("[run]\nduration = \"10ms\"\nwarmup = \"{warmup}\"{DATAGRAMS}");
+    let run_for =
+        |warmup: &str| format!("[run]\nduration = \"10ms\"\nwarmup = \"{warmup}\"{DATAGRAMS}");
     for (more, end, bytes) in [("", 10, 1_125_000), ("stop = \"3ms\"", 3, 250_000)] {
         let (out, stream) = streamed(&(run_for("1ms") + more));
         let [begun, ended] = [stream.begun, stream.ended].map(Time::as_nanos);
@@ -72,7 +73,8 @@ transport = "udp"
     assert!(out.classes[0].lost_physical > 1000);
 }
 
-/// TCP at 4 Gb/s by a link that datagrams of a higher priority fill from 5 to 8 ms, until `duration`.
+/// TCP at 4 Gb/s by a link that datagrams of a higher priority fill from 5 to 8 ms, until
+/// `duration`.
 fn stalled(duration: &str) -> f64 {
     let scenario = format!(
         r#"
@@ -132,7 +134,8 @@ destination = "vm@1"
 rate = "10gbit"
 stop = "50ms"
 "#);
-    // 8 MiB are left at the stop, in segments of 1394 bytes and 1520 on the wire. Without a bound it were 62 MB.
+    // 8 MiB are left at the stop, in segments of 1394 bytes and 1520 on the wire. Without a bound
+    // it were 62 MB.
     let drain = f64::from(8 << 20) / 1394.0 * 1520.0 * 8.0 / 100e6;
     let took = out.time.as_secs_f64() - 0.05;
     assert!((0.95..1.05).contains(&(took / drain)), "{took} s, not {drain}");
@@ -140,7 +143,8 @@ stop = "50ms"
 
 #[test]
 fn a_source_that_waits_for_its_flow_does_not_wait_for_what_is_lost() {
-    // Eight sources of 30 kB, one after the other, by one link: together they fill it, and some is always lost.
+    // Eight sources of 30 kB, one after the other, by one link: together they fill it, and some is
+    // always lost.
     let out = run(r#"
 version = 1
 name = "closed"
@@ -191,7 +195,11 @@ bytes = "1mb"
 "#);
     let last = out.record.flows().iter().map(|flow| flow.ended).max().unwrap();
     // What closes a connection comes a few microseconds later; no timer counts.
-    assert!(out.time >= last && (out.time - last).as_nanos() < 100_000, "{:?} after {last:?}", out.time);
+    assert!(
+        out.time >= last && (out.time - last).as_nanos() < 100_000,
+        "{:?} after {last:?}",
+        out.time
+    );
 }
 
 /// Flows of 20 kB from each of four machines.
@@ -284,7 +292,11 @@ fn an_aggregator_that_waits_has_one_query_at_a_time_and_each_has_one() {
 #[test]
 fn a_query_draws_whom_it_asks() {
     let out = queries("workers = \"vm@4-5\"\nfan_out = 1\ngap = \"100us\"");
-    let far = out.record.queries().iter().filter(|query| (query.ended - query.begun).as_nanos() > 2_000_000);
+    let far = out
+        .record
+        .queries()
+        .iter()
+        .filter(|query| (query.ended - query.begun).as_nanos() > 2_000_000);
     // Half of 400, five deviations of 10.
     assert!((150..250).contains(&far.count()));
 }
@@ -294,7 +306,8 @@ fn a_message_without_a_connection_that_stays_opens_and_closes_one() {
     let asked = |persistent: bool| {
         let out = queries(&format!("workers = \"vm@4\"\ngap = \"1ms\"\npersistent = {persistent}"));
         assert!(out.record.queries().len() == 400 && out.unfinished < 40, "{}", out.unfinished);
-        let all: u64 = out.record.queries().iter().map(|query| (query.ended - query.begun).as_nanos()).sum();
+        let all: u64 =
+            out.record.queries().iter().map(|query| (query.ended - query.begun).as_nanos()).sum();
         (out.segments as f64 / 400.0, all as f64 / 400e3)
     };
     let ((stays, fast), (anew, slow)) = (asked(true), asked(false));

@@ -26,8 +26,8 @@ impl Container {
     pub fn new(name: &str) -> Self {
         let name = format!("zovn-t-{name}-{}", std::process::id());
         let namespace = Namespace::create(&name).unwrap();
-        // A loss probe (RFC 8985 §7) is sent because an answer is late, as it is on a busy machine. Without them,
-        // whatever is sent again was lost.
+        // A loss probe (RFC 8985 §7) is sent because an answer is late, as it is on a busy machine.
+        // Without them, whatever is sent again was lost.
         let no_probes = || std::fs::write("/proc/sys/net/ipv4/tcp_early_retrans", "0");
         namespace.run(no_probes).unwrap().unwrap();
         Self { name, namespace }
@@ -57,7 +57,8 @@ impl Container {
     pub fn counter(&self, protocol: &str, name: &str) -> u64 {
         let read = || std::fs::read_to_string("/proc/thread-self/net/snmp");
         let text = self.namespace.run(read).unwrap().unwrap();
-        let mut lines = text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
+        let mut lines =
+            text.lines().filter_map(|line| line.strip_prefix(protocol)?.strip_prefix(": "));
         let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
         let place = names.split(' ').position(|other| other == name).unwrap();
         values.split(' ').nth(place).unwrap().parse().unwrap()
@@ -73,8 +74,10 @@ impl Drop for Container {
 /// The interface `eth0` of container number 1 or 2: 10.9.0.1 and fd09::1, or 2.
 pub fn config(container: &Container, number: u8) -> TapConfig {
     let mut config = TapConfig::new(&*container.name, "eth0", Mac::local(number.into()));
-    config.addresses =
-        vec![format!("10.9.0.{number}/24").parse().unwrap(), format!("fd09::{number}/64").parse().unwrap()];
+    config.addresses = vec![
+        format!("10.9.0.{number}/24").parse().unwrap(),
+        format!("fd09::{number}/64").parse().unwrap(),
+    ];
     config
 }
 
@@ -103,8 +106,13 @@ impl Wire {
         Self { ports, waiting: Default::default(), unread: [true; 2] }
     }
 
-    /// Lifts at most `most` frames from each port and hands them over. `seen` is told each one's port and length.
-    pub fn turn(&mut self, most: usize, mut seen: impl FnMut(usize, usize)) -> Result<(), PortError> {
+    /// Lifts at most `most` frames from each port and hands them over. `seen` is told each one's
+    /// port and length.
+    pub fn turn(
+        &mut self,
+        most: usize,
+        mut seen: impl FnMut(usize, usize),
+    ) -> Result<(), PortError> {
         for from in 0..2 {
             let waiting = &mut self.waiting[from];
             let room = (HELD - waiting.len()).min(most);

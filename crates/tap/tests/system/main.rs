@@ -73,8 +73,8 @@ fn a_flood_waits_in_its_sockets_while_the_switch_takes_its_time() {
                 }
             });
         }
-        // What a sender may have on the way: its send buffer, of which the smallest of these packets takes 768 bytes,
-        // and its share of the ring's two credits of 256 KiB.
+        // What a sender may have on the way: its send buffer, of which the smallest of these
+        // packets takes 768 bytes, and its share of the ring's two credits of 256 KiB.
         let on_the_way = 3 * 212_992 / 768 + (512 << 10) / 200;
         until("20,000 frames forwarded", || {
             let forwarded = forwarder.counted(0);
@@ -88,7 +88,9 @@ fn a_flood_waits_in_its_sockets_while_the_switch_takes_its_time() {
         stop.store(true, Relaxed);
         forwarder.set_pace(0);
     });
-    until("every datagram that was sent is forwarded", || forwarder.counted(0) == sent.load(Relaxed));
+    until("every datagram that was sent is forwarded", || {
+        forwarder.counted(0) == sent.load(Relaxed)
+    });
     let wire = forwarder.stop();
     wire.ports.iter().for_each(assert_nothing_dropped);
     wire.detach();
@@ -137,7 +139,8 @@ fn stream_both_ways(name: &str, change: impl Fn(&mut [TapConfig; 2])) {
     wire.detach();
 }
 
-/// The byte at any place of a stream: a pattern that no lost, doubled or moved segment leaves whole.
+/// The byte at any place of a stream: a pattern that no lost, doubled or moved segment leaves
+/// whole.
 fn pattern(seed: usize, place: usize) -> u8 {
     ((place / 251) ^ (place * seed)) as u8
 }
@@ -154,7 +157,10 @@ fn read_pattern(mut stream: impl Read, seed: usize, bytes: usize) {
     let mut chunk = vec![0; 64 << 10];
     for begin in (0..bytes).step_by(chunk.len()) {
         stream.read_exact(&mut chunk).unwrap();
-        let wrong = chunk.iter().enumerate().position(|(place, byte)| *byte != pattern(seed, begin + place));
+        let wrong = chunk
+            .iter()
+            .enumerate()
+            .position(|(place, byte)| *byte != pattern(seed, begin + place));
         assert_eq!(wrong, None, "after {begin} bytes");
     }
 }
@@ -166,7 +172,9 @@ fn streams_pass_whole_with_offload() {
 
 #[test]
 fn streams_pass_in_wire_frames_without_offload() {
-    stream_both_ways("tcp-off", |configs| configs.iter_mut().for_each(|config| config.offload = false));
+    stream_both_ways("tcp-off", |configs| {
+        configs.iter_mut().for_each(|config| config.offload = false)
+    });
 }
 
 #[test]
@@ -249,7 +257,11 @@ fn a_stopped_switch_holds_the_container_and_goes_on_where_it_was() {
         while sender.send(&[0; 1470]).is_ok() {
             sent += 1;
         }
-        assert!(sent - forwarded > (256 << 10) / 1512, "there was credit for more than {}", sent - forwarded);
+        assert!(
+            sent - forwarded > (256 << 10) / 1512,
+            "there was credit for more than {}",
+            sent - forwarded
+        );
         until("all of it is forwarded", || {
             wire.turn(64, |_, len| forwarded += usize::from(len > 1470)).unwrap();
             forwarded == sent
@@ -282,7 +294,10 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
         .spawn()
         .unwrap();
     let said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(said.into_iter().any(|line| line.contains("attached")), "the first switch did not attach");
+    assert!(
+        said.into_iter().any(|line| line.contains("attached")),
+        "the first switch did not attach"
+    );
 
     let mut netlink = Netlink::open_in(&a.namespace).unwrap();
     let link = netlink.index("eth0").unwrap();
@@ -306,7 +321,10 @@ fn a_killed_switch_leaves_the_interface_and_the_next_one_plugs_it_in() {
     far.connect("192.0.2.1:9").unwrap();
     assert_eq!(far.local_addr().unwrap().ip().to_string(), "10.9.0.1");
     let wire = forwarder.stop();
-    assert_eq!(wire.ports[0].inspector().unwrap().counters().unwrap().dropped_by_device, into_the_void);
+    assert_eq!(
+        wire.ports[0].inspector().unwrap().counters().unwrap().dropped_by_device,
+        into_the_void
+    );
     assert_nothing_dropped(&wire.ports[1]);
     wire.detach();
     assert!(netlink.index("eth0").unwrap_err().is_not_found(), "detaching removes the interface");
@@ -318,9 +336,12 @@ fn an_operator_learns_what_a_container_does_to_its_interface() {
     assert_eq!(port.inspector().unwrap().notes(), [""; 0]);
     let mut netlink = Netlink::open_in(&a.namespace).unwrap();
     let link = netlink.index("eth0").unwrap();
-    let queue = Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::Fifo { packets: 10 } };
+    let queue =
+        Qdisc { parent: Handle::ROOT, handle: Handle(1, 0), kind: QdiscKind::Fifo { packets: 10 } };
     netlink.set_qdisc(link, queue).unwrap();
-    netlink.change_link("eth0", LinkChange { tx_queue_len: Some(10), ..LinkChange::default() }).unwrap();
+    netlink
+        .change_link("eth0", LinkChange { tx_queue_len: Some(10), ..LinkChange::default() })
+        .unwrap();
     netlink.change_link("eth0", LinkChange { up: Some(false), ..LinkChange::default() }).unwrap();
     Namespace::delete(&a.name).unwrap();
     let notes = port.inspector().unwrap().notes().join("\n");

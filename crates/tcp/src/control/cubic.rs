@@ -1,8 +1,9 @@
-//! CUBIC (RFC 9438): after a reduction the window returns along a cube's curve, fast, then flat around where it was
-//! reduced, then faster and faster.
+//! CUBIC (RFC 9438): after a reduction the window returns along a cube's curve, fast, then flat
+//! around where it was reduced, then faster and faster.
 //!
-//! Windows are in segments and times in seconds, as in the RFC. Floating point here adds, multiplies and divides, and the
-//! cube root is `libm`'s, so that every machine computes the same bits.
+//! Windows are in segments and times in seconds, as in the RFC. Floating point here adds,
+//! multiplies and divides, and the cube root is `libm`'s, so that every machine computes the same
+//! bits.
 
 use units::{Instant, Span};
 
@@ -17,8 +18,9 @@ const BETA: f64 = 0.7;
 /// How fast Reno's window grows that is as aggressive with this β (§4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// How fast the window grows at least while nobody knows how much the path holds, as in Linux: the share of a window in a round
-/// trip. A curve that begins where slow start ended is flat there, and would take seconds to find out.
+/// How fast the window grows at least while nobody knows how much the path holds, as in Linux: the
+/// share of a window in a round trip. A curve that begins where slow start ended is flat there, and
+/// would take seconds to find out.
 const SCOUTING: f64 = 0.05;
 
 /// One connection's curve.
@@ -46,7 +48,16 @@ impl Cubic {
     pub(crate) fn new(hystart: bool) -> Self {
         let hystart = hystart.then(Hystart::new);
         let scouting = true;
-        Self { epoch: NEVER, top: 0.0, top_after: 0.0, prior: 0, reno: 0.0, credit: 0.0, scouting, hystart }
+        Self {
+            epoch: NEVER,
+            top: 0.0,
+            top_after: 0.0,
+            prior: 0,
+            reno: 0.0,
+            credit: 0.0,
+            scouting,
+            hystart,
+        }
     }
 
     /// Sees every acknowledgement in slow start.
@@ -157,8 +168,9 @@ mod tests {
         window.size = cubic.on_loss(&window);
         window.threshold = window.size;
         assert_eq!(window.size, 700);
-        // K = cbrt(1000 * 0.3 / 0.4) = 9.086 s. W(t) = 0.4 (t - K)³ + 1000: 788.5 after 1 s, 972.7 after 5 s, 1000 at K,
-        // 1009.9 after 12 s. At 100 ms a round trip Reno would be slower all the while.
+        // K = cbrt(1000 * 0.3 / 0.4) = 9.086 s. W(t) = 0.4 (t - K)³ + 1000: 788.5 after 1 s, 972.7
+        // after 5 s, 1000 at K, 1009.9 after 12 s. At 100 ms a round trip Reno would be slower all
+        // the while.
         let mut from = 0;
         for (second, wanted) in [(1, 788.5_f64), (5, 972.7), (9, 1000.0), (12, 1009.9)] {
             run(&mut cubic, &mut window, 100, from, second * 1000);
@@ -170,7 +182,8 @@ mod tests {
 
     #[test]
     fn short_round_trips_grow_as_reno_does() {
-        // 10 segments at 10 ms: Reno gets back long before the curve, which needs cbrt(3 / 0.4) = 2 s.
+        // 10 segments at 10 ms: Reno gets back long before the curve, which needs cbrt(3 / 0.4) = 2
+        // s.
         let mut cubic = Cubic::new(false);
         let mut window = full(10, 5);
         window.size = cubic.on_loss(&window);
@@ -187,8 +200,8 @@ mod tests {
 
     #[test]
     fn an_unknown_path_is_tried_by_a_twentieth_each_round_trip() {
-        // The curve would need cbrt(50 / 0.4) = 5 s for half a window more; 100 * 1.05^8 = 147.7, less what whole
-        // segments leave over.
+        // The curve would need cbrt(50 / 0.4) = 5 s for half a window more; 100 * 1.05^8 = 147.7,
+        // less what whole segments leave over.
         let mut cubic = Cubic::new(false);
         let mut window = full(100, 100);
         run(&mut cubic, &mut window, 10, 0, 80);

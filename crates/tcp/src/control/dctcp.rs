@@ -63,7 +63,12 @@ mod tests {
             for segment in 1..=20u64 {
                 let una = round * 20 + segment;
                 let marked = segment % 4 == 0;
-                dctcp.observe(&Progress { una, next: una + 19, marked, ..progress(Instant::ZERO, 1) });
+                dctcp.observe(&Progress {
+                    una,
+                    next: una + 19,
+                    marked,
+                    ..progress(Instant::ZERO, 1)
+                });
             }
             wanted = wanted * 15.0 / 16.0 + 0.25 / 16.0;
         }

@@ -1,7 +1,8 @@
 //! HyStart (Ha and Rhee 2011), with Linux's constants: ends slow start before the queue overflows.
 //!
-//! Two signs that the path is full, looked for in every round trip: acknowledgements that have come close to each other for
-//! longer than half the shortest round trip, and the first few round trips of a window all being longer than the shortest.
+//! Two signs that the path is full, looked for in every round trip: acknowledgements that have come
+//! close to each other for longer than half the shortest round trip, and the first few round trips
+//! of a window all being longer than the shortest.
 
 use units::{Instant, Span};
 
@@ -47,7 +48,8 @@ impl Hystart {
         if window.size < LEAST {
             return;
         }
-        self.found = self.is_train(window.size, progress) || self.is_longer(round_trip, progress.shortest);
+        self.found =
+            self.is_train(window.size, progress) || self.is_longer(round_trip, progress.shortest);
         if self.found {
             window.threshold = window.size;
         }
@@ -59,7 +61,8 @@ impl Hystart {
             return false;
         }
         self.last = now;
-        // How long four pieces take at twice the window a round trip, which is how Linux would pace in slow start.
+        // How long four pieces take at twice the window a round trip, which is how Linux would pace
+        // in slow start.
         let pieces = progress.smoothed.as_nanos().saturating_mul(4 * PIECE_BYTES);
         let stretch = pieces / (2 * u64::from(size) * u64::from(progress.mss));
         let full = progress.shortest.as_nanos() / 2 + stretch.min(1_000_000) / 2;
@@ -83,7 +86,8 @@ mod tests {
     use super::super::window::tests::full;
     use super::*;
 
-    /// Acknowledgements of one window, each so much after the last, of round trips that long; the shortest takes 40 ms.
+    /// Acknowledgements of one window, each so much after the last, of round trips that long; the
+    /// shortest takes 40 ms.
     fn window_after(size: u32, apart_us: u64, round_trip_ms: u64, count: u64) -> (u32, bool) {
         let mut hystart = Hystart::new();
         let mut window = full(size, super::super::UNKNOWN);
@@ -91,7 +95,8 @@ mod tests {
             let now = Instant::from_nanos(1_000_000_000 + 1000 * apart_us * index);
             let round_trip = Some(Span::from_millis(round_trip_ms));
             let shortest = Span::from_millis(40);
-            let seen = Progress { una: 1 + index, next: 1000, round_trip, shortest, ..progress(now, 1) };
+            let seen =
+                Progress { una: 1 + index, next: 1000, round_trip, shortest, ..progress(now, 1) };
             hystart.observe(&mut window, &seen);
         }
         (window.threshold, hystart.found)

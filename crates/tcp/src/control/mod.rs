@@ -1,8 +1,9 @@
 //! Congestion control: how many segments may be in flight.
 //!
-//! The sender asks for three things: what the window becomes when data is delivered ([`Algorithm::grow`]), to what it
-//! falls when some is lost or marked ([`Algorithm::on_loss`], [`Algorithm::on_mark`]), and what to forget after a pause.
-//! The fall itself, gradual or at once, belongs to recovery.
+//! The sender asks for three things: what the window becomes when data is delivered
+//! ([`Algorithm::grow`]), to what it falls when some is lost or marked ([`Algorithm::on_loss`],
+//! [`Algorithm::on_mark`]), and what to forget after a pause. The fall itself, gradual or at once,
+//! belongs to recovery.
 
 mod cubic;
 mod dctcp;

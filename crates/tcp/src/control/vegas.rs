@@ -1,8 +1,9 @@
-//! Vegas (Brakmo and Peterson 1995), with Linux's constants and habits: once a round trip it compares the shortest round
-//! trip of that window with the shortest ever, and so estimates how many of its own segments stand in queues.
+//! Vegas (Brakmo and Peterson 1995), with Linux's constants and habits: once a round trip it
+//! compares the shortest round trip of that window with the shortest ever, and so estimates how
+//! many of its own segments stand in queues.
 //!
-//! As in Linux, the shortest ever is forgotten whenever a flight begins with nothing outstanding: a connection of short
-//! messages learns it anew each time.
+//! As in Linux, the shortest ever is forgotten whenever a flight begins with nothing outstanding: a
+//! connection of short messages learns it anew each time.
 
 use units::Span;
 

@@ -17,7 +17,8 @@ pub(crate) struct Window {
     pub threshold: u32,
     /// Delivered segments that have not made the window grow yet.
     credit: u32,
-    /// Whether the window, and nothing else, held the sender back, in the flight that ends at `flight_end`.
+    /// Whether the window, and nothing else, held the sender back, in the flight that ends at
+    /// `flight_end`.
     limited: bool,
     /// The most that was out in that flight.
     most_out: u32,
@@ -46,8 +47,8 @@ impl Window {
         self.size < self.threshold
     }
 
-    /// Whether the window bounds the sender. Growing one that is not used would be a promise nobody tested (RFC 7661); in
-    /// slow start, half used is used.
+    /// Whether the window bounds the sender. Growing one that is not used would be a promise nobody
+    /// tested (RFC 7661); in slow start, half used is used.
     #[inline]
     pub(crate) fn is_limiting(&self) -> bool {
         self.limited || self.is_slow_start() && self.size < 2 * self.most_out
@@ -85,8 +86,8 @@ impl Window {
         self.full_at = now;
     }
 
-    /// Begins again after a pause, from half the window for each timeout it lasted (RFC 2861 §3), but never above the
-    /// initial window.
+    /// Begins again after a pause, from half the window for each timeout it lasted (RFC 2861 §3),
+    /// but never above the initial window.
     pub(crate) fn restart(&mut self, now: Instant, pause: Span, timeout: Span, initial: u32) {
         let floor = initial.min(self.size);
         self.threshold = self.remembered();
@@ -101,7 +102,8 @@ impl Window {
         self.threshold.max(self.size / 2 + self.size / 4)
     }
 
-    /// Grows by what was delivered, up to the threshold. Returns what is left for congestion avoidance.
+    /// Grows by what was delivered, up to the threshold. Returns what is left for congestion
+    /// avoidance.
     #[inline]
     pub(super) fn slow_start(&mut self, delivered: u32) -> u32 {
         let grown = (self.size + delivered).min(self.threshold);
@@ -120,7 +122,8 @@ impl Window {
         }
     }
 
-    /// Reno's growth (RFC 5681 §3.1), by segments delivered rather than by acknowledgements (RFC 3465 §2), as Linux counts.
+    /// Reno's growth (RFC 5681 §3.1), by segments delivered rather than by acknowledgements (RFC
+    /// 3465 §2), as Linux counts.
     #[inline]
     pub(super) fn grow_as_reno(&mut self, delivered: u32) {
         let mut left = delivered;

@@ -15,12 +15,15 @@ impl Sender {
             0
         } else {
             let quarters = u64::from(self.rack.quarters);
-            (self.rtt.min().as_nanos() / 4).saturating_mul(quarters).min(self.rtt.smoothed().as_nanos())
+            (self.rtt.min().as_nanos() / 4)
+                .saturating_mul(quarters)
+                .min(self.rtt.smoothed().as_nanos())
         };
         self.rack.round_trip + Span::from_nanos(window)
     }
 
-    /// Gives up what is overdue, and sets the timer for what will be (§6.2, step 5). Returns how many were given up.
+    /// Gives up what is overdue, and sets the timer for what will be (§6.2, step 5). Returns how
+    /// many were given up.
     pub(crate) fn detect_by_time(&mut self, config: &Config, now: Instant) -> u32 {
         let latest = (self.rack.sent_at, self.rack.end);
         let (newly_lost, wake) = self.scoreboard.mark_by_time(latest, self.patience(), now);
@@ -85,7 +88,12 @@ impl Sender {
 
     /// What has become of the probe (§7.4)?
     #[inline]
-    pub(crate) fn settle_probe(&mut self, advanced: bool, duplicate: Option<(u64, u64)>, news: &Delivery) {
+    pub(crate) fn settle_probe(
+        &mut self,
+        advanced: bool,
+        duplicate: Option<(u64, u64)>,
+        news: &Delivery,
+    ) {
         let end = self.probe.end;
         if end == 0 || self.una < end {
             return;

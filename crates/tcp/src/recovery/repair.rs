@@ -12,7 +12,8 @@ use crate::{Config, NEVER};
 const DUPLICATES: u32 = 3;
 
 impl Sender {
-    /// Counts duplicate acknowledgements where there is no SACK (RFC 5681 §2), each for one segment that has arrived.
+    /// Counts duplicate acknowledgements where there is no SACK (RFC 5681 §2), each for one segment
+    /// that has arrived.
     pub(crate) fn count_duplicates(
         &mut self,
         ack: &Ack<'_>,
@@ -30,7 +31,8 @@ impl Sender {
             };
             return;
         }
-        // After a timeout everything is sent again, and what had arrived makes duplicates: they tell of no arrival.
+        // After a timeout everything is sent again, and what had arrived makes duplicates: they
+        // tell of no arrival.
         let tells = recovery.phase != Phase::Loss || self.next > recovery.high;
         if tells && ack.bare && !moved && recovery.duplicates < self.scoreboard.in_flight() {
             recovery.duplicates += 1;
@@ -38,7 +40,8 @@ impl Sender {
         }
     }
 
-    /// Draws the conclusions from an acknowledgement: is a phase over, was it needed, what is lost? Returns how many are.
+    /// Draws the conclusions from an acknowledgement: is a phase over, was it needed, what is lost?
+    /// Returns how many are.
     #[inline]
     pub(crate) fn repair(
         &mut self,
@@ -73,7 +76,10 @@ impl Sender {
             self.probe_at = NEVER;
         }
 
-        if (advanced || duplicate.is_some()) && self.undo.is_spurious(ack.echo, advanced) && config.undo {
+        if (advanced || duplicate.is_some())
+            && self.undo.is_spurious(ack.echo, advanced)
+            && config.undo
+        {
             self.take_back();
         } else if self.is_over() {
             self.finish();
@@ -94,12 +100,13 @@ impl Sender {
         newly_lost
     }
 
-    /// NewReno (RFC 6582 §3.2): the third duplicate, or an acknowledgement that stops within a recovery, is about the first
-    /// segment that is missing.
+    /// NewReno (RFC 6582 §3.2): the third duplicate, or an acknowledgement that stops within a
+    /// recovery, is about the first segment that is missing.
     fn detect_by_duplicates(&mut self, advanced: bool) -> u32 {
         let recovery = &mut self.recovery;
         let is_lost = match recovery.phase {
-            // Step 1: duplicates about what was sent before the last recovery began tell nothing new.
+            // Step 1: duplicates about what was sent before the last recovery began tell nothing
+            // new.
             Phase::Open => recovery.duplicates >= DUPLICATES && self.una > recovery.high,
             // Then `high` is no recovery's.
             Phase::Cwr => recovery.duplicates >= DUPLICATES,
@@ -161,8 +168,8 @@ impl Sender {
         };
     }
 
-    /// Whether what a phase began with is acknowledged. After a mark something more has to be, since the other side echoes
-    /// it until CWR has arrived.
+    /// Whether what a phase began with is acknowledged. After a mark something more has to be,
+    /// since the other side echoes it until CWR has arrived.
     fn is_over(&self) -> bool {
         let Recovery { phase, high, .. } = self.recovery;
         match phase {
@@ -206,8 +213,15 @@ impl Sender {
         self.calm_down();
     }
 
-    /// Lets the window fall by what was delivered (RFC 6937 §3, with the slow start bound while nothing more is lost).
-    pub(crate) fn reduce(&mut self, config: &Config, delivered: u32, newly_lost: u32, advanced: bool) {
+    /// Lets the window fall by what was delivered (RFC 6937 §3, with the slow start bound while
+    /// nothing more is lost).
+    pub(crate) fn reduce(
+        &mut self,
+        config: &Config,
+        delivered: u32,
+        newly_lost: u32,
+        advanced: bool,
+    ) {
         if !config.prr || delivered == 0 {
             return;
         }
@@ -265,8 +279,8 @@ impl Sender {
         self.timeout_at = now + self.rtt.timeout(&config.rto);
     }
 
-    /// What may be sent in a recovery although nobody says it is lost, when there is nothing better to send (RFC 6675 §4, NextSeg, rules 3
-    /// and 4).
+    /// What may be sent in a recovery although nobody says it is lost, when there is nothing better
+    /// to send (RFC 6675 §4, NextSeg, rules 3 and 4).
     pub(crate) fn doubtful(&mut self, config: &Config) -> Option<usize> {
         if !self.sack || config.rack_tlp {
             return None;

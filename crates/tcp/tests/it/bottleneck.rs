@@ -21,7 +21,8 @@ fn bottleneck() -> Channel {
         if leaving.len() > 100 {
             return vec![];
         }
-        let bytes = u64::from(departure.segment.len) + u64::from(departure.segment.header_bytes()) + 34;
+        let bytes =
+            u64::from(departure.segment.len) + u64::from(departure.segment.header_bytes()) + 34;
         let start = leaving.back().copied().unwrap_or(departure.at).max(departure.at);
         let at = start + Span::from_nanos(bytes * 160);
         leaving.push_back(at);
@@ -48,12 +49,16 @@ fn transfer(config: &Config, bytes: u64) -> (f64, u32, f64) {
 
 #[test]
 fn reno_does_what_linux_does() {
-    // Linux 6.18 over such a link: 31.8 ms, 72.4 ms, and 225 to 231 ms with 176 segments sent again.
+    // Linux 6.18 over such a link: 31.8 ms, 72.4 ms, and 225 to 231 ms with 176 segments sent
+    // again.
     for (kib, least, most, again) in
         [(20, 31.0, 32.0, 0..=0), (100, 70.0, 73.0, 0..=0), (1024, 225.0, 235.0, 165..=195)]
     {
         let (ms, resent, _) = transfer(&linux(Control::Reno), kib << 10);
-        assert!((least..most).contains(&ms) && again.contains(&resent), "{kib} KiB: {ms} ms, {resent} again");
+        assert!(
+            (least..most).contains(&ms) && again.contains(&resent),
+            "{kib} KiB: {ms} ms, {resent} again"
+        );
     }
     // In 30 s 47.2 Mb/s, with 214.
     let (_, again, goodput) = transfer(&linux(Control::Reno), 180_000_000);

@@ -1,8 +1,9 @@
 //! What holds over any channel that lets something through.
 //!
-//! Seeds make channels that lose, copy, delay, reorder and mark, and applications that write, read and close when they
-//! please. The referee in `world` looks at every segment; here it is asked that everything arrives and everything ends.
-//! `PROPTEST_CASES=60000 cargo test -p tcp --test it laws` looks harder.
+//! Seeds make channels that lose, copy, delay, reorder and mark, and applications that write, read
+//! and close when they please. The referee in `world` looks at every segment; here it is asked that
+//! everything arrives and everything ends. `PROPTEST_CASES=60000 cargo test -p tcp --test it laws`
+//! looks harder.
 
 use proptest::prelude::*;
 use tcp::{Config, Control, Flags, Nagle, Profile, SackBlocks, Segment, State, Timestamps};
@@ -46,20 +47,23 @@ impl Weather {
 
 fn weather() -> impl Strategy<Value = Weather> {
     let rates = (0..250u64, 0..100u64, 0..300u64, 0..300u64);
-    (rates, 1..20_000u64, 1..30_000u64, any::<u64>()).prop_map(|(rates, delay_us, late_us, seed)| Weather {
-        lost: rates.0,
-        copied: rates.1,
-        marked: rates.2,
-        overtaken: rates.3,
-        late: Span::from_micros(late_us),
-        delay: Span::from_micros(delay_us),
-        seed,
-    })
+    (rates, 1..20_000u64, 1..30_000u64, any::<u64>()).prop_map(
+        |(rates, delay_us, late_us, seed)| Weather {
+            lost: rates.0,
+            copied: rates.1,
+            marked: rates.2,
+            overtaken: rates.3,
+            late: Span::from_micros(late_us),
+            delay: Span::from_micros(delay_us),
+            seed,
+        },
+    )
 }
 
 fn config() -> impl Strategy<Value = Config> {
     let profile = prop::sample::select(vec![Profile::Linux, Profile::Linux2013, Profile::FreeBsd9]);
-    let control = prop::sample::select(vec![Control::Reno, Control::Cubic, Control::Vegas, Control::Dctcp]);
+    let control =
+        prop::sample::select(vec![Control::Reno, Control::Cubic, Control::Vegas, Control::Dctcp]);
     let nagle = prop::sample::select(vec![Nagle::Off, Nagle::Classic, Nagle::Minshall]);
     let buffer = prop::sample::select(vec![1_000u32, 5_000, 20_000, 65_535, 65_536, 1 << 20]);
     let bits = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
@@ -107,7 +111,9 @@ fn converse(world: &mut World, messages: &[(bool, u64, bool)]) {
             down += bytes;
         }
         if waits {
-            world.run_until(|world| world.server().delivered() == up && world.client.delivered() == down);
+            world.run_until(|world| {
+                world.server().delivered() == up && world.client.delivered() == down
+            });
         }
     }
     world.run_until(|world| world.server().delivered() == up && world.client.delivered() == down);

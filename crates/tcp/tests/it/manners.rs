@@ -1,4 +1,5 @@
-//! How an endpoint opens and closes, what it offers and acknowledges, and how it hears of congestion.
+//! How an endpoint opens and closes, what it offers and acknowledges, and how it hears of
+//! congestion.
 
 use tcp::{Config, Control, Endpoint, Flags, Nagle, Profile, Segment, State};
 use units::{Instant, Span};
@@ -7,7 +8,12 @@ use crate::world::{Channel, DELAY, Departure, Side, World, choosy, dropping, ste
 
 /// Segments of a thousand bytes, and Reno.
 fn config() -> Config {
-    Config { mss: 1012, control: Control::Reno, time_wait: Span::from_secs(1), ..Profile::Linux.config() }
+    Config {
+        mss: 1012,
+        control: Control::Reno,
+        time_wait: Span::from_secs(1),
+        ..Profile::Linux.config()
+    }
 }
 
 fn ms(departure: &Departure, start: Instant) -> u64 {
@@ -17,8 +23,13 @@ fn ms(departure: &Departure, start: Instant) -> u64 {
 /// `<ms>:<length><flags>` of what one side has sent.
 fn story(world: &World, side: Side, start: Instant) -> String {
     let word = |it: &Departure| {
-        let names =
-            [(Flags::SYN, "S"), (Flags::FIN, "F"), (Flags::RST, "R"), (Flags::ECE, "E"), (Flags::CWR, "C")];
+        let names = [
+            (Flags::SYN, "S"),
+            (Flags::FIN, "F"),
+            (Flags::RST, "R"),
+            (Flags::ECE, "E"),
+            (Flags::CWR, "C"),
+        ];
         let flags: String = names
             .iter()
             .filter(|(flag, _)| it.segment.flags.contains(*flag))
@@ -31,9 +42,13 @@ fn story(world: &World, side: Side, start: Instant) -> String {
 
 #[test]
 fn a_handshake_agrees_on_what_both_understand() {
-    let plain = Config { sack: false, timestamps: None, mss: 500, receive_buffer: 30_000, ..config() };
-    let cases =
-        [(config(), config(), 1000, true), (config(), plain, 500, false), (plain, config(), 500, false)];
+    let plain =
+        Config { sack: false, timestamps: None, mss: 500, receive_buffer: 30_000, ..config() };
+    let cases = [
+        (config(), config(), 1000, true),
+        (config(), plain, 500, false),
+        (plain, config(), 500, false),
+    ];
     for (client, server, payload, rich) in cases {
         let mut world = World::between(&client, &server, [1, 2], steady(DELAY));
         world.client.write(5_000);
@@ -41,7 +56,9 @@ fn a_handshake_agrees_on_what_both_understand() {
         let data: Vec<&Segment> =
             world.sent_by(Side::Client).map(|it| &it.segment).filter(|it| it.len > 0).collect();
         assert_eq!(data.len(), 5_000 / payload);
-        assert!(data.iter().all(|it| it.timestamps.is_some() == rich && usize::from(it.len) == payload));
+        assert!(
+            data.iter().all(|it| it.timestamps.is_some() == rich && usize::from(it.len) == payload)
+        );
         let answer = world.sent_by(Side::Server).next().unwrap().segment.syn.unwrap();
         assert_eq!(answer.sack_permitted, rich);
     }
@@ -89,8 +106,8 @@ fn both_open_at_once() {
     let mut now = Instant::from_nanos(1);
     a.write(100);
     for _ in 0..4 {
-        let said =
-            [&mut a, &mut b].map(|end| std::iter::from_fn(|| end.poll_transmit(now)).collect::<Vec<_>>());
+        let said = [&mut a, &mut b]
+            .map(|end| std::iter::from_fn(|| end.poll_transmit(now)).collect::<Vec<_>>());
         now += DELAY;
         said[0].iter().for_each(|segment| b.handle(now, segment, false));
         said[1].iter().for_each(|segment| a.handle(now, segment, false));
@@ -189,11 +206,13 @@ fn an_acknowledgement_of_many_segments_is_one_of_the_quick_ones() {
 fn reports_of_a_gap_keep_each_other_company_once_it_is_known() {
     let config = Config { quick_acks: 0, initial_window: 40, ..config() };
     let reports = |sack_delay| {
-        // On this link a segment takes 10 µs, and a twentieth of the round trip is half a millisecond.
+        // On this link a segment takes 10 µs, and a twentieth of the round trip is half a
+        // millisecond.
         let mut world = World::established(&Config { sack_delay, ..config }, dropping(DELAY, &[1]));
         world.client.write(40_000);
         world.settle();
-        let reports = world.sent_by(Side::Server).filter(|it| !it.segment.sack.as_slice().is_empty());
+        let reports =
+            world.sent_by(Side::Server).filter(|it| !it.segment.sack.as_slice().is_empty());
         reports.count()
     };
     assert_eq!(reports(Span::ZERO), 39);
@@ -243,7 +262,8 @@ fn the_stamp_that_is_echoed_is_of_what_was_acknowledged() {
     let (now, last) = (world.now, world.sent_by(Side::Client).last().unwrap().segment);
     let stamps = |value| last.timestamps.map(|it| tcp::Timestamps { value, ..it });
     let value = last.timestamps.unwrap().value;
-    let beyond = Segment { seq: last.seq.wrapping_add(2000), timestamps: stamps(value + 7), ..last };
+    let beyond =
+        Segment { seq: last.seq.wrapping_add(2000), timestamps: stamps(value + 7), ..last };
     world.server().handle(now, &beyond, false);
     assert_eq!(world.server().poll_transmit(now).unwrap().timestamps.unwrap().echo, value);
     let next = Segment { seq: last.seq.wrapping_add(1000), timestamps: stamps(value + 9), ..last };
@@ -339,7 +359,8 @@ fn marking(numbers: &'static [usize]) -> Channel {
     let mut inner = steady(DELAY);
     Box::new(move |it| {
         let mut passage = inner(it);
-        passage[0].1 = it.from == Side::Client && it.segment.ecn_capable && numbers.contains(&it.number);
+        passage[0].1 =
+            it.from == Side::Client && it.segment.ecn_capable && numbers.contains(&it.number);
         passage
     })
 }
@@ -372,7 +393,8 @@ fn a_loss_behind_a_mark_is_repaired_all_the_same() {
         world.settle();
         let stats = world.client.stats();
         assert_eq!((stats.timeouts, stats.fast_recoveries), (0, 1), "{profile}: {stats:?}");
-        // What is sent again, and what only acknowledges, is not to be marked (RFC 3168 §6.1.4, §6.1.5).
+        // What is sent again, and what only acknowledges, is not to be marked (RFC 3168 §6.1.4,
+        // §6.1.5).
         let again = world.sent_by(Side::Client).filter(|it| it.segment.len > 0).skip(10);
         let again: Vec<_> = again.filter(|it| !it.segment.ecn_capable).collect();
         assert_eq!(again.len(), 1);
@@ -436,7 +458,8 @@ fn delayed_duplicates_of_an_earlier_stamp_are_refused() {
 
 #[test]
 fn a_stamp_of_long_ago_refuses_nothing() {
-    // RFC 7323 §5.5. After 25 days a clock of milliseconds has gone more than half round, and seems to have gone back.
+    // RFC 7323 §5.5. After 25 days a clock of milliseconds has gone more than half round, and seems
+    // to have gone back.
     let mut world = World::established(&config(), steady(DELAY));
     world.client.write(1000);
     world.settle();
@@ -449,14 +472,18 @@ fn a_stamp_of_long_ago_refuses_nothing() {
 
 #[test]
 fn the_window_that_a_syn_offers_is_not_shifted() {
-    // RFC 7323 §2.2. No more than 65,535 bytes leave before the first acknowledgement, which can offer more.
+    // RFC 7323 §2.2. No more than 65,535 bytes leave before the first acknowledgement, which can
+    // offer more.
     let config = Config { initial_window: 100, ..config() };
     let mut world = World::new(&config, steady(DELAY));
     world.client.write(100_000);
     world.run_until(|world| world.client.is_established());
     let start = world.now;
     world.run_for(Span::from_millis(5));
-    let first: u64 =
-        world.sent_by(Side::Client).filter(|it| it.at == start).map(|it| u64::from(it.segment.len)).sum();
+    let first: u64 = world
+        .sent_by(Side::Client)
+        .filter(|it| it.at == start)
+        .map(|it| u64::from(it.segment.len))
+        .sum();
     assert_eq!(first, 65_000);
 }

@@ -1,4 +1,5 @@
-//! What is lost is sent again, at the right time and no more often than that: exact sequences of segments.
+//! What is lost is sent again, at the right time and no more often than that: exact sequences of
+//! segments.
 //!
 //! A round trip takes 10 ms, and a full segment has a thousand bytes. In the strings a segment is
 //! `<ms since the beginning>:<number>`, with `+` if it was sent before and `!` if it is dropped.
@@ -14,7 +15,8 @@ fn config(profile: Profile) -> Config {
     Config { mss: 1012, ..config }
 }
 
-/// Sends so many segments, of which those with these numbers, counted from 1 and over all transmissions, are dropped.
+/// Sends so many segments, of which those with these numbers, counted from 1 and over all
+/// transmissions, are dropped.
 fn send(config: &Config, segments: u64, dropped: &[usize]) -> (World, String) {
     let mut world = World::established(config, dropping(DELAY, dropped));
     let start = world.now;
@@ -27,8 +29,8 @@ fn send(config: &Config, segments: u64, dropped: &[usize]) -> (World, String) {
 
 #[test]
 fn three_duplicates_bring_back_a_segment() {
-    // RACK, where nothing was ever overtaken, waits for no more than that; SACK and NewReno neither. Two of the duplicates
-    // let something new go (RFC 3042).
+    // RACK, where nothing was ever overtaken, waits for no more than that; SACK and NewReno
+    // neither. Two of the duplicates let something new go (RFC 3042).
     let (world, data) = send(&config(Profile::Linux), 20, &[4]);
     assert_eq!(
         data,
@@ -82,7 +84,8 @@ fn a_lost_copy_is_noticed_by_rack_and_by_nobody_else() {
     assert!(data.ends_with(" 10:17 10:3+! 10:18 20:19 20:3+"), "{data}");
     assert_eq!(world.client.stats().timeouts, 0);
 
-    // Without RACK there is a rescue retransmission of the last (RFC 6675 §4), and then the timeout: 230 ms from the copy.
+    // Without RACK there is a rescue retransmission of the last (RFC 6675 §4), and then the
+    // timeout: 230 ms from the copy.
     let (world, data) = send(&config(Profile::FreeBsd9), 20, &[4, 13]);
     assert!(data.contains(" 20:11 20:3+! 30:12 "), "{data}");
     assert!(data.ends_with(" 60:18 60:19 70:19+ 250:3+"), "{data}");
@@ -101,7 +104,8 @@ fn a_probe_finds_a_lost_tail_in_two_round_trips_and_two_ticks() {
     assert_eq!(data, "0:0 0:1 0:2 0:3 0:4 0:5 0:6 0:7! 0:8! 0:9! 38:9+ 48:7+ 58:8+");
     let stats = world.client.stats();
     assert_eq!((stats.tail_probes, stats.timeouts, stats.fast_recoveries), (1, 0, 1));
-    // Its acknowledgement might be delayed, so one segment alone waits as long as the timeout would; but the window stays.
+    // Its acknowledgement might be delayed, so one segment alone waits as long as the timeout
+    // would; but the window stays.
     let (world, data) = send(&config(Profile::Linux), 10, &[10]);
     assert_eq!(data, "0:0 0:1 0:2 0:3 0:4 0:5 0:6 0:7 0:8 0:9! 220:9+");
     let stats = world.client.stats();
@@ -111,8 +115,8 @@ fn a_probe_finds_a_lost_tail_in_two_round_trips_and_two_ticks() {
 #[test]
 fn a_probe_that_repairs_a_loss_halves_the_window_and_one_that_is_lost_leaves_it_to_the_timeout() {
     let (mut world, _) = send(&config(Profile::Linux), 10, &[10]);
-    // What is acknowledged beyond the probe tells that nothing came twice (RFC 8985 §7.4). Of twenty, half of what was not
-    // used for a timeout had gone before.
+    // What is acknowledged beyond the probe tells that nothing came twice (RFC 8985 §7.4). Of
+    // twenty, half of what was not used for a timeout had gone before.
     world.client.write(1000);
     world.settle();
     let stats = world.client.stats();
@@ -125,7 +129,8 @@ fn a_probe_that_repairs_a_loss_halves_the_window_and_one_that_is_lost_leaves_it_
 
 #[test]
 fn a_flight_after_a_repaired_one_has_a_probe_of_its_own() {
-    // The probe is the 11th to be sent, two repairs follow, and of the next flight all three are lost.
+    // The probe is the 11th to be sent, two repairs follow, and of the next flight all three are
+    // lost.
     let (mut world, data) = send(&config(Profile::Linux), 10, &[8, 9, 10, 14, 15, 16]);
     assert!(data.ends_with(" 38:9+ 48:7+ 58:8+"), "{data}");
     world.client.write(3000);
@@ -148,7 +153,8 @@ fn too_few_duplicates_are_enough_after_a_while() {
 #[test]
 fn a_copy_tells_nothing_about_the_round_trip() {
     // Karn: what waited behind the gap took no 20 ms, but nobody knows.
-    let config = Config { mss: 1000, timestamps: None, quick_acks: 255, ..config(Profile::Linux2013) };
+    let config =
+        Config { mss: 1000, timestamps: None, quick_acks: 255, ..config(Profile::Linux2013) };
     let (world, _) = send(&config, 20, &[4]);
     let srtt = world.client.stats().srtt.unwrap();
     assert!(srtt < Span::from_micros(10_200), "{srtt}");
@@ -163,7 +169,9 @@ fn without_probes_a_lost_tail_takes_a_timeout() {
 
 #[test]
 fn a_timeout_takes_200_ms_above_the_round_trip_or_230_ms_in_all() {
-    for (profile, ms) in [(Profile::Linux2013, 210), (Profile::FreeBsd9, 230), (Profile::Linux, 210)] {
+    for (profile, ms) in
+        [(Profile::Linux2013, 210), (Profile::FreeBsd9, 230), (Profile::Linux, 210)]
+    {
         let world = &send(&config(profile), 1, &[1]).0;
         let times: Vec<Instant> =
             world.sent_by(Side::Client).filter(|it| it.number > 0).map(|it| it.at).collect();
@@ -236,8 +244,11 @@ fn a_lost_syn_is_sent_again_after_one_second_and_three() {
         world.client.write(1000);
         world.settle();
         let is_syn = |it: &&Departure| it.segment.syn.is_some();
-        let at: Vec<u64> =
-            world.sent_by(from).filter(is_syn).map(|it| it.at.since(start).as_nanos() / 1_000_000).collect();
+        let at: Vec<u64> = world
+            .sent_by(from)
+            .filter(is_syn)
+            .map(|it| it.at.since(start).as_nanos() / 1_000_000)
+            .collect();
         (at, world.client.stats())
     };
     let (at, stats) = syns(&config(Profile::Linux), Side::Client, 2);
@@ -279,7 +290,9 @@ fn stalled_until(open: Instant) -> Channel {
 #[test]
 fn a_timeout_that_was_not_needed_is_taken_back() {
     // Nothing arrives for 290 ms, and then everything.
-    for (profile, undo) in [(Profile::Linux, true), (Profile::Linux2013, true), (Profile::Linux2013, false)] {
+    for (profile, undo) in
+        [(Profile::Linux, true), (Profile::Linux2013, true), (Profile::Linux2013, false)]
+    {
         let config = Config { undo, ..config(profile) };
         let mut world = World::established(&config, steady(DELAY));
         world.set_channel(stalled_until(world.now + Span::from_millis(290)));
@@ -296,7 +309,9 @@ fn a_timeout_that_was_not_needed_is_taken_back() {
 #[test]
 fn a_recovery_that_was_not_needed_is_taken_back_and_teaches_patience() {
     // One segment is overtaken by all the others. FreeBSD's second copy is a rescue retransmission.
-    for (profile, retransmitted) in [(Profile::Linux, 1), (Profile::Linux2013, 1), (Profile::FreeBsd9, 2)] {
+    for (profile, retransmitted) in
+        [(Profile::Linux, 1), (Profile::Linux2013, 1), (Profile::FreeBsd9, 2)]
+    {
         for undo in [false, true] {
             let config = Config { initial_window: 10, undo, ..config(profile) };
             let mut world = World::established(&config, late(4, 4, Span::from_millis(5)));
@@ -304,7 +319,11 @@ fn a_recovery_that_was_not_needed_is_taken_back_and_teaches_patience() {
             world.settle();
             let stats = world.client.stats();
             assert_eq!(stats.retransmitted, retransmitted, "{profile}: {stats:?}");
-            assert_eq!((stats.fast_recoveries, stats.spurious), (1, u32::from(undo)), "{profile}: {stats:?}");
+            assert_eq!(
+                (stats.fast_recoveries, stats.spurious),
+                (1, u32::from(undo)),
+                "{profile}: {stats:?}"
+            );
             assert_eq!(stats.cwnd >= 10, undo, "{profile}: {stats:?}");
             if profile != Profile::Linux || !undo {
                 continue;
@@ -313,20 +332,30 @@ fn a_recovery_that_was_not_needed_is_taken_back_and_teaches_patience() {
             world.set_channel(late(13, 13, Span::from_millis(2)));
             world.client.write(6_000);
             world.settle();
-            assert_eq!(world.client.stats().retransmitted, retransmitted, "{:?}", world.client.stats());
+            assert_eq!(
+                world.client.stats().retransmitted,
+                retransmitted,
+                "{:?}",
+                world.client.stats()
+            );
         }
     }
 }
 
 #[test]
 fn a_duplicate_is_reported_and_forgiven_without_timestamps() {
-    let config = Config { mss: 1000, timestamps: None, initial_window: 10, ..config(Profile::Linux) };
+    let config =
+        Config { mss: 1000, timestamps: None, initial_window: 10, ..config(Profile::Linux) };
     let mut world = World::established(&config, late(4, 4, Span::from_millis(5)));
     world.client.write(10_000);
     world.settle();
     world.run_for(Span::from_millis(100));
     let stats = world.client.stats();
-    assert_eq!((stats.retransmitted, stats.fast_recoveries, stats.spurious), (1, 1, 1), "{stats:?}");
+    assert_eq!(
+        (stats.retransmitted, stats.fast_recoveries, stats.spurious),
+        (1, 1, 1),
+        "{stats:?}"
+    );
     let reports = world.sent_by(Side::Server).filter(|it| {
         let blocks = it.segment.sack.as_slice();
         blocks.first().is_some_and(|block| block.1.wrapping_sub(it.segment.ack) as i32 <= 0)
@@ -336,8 +365,10 @@ fn a_duplicate_is_reported_and_forgiven_without_timestamps() {
 
 #[test]
 fn duplicates_of_what_was_sent_before_a_timeout_start_no_recovery() {
-    // RFC 6582 §3.2, step 1. Nothing arrives for 290 ms, so that much is sent twice, and nobody can tell.
-    let config = Config { mss: 1000, timestamps: None, initial_window: 10, ..config(Profile::Linux2013) };
+    // RFC 6582 §3.2, step 1. Nothing arrives for 290 ms, so that much is sent twice, and nobody can
+    // tell.
+    let config =
+        Config { mss: 1000, timestamps: None, initial_window: 10, ..config(Profile::Linux2013) };
     let mut world = World::established(&config, steady(DELAY));
     world.set_channel(stalled_until(world.now + Span::from_millis(290)));
     world.client.write(40_000);
@@ -349,8 +380,8 @@ fn duplicates_of_what_was_sent_before_a_timeout_start_no_recovery() {
 
 #[test]
 fn timeouts_without_progress_halve_once() {
-    // RFC 5681 §3.1: the threshold is of what was in flight before the first of them. Nothing passes, and then neither do
-    // two copies of the first segment.
+    // RFC 5681 §3.1: the threshold is of what was in flight before the first of them. Nothing
+    // passes, and then neither do two copies of the first segment.
     let config = Config { initial_window: 10, ..config(Profile::Linux2013) };
     let lost: Vec<usize> = (1..=12).collect();
     let stats = send(&config, 10, &lost).0.client.stats();
@@ -362,9 +393,9 @@ fn a_window_that_has_fallen_too_far_is_refilled_by_two_for_each_that_arrives() {
     let config = Config { initial_window: 20, ..config(Profile::Linux) };
     let lost: Vec<usize> = (1..=14).collect();
     let (world, data) = send(&config, 40, &lost);
-    // RFC 6937 §3.1, far below the threshold of ten. Of six reports the first two let something new go (RFC 3042), and the
-    // others one copy each. A round trip later there are two more such reports, and four that move the stream on: those let
-    // two go.
+    // RFC 6937 §3.1, far below the threshold of ten. Of six reports the first two let something new
+    // go (RFC 3042), and the others one copy each. A round trip later there are two more such
+    // reports, and four that move the stream on: those let two go.
     let sent_at = |ms: &str| data.split(' ').filter(|it| it.starts_with(ms)).count();
     assert_eq!([sent_at("0:"), sent_at("10:"), sent_at("20:")], [20, 6, 10], "{data}");
     assert_eq!(world.client.stats().ssthresh, Some(10));

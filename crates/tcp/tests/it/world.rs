@@ -1,4 +1,5 @@
-//! Two endpoints, a channel between them that a test describes, and a clock that jumps to whatever happens next.
+//! Two endpoints, a channel between them that a test describes, and a clock that jumps to whatever
+//! happens next.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -88,15 +89,19 @@ pub struct World {
     most_payload: u16,
 }
 
-/// A link with this delay each way, on which what the client sends takes 10 µs and everything else no time.
+/// A link with this delay each way, on which what the client sends takes 10 µs and everything else
+/// no time.
 pub fn steady(delay: Span) -> Channel {
     choosy(delay, |_| true)
 }
 
-/// The same, but it drops the client's segments of these numbers, counted over all its transmissions with payload or FIN.
+/// The same, but it drops the client's segments of these numbers, counted over all its
+/// transmissions with payload or FIN.
 pub fn dropping(delay: Span, numbers: &[usize]) -> Channel {
     let numbers = numbers.to_vec();
-    choosy(delay, move |departure| departure.from == Side::Server || !numbers.contains(&departure.number))
+    choosy(delay, move |departure| {
+        departure.from == Side::Server || !numbers.contains(&departure.number)
+    })
 }
 
 /// The same, but it drops what `passes` does not hold of.
@@ -202,13 +207,19 @@ impl World {
         }
         let sack = segment.sack.as_slice().len();
         assert!(sack == 0 || segment.len == 0);
-        assert!(u32::from(segment.len) + segment.header_bytes() - 20 <= u32::from(most_payload).max(52));
+        assert!(
+            u32::from(segment.len) + segment.header_bytes() - 20 <= u32::from(most_payload).max(52)
+        );
         if segment.sequence_len() == 0 {
             return;
         }
         let seq = watch.offset(segment.seq);
         let end = seq + u64::from(segment.sequence_len());
-        assert!(end <= watch.edge, "{from:?} sends up to {end}, beyond the window's edge {}", watch.edge);
+        assert!(
+            end <= watch.edge,
+            "{from:?} sends up to {end}, beyond the window's edge {}",
+            watch.edge
+        );
         if end > watch.next {
             assert_eq!(seq, watch.next, "new data begins where the last ended");
             watch.next = end;
@@ -263,9 +274,12 @@ impl World {
         let arrival = self.flying.keys().next().map(|(at, _)| *at);
         let deadlines = [Some(&self.client), self.server.as_ref()];
         let deadline = deadlines.into_iter().flatten().filter_map(Endpoint::next_deadline).min();
-        let waiting = self.client.unread() > 0 || self.server.as_ref().is_some_and(|end| end.unread() > 0);
+        let waiting =
+            self.client.unread() > 0 || self.server.as_ref().is_some_and(|end| end.unread() > 0);
         let reading = self.read_every.filter(|_| waiting).map(|_| self.read_at.max(self.now));
-        let Some(next) = [arrival, deadline, reading].into_iter().flatten().min() else { return false };
+        let Some(next) = [arrival, deadline, reading].into_iter().flatten().min() else {
+            return false;
+        };
         self.now = self.now.max(next);
         let now = self.now;
         if reading == Some(next) {
@@ -276,7 +290,8 @@ impl World {
             }
             self.read_at = now + self.read_every.expect("it was time to read");
         } else if arrival == Some(next) {
-            let ((_, _), (to, segment, marked)) = self.flying.pop_first().expect("there is an arrival");
+            let ((_, _), (to, segment, marked)) =
+                self.flying.pop_first().expect("there is an arrival");
             self.arrive(to, segment, marked);
         } else {
             for side in [Side::Client, Side::Server] {
@@ -322,7 +337,8 @@ impl World {
             self.flush();
             let arrival = self.flying.keys().next().map(|(at, _)| *at);
             let deadlines = [Some(&self.client), self.server.as_ref()];
-            let deadline = deadlines.into_iter().flatten().filter_map(Endpoint::next_deadline).min();
+            let deadline =
+                deadlines.into_iter().flatten().filter_map(Endpoint::next_deadline).min();
             let next = [arrival, deadline].into_iter().flatten().min();
             if next.is_none_or(|next| next > end) {
                 self.now = end;
@@ -337,8 +353,8 @@ impl World {
         self.log.iter().filter(move |departure| departure.from == side)
     }
 
-    /// The client's segments with payload as `<ms since `start`>:<number of its thousand bytes>`, `+` behind those that are
-    /// sent again and `!` behind those that are dropped.
+    /// The client's segments with payload as `<ms since `start`>:<number of its thousand bytes>`,
+    /// `+` behind those that are sent again and `!` behind those that are dropped.
     pub fn data(&self, start: Instant) -> String {
         let isn = self.watches[Side::Client as usize].isn;
         let mut highest = None;
@@ -353,7 +369,8 @@ impl World {
             let again = highest.is_some_and(|highest| number <= highest);
             highest = highest.max(Some(number));
             let ms = departure.at.since(start).as_nanos() / 1_000_000;
-            let (again, dropped) = (if again { "+" } else { "" }, if departure.dropped { "!" } else { "" });
+            let (again, dropped) =
+                (if again { "+" } else { "" }, if departure.dropped { "!" } else { "" });
             words.push(format!("{ms}:{number}{again}{dropped}"));
         }
         words.join(" ")

@@ -7,19 +7,22 @@ use wire::bfd::{Diagnostic, Flags, Header, Packet, State};
 
 use super::{Change, Config, Output, Refusal, Status};
 
-/// While a session is not up, its packets are no closer together than this, in microseconds (RFC 5880 §6.8.3).
+/// While a session is not up, its packets are no closer together than this, in microseconds (RFC
+/// 5880 §6.8.3).
 const SLOW: u32 = 1_000_000;
 
-/// Jitter is counted in parts of an interval, of which there are so many. Up to 255 of them, a quarter, come off (§6.8.7).
+/// Jitter is counted in parts of an interval, of which there are so many. Up to 255 of them, a
+/// quarter, come off (§6.8.7).
 const PARTS: u64 = 1024;
 
-/// The parts that come off at least with a multiplier of 1, where no packet may be late: a tenth (§6.8.7).
+/// The parts that come off at least with a multiplier of 1, where no packet may be late: a tenth
+/// (§6.8.7).
 const LEAST_PARTS: u8 = 103;
 
 /// How far we are with having the far end confirm new intervals (§6.5).
 ///
-/// A final does not say which poll it answers. Where it takes longer than the interval, one to an earlier poll may be taken for
-/// one to this, as with everybody.
+/// A final does not say which poll it answers. Where it takes longer than the interval, one to an
+/// earlier poll may be taken for one to this, as with everybody.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Poll {
     /// It knows them.
@@ -28,7 +31,8 @@ enum Poll {
     Wanted,
     /// It was asked.
     Asked,
-    /// It was asked, of intervals that have changed since: its answer is to the old ones, and it has to be asked again.
+    /// It was asked, of intervals that have changed since: its answer is to the old ones, and it
+    /// has to be asked again.
     Outdated,
 }
 
@@ -62,19 +66,20 @@ const SILENT: Remote = Remote {
 
 /// One end. It fits a cache line, as there are thousands of them.
 ///
-/// Its owner calls [`handle`](Self::handle) for each packet that has come, [`poll`](Self::poll) until there is no more, and again
-/// at the [`deadline`](Self::deadline). Packets that have come are to be handled before time is: they may have waited while the
-/// owner was late.
+/// Its owner calls [`handle`](Self::handle) for each packet that has come, [`poll`](Self::poll)
+/// until there is no more, and again at the [`deadline`](Self::deadline). Packets that have come
+/// are to be handled before time is: they may have waited while the owner was late.
 #[derive(Clone, Debug)]
 pub struct Session {
     config: Config,
     /// bfd.LocalDiscr.
     discriminator: NonZeroU32,
     remote: Remote,
-    /// The desired interval that our packets go by, in microseconds: what the far end has confirmed, if that is shorter than
-    /// what we say.
+    /// The desired interval that our packets go by, in microseconds: what the far end has
+    /// confirmed, if that is shorter than what we say.
     used_desired: u32,
-    /// The required interval that detection goes by, in microseconds: what the far end has confirmed, if that is longer.
+    /// The required interval that detection goes by, in microseconds: what the far end has
+    /// confirmed, if that is longer.
     used_required: u32,
     /// When the last packet that was not an answer to a poll went.
     sent_at: Instant,
@@ -91,7 +96,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// An end that has heard nothing, and is down. No other session of ours may have its discriminator.
+    /// An end that has heard nothing, and is down. No other session of ours may have its
+    /// discriminator.
     pub const fn new(config: Config, discriminator: NonZeroU32) -> Self {
         let desired = config.desired_min_tx.get();
         Self {
@@ -118,7 +124,9 @@ impl Session {
 
     /// How it stands.
     pub const fn status(&self) -> Status {
-        let Self { state, diagnostic, remote: Remote { diagnostic: remote_diagnostic, .. }, .. } = *self;
+        let Self {
+            state, diagnostic, remote: Remote { diagnostic: remote_diagnostic, .. }, ..
+        } = *self;
         Status { state, diagnostic, remote_diagnostic }
     }
 
@@ -139,8 +147,8 @@ impl Session {
         Span::from_micros(self.used_desired.max(self.remote.required_min_rx).into())
     }
 
-    /// Another configuration, of which the far end is told. What it has to know first, a longer interval of ours and a shorter
-    /// detection time, counts once it has confirmed it (§6.8.3).
+    /// Another configuration, of which the far end is told. What it has to know first, a longer
+    /// interval of ours and a shorter detection time, counts once it has confirmed it (§6.8.3).
     pub fn configure(&mut self, config: Config) {
         if self.config != config {
             self.config = config;
@@ -164,8 +172,8 @@ impl Session {
         self.changed(before)
     }
 
-    /// The way is known to have failed by other means, or our forwarding was reset: it is down for the reason given, and
-    /// begins anew (§6.8.15).
+    /// The way is known to have failed by other means, or our forwarding was reset: it is down for
+    /// the reason given, and begins anew (§6.8.15).
     pub fn fail(&mut self, diagnostic: Diagnostic) -> Option<Change> {
         let before = self.status();
         if matches!(self.state, State::Init | State::Up) {
@@ -174,7 +182,8 @@ impl Session {
         self.changed(before)
     }
 
-    /// Tells the far end of the ways that are joined to this one, while this one stays as it is (§6.8.17).
+    /// Tells the far end of the ways that are joined to this one, while this one stays as it is
+    /// (§6.8.17).
     pub fn tell(&mut self, diagnostic: Diagnostic) -> Option<Change> {
         let before = self.status();
         self.diagnostic = diagnostic;
@@ -252,7 +261,8 @@ impl Session {
         is_due.then(|| Output::Send(self.transmit(now, rng)))
     }
 
-    /// When [`poll`](Self::poll) has something to do though nothing is heard; it may be past. `None`: not before something is.
+    /// When [`poll`](Self::poll) has something to do though nothing is heard; it may be past.
+    /// `None`: not before something is.
     pub fn deadline(&self) -> Option<Instant> {
         match (self.transmit_at(), self.detect_at()) {
             (Some(transmit), Some(detect)) => Some(transmit.min(detect)),
@@ -272,7 +282,8 @@ impl Session {
         if self.has_news || self.owes_final {
             return Some(Instant::ZERO);
         }
-        let is_periodic = self.remote.required_min_rx > 0 && (self.poll != Poll::Done || !self.is_spared());
+        let is_periodic =
+            self.remote.required_min_rx > 0 && (self.poll != Poll::Done || !self.is_spared());
         is_periodic.then(|| {
             let interval = self.interval().as_nanos();
             let off = interval / PARTS * u64::from(self.jitter.max(self.least_jitter()));
@@ -280,7 +291,8 @@ impl Session {
         })
     }
 
-    /// Whether demand mode is active at the far end (§6.6, §6.8.6): it wants no packets but in polls.
+    /// Whether demand mode is active at the far end (§6.6, §6.8.6): it wants no packets but in
+    /// polls.
     fn is_spared(&self) -> bool {
         self.remote.demand && self.state == State::Up && self.remote.state == State::Up
     }
@@ -290,9 +302,11 @@ impl Session {
     }
 
     fn transmit(&mut self, now: Instant, rng: &mut Rng) -> Header {
-        // An answer goes at once and leaves the periodic packets as they are; a packet is not both poll and answer.
+        // An answer goes at once and leaves the periodic packets as they are; a packet is not both
+        // poll and answer.
         let is_final = core::mem::take(&mut self.owes_final);
-        let flags = Flags { poll: !is_final && self.poll != Poll::Done, is_final, ..Flags::default() };
+        let flags =
+            Flags { poll: !is_final && self.poll != Poll::Done, is_final, ..Flags::default() };
         self.has_news = false;
         if !is_final {
             let least = self.least_jitter();
@@ -328,7 +342,8 @@ impl Session {
         if self.state == State::Up { desired } else { desired.max(SLOW) }
     }
 
-    /// What we say has changed: uses of it what may be used at once, and has the far end confirm the rest.
+    /// What we say has changed: uses of it what may be used at once, and has the far end confirm
+    /// the rest.
     fn negotiate(&mut self) {
         self.adopt();
         self.want_poll();
@@ -336,8 +351,8 @@ impl Session {
         self.has_news |= self.remote.required_min_rx == 0;
     }
 
-    /// While the session is up, a longer interval between our packets has to wait until the far end expects it, and a shorter
-    /// detection time until it sends accordingly (§6.8.3).
+    /// While the session is up, a longer interval between our packets has to wait until the far end
+    /// expects it, and a shorter detection time until it sends accordingly (§6.8.3).
     fn adopt(&mut self) {
         let (desired, required) = (self.desired(), self.config.required_min_rx.get());
         if self.state == State::Up {
@@ -359,7 +374,8 @@ impl Session {
     fn confirmed(&mut self) {
         self.poll = match self.poll {
             Poll::Asked => {
-                (self.used_desired, self.used_required) = (self.desired(), self.config.required_min_rx.get());
+                (self.used_desired, self.used_required) =
+                    (self.desired(), self.config.required_min_rx.get());
                 Poll::Done
             }
             Poll::Outdated => Poll::Wanted,

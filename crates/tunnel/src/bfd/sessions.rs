@@ -9,13 +9,14 @@ use wire::bfd::Packet;
 use super::timers::Timers;
 use super::{Change, Config, Output, Refusal, Session};
 
-/// The low bits of a discriminator that say where its session lies; those above tell it from others that lay there before.
+/// The low bits of a discriminator that say where its session lies; those above tell it from others
+/// that lay there before.
 const PLACE_BITS: u32 = 16;
 
 /// Sessions by their discriminators.
 ///
-/// What each needs is reserved at once, and a packet costs the same however many there are, but for a timer that moves within a
-/// heap of them.
+/// What each needs is reserved at once, and a packet costs the same however many there are, but for
+/// a timer that moves within a heap of them.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     places: Vec<Option<Session>>,
@@ -30,8 +31,9 @@ impl Sessions {
     /// The most sessions that a table can have.
     pub const MOST: u32 = 1 << PLACE_BITS;
 
-    /// Room for `most` sessions, and never for more than [`MOST`](Self::MOST). The seed says how packets are spread in time, and
-    /// what the first discriminator is: it should be another after each start, so that none is used again soon.
+    /// Room for `most` sessions, and never for more than [`MOST`](Self::MOST). The seed says how
+    /// packets are spread in time, and what the first discriminator is: it should be another after
+    /// each start, so that none is used again soon.
     pub fn new(most: u32, seed: u64) -> Self {
         let most = most.min(Self::MOST);
         let mut rng = Rng::new(seed);
@@ -49,14 +51,16 @@ impl Sessions {
         let place = self.free.pop()?;
         // A discriminator is not 0.
         self.opened = self.opened.checked_add(1).unwrap_or(1);
-        let discriminator = NonZeroU32::new(u32::from(self.opened) << PLACE_BITS | u32::from(place))?;
+        let discriminator =
+            NonZeroU32::new(u32::from(self.opened) << PLACE_BITS | u32::from(place))?;
         let session = Session::new(config, discriminator);
         self.timers.set(place.into(), session.deadline());
         self.places[usize::from(place)] = Some(session);
         Some(discriminator)
     }
 
-    /// Closes a session without a word to the far end ([`Session::hold_down`] says it), and returns it.
+    /// Closes a session without a word to the far end ([`Session::hold_down`] says it), and returns
+    /// it.
     pub fn close(&mut self, discriminator: u32) -> Option<Session> {
         let place = self.find(discriminator)?;
         self.free.push(place as u16);
@@ -64,7 +68,8 @@ impl Sessions {
         self.places[place as usize].take()
     }
 
-    /// Where the session of this number lies among as many places as the table was made with. No other open one lies there.
+    /// Where the session of this number lies among as many places as the table was made with. No
+    /// other open one lies there.
     pub const fn place(discriminator: NonZeroU32) -> usize {
         (discriminator.get() % Self::MOST) as usize
     }
@@ -78,7 +83,11 @@ impl Sessions {
     }
 
     /// Does something to the session of this number; `None` if it is not there.
-    pub fn with<R>(&mut self, discriminator: u32, act: impl FnOnce(&mut Session) -> R) -> Option<R> {
+    pub fn with<R>(
+        &mut self,
+        discriminator: u32,
+        act: impl FnOnce(&mut Session) -> R,
+    ) -> Option<R> {
         let place = self.find(discriminator)?;
         let session = self.places[place as usize].as_mut()?;
         let result = act(session);
@@ -86,8 +95,8 @@ impl Sessions {
         Some(result)
     }
 
-    /// A packet has come for session `discriminator`: the one that it names, or if it names none, the one that its addresses or
-    /// its tunnel stand for.
+    /// A packet has come for session `discriminator`: the one that it names, or if it names none,
+    /// the one that its addresses or its tunnel stand for.
     ///
     /// # Errors
     ///
@@ -140,7 +149,12 @@ mod tests {
     fn config() -> Config {
         let interval = Interval::new(Span::from_millis(500)).unwrap();
         let multiplier = NonZeroU8::new(3).unwrap();
-        Config { desired_min_tx: interval, required_min_rx: interval, multiplier, is_passive: false }
+        Config {
+            desired_min_tx: interval,
+            required_min_rx: interval,
+            multiplier,
+            is_passive: false,
+        }
     }
 
     fn heard(sessions: &mut Sessions, discriminator: u32) -> Result<State, Refusal> {
@@ -198,7 +212,10 @@ mod tests {
                         sent[place] += 1;
                     }
                     Output::Changed(change) => {
-                        assert_eq!((change.to.state, at), (State::Down, NOW + Span::from_millis(500)));
+                        assert_eq!(
+                            (change.to.state, at),
+                            (State::Down, NOW + Span::from_millis(500))
+                        );
                         silent += 1;
                     }
                 }
@@ -213,7 +230,8 @@ mod tests {
         let mut sessions = Sessions::new(1, 1);
         let discriminator = sessions.open(config()).unwrap().get();
         while sessions.poll(NOW).is_some() {}
-        sessions.with(discriminator, |session| session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN));
+        sessions
+            .with(discriminator, |session| session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN));
         assert!(
             matches!(sessions.poll(NOW), Some((_, Output::Send(header))) if header.state() == State::AdminDown)
         );

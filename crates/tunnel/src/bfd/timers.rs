@@ -7,8 +7,8 @@ use units::Instant;
 /// Says that one is not in the heap.
 const NOWHERE: u32 = u32::MAX;
 
-/// A binary heap of at most one time for each index, earliest first. It never holds more entries than there are indices, however
-/// often their times change.
+/// A binary heap of at most one time for each index, earliest first. It never holds more entries
+/// than there are indices, however often their times change.
 #[derive(Clone, Debug)]
 pub struct Timers {
     heap: Vec<(Instant, u32)>,
@@ -19,7 +19,10 @@ pub struct Timers {
 impl Timers {
     /// No time for any index below `count`.
     pub fn new(count: u32) -> Self {
-        Self { heap: Vec::with_capacity(count as usize), places: alloc::vec![NOWHERE; count as usize] }
+        Self {
+            heap: Vec::with_capacity(count as usize),
+            places: alloc::vec![NOWHERE; count as usize],
+        }
     }
 
     /// The earliest time, and whose it is.
@@ -78,8 +81,11 @@ impl Timers {
         loop {
             let left = place * 2 + 1;
             let right = left + 1;
-            let below =
-                if self.heap.get(right).is_some_and(|right| *right < self.heap[left]) { right } else { left };
+            let below = if self.heap.get(right).is_some_and(|right| *right < self.heap[left]) {
+                right
+            } else {
+                left
+            };
             match self.heap.get(below) {
                 Some(earlier) if *earlier < entry => self.put(place, *earlier),
                 _ => break,

@@ -23,7 +23,8 @@ pub struct Received<'a> {
     pub vni: Vni,
     /// Geneve's options; of others, none.
     pub options: geneve::Options<'a>,
-    /// It is from the far end itself, for this end itself (Geneve's O bit): there is no frame to forward.
+    /// It is from the far end itself, for this end itself (Geneve's O bit): there is no frame to
+    /// forward.
     pub is_control: bool,
     /// It carries a part of a frame: all that is said of frames here is not said of it.
     pub is_part: bool,
@@ -35,9 +36,11 @@ pub struct Received<'a> {
     pub offload: Offload,
     /// The outer packet's traffic class; [`Ecn::of`] it says what the fabric marked.
     pub traffic_class: u8,
-    /// The traffic class that the inner packet is to go on with ([`Layout::set_traffic_class`]); `None`: it stays as it is.
+    /// The traffic class that the inner packet is to go on with ([`Layout::set_traffic_class`]);
+    /// `None`: it stays as it is.
     pub remark: Option<u8>,
-    /// The two packets' ECN fields are not what a network makes of what a tunnel begins with (RFC 6040 §4.2).
+    /// The two packets' ECN fields are not what a network makes of what a tunnel begins with (RFC
+    /// 6040 §4.2).
     pub alarm: Option<Alarm>,
 }
 
@@ -46,7 +49,8 @@ pub struct Received<'a> {
 pub enum Refusal {
     /// It is no IP packet, or a malformed one.
     NotIp,
-    /// It is a fragment: no tunnel fragments (RFC 7348 §4.3, RFC 7637 §4.4), as the underlay's MTU is known.
+    /// It is a fragment: no tunnel fragments (RFC 7348 §4.3, RFC 7637 §4.4), as the underlay's MTU
+    /// is known.
     Fragment,
     /// It is for no tunnel's port, and of no tunnel's protocol.
     UnknownProtocol,
@@ -121,13 +125,22 @@ struct Shim<'a> {
 impl<'a> Shim<'a> {
     fn new(encapsulation: Encapsulation, vni: Option<u32>, frame: &'a [u8]) -> Self {
         let (options, offload) = (geneve::Options::default(), Offload::NONE);
-        Self { encapsulation, vni, options, is_control: false, is_part: false, tag: None, offload, frame }
+        Self {
+            encapsulation,
+            vni,
+            options,
+            is_control: false,
+            is_part: false,
+            tag: None,
+            offload,
+            frame,
+        }
     }
 }
 
 impl<'a> Received<'a> {
-    /// Reads what has arrived, from Ethernet's header on. `over_ipv6` says whether a datagram over IPv6 needs a checksum; one that
-    /// is there has to be right in any case.
+    /// Reads what has arrived, from Ethernet's header on. `over_ipv6` says whether a datagram over
+    /// IPv6 needs a checksum; one that is there has to be right in any case.
     ///
     /// # Errors
     ///
@@ -135,7 +148,8 @@ impl<'a> Received<'a> {
     pub fn parse(bytes: &'a [u8], over_ipv6: Checksum) -> Result<Self, Refusal> {
         let layout = Layout::of(bytes).ok_or(Refusal::NotIp)?;
         let traffic_class = layout.traffic_class(bytes).ok_or(Refusal::NotIp)?;
-        if layout.version == Version::V4 && Sum::of(&bytes[layout.network..layout.transport]).checksum() != 0
+        if layout.version == Version::V4
+            && Sum::of(&bytes[layout.network..layout.transport]).checksum() != 0
         {
             return Err(Refusal::BadChecksum);
         }
@@ -153,7 +167,8 @@ impl<'a> Received<'a> {
                     vxlan::PORT => vxlan,
                     _ => return Err(Refusal::UnknownProtocol),
                 };
-                let needs_checksum = layout.version == Version::V6 && over_ipv6 == Checksum::Computed;
+                let needs_checksum =
+                    layout.version == Version::V6 && over_ipv6 == Checksum::Computed;
                 match header.checksum.get() {
                     0 if needs_checksum => return Err(Refusal::MissingChecksum),
                     0 => {}
@@ -182,9 +197,10 @@ impl<'a> Received<'a> {
         Self::of(shim, vteps(&layout, bytes), traffic_class, end)
     }
 
-    /// Reads what a datagram to the port of Geneve or VXLAN carries, or what is in GRE's packet behind IP's header, of a packet with
-    /// this traffic class between these two; or STT's header and the frame, of which all [segments](segment) have come. The frame's
-    /// place is counted from the payload's first byte.
+    /// Reads what a datagram to the port of Geneve or VXLAN carries, or what is in GRE's packet
+    /// behind IP's header, of a packet with this traffic class between these two; or STT's header
+    /// and the frame, of which all [segments](segment) have come. The frame's place is counted from
+    /// the payload's first byte.
     ///
     /// # Errors
     ///
@@ -237,8 +253,8 @@ impl<'a> Received<'a> {
     }
 }
 
-/// What becomes of the traffic class of the packet in a frame, as it arrived with this outer field; what carries no packet has
-/// nothing to say it in, and needs nothing said.
+/// What becomes of the traffic class of the packet in a frame, as it arrived with this outer field;
+/// what carries no packet has nothing to say it in, and needs nothing said.
 fn mark(frame: &[u8], outer: Ecn) -> Result<(Option<u8>, Option<Alarm>), Refusal> {
     let Some(inner) = Layout::of(frame).and_then(|layout| layout.traffic_class(frame)) else {
         return Ok((None, None));
@@ -279,8 +295,9 @@ fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
     Ok(Shim::new(Encapsulation::Vxlan, header.vni(), frame))
 }
 
-/// Reads the segment of STT that a packet between these two carries behind IP's header. A checksum that [`is_partial`] is none to
-/// look at: the kernel has joined the segment of others with right ones, or it was on no wire.
+/// Reads the segment of STT that a packet between these two carries behind IP's header. A checksum
+/// that [`is_partial`] is none to look at: the kernel has joined the segment of others with right
+/// ones, or it was on no wire.
 ///
 /// # Errors
 ///
@@ -297,8 +314,8 @@ pub fn segment(vteps: Vteps, bytes: &[u8]) -> Result<stt::Segment<'_>, Refusal> 
     stt::Segment::parse(&tcp).ok_or(Refusal::Malformed)
 }
 
-/// Whether the checksum of a segment between these two is the pseudo-header's sum alone, and left to complete to whoever puts it on a
-/// wire (Linux: CHECKSUM_PARTIAL).
+/// Whether the checksum of a segment between these two is the pseudo-header's sum alone, and left
+/// to complete to whoever puts it on a wire (Linux: CHECKSUM_PARTIAL).
 pub fn is_partial(vteps: Vteps, segment: &[u8]) -> bool {
     let sum = vteps.pseudo_header(protocol::TCP, segment.len());
     tcp::Segment::parse(segment).is_some_and(|tcp| tcp.header.checksum.get() == !sum.checksum())

@@ -14,7 +14,8 @@ use zerocopy::IntoBytes;
 use super::*;
 use crate::message::{Message, OPTION_CLASS};
 
-const V4: Vteps = Vteps::V4 { local: Ipv4Addr::new(192, 0, 2, 1), remote: Ipv4Addr::new(192, 0, 2, 2) };
+const V4: Vteps =
+    Vteps::V4 { local: Ipv4Addr::new(192, 0, 2, 1), remote: Ipv4Addr::new(192, 0, 2, 2) };
 const V6: Vteps = Vteps::V6 {
     local: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
     remote: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
@@ -42,16 +43,25 @@ fn all() -> impl Iterator<Item = Tunnel> {
 
 /// A frame with a packet of such a traffic class.
 fn frame(traffic_class: u8, payload: &[u8]) -> Vec<u8> {
-    let ip = ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, protocol::ICMP, payload.len());
+    let ip =
+        ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, protocol::ICMP, payload.len());
     let ip = ip.unwrap().with_traffic_class(traffic_class);
     let ethernet = ethernet::Header::new(Mac::local(3), Mac::local(4), ethertype::IPV4);
     [ethernet.as_bytes(), ip.as_bytes(), payload].concat()
 }
 
 fn inner(frame: &[u8]) -> Inner<'static> {
-    let traffic_class = Layout::of(frame).and_then(|layout| layout.traffic_class(frame)).unwrap_or(0);
+    let traffic_class =
+        Layout::of(frame).and_then(|layout| layout.traffic_class(frame)).unwrap_or(0);
     let flow = flow::hash(frame, frame.len());
-    Inner { len: frame.len(), flow, traffic_class, class: Class::from_low_bits(5), geneve: None, id: 9 }
+    Inner {
+        len: frame.len(),
+        flow,
+        traffic_class,
+        class: Class::from_low_bits(5),
+        geneve: None,
+        id: 9,
+    }
 }
 
 /// The outer packet around a frame, on the link.
@@ -67,7 +77,10 @@ fn parse(bytes: &[u8]) -> Result<Received<'_>, Refusal> {
 
 /// Options that fit together, as classes, types and data.
 fn options() -> impl Strategy<Value = Vec<(u16, u8, Vec<[u8; 4]>)>> {
-    prop::collection::vec((any::<u16>(), 0_u8..0x80, prop::collection::vec(any::<[u8; 4]>(), 0..=12)), 0..=4)
+    prop::collection::vec(
+        (any::<u16>(), 0_u8..0x80, prop::collection::vec(any::<[u8; 4]>(), 0..=12)),
+        0..=4,
+    )
 }
 
 fn draft(tunnel: &Tunnel, options: &[(u16, u8, Vec<[u8; 4]>)]) -> Draft {
@@ -197,7 +210,8 @@ fn the_longest_header_fits_and_no_longer_one_is_written() {
         assert!(draft.add(TunnelOption { class: 1, kind: 1, data: &[0; 124][..len] }));
     }
     let mut buffer = [0; LONGEST];
-    let header = tunnel.write(&Inner { geneve: Some(&draft), ..inner(&[]) }, Sum::default, &mut buffer);
+    let header =
+        tunnel.write(&Inner { geneve: Some(&draft), ..inner(&[]) }, Sum::default, &mut buffer);
     assert_eq!(header.unwrap().len(), LONGEST);
 }
 
@@ -213,7 +227,11 @@ fn an_inner_mtu_is_what_the_underlay_leaves() {
         (Stt, Version::V4, 0, 1428),
         (Nvgre, Version::V4, 0, 1458),
     ] {
-        assert_eq!(encapsulation.inner_mtu(version, options, 1500), Some(expected), "{encapsulation:?}");
+        assert_eq!(
+            encapsulation.inner_mtu(version, options, 1500),
+            Some(expected),
+            "{encapsulation:?}"
+        );
     }
     assert_eq!(Vxlan.inner_mtu(Version::V4, 0, 50), Some(0));
     assert_eq!(Vxlan.inner_mtu(Version::V4, 0, 49), None);
@@ -224,7 +242,8 @@ fn marks_come_back_into_the_packet() {
     const DSCP: u8 = 46 << 2;
     let fields = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
     for tunnel in all() {
-        for (inside, outside) in fields.into_iter().flat_map(|inside| fields.map(|outside| (inside, outside)))
+        for (inside, outside) in
+            fields.into_iter().flat_map(|inside| fields.map(|outside| (inside, outside)))
         {
             let frame = frame(inside.within(DSCP), b"ping");
             let mut bytes = carry(&tunnel, &inner(&frame), &frame);
@@ -238,15 +257,22 @@ fn marks_come_back_into_the_packet() {
             };
             let received = parse(&bytes).unwrap();
             assert_eq!(received.remark, (ecn != inside).then_some(ecn.within(DSCP)));
-            assert_eq!((received.alarm, received.traffic_class), (expected.alarm, outside.within(DSCP)));
+            assert_eq!(
+                (received.alarm, received.traffic_class),
+                (expected.alarm, outside.within(DSCP))
+            );
         }
         // A session's marks are its own where the packet in it does not react to them.
         if tunnel.encapsulation == Encapsulation::Geneve {
             let frame = frame(DSCP, b"ping");
             let mut draft = tunnel.geneve();
             assert!(draft.add(TunnelOption { class: OPTION_CLASS, kind: 0x82, data: &[0; 24] }));
-            let mut bytes = carry(&tunnel, &Inner { geneve: Some(&draft), ..inner(&frame) }, &frame);
-            Layout::of(&bytes).unwrap().set_traffic_class(&mut bytes, Ecn::Ce.within(DSCP)).unwrap();
+            let mut bytes =
+                carry(&tunnel, &Inner { geneve: Some(&draft), ..inner(&frame) }, &frame);
+            Layout::of(&bytes)
+                .unwrap()
+                .set_traffic_class(&mut bytes, Ecn::Ce.within(DSCP))
+                .unwrap();
             assert_eq!(parse(&bytes).map(|received| received.remark), Ok(None));
         }
         // What is no packet cannot say it, and needs not.
@@ -264,7 +290,8 @@ fn a_flow_keeps_its_port_and_flows_have_others() {
         u16::from_be_bytes([bytes[34], bytes[35]])
     };
     assert_eq!([0, u32::MAX].map(port), [*SOURCE_PORTS.start(), *SOURCE_PORTS.end()]);
-    let ports: alloc::collections::BTreeSet<_> = (0..1 << 14).map(|flow| port(flow << 18)).collect();
+    let ports: alloc::collections::BTreeSet<_> =
+        (0..1 << 14).map(|flow| port(flow << 18)).collect();
     assert_eq!(ports.len(), SOURCE_PORTS.len());
 }
 
@@ -351,7 +378,8 @@ fn what_is_no_frame_of_a_tunnel_is_refused_by_its_name() {
     }
     let mut fragment = packet(protocol::UDP, &[0; 8]);
     // RFC 1624: one more in one word, one less in the sum's complement.
-    (fragment[14 + 6], fragment[14 + 10]) = (fragment[14 + 6] ^ 0x20, fragment[14 + 10].wrapping_sub(0x20));
+    (fragment[14 + 6], fragment[14 + 10]) =
+        (fragment[14 + 6] ^ 0x20, fragment[14 + 10].wrapping_sub(0x20));
     let is_whole = Sum::of(&fragment[14..34]).checksum() == 0;
     assert_eq!((is_whole, parse(&fragment)), (true, Err(Refusal::Fragment)));
 }
@@ -395,7 +423,10 @@ fn a_header_of_another_tunnel_is_not_written() {
     let other = Draft::new(7).unwrap();
     for (tunnel, draft) in [(geneve, other), (vxlan, vxlan.geneve())] {
         let inner = Inner { geneve: Some(&draft), ..inner(&[]) };
-        assert_eq!(tunnel.write(&inner, Sum::default, &mut [0; LONGEST]), Err(WriteError::OtherHeader));
+        assert_eq!(
+            tunnel.write(&inner, Sum::default, &mut [0; LONGEST]),
+            Err(WriteError::OtherHeader)
+        );
     }
 }
 
@@ -404,7 +435,8 @@ fn what_somebody_else_writes_is_told_with_the_headers_around_it() {
     for tunnel in all() {
         let mut buffer = [0; LONGEST];
         let payload = vec![7; 300];
-        let header = tunnel.write_around([50_000, 9], 0b1010_0010, &payload, &mut buffer).unwrap().to_vec();
+        let header =
+            tunnel.write_around([50_000, 9], 0b1010_0010, &payload, &mut buffer).unwrap().to_vec();
         let packet = [&header[..], &payload].concat();
         let layout = Layout::of(&packet).unwrap();
         assert_eq!((layout.traffic_class(&packet), layout.end), (Some(0b1010_0010), packet.len()));

@@ -21,7 +21,8 @@ pub struct Inner<'a> {
     pub traffic_class: u8,
     /// Its class, which goes into the outer tag.
     pub class: Class,
-    /// Geneve's header with options, or of a control packet ([`Tunnel::geneve`]); `None`: one without options.
+    /// Geneve's header with options, or of a control packet ([`Tunnel::geneve`]); `None`: one
+    /// without options.
     pub geneve: Option<&'a geneve::Draft>,
     /// What tells it from others between the same two ends, for STT alone: see [`stt::Frame::new`].
     pub id: u32,
@@ -41,7 +42,9 @@ pub enum WriteError {
         most: u16,
     },
     /// The header with options is of another network, or for another encapsulation.
-    #[error("a packet was not sent: its Geneve header is not of this tunnel, so make it by `Tunnel::geneve`")]
+    #[error(
+        "a packet was not sent: its Geneve header is not of this tunnel, so make it by `Tunnel::geneve`"
+    )]
     OtherHeader,
 }
 
@@ -51,8 +54,9 @@ impl Tunnel {
         geneve::Draft::new(self.vni.number()).expect("it has 24 bits")
     }
 
-    /// Writes all that is before a frame, from Ethernet's header on, to the beginning of `buffer` and returns it: the frame's
-    /// bytes are to follow. `sum` is their sum, which is asked for only if a checksum covers them.
+    /// Writes all that is before a frame, from Ethernet's header on, to the beginning of `buffer`
+    /// and returns it: the frame's bytes are to follow. `sum` is their sum, which is asked for only
+    /// if a checksum covers them.
     ///
     /// # Errors
     ///
@@ -107,7 +111,8 @@ impl Tunnel {
                 out.put(shim.expect("nothing is left to do").as_bytes());
             }
             Encapsulation::Nvgre => {
-                let subnet = gre::VirtualSubnet::new(vni, (inner.flow >> 24) as u8).expect("it has 24 bits");
+                let subnet =
+                    gre::VirtualSubnet::new(vni, (inner.flow >> 24) as u8).expect("it has 24 bits");
                 let mut shim = [0; NVGRE_LEN];
                 out.put(subnet.header().write(&mut shim).expect("a key is all it has"));
             }
@@ -115,9 +120,10 @@ impl Tunnel {
         Ok(self.complete(out, transport, transport_len, sum))
     }
 
-    /// Writes what was, or will be, before the payload of a datagram of this tunnel's two ends that somebody else writes, as
-    /// [`write`](Self::write) would, and returns it; `None` if the datagram is longer than any. `ports` are its source's and its
-    /// destination's. Of STT, as of NVGRE, the payload is all that is behind IP's header.
+    /// Writes what was, or will be, before the payload of a datagram of this tunnel's two ends that
+    /// somebody else writes, as [`write`](Self::write) would, and returns it; `None` if the
+    /// datagram is longer than any. `ports` are its source's and its destination's. Of STT, as of
+    /// NVGRE, the payload is all that is behind IP's header.
     pub fn write_around<'b>(
         &self,
         ports: [u16; 2],
@@ -138,7 +144,8 @@ impl Tunnel {
         let packet_len = ip + datagram.len() + payload.len();
         u16::try_from(packet_len).ok()?;
         let class = Class::default();
-        let inner = Inner { len: payload.len(), flow: 0, traffic_class, class, geneve: None, id: 0 };
+        let inner =
+            Inner { len: payload.len(), flow: 0, traffic_class, class, geneve: None, id: 0 };
         let mut out = Writer { buffer, len: 0 };
         let transport_len = self.put_network(&inner, packet_len, &mut out);
         let transport = out.len;
@@ -149,7 +156,8 @@ impl Tunnel {
         Some(self.complete(out, transport, transport_len, || Sum::of(payload)))
     }
 
-    /// Puts the headers of link and network, of a packet of so many bytes. How many of them are behind those.
+    /// Puts the headers of link and network, of a packet of so many bytes. How many of them are
+    /// behind those.
     fn put_network(&self, inner: &Inner<'_>, packet_len: usize, out: &mut Writer<'_>) -> usize {
         self.put_link(inner.class, out);
         let network = out.len;
@@ -196,14 +204,16 @@ impl Tunnel {
         match self.vteps {
             Vteps::V4 { local, remote } => {
                 let payload_len = packet_len - ipv4::Header::LEN;
-                let mut ip = ipv4::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
+                let mut ip =
+                    ipv4::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
                 (ip.traffic_class, ip.ttl, ip.checksum) = (traffic_class, self.ttl, 0.into());
                 ip.checksum.set(Sum::of(ip.as_bytes()).checksum());
                 out.put(ip.as_bytes());
             }
             Vteps::V6 { local, remote } => {
                 let payload_len = packet_len - ipv6::Header::LEN;
-                let mut ip = ipv6::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
+                let mut ip =
+                    ipv6::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
                 ip.set_traffic_class(traffic_class);
                 ip.hop_limit = self.ttl;
                 // RFC 6438 §3: the label is the flow's, 20 bits.

@@ -80,7 +80,8 @@ impl World {
             for from in 0..2 {
                 self.depart(from);
             }
-            let arrivals = self.ways.iter().filter_map(|way| way.packets.front().map(|(at, _)| *at));
+            let arrivals =
+                self.ways.iter().filter_map(|way| way.packets.front().map(|(at, _)| *at));
             let deadlines = self.ends.iter().filter_map(|end| end.sessions.deadline());
             let next = arrivals.chain(deadlines).min();
             match next {
@@ -111,12 +112,15 @@ impl World {
             match output {
                 Output::Changed(change) => end.note(self.now, change),
                 Output::Send(_) if way.is_cut => {}
-                Output::Send(_) if way.lost_in_a_row < self.fabric.lost && self.rng.below(3) > 0 => {
+                Output::Send(_)
+                    if way.lost_in_a_row < self.fabric.lost && self.rng.below(3) > 0 =>
+                {
                     way.lost_in_a_row += 1;
                 }
                 Output::Send(header) => {
                     way.lost_in_a_row = 0;
-                    let variation = Span::from_nanos(self.rng.below(self.fabric.variation.as_nanos() + 1));
+                    let variation =
+                        Span::from_nanos(self.rng.below(self.fabric.variation.as_nanos() + 1));
                     let at = self.now + self.fabric.delay + variation;
                     let at = way.packets.back().map_or(at, |(last, _)| at.max(*last));
                     way.packets.push_back((at, header.as_bytes().try_into().unwrap()));
@@ -125,8 +129,9 @@ impl World {
         }
     }
 
-    /// How long two ends that are up take at most to agree, if nothing is lost: one poll may be on its way for intervals that have
-    /// changed since, and another one follows. How often a final is lost has no bound, as other packets get through between.
+    /// How long two ends that are up take at most to agree, if nothing is lost: one poll may be on
+    /// its way for intervals that have changed since, and another one follows. How often a final is
+    /// lost has no bound, as other packets get through between.
     fn two_polls(&self, configs: &[Config]) -> Span {
         let way = self.fabric.delay.as_nanos() + self.fabric.variation.as_nanos();
         Span::from_nanos(2 * (slowest(configs).as_nanos() + 2 * way))
@@ -136,8 +141,8 @@ impl World {
         self.ends.each_ref().map(End::state)
     }
 
-    /// How long the two take at most to find one another: each of three packets, of which the last may be lost again and again,
-    /// at the pace of a session that is not up.
+    /// How long the two take at most to find one another: each of three packets, of which the last
+    /// may be lost again and again, at the pace of a session that is not up.
     fn patience(&self, configs: &[Config]) -> Span {
         let pace = slowest(configs).max(Span::from_secs(1)).as_nanos();
         let packet = pace * u64::from(self.fabric.lost + 1)
@@ -154,12 +159,15 @@ fn slowest(configs: &[Config]) -> Span {
 }
 
 fn config(multiplier: u8) -> impl Strategy<Value = Config> {
-    let interval = || (10_000_u64..500_000).prop_map(|us| Interval::new(Span::from_micros(us)).unwrap());
-    (interval(), interval(), 0_u8..3).prop_map(move |(desired_min_tx, required_min_rx, more)| Config {
-        desired_min_tx,
-        required_min_rx,
-        multiplier: NonZeroU8::new(multiplier + more).unwrap(),
-        is_passive: false,
+    let interval =
+        || (10_000_u64..500_000).prop_map(|us| Interval::new(Span::from_micros(us)).unwrap());
+    (interval(), interval(), 0_u8..3).prop_map(move |(desired_min_tx, required_min_rx, more)| {
+        Config {
+            desired_min_tx,
+            required_min_rx,
+            multiplier: NonZeroU8::new(multiplier + more).unwrap(),
+            is_passive: false,
+        }
     })
 }
 
@@ -168,19 +176,23 @@ fn interval(from: &Config, to: &Config) -> Span {
     from.desired_min_tx.span().max(to.required_min_rx.span())
 }
 
-/// Configurations of two ends, others that they change to, and a fabric that is good enough for all of them: if a packet gets
-/// through before as many as the least multiplier says are missing, it comes within the detection time. The span is the least
-/// interval of them all.
+/// Configurations of two ends, others that they change to, and a fabric that is good enough for all
+/// of them: if a packet gets through before as many as the least multiplier says are missing, it
+/// comes within the detection time. The span is the least interval of them all.
 fn worlds() -> impl Strategy<Value = ([Config; 4], Span, Fabric)> {
     (1_u8..5, 0_u64..300_000)
         .prop_flat_map(|(multiplier, delay_us)| {
-            let configs = [config(multiplier), config(multiplier), config(multiplier), config(multiplier)];
+            let configs =
+                [config(multiplier), config(multiplier), config(multiplier), config(multiplier)];
             (configs, Just(multiplier), 0..multiplier, Just(delay_us), 0_u64..=1000)
         })
         .prop_map(|(configs, multiplier, lost, delay_us, variation)| {
-            let directions = [[0, 1], [0, 3], [2, 1], [2, 3]].into_iter().flat_map(|[a, b]| [[a, b], [b, a]]);
-            let least = directions.map(|[from, to]| interval(&configs[from], &configs[to])).min().unwrap();
-            // A multiplier of 1 leaves a tenth of the interval, others whole intervals that are not lost.
+            let directions =
+                [[0, 1], [0, 3], [2, 1], [2, 3]].into_iter().flat_map(|[a, b]| [[a, b], [b, a]]);
+            let least =
+                directions.map(|[from, to]| interval(&configs[from], &configs[to])).min().unwrap();
+            // A multiplier of 1 leaves a tenth of the interval, others whole intervals that are not
+            // lost.
             let slack = match multiplier {
                 1 => least.as_nanos() / 10,
                 _ => least.as_nanos() * u64::from(multiplier - 1 - lost),
@@ -255,8 +267,8 @@ proptest! {
     fn new_intervals_come_into_force_without_a_flap(
         seed: u64, (configs, least, fabric) in worlds(), times in prop::collection::vec((0_usize..4, 0_u64..3_000), 1..12),
     ) {
-        // A final does not say which poll it is to. So that there is no doubt, it comes before there is another: after jitter has
-        // come off, intervals are 3/4 of what they are.
+        // A final does not say which poll it is to. So that there is no doubt, it comes before
+        // there is another: after jitter has come off, intervals are 3/4 of what they are.
         let longest = Span::from_nanos(least.as_nanos() * 3 / 8 / 2);
         let fabric =
             Fabric { delay: fabric.delay.min(longest), variation: fabric.variation.min(longest), ..fabric };

@@ -7,8 +7,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tunnel::message::{CreditGrant, Ends, Message, Nack, VERSION, WindowProbe};
 use tunnel::{
-    Admission, Arrival, Data, Epoch, Hello, Incarnation, Payload, Report, Session, SessionConfig, Stream,
-    Unsolicited,
+    Admission, Arrival, Data, Epoch, Hello, Incarnation, Payload, Report, Session, SessionConfig,
+    Stream, Unsolicited,
 };
 use units::{Class, ClassSet, Instant, Span};
 
@@ -23,7 +23,8 @@ const CONFIG: SessionConfig = SessionConfig {
     credit: ClassSet::ALL,
 };
 
-/// Frames begin at multiples of this, so that no more than these fit into the windows of all streams.
+/// Frames begin at multiples of this, so that no more than these fit into the windows of all
+/// streams.
 const STEP: u32 = 1000;
 const MOST_HELD: usize = CONFIG.max_streams * (CONFIG.stream_window / STEP + 1) as usize;
 
@@ -71,7 +72,8 @@ enum Event {
 }
 
 fn streams() -> impl Strategy<Value = Stream> {
-    (0..LABELS, 0_u8..2).prop_map(|(label, class)| Stream { label, class: Class::from_low_bits(class) })
+    (0..LABELS, 0_u8..2)
+        .prop_map(|(label, class)| Stream { label, class: Class::from_low_bits(class) })
 }
 
 fn numbers() -> impl Strategy<Value = u32> {
@@ -93,7 +95,8 @@ fn events() -> impl Strategy<Value = Event> {
     );
     let grant = || (streams(), numbers(), numbers());
     let nack = grant().prop_map(|(stream, number, from)| Nack { stream, number, from });
-    let grant = grant().prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
+    let grant =
+        grant().prop_map(|(stream, consumed, limit)| CreditGrant { stream, consumed, limit });
     let ask = (streams(), numbers()).prop_map(|(stream, sent)| WindowProbe { stream, sent });
     let came = vec((numbers(), numbers()).prop_map(|(first, last)| [first, last]), 0..4);
     let report = (any::<u32>(), came, vec(grant, 0..4), vec(nack, 0..3), vec(ask, 0..6)).prop_map(
@@ -105,13 +108,14 @@ fn events() -> impl Strategy<Value = Event> {
             window_probes,
         },
     );
-    let hello =
-        (prop::bool::weighted(0.8), any::<[u8; 2]>(), numbers()).prop_map(|(again, classes, bytes)| {
+    let hello = (prop::bool::weighted(0.8), any::<[u8; 2]>(), numbers()).prop_map(
+        |(again, classes, bytes)| {
             let [reliable, unlimited] = classes.map(ClassSet::from_bits);
             Event::Hello { again, reliable, unsolicited: Unsolicited { bytes, unlimited } }
-        });
-    let stray =
-        (any::<u32>(), prop::option::of(2..=u32::MAX)).prop_map(|(from, to)| Event::Stray { from, to });
+        },
+    );
+    let stray = (any::<u32>(), prop::option::of(2..=u32::MAX))
+        .prop_map(|(from, to)| Event::Stray { from, to });
     let send = (streams(), len()).prop_map(|(stream, len)| Event::Send { stream, len });
     let memory_available = streams().prop_map(Event::Invite);
     let wait = (0_u64..3000).prop_map(|us| Event::Wait(Span::from_micros(us)));
@@ -171,7 +175,9 @@ impl Owner {
                 } else {
                     Payload::NoMemory
                 };
-                session.handle_data(*now, &data, marked, brought, |arrival| note(arrival, held, delivered));
+                session.handle_data(*now, &data, marked, brought, |arrival| {
+                    note(arrival, held, delivered)
+                });
             }
             Event::Invite(stream) => session.memory_available(stream),
             Event::Report { marked, came, grants, nacks, window_probes } => {
@@ -185,8 +191,13 @@ impl Owner {
                     self.peer = Incarnation(self.peer.0.checked_add(1).unwrap());
                     self.advertised.clear();
                 }
-                let hello =
-                    Hello { from: self.peer, to: Some(ME), versions: [VERSION; 2], reliable, unsolicited };
+                let hello = Hello {
+                    from: self.peer,
+                    to: Some(ME),
+                    versions: [VERSION; 2],
+                    reliable,
+                    unsolicited,
+                };
                 session.handle_hello(*now, &hello, |(frame, _)| {
                     assert!(held.remove(&frame), "a frame comes back once");
                 });
@@ -196,8 +207,15 @@ impl Owner {
                 let from = incarnation(from).filter(|from| *from != self.peer).unwrap_or(ME);
                 let to = to.and_then(incarnation);
                 let unsolicited = Unsolicited::default();
-                let hello = Hello { from, to, versions: [VERSION; 2], reliable: ClassSet::ALL, unsolicited };
-                session.handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
+                let hello = Hello {
+                    from,
+                    to,
+                    versions: [VERSION; 2],
+                    reliable: ClassSet::ALL,
+                    unsolicited,
+                };
+                session
+                    .handle_hello(*now, &hello, |_| panic!("nothing comes back for a stray hello"));
             }
             Event::Send { stream, len } => {
                 if session.admit(stream, len, false) == Admission::Go {

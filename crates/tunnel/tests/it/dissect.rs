@@ -1,4 +1,5 @@
-//! What goes around a frame, read by somebody else: tshark dissects a packet of every encapsulation over both families.
+//! What goes around a frame, read by somebody else: tshark dissects a packet of every encapsulation
+//! over both families.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::{NonZeroU16, NonZeroU32};
@@ -13,7 +14,8 @@ use wire::ip::protocol;
 use wire::{flow, ipv4, udp};
 use zerocopy::IntoBytes;
 
-const V4: Vteps = Vteps::V4 { local: Ipv4Addr::new(192, 0, 2, 1), remote: Ipv4Addr::new(192, 0, 2, 2) };
+const V4: Vteps =
+    Vteps::V4 { local: Ipv4Addr::new(192, 0, 2, 1), remote: Ipv4Addr::new(192, 0, 2, 2) };
 const V6: Vteps = Vteps::V6 {
     local: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
     remote: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
@@ -71,7 +73,8 @@ fn tshark_reads_whole_packets() {
     use Checksum::{Absent, Computed};
     use Encapsulation::{Geneve, Nvgre, Stt, Vxlan};
 
-    // Fields that are there twice are the outer packet's and the inner one's. 1 is a checksum that is right, 3 one that is not there.
+    // Fields that are there twice are the outer packet's and the inner one's. 1 is a checksum that
+    // is right, 3 one that is not there.
     let kinds = [
         carried(
             Geneve,
@@ -123,13 +126,23 @@ fn tshark_reads_whole_packets() {
             Stt,
             V4,
             Absent,
-            &[("stt.context_id", "0x0000000000123456"), ("stt.pkt_id", "0x00000008"), ("udp.dstport", "9")],
+            &[
+                ("stt.context_id", "0x0000000000123456"),
+                ("stt.pkt_id", "0x00000008"),
+                ("udp.dstport", "9"),
+            ],
         ),
         carried(Stt, V6, Absent, &[("ipv6.nxt", "6"), ("tcp.dstport", "7471")]),
     ];
-    needs::tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"]);
-    // STT's own dissector (Wireshark 4.0) takes every right checksum for a wrong one, so TCP's has to tell.
+    needs::tshark::read(
+        &kinds,
+        &["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"],
+    );
+    // STT's own dissector (Wireshark 4.0) takes every right checksum for a wrong one, so TCP's has
+    // to tell.
     let fields = ["tcp.dstport", "tcp.checksum.status"];
-    let Some(lines) = needs::tshark::run(&kinds[6..], &["tcp.check_checksum"], &fields) else { return };
+    let Some(lines) = needs::tshark::run(&kinds[6..], &["tcp.check_checksum"], &fields) else {
+        return;
+    };
     assert_eq!(lines, [["7471", "1"]; 2]);
 }

@@ -1,5 +1,5 @@
-//! Two ends and a fabric between them that does its worst: what was sent is delivered once and in order, and nothing stands still
-//! once the fabric is well again.
+//! Two ends and a fabric between them that does its worst: what was sent is delivered once and in
+//! order, and nothing stands still once the fabric is well again.
 
 mod world;
 
@@ -193,7 +193,8 @@ const WELL: Fabric = Fabric {
     grant: usize::MAX,
 };
 
-/// A receiver stands still after so long, and an end may begin anew after that: other streams go on.
+/// A receiver stands still after so long, and an end may begin anew after that: other streams go
+/// on.
 fn stall(lengths: &[u16], after: Span, restarted: Option<usize>) {
     let mut world = World::new(1, WELL, 4, Classes::REPAIRED);
     world.offer_of(0, 4000, lengths);
@@ -222,7 +223,9 @@ fn stall(lengths: &[u16], after: Span, restarted: Option<usize>) {
 fn a_receiver_that_takes_nothing_stops_its_own_stream_only() {
     for lengths in [&[60, 300, 1000, 1446][..], &[60], &[1446]] {
         for after in [Span::ZERO, Span::from_millis(2)] {
-            [None, Some(0), Some(1)].into_iter().for_each(|restarted| stall(lengths, after, restarted));
+            [None, Some(0), Some(1)]
+                .into_iter()
+                .for_each(|restarted| stall(lengths, after, restarted));
         }
     }
 }

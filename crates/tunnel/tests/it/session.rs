@@ -14,7 +14,9 @@ use std::num::{NonZeroU16, NonZeroU32};
 
 use proptest::prelude::*;
 use tunnel::message::{CreditGrant, Ends, Message, VERSION, WindowProbe};
-use tunnel::{Admission, Arrival, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream};
+use tunnel::{
+    Admission, Arrival, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream,
+};
 use units::{Class, ClassSet, Instant, Span};
 
 type End = Session<u32, u32>;
@@ -59,7 +61,8 @@ fn hear(now: Instant, end: &mut End, message: &Message) {
 
 /// Whatever they have to say now, they say to each other.
 fn talk(now: Instant, ends: &mut [End; 2]) {
-    while let Some((place, message)) = (0..2).find_map(|place| Some((place, ends[place].poll_transmit(now)?)))
+    while let Some((place, message)) =
+        (0..2).find_map(|place| Some((place, ends[place].poll_transmit(now)?)))
     {
         hear(now, &mut ends[1 - place], &message);
     }
@@ -91,8 +94,8 @@ fn pair(now: Instant, config: SessionConfig) -> [End; 2] {
 }
 
 fn pair_of(now: Instant, [one, other]: [SessionConfig; 2]) -> [End; 2] {
-    let mut ends =
-        [(one, 1), (other, 2)].map(|(config, number)| Session::new(now, config, incarnation(number)));
+    let mut ends = [(one, 1), (other, 2)]
+        .map(|(config, number)| Session::new(now, config, incarnation(number)));
     talk(now, &mut ends);
     ends
 }
@@ -142,7 +145,8 @@ fn what_a_new_life_has_not_granted_holds_up_no_other_stream() {
         talk(ms(1), &mut ends);
     }
     // The receiver begins anew, and grants less than is kept for it.
-    ends[1] = Session::new(ms(2), SessionConfig { stream_window: 70_000, ..config }, incarnation(3));
+    ends[1] =
+        Session::new(ms(2), SessionConfig { stream_window: 70_000, ..config }, incarnation(3));
     for now in (2..9).map(ms) {
         talk(now, &mut ends);
         while let Some((_, data)) = ends[0].retransmit(now) {
@@ -201,7 +205,8 @@ fn streams_beyond_the_most_are_refused() {
     });
     assert_eq!(delivered, [1, 1, 0, 1]);
     assert_eq!(ends[1].counters().too_many_streams, 1);
-    // A question after it is refused, too, and a new incarnation of the sender may use other streams.
+    // A question after it is refused, too, and a new incarnation of the sender may use other
+    // streams.
     (1..4).for_each(|now| talk(ms(now), &mut ends));
     assert!(ends[1].counters().too_many_streams > 1);
     ends[0] = Session::new(ms(5), config(), incarnation(4));

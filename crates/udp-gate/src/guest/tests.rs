@@ -96,7 +96,8 @@ impl World {
     /// So does the guest, with sockets of these sizes.
     fn begin_guest(&mut self, mut limit: impl FnMut() -> u32) {
         self.begin_program();
-        let coming = self.ring.drain(..).filter(|coming| matches!(coming, Coming::Datagram { .. })).count();
+        let coming =
+            self.ring.drain(..).filter(|coming| matches!(coming, Coming::Datagram { .. })).count();
         self.read += coming as u64;
         for (_, Buffer { socket, queue }) in &mut self.buffers {
             self.read += queue.drain(..).count() as u64;
@@ -109,8 +110,8 @@ impl World {
         self.buffers.sort_by_key(|(port, _)| *port);
     }
 
-    /// Offers a datagram to the gate, and puts it on its way if it may go. Its charge is any that the guest's kernel
-    /// may come to.
+    /// Offers a datagram to the gate, and puts it on its way if it may go. Its charge is any that
+    /// the guest's kernel may come to.
     fn offer(&mut self, port: u16, len: usize, charged: impl FnOnce(u32) -> u32) -> bool {
         let frame = frame(port, len);
         if matches!(self.gate.verdict(&FrameView::plain(&frame)), Verdict::Hold(_)) {
@@ -119,7 +120,8 @@ impl World {
         let most = charge(frame.len(), PAGE) as u32;
         // Of a program that has begun anew it knows once it has heard it.
         let is_met = self.gate.guest.is_some_and(|guest| guest.session == self.session);
-        let is_watched = self.gate.is_on() && is_met && (self.is_told_of(port) || !self.has_unwatched(port));
+        let is_watched =
+            self.gate.is_on() && is_met && (self.is_told_of(port) || !self.has_unwatched(port));
         self.ring.push_back(Coming::Datagram { port, charged: charged(most), is_watched });
         self.gate.passed();
         true
@@ -131,7 +133,8 @@ impl World {
 
     /// Whether there is something in the port's socket, or on its way there, that was not watched.
     fn has_unwatched(&self, port: u16) -> bool {
-        let here = self.buffers.iter().filter(|(at, _)| *at == port).flat_map(|(_, buffer)| &buffer.queue);
+        let here =
+            self.buffers.iter().filter(|(at, _)| *at == port).flat_map(|(_, buffer)| &buffer.queue);
         let coming = self.ring.iter().filter_map(|coming| match coming {
             Coming::Datagram { port: to, is_watched, .. } => Some((*to, *is_watched)),
             Coming::Ask(_) => None,
@@ -147,7 +150,8 @@ impl World {
         }
     }
 
-    /// The guest's kernel takes the next frame off its ring, by its own rule (`__udp_enqueue_schedule_skb`).
+    /// The guest's kernel takes the next frame off its ring, by its own rule
+    /// (`__udp_enqueue_schedule_skb`).
     fn arrive(&mut self) -> bool {
         match self.ring.pop_front() {
             None => return false,
@@ -176,7 +180,8 @@ impl World {
 
     /// The guest's program has its turn.
     fn tell(&mut self) {
-        let watched = |(port, buffer): &(u16, Buffer)| Watched { port: *port, socket: buffer.socket };
+        let watched =
+            |(port, buffer): &(u16, Buffer)| Watched { port: *port, socket: buffer.socket };
         let sockets: Vec<_> = self.buffers.iter().map(watched).collect();
         let up = &mut self.up;
         self.teller.tell(&sockets, 0, |frame| up.push_back(frame.to_vec()));
@@ -539,8 +544,9 @@ fn before_it_is_on_it_holds_nobody_of_whatever_port() {
     assert!(world.gate.is_on() && world.gate.ports.len() <= MOST_PORTS);
 }
 
-/// Whatever is lost, late or doubled between guest and switch, whoever begins anew, and however slow anybody is: once the gate is
-/// on, no socket loses anything that it lets go, and nobody waits for ever.
+/// Whatever is lost, late or doubled between guest and switch, whoever begins anew, and however
+/// slow anybody is: once the gate is on, no socket loses anything that it lets go, and nobody waits
+/// for ever.
 #[test]
 fn no_order_of_events_loses_a_datagram_or_stalls() {
     let mut held = 0;

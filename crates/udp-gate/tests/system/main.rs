@@ -1,7 +1,7 @@
 //! The UDP gate against a real kernel: sockets in a namespace of their own, behind a TAP port.
 //!
-//! What a flood does is written out frame by frame here, so that it is known to the byte what a socket should
-//! get.
+//! What a flood does is written out frame by frame here, so that it is known to the byte what a
+//! socket should get.
 
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -128,11 +128,16 @@ impl World {
     /// Datagrams that the container's kernel dropped for want of room.
     fn lost(&self) -> u64 {
         let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-        let (four, six) = self.namespace.run(|| (read("snmp").unwrap(), read("snmp6").unwrap())).unwrap();
+        let (four, six) =
+            self.namespace.run(|| (read("snmp").unwrap(), read("snmp6").unwrap())).unwrap();
         let mut lines = four.lines().filter_map(|line| line.strip_prefix("Udp: "));
         let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-        let four =
-            names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "RcvbufErrors").unwrap().1;
+        let four = names
+            .split(' ')
+            .zip(values.split(' '))
+            .find(|(name, _)| *name == "RcvbufErrors")
+            .unwrap()
+            .1;
         let six = six.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors")).unwrap();
         four.parse::<u64>().unwrap() + six.trim().parse::<u64>().unwrap()
     }
@@ -201,7 +206,8 @@ impl Frame {
     /// A frame that stands for datagrams of `size` bytes.
     fn cut_into(mut self, size: u16) -> Self {
         let header_len = self.offload.checksum.unwrap().start + 8;
-        self.offload.segment = Some(Segment { kind: SegmentKind::Udp, ecn: false, header_len, size });
+        self.offload.segment =
+            Some(Segment { kind: SegmentKind::Udp, ecn: false, header_len, size });
         self
     }
 
@@ -269,7 +275,12 @@ fn flood(name: &str, address: &str, buffer: usize, version: usize, connect: bool
         });
         let waited = (0..COUNT)
             .filter(|number| {
-                world.send(&Frame::new(version, (7000, 5000), *number, 8 + (*number % 1400) as usize))
+                world.send(&Frame::new(
+                    version,
+                    (7000, 5000),
+                    *number,
+                    8 + (*number % 1400) as usize,
+                ))
             })
             .count();
         reader.join().unwrap();
@@ -350,7 +361,10 @@ fn one_full_socket_does_not_hold_its_neighbours() {
     for number in 0..100 {
         assert!(world.offer(&Frame::new(0, (7000, 5001), number, 100)));
         assert_eq!(read(&other), number);
-        assert!(world.offer(&Frame::new(1, (7000, 5000), number, 100)), "nobody listens: the kernel says so");
+        assert!(
+            world.offer(&Frame::new(1, (7000, 5000), number, 100)),
+            "nobody listens: the kernel says so"
+        );
     }
     world.fill(|number| Frame::new(0, (7000, 5002), number, 100));
     assert!(world.offer(&Frame::new(0, (7001, 5002), 0, 100)), "connected to another");
@@ -483,7 +497,9 @@ fn a_namespace_gets_its_share_of_the_slots_and_no_more() {
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files).unwrap();
     let (mut world, sockets) = World::new("ug-share", |namespace| {
-        (0..4100).map(|i| bind(namespace, &format!("10.9.0.2:{}", 10_000 + i), 0)).collect::<Vec<_>>()
+        (0..4100)
+            .map(|i| bind(namespace, &format!("10.9.0.2:{}", 10_000 + i), 0))
+            .collect::<Vec<_>>()
     });
     let share = world.gate.share(world.inode).unwrap();
     assert_eq!(share, Share { watched: 4096, untracked: 4, lost: 0 });
@@ -596,8 +612,10 @@ fn everybody_who_listens_to_a_group_must_have_room() {
     let group = Ipv4Addr::new(239, 1, 2, 3);
     let sockets: Vec<_> = (0..2)
         .map(|_| {
-            let socket =
-                world.namespace.run(|| reusable(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5000)))).unwrap();
+            let socket = world
+                .namespace
+                .run(|| reusable(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 5000))))
+                .unwrap();
             sockopt::set_socket_recv_buffer_size(&socket, 5000).unwrap();
             socket.join_multicast_v4(&group, &Ipv4Addr::new(10, 9, 0, 2)).unwrap();
             socket.set_read_timeout(Some(LONG)).unwrap();
@@ -619,7 +637,8 @@ fn everybody_who_listens_to_a_group_must_have_room() {
 fn a_group_that_shares_a_port_is_held_together() {
     let (mut world, ()) = World::new("ug-reuse", |_| ());
     let address = SocketAddr::new(HERE[0], 5000);
-    let sockets: Vec<_> = (0..4).map(|_| world.namespace.run(|| reusable(address)).unwrap()).collect();
+    let sockets: Vec<_> =
+        (0..4).map(|_| world.namespace.run(|| reusable(address)).unwrap()).collect();
     for socket in &sockets {
         sockopt::set_socket_recv_buffer_size(socket, 5000).unwrap();
     }

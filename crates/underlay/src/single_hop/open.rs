@@ -10,7 +10,8 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket
 /// All hops that a packet can have left.
 pub const ALL: u8 = 255;
 
-/// The longest payload that is sent or received whole, in bytes; of a longer one that comes, so many are seen.
+/// The longest payload that is sent or received whole, in bytes; of a longer one that comes, so
+/// many are seen.
 pub const LONGEST: usize = 64;
 
 /// How many datagrams go through one system call at most.
@@ -29,7 +30,8 @@ pub fn open(
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, kind, flags, Some(protocol))?;
-    // Beyond the system's bound takes CAP_NET_ADMIN; without, a burst may be too large for what there is.
+    // Beyond the system's bound takes CAP_NET_ADMIN; without, a burst may be too large for what
+    // there is.
     known::set_socket_recv_buffer_size_force(&socket, BUFFER)
         .or_else(|_| known::set_socket_recv_buffer_size(&socket, BUFFER))?;
     known::set_socket_send_buffer_size_force(&socket, BUFFER)

@@ -58,22 +58,25 @@ impl Receiver {
         Ok(Self { socket, payloads: Box::new([[0; LONGEST]; BATCH]) })
     }
 
-    /// Takes a batch of datagrams, in the order in which they came, if any have. Whether there may be more.
+    /// Takes a batch of datagrams, in the order in which they came, if any have. Whether there may
+    /// be more.
     ///
     /// # Errors
     ///
     /// What the kernel says.
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
-        // Anew each time: the kernel leaves in them how much it has used, and no more than that is used the next time.
+        // Anew each time: the kernel leaves in them how much it has used, and no more than that is
+        // used the next time.
         let control = cmsg_space!(libc::c_int, libc::in6_pktinfo);
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
         let mut slices = self.payloads.each_mut().map(|payload| [IoSliceMut::new(payload)]);
         let flags = MsgFlags::MSG_DONTWAIT;
-        let messages = match recvmmsg(self.socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
-            Ok(messages) => messages,
-            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
+        let messages =
+            match recvmmsg(self.socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None) {
+                Ok(messages) => messages,
+                Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
         let mut count = 0;
         for message in messages {
             count += 1;

@@ -5,7 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::slice;
 
-use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketType, ipproto, sendmmsg};
+use rustix::net::{
+    MMsgHdr, SendAncillaryBuffer, SendFlags, SocketAddrAny, SocketType, ipproto, sendmmsg,
+};
 use units::Dscp;
 use wire::checksum::{Sum, pseudo_header};
 use wire::ip::protocol;
@@ -55,8 +57,8 @@ struct Packet {
 }
 
 impl Sender {
-    /// A sender whose packets have this code point, and are routed as `address`'s are; if it is unspecified, as any of its family. It
-    /// takes CAP_NET_RAW.
+    /// A sender whose packets have this code point, and are routed as `address`'s are; if it is
+    /// unspecified, as any of its family. It takes CAP_NET_RAW.
     ///
     /// # Errors
     ///
@@ -99,7 +101,8 @@ impl Sender {
             .collect();
         let mut left = &mut messages[..];
         while !left.is_empty() {
-            // It ends before the first that cannot be sent, and says why only if that is the first of all (sendmmsg(2)).
+            // It ends before the first that cannot be sent, and says why only if that is the first
+            // of all (sendmmsg(2)).
             let (done, refused) = match sendmmsg(&self.socket, left, SendFlags::DONTWAIT) {
                 Ok(done) => (done, 0),
                 Err(_) => (0, 1),
@@ -124,14 +127,16 @@ fn write(datagram: Datagram<'_>, traffic_class: u8, into: &mut [u8; PACKET]) -> 
     let (v4, v6);
     let (header, addresses) = match (source.ip(), destination.ip()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let mut header = ipv4::Header::new(source, destination, protocol::UDP, len).expect(fits);
+            let mut header =
+                ipv4::Header::new(source, destination, protocol::UDP, len).expect(fits);
             // The kernel writes the header's checksum (raw(7)).
             header.ttl = ALL;
             v4 = header.with_traffic_class(traffic_class);
             (v4.as_bytes(), &v4.as_bytes()[12..])
         }
         (IpAddr::V6(source), IpAddr::V6(destination)) => {
-            let mut header = ipv6::Header::new(source, destination, protocol::UDP, len).expect(fits);
+            let mut header =
+                ipv6::Header::new(source, destination, protocol::UDP, len).expect(fits);
             header.hop_limit = ALL;
             header.set_traffic_class(traffic_class);
             v6 = header;
@@ -139,7 +144,8 @@ fn write(datagram: Datagram<'_>, traffic_class: u8, into: &mut [u8; PACKET]) -> 
         }
         _ => panic!("{source} and {destination} are of two families"),
     };
-    let sum = pseudo_header(addresses, protocol::UDP, len) + Sum::of(udp.as_bytes()) + Sum::of(payload);
+    let sum =
+        pseudo_header(addresses, protocol::UDP, len) + Sum::of(udp.as_bytes()) + Sum::of(payload);
     udp.checksum = U16::new(sum.transport_checksum());
     let mut at = 0;
     for part in [header, udp.as_bytes(), payload] {
@@ -156,7 +162,11 @@ mod tests {
     use super::*;
 
     fn address(bytes: [u8; 16], v6: bool) -> IpAddr {
-        if v6 { IpAddr::from(bytes) } else { IpAddr::from(<[u8; 4]>::try_from(&bytes[..4]).unwrap()) }
+        if v6 {
+            IpAddr::from(bytes)
+        } else {
+            IpAddr::from(<[u8; 4]>::try_from(&bytes[..4]).unwrap())
+        }
     }
 
     proptest! {

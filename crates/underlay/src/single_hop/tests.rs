@@ -16,9 +16,10 @@ fn at(address: IpAddr, port: u16) -> SocketAddr {
 /// Everything that waits at a receiver: from whom, to whom, how many hops, what.
 fn all(receiver: &mut Receiver) -> Vec<(IpAddr, IpAddr, u8, Vec<u8>)> {
     let mut all = Vec::new();
-    while receiver.receive(|it| all.push((it.source, it.destination, it.hops, it.payload.to_vec()))).unwrap()
-    {
-    }
+    while receiver
+        .receive(|it| all.push((it.source, it.destination, it.hops, it.payload.to_vec())))
+        .unwrap()
+    {}
     all
 }
 
@@ -42,7 +43,8 @@ fn datagrams_come_in_order_with_all_their_hops() {
                     if sender.is_full() {
                         assert_eq!(sender.flush(), Sent { taken: BATCH, refused: 0 });
                     }
-                    let (source, destination) = (at(ours, 50_000 + u16::from(count)), at(ours, PORT));
+                    let (source, destination) =
+                        (at(ours, 50_000 + u16::from(count)), at(ours, PORT));
                     sender.push(Datagram { source, destination, payload: &[count; LONGEST] });
                 }
                 assert_eq!(sender.flush().taken, 200 % BATCH);

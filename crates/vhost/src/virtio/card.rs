@@ -6,10 +6,12 @@
 //!           receive rings  ◀─put── transmit: the one copy
 //! ```
 //!
-//! A frame stays in the guest's transmit ring until its receiver has it, and is given back only then; others that go
-//! elsewhere are given back before it. So the ring is the queue, and when it is full, the guest's socket waits.
+//! A frame stays in the guest's transmit ring until its receiver has it, and is given back only
+//! then; others that go elsewhere are given back before it. So the ring is the queue, and when it
+//! is full, the guest's socket waits.
 //!
-//! A ring can go away while frames of it are held. Then they are copied, and the guest has its buffers back.
+//! A ring can go away while frames of it are held. Then they are copied, and the guest has its
+//! buffers back.
 
 use wire::flow;
 
@@ -83,7 +85,8 @@ impl Card {
         self.memory = memory;
     }
 
-    /// From now on ring `index` runs, enabled: a receive ring if that is even, a transmit ring if it is odd.
+    /// From now on ring `index` runs, enabled: a receive ring if that is even, a transmit ring if
+    /// it is odd.
     pub fn start(&mut self, index: usize, ring: Ring, agreed: Agreed) {
         // Until it is told otherwise, a guest tells of everything.
         self.armed = true;
@@ -97,11 +100,12 @@ impl Card {
         self.enable(index, true);
     }
 
-    /// Whether ring `index` is to be used, while it runs. By one that is not, nothing goes to the guest, and what the guest
-    /// makes available there stays until it is.
+    /// Whether ring `index` is to be used, while it runs. By one that is not, nothing goes to the
+    /// guest, and what the guest makes available there stays until it is.
     ///
-    /// vhost-user would have the latter discarded ("Ring states"). That would be a loss, so we do as DPDK's back-end, which
-    /// leaves such a ring alone; guests use those rings that they have enabled, so it is no matter of theirs.
+    /// vhost-user would have the latter discarded ("Ring states"). That would be a loss, so we do
+    /// as DPDK's back-end, which leaves such a ring alone; guests use those rings that they have
+    /// enabled, so it is no matter of theirs.
     pub fn enable(&mut self, index: usize, enabled: bool) {
         self.pairs[index / 2].enabled[index % 2] = enabled;
         self.find_receivers();
@@ -110,18 +114,21 @@ impl Card {
     fn find_receivers(&mut self) {
         let receives = |pair: &Pair| pair.receive.is_some() && pair.enabled[0];
         self.receivers.clear();
-        self.receivers
-            .extend((0..).zip(&self.pairs).filter(|(_, pair)| receives(pair)).map(|(number, _)| number));
+        self.receivers.extend(
+            (0..).zip(&self.pairs).filter(|(_, pair)| receives(pair)).map(|(number, _)| number),
+        );
     }
 
     /// Whether there is a pair whose rings both run and are enabled: frames go both ways.
     pub fn has_pair(&self) -> bool {
-        let goes =
-            |pair: &Pair| pair.receive.is_some() && pair.transmit.is_some() && pair.enabled == [true; 2];
+        let goes = |pair: &Pair| {
+            pair.receive.is_some() && pair.transmit.is_some() && pair.enabled == [true; 2]
+        };
         self.pairs.iter().any(goes)
     }
 
-    /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was taken is given back.
+    /// From now on ring `index` is not touched. Where it stands, if it ran: everything that was
+    /// taken is given back.
     pub fn stop(&mut self, index: usize, log: &mut impl Written) -> Option<Base> {
         let pair = &mut self.pairs[index / 2];
         let mut ring = if index.is_multiple_of(2) {
@@ -137,8 +144,9 @@ impl Card {
         Some(ring.base())
     }
 
-    /// Before all rings stop for good: what is recorded is not given back, so that whoever comes after us takes it again. It can
-    /// be looked at until it is released. The guest tells nobody of what it transmits meanwhile: there is nobody to be told.
+    /// Before all rings stop for good: what is recorded is not given back, so that whoever comes
+    /// after us takes it again. It can be looked at until it is released. The guest tells nobody of
+    /// what it transmits meanwhile: there is nobody to be told.
     pub fn leave(&mut self) {
         for (number, pair) in self.pairs.iter_mut().enumerate() {
             let Some(Outbox { ring, .. }) = &mut pair.transmit else { continue };
@@ -159,7 +167,8 @@ impl Card {
         }
     }
 
-    /// Takes at most `most` frames of what the guest transmits, in the order of each ring. Whether there may be more.
+    /// Takes at most `most` frames of what the guest transmits, in the order of each ring. Whether
+    /// there may be more.
     ///
     /// # Errors
     ///
@@ -177,15 +186,20 @@ impl Card {
         for _ in 0..self.pairs.len() {
             let number = self.turn;
             self.turn = if number + 1 == self.pairs.len() { 0 } else { number + 1 };
-            let Pair { transmit: Some(Outbox { ring, chain, offloads: has }), enabled: [_, true], .. } =
-                &mut self.pairs[number]
+            let Pair {
+                transmit: Some(Outbox { ring, chain, offloads: has }),
+                enabled: [_, true],
+                ..
+            } = &mut self.pairs[number]
             else {
                 continue;
             };
             offloads |= *has;
             while left > 0 {
                 match ring.take(&self.memory, chain) {
-                    Ok(Some(head)) => self.fresh.push(self.held.hold(2 * number as u8 + 1, head, chain)),
+                    Ok(Some(head)) => {
+                        self.fresh.push(self.held.hold(2 * number as u8 + 1, head, chain))
+                    }
                     Ok(None) => break,
                     Err(corrupt) => {
                         failed = Err(corrupt);
@@ -206,7 +220,8 @@ impl Card {
         failed.map(|()| left == 0)
     }
 
-    /// Asks the guest to tell of frames that it transmits next. Whether there is one already, of which it may not tell.
+    /// Asks the guest to tell of frames that it transmits next. Whether there is one already, of
+    /// which it may not tell.
     ///
     /// # Errors
     ///
@@ -218,7 +233,8 @@ impl Card {
         rings.try_fold(false, |ready, outbox| Ok(ready | outbox.ring.wait()?))
     }
 
-    /// Asks the guest to tell of buffers, where there were too few for a frame. Whether there are more already.
+    /// Asks the guest to tell of buffers, where there were too few for a frame. Whether there are
+    /// more already.
     ///
     /// # Errors
     ///
@@ -272,24 +288,30 @@ impl Card {
         });
     }
 
-    /// Hands a frame to the guest: one copy. Of several receive rings that are enabled, a flow has one, as long as they
-    /// are the same.
+    /// Hands a frame to the guest: one copy. Of several receive rings that are enabled, a flow has
+    /// one, as long as they are the same.
     ///
-    /// `Busy` says that this frame's ring is full. Whoever asks offers it again before the next one of its queue, so that
-    /// frames for other rings wait behind it until the guest has emptied this one: rings are for the guest's processors, and
-    /// do not have queues of their own in the switch.
+    /// `Busy` says that this frame's ring is full. Whoever asks offers it again before the next one
+    /// of its queue, so that frames for other rings wait behind it until the guest has emptied this
+    /// one: rings are for the guest's processors, and do not have queues of their own in the
+    /// switch.
     ///
     /// # Errors
     ///
     /// [`Corrupt`]
     #[inline(always)]
-    pub fn transmit(&mut self, frame: &FrameView<'_>, log: &mut impl Written) -> Result<Taken, Corrupt> {
+    pub fn transmit(
+        &mut self,
+        frame: &FrameView<'_>,
+        log: &mut impl Written,
+    ) -> Result<Taken, Corrupt> {
         let pair = match self.receivers[..] {
             [] => return Ok(Taken::Busy),
             [only] => only,
             ref several => several[flow::place(flow_of(frame), several.len())],
         };
-        let inbox = self.pairs[usize::from(pair)].receive.as_mut().expect("who receives has a ring");
+        let inbox =
+            self.pairs[usize::from(pair)].receive.as_mut().expect("who receives has a ring");
         inbox.put(&self.memory, frame, log)
     }
 
@@ -305,7 +327,8 @@ impl Card {
         }
     }
 
-    /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be interrupted.
+    /// Shows the guest what it got and what it has back; tells of each ring of which it wants to be
+    /// interrupted.
     #[inline]
     pub fn publish(&mut self, log: &mut impl Written, mut interrupt: impl FnMut(usize)) {
         self.deliver(log, &mut interrupt);

@@ -8,8 +8,8 @@ use super::split::{self, Split};
 use super::{Corrupt, Descriptor};
 use port::Span;
 
-/// How many buffers a frame may lie in. A Linux guest's has its header, a linear part and up to 17 pages, or 45 where it was
-/// built so.
+/// How many buffers a frame may lie in. A Linux guest's has its header, a linear part and up to 17
+/// pages, or 45 where it was built so.
 pub const MAX_BUFFERS: usize = port::MAX_SPANS;
 
 /// One buffer of a chain.
@@ -47,7 +47,8 @@ pub enum BadChain {
     Indirect,
 }
 
-/// Where a chain is written down that has not only one buffer. It is made once and filled again and again.
+/// Where a chain is written down that has not only one buffer. It is made once and filled again and
+/// again.
 #[derive(Debug)]
 pub struct Chain {
     /// How many descriptors it takes in the ring.
@@ -61,10 +62,18 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// An empty chain of a split or a packed ring, to be filled with buffers that we write to, or read from.
+    /// An empty chain of a split or a packed ring, to be filled with buffers that we write to, or
+    /// read from.
     pub fn new(is_packed: bool, writable: bool) -> Self {
         let none = Buffer { span: Span::EMPTY, address: 0 };
-        Self { descriptors: 0, bad: None, writable, is_packed, buffers: [none; MAX_BUFFERS], len: 0 }
+        Self {
+            descriptors: 0,
+            bad: None,
+            writable,
+            is_packed,
+            buffers: [none; MAX_BUFFERS],
+            len: 0,
+        }
     }
 
     /// Its buffers, if it is not bad.
@@ -110,7 +119,8 @@ impl Chain {
             if !descriptor.has(Descriptor::NEXT) {
                 return;
             }
-            // A loop would be longer than the ring (§2.7.5.3.1: "MUST NOT create a descriptor chain longer than").
+            // A loop would be longer than the ring (§2.7.5.3.1: "MUST NOT create a descriptor chain
+            // longer than").
             if self.descriptors == ring.size() || descriptor.next >= ring.size() {
                 self.bad = Some(BadChain::Long);
                 return;
@@ -122,7 +132,11 @@ impl Chain {
 
     /// Reads the chain that is next in a packed ring.
     #[inline]
-    pub(super) fn read_packed(&mut self, ring: &Packed, memory: &GuestMemory) -> Result<Head, Corrupt> {
+    pub(super) fn read_packed(
+        &mut self,
+        ring: &Packed,
+        memory: &GuestMemory,
+    ) -> Result<Head, Corrupt> {
         self.begin();
         loop {
             let (descriptor, id) = ring.descriptor(self.descriptors);
@@ -146,7 +160,11 @@ impl Chain {
     }
 
     /// Reads a chain from elsewhere, as it was when it was taken from its ring.
-    pub(super) fn read_again(&mut self, descriptors: impl Iterator<Item = Descriptor>, memory: &GuestMemory) {
+    pub(super) fn read_again(
+        &mut self,
+        descriptors: impl Iterator<Item = Descriptor>,
+        memory: &GuestMemory,
+    ) {
         self.begin();
         for descriptor in descriptors {
             self.descriptors += 1;
@@ -212,9 +230,9 @@ impl Chain {
         }
     }
 
-    /// Adds what an indirect table says (§2.7.5.3, §2.8.7): in a split ring's table descriptors lead to one another, in
-    /// a packed ring's they follow one another. Linux and DPDK lay both out in order; where a split ring's table does
-    /// not, its links are followed.
+    /// Adds what an indirect table says (§2.7.5.3, §2.8.7): in a split ring's table descriptors
+    /// lead to one another, in a packed ring's they follow one another. Linux and DPDK lay both out
+    /// in order; where a split ring's table does not, its links are followed.
     fn add_table(&mut self, descriptor: Descriptor, memory: &GuestMemory) {
         let count = descriptor.len / 16;
         let table = memory.find(descriptor.address, descriptor.len);
@@ -231,7 +249,11 @@ impl Chain {
             let mut words = [0; 2];
             table.split(16 * place as usize).1.read(words.as_mut_bytes());
             let [address, rest] = words.map(u64::from_le);
-            let entry = if is_packed { packed::entry(address, rest).0 } else { split::entry(address, rest) };
+            let entry = if is_packed {
+                packed::entry(address, rest).0
+            } else {
+                split::entry(address, rest)
+            };
             if entry.has(Descriptor::INDIRECT) {
                 self.bad = Some(BadChain::Indirect);
                 return;

@@ -1,7 +1,8 @@
-//! The other side of a split ring: a driver whose buffers are all alike, for traffic generators and tests.
+//! The other side of a split ring: a driver whose buffers are all alike, for traffic generators and
+//! tests.
 //!
-//! Each descriptor has one buffer of its own, of one size, so nothing is ever allocated: a buffer is sent, or posted to be
-//! filled, by its number.
+//! Each descriptor has one buffer of its own, of one size, so nothing is ever allocated: a buffer
+//! is sent, or posted to be filled, by its number.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::fence;
@@ -35,8 +36,9 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A new ring of as many descriptors as there are buffers, a power of two; `writable`: of those that the device
-    /// writes. `address` is the guest's of the first; the others follow it in memory as in addresses.
+    /// A new ring of as many descriptors as there are buffers, a power of two; `writable`: of those
+    /// that the device writes. `address` is the guest's of the first; the others follow it in
+    /// memory as in addresses.
     pub fn new(parts: Parts, buffers: Span, count: u16, address: u64, writable: bool) -> Self {
         let size = buffers.len() / usize::from(count);
         let mut rest = buffers;
@@ -80,7 +82,8 @@ impl Driver {
         self.free.pop()
     }
 
-    /// Has those that are ours taken in the order in which they lie in memory, whatever happened before.
+    /// Has those that are ours taken in the order in which they lie in memory, whatever happened
+    /// before.
     pub fn sort(&mut self) {
         self.free.sort_unstable_by(|a, b| b.cmp(a));
     }
@@ -117,9 +120,10 @@ impl Driver {
         self.available = self.available.wrapping_add(1);
     }
 
-    /// Makes at most `most` buffers that the device is done with available again, in the order in which it is. `fill` is told
-    /// of each: its number, and how many bytes were written to it. Returns how many. A buffer that goes round so is never
-    /// ours: until its next turn it waits in the used ring.
+    /// Makes at most `most` buffers that the device is done with available again, in the order in
+    /// which it is. `fill` is told of each: its number, and how many bytes were written to it.
+    /// Returns how many. A buffer that goes round so is never ours: until its next turn it waits in
+    /// the used ring.
     #[inline]
     pub fn again(&mut self, most: usize, mut fill: impl FnMut(&Self, u16, u32)) -> usize {
         let ready = self.parts.device.u16(2).load(Acquire).wrapping_sub(self.used);
@@ -164,7 +168,8 @@ impl Driver {
         self.parts.device.u16(0).load(Relaxed) == 0
     }
 
-    /// Takes back what the device has used: each buffer's number and how many bytes were written to it.
+    /// Takes back what the device has used: each buffer's number and how many bytes were written to
+    /// it.
     #[inline]
     pub fn collect(&mut self, mut used: impl FnMut(&Self, u16, u32)) -> usize {
         let seen = self.parts.device.u16(2).load(Acquire);

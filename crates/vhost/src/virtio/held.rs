@@ -5,9 +5,9 @@
 //!                 offload           copied here       stays where it is
 //! ```
 //!
-//! What a switch looks at is copied when the frame is taken, and it is the copy that is delivered: a guest that changes its
-//! frame afterwards changes only what nobody has looked at. For a plain frame that is the Ethernet header; for one with
-//! an offload header, all headers.
+//! What a switch looks at is copied when the frame is taken, and it is the copy that is delivered:
+//! a guest that changes its frame afterwards changes only what nobody has looked at. For a plain
+//! frame that is the Ethernet header; for one with an offload header, all headers.
 
 use wire::Offload;
 
@@ -17,14 +17,17 @@ use super::run::Run;
 use port::FrameView;
 use port::Span;
 
-/// Bytes of a plain frame that are copied: addresses, a VLAN tag and the type, and a few more, so that they are written and
-/// read in the same two pieces. A processor that reads what it has just written in other pieces waits for all writes before.
+/// Bytes of a plain frame that are copied: addresses, a VLAN tag and the type, and a few more, so
+/// that they are written and read in the same two pieces. A processor that reads what it has just
+/// written in other pieces waits for all writes before.
 const HEAD: usize = 32;
 
-/// Bytes of a frame with an offload header that are copied: Ethernet with a tag, IPv6 with extensions, TCP with options.
+/// Bytes of a frame with an offload header that are copied: Ethernet with a tag, IPv6 with
+/// extensions, TCP with options.
 const HEADERS: usize = 256;
 
-/// The longest frame, without its virtio header: a packet of 65,535 bytes behind an Ethernet header with two tags.
+/// The longest frame, without its virtio header: a packet of 65,535 bytes behind an Ethernet header
+/// with two tags.
 const MAX_FRAME: usize = 65_535 + 22;
 
 /// Places for frames.
@@ -101,8 +104,8 @@ impl HeldFrames {
         self.free.len()
     }
 
-    /// Holds the frame of a chain of ring `ring`, and has the processor fetch its first bytes: [`open`](Self::open) it once
-    /// they may be there.
+    /// Holds the frame of a chain of ring `ring`, and has the processor fetch its first bytes:
+    /// [`open`](Self::open) it once they may be there.
     ///
     /// # Panics
     ///
@@ -132,8 +135,8 @@ impl HeldFrames {
         }
     }
 
-    /// Looks at a frame that was just held: its virtio header, which says nothing unless `offloads` were negotiated, and
-    /// its first bytes. One that contradicts itself is empty from then on.
+    /// Looks at a frame that was just held: its virtio header, which says nothing unless `offloads`
+    /// were negotiated, and its first bytes. One that contradicts itself is empty from then on.
     #[inline(always)]
     pub fn open(&mut self, number: u32, offloads: bool) {
         let place = &mut self.places[number as usize];
@@ -196,7 +199,11 @@ impl HeldFrames {
                 note: None,
             },
             Some(extra) => FrameView {
-                bytes: if extra.kept.is_empty() { &extra.headers[..extra.headers_len] } else { &extra.kept },
+                bytes: if extra.kept.is_empty() {
+                    &extra.headers[..extra.headers_len]
+                } else {
+                    &extra.kept
+                },
                 rest: extra.rest.spans(),
                 note: extra.offload.as_ref(),
             },
@@ -219,8 +226,9 @@ impl HeldFrames {
         lent.then_some((ring, id))
     }
 
-    /// Before a ring, and perhaps its guest's memory, goes away: copies what is held of it, and tells of every chain that
-    /// the guest can have back now. One whose memory is lost already is empty from then on.
+    /// Before a ring, and perhaps its guest's memory, goes away: copies what is held of it, and
+    /// tells of every chain that the guest can have back now. One whose memory is lost already is
+    /// empty from then on.
     pub fn keep(&mut self, ring: u8, memory: &GuestMemory, mut back: impl FnMut(u16)) {
         for number in 0..self.places.len() as u32 {
             let Place { lent, ring: of, .. } = self.places[number as usize];
@@ -230,8 +238,8 @@ impl HeldFrames {
         }
     }
 
-    /// Copies at most `most` frames, as [`keep`](Self::keep) does, and tells of their rings and chains. It goes on behind those
-    /// that it copied last, and does not look when there are none.
+    /// Copies at most `most` frames, as [`keep`](Self::keep) does, and tells of their rings and
+    /// chains. It goes on behind those that it copied last, and does not look when there are none.
     pub fn keep_some(&mut self, most: usize, memory: &GuestMemory, mut back: impl FnMut(u8, u16)) {
         let mut left = most.min(self.places.len() - self.free.len() - self.kept);
         while left > 0 {

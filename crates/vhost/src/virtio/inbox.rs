@@ -10,8 +10,8 @@ use super::ring::Ring;
 use port::Span;
 use port::{FrameView, Taken};
 
-/// How many chains are taken ahead, so that their memory is at hand when a frame comes. A frame may take so many: 64 KiB in
-/// buffers of 1 KiB.
+/// How many chains are taken ahead, so that their memory is at hand when a frame comes. A frame may
+/// take so many: 64 KiB in buffers of 1 KiB.
 const AHEAD: usize = 64;
 
 /// How far ahead of the chain that is written the processor fetches.
@@ -54,7 +54,8 @@ impl Inbox {
         }
     }
 
-    /// Hands a frame over: one copy. `Busy`: there are no buffers for it at the moment; `Unfit`: its buffers are too short.
+    /// Hands a frame over: one copy. `Busy`: there are no buffers for it at the moment; `Unfit`:
+    /// its buffers are too short.
     ///
     /// # Errors
     ///
@@ -66,7 +67,8 @@ impl Inbox {
         frame: &FrameView<'_>,
         log: &mut impl Written,
     ) -> Result<Taken, Corrupt> {
-        // Half of them are replaced while there still is the other half, which gives the processor time to fetch.
+        // Half of them are replaced while there still is the other half, which gives the processor
+        // time to fetch.
         let left = self.last - self.first;
         if left == 0 || left <= AHEAD / 2 && self.first.is_multiple_of(AHEAD / 2) {
             self.fill(memory)?;
@@ -101,7 +103,8 @@ impl Inbox {
         self.ring.publish(log)
     }
 
-    /// Asks the guest to tell of buffers, if there were too few for the last frame. Whether there are some by now.
+    /// Asks the guest to tell of buffers, if there were too few for the last frame. Whether there
+    /// are some by now.
     ///
     /// # Errors
     ///
@@ -132,7 +135,8 @@ impl Inbox {
     /// Takes as many chains as there is room for.
     #[inline(never)]
     fn fill(&mut self, memory: &GuestMemory) -> Result<(), Corrupt> {
-        // No more, whatever they are: a guest could make bad ones available as fast as they are given back.
+        // No more, whatever they are: a guest could make bad ones available as fast as they are
+        // given back.
         let Self { ring, chain, chains, long, last, .. } = self;
         for _ in *last - self.first..AHEAD {
             let Some(head) = ring.take(memory, chain)? else { break };
@@ -223,7 +227,8 @@ fn header(frame: &FrameView<'_>, buffers: u16) -> [u8; Offload::LEN] {
 #[inline(always)]
 fn write_one(to: Span, frame: &FrameView<'_>) {
     let to = match frame.note {
-        // As it lies there: were it put together first, reading it in larger pieces would wait for all writes before it.
+        // As it lies there: were it put together first, reading it in larger pieces would wait for
+        // all writes before it.
         None => to.append(&PLAIN),
         Some(_) => to.append(&header(frame, 1)),
     };

@@ -44,7 +44,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever we write to a ring is noted, and nothing outside of the parts that are ours to write.
+        /// Whatever we write to a ring is noted, and nothing outside of the parts that are ours to
+        /// write.
         #[test]
         fn all_that_is_written_to_a_ring_is_noted(
             packed: bool,

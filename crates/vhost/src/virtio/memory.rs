@@ -63,7 +63,8 @@ impl GuestMemory {
         first.find(address, len).or_else(|| find_in(further, address, len))
     }
 
-    /// As [`find`](Self::find), in as many pieces as there are regions, one behind the other. Whether all is there.
+    /// As [`find`](Self::find), in as many pieces as there are regions, one behind the other.
+    /// Whether all is there.
     pub fn find_all(&self, address: u64, len: u32, mut found: impl FnMut(Span)) -> bool {
         let (mut address, mut left) = (address, len as usize);
         while left > 0 {

@@ -5,9 +5,10 @@
 //!                  ◀──── used ───── Ring::give_back                 Inbox  (buffers for frames to it)
 //! ```
 //!
-//! Everything that lies in a ring was written by a guest, which is not trusted, and may change while it is read. So each
-//! number is read once, checked, and then kept here. A chain that is wrong costs its guest a frame, which the switch refuses as
-//! malformed, or an empty buffer: it is given back. A ring that is wrong ([`Corrupt`]) costs the guest its port.
+//! Everything that lies in a ring was written by a guest, which is not trusted, and may change
+//! while it is read. So each number is read once, checked, and then kept here. A chain that is
+//! wrong costs its guest a frame, which the switch refuses as malformed, or an empty buffer: it is
+//! given back. A ring that is wrong ([`Corrupt`]) costs the guest its port.
 
 pub mod card;
 pub mod chain;
@@ -33,7 +34,9 @@ use port::Span;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Corrupt {
     /// More is available than the ring has.
-    #[error("the available index is {index} where {next} was next: a ring of {size} cannot have so many")]
+    #[error(
+        "the available index is {index} where {next} was next: a ring of {size} cannot have so many"
+    )]
     Index {
         /// The driver's index.
         index: u16,
@@ -56,7 +59,8 @@ pub enum Corrupt {
         /// The head.
         head: u16,
     },
-    /// A chain that takes more descriptors than the ring has; it can be neither read nor given back.
+    /// A chain that takes more descriptors than the ring has; it can be neither read nor given
+    /// back.
     #[error("the chain that begins at descriptor {head} has no end")]
     Endless {
         /// The head.

@@ -1,4 +1,5 @@
-//! A guest and its driver as a model, and devices that are killed between any two looks at shared memory.
+//! A guest and its driver as a model, and devices that are killed between any two looks at shared
+//! memory.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -38,7 +39,8 @@ pub(super) fn at_each_step(hook: Option<Hook>) {
 
 struct Killed;
 
-/// Does some work, unless it takes more than `left` steps: then it ends between two of them, as a process that is killed.
+/// Does some work, unless it takes more than `left` steps: then it ends between two of them, as a
+/// process that is killed.
 pub(super) fn killed_after<T>(left: &mut u32, work: impl FnOnce() -> T) -> Option<T> {
     let steps = std::rc::Rc::new(std::cell::Cell::new(*left));
     let counted = steps.clone();
@@ -65,7 +67,8 @@ pub(super) const BEFORE: usize = 12 + 14;
 
 /// A guest with one ring, and the record of it.
 pub(super) struct Model {
-    // Never looked at: only spans of it are. No box, which would claim the bytes for itself whenever it is moved.
+    // Never looked at: only spans of it are. No box, which would claim the bytes for itself
+    // whenever it is moved.
     _bytes: Vec<u128>,
     all: Span,
     pub(super) parts: Parts,
@@ -86,7 +89,8 @@ pub(super) struct Model {
     /// The same as indices of a split ring.
     available_index: u16,
     used_index: u16,
-    /// How much was made available since the device was last told: heads of a split ring, descriptors of a packed one.
+    /// How much was made available since the device was last told: heads of a split ring,
+    /// descriptors of a packed one.
     fresh: u16,
 }
 
@@ -138,7 +142,8 @@ impl Model {
 
     /// The ring from the device's side, as a front-end hands it over that remembers nothing.
     pub(super) fn ring(&self) -> Ring {
-        let base = if self.packed { Base::Packed { available: NEW, used: NEW } } else { Base::Split(0) };
+        let base =
+            if self.packed { Base::Packed { available: NEW, used: NEW } } else { Base::Split(0) };
         Ring::new(self.parts, self.size, self.events, base)
     }
 
@@ -154,7 +159,10 @@ impl Model {
 
     /// Where its ring's parts are for the guest.
     pub(super) fn places(&self) -> Places {
-        Places { descriptors: self.address(self.parts.descriptors), device: self.address(self.parts.device) }
+        Places {
+            descriptors: self.address(self.parts.descriptors),
+            device: self.address(self.parts.device),
+        }
     }
 
     /// All of its memory.
@@ -179,15 +187,16 @@ impl Model {
 
         let bytes = [&[0; BEFORE][..], &frame.to_le_bytes()].concat();
         let cut = bytes.len().div_ceil(count);
-        let pieces = places.iter().zip(bytes.chunks(cut)).enumerate().map(|(n, (&place, piece))| {
-            let (span, address) = self.buffer(place);
-            let flags = if n + 1 == count { 0 } else { Descriptor::NEXT };
-            if self.writable {
-                return (address, BUFFER as u64, flags | Descriptor::WRITE);
-            }
-            span.write(piece);
-            (address, piece.len() as u64, flags)
-        });
+        let pieces =
+            places.iter().zip(bytes.chunks(cut)).enumerate().map(|(n, (&place, piece))| {
+                let (span, address) = self.buffer(place);
+                let flags = if n + 1 == count { 0 } else { Descriptor::NEXT };
+                if self.writable {
+                    return (address, BUFFER as u64, flags | Descriptor::WRITE);
+                }
+                span.write(piece);
+                (address, piece.len() as u64, flags)
+            });
         let descriptors: Vec<_> = pieces.collect();
         if self.packed {
             // The first one's flags come last.
@@ -226,7 +235,8 @@ impl Model {
     /// If it was not the device's to give back.
     pub(super) fn collect(&mut self) -> Option<(u32, u32)> {
         let (id, len) = if self.packed {
-            let word = self.parts.descriptors.u64(16 * usize::from(self.used.index) + 8).load(Acquire);
+            let word =
+                self.parts.descriptors.u64(16 * usize::from(self.used.index) + 8).load(Acquire);
             let flags = (word >> 48) as u16;
             if [flags & 1 << 7 != 0, flags & 1 << 15 != 0] != [self.used.wrap; 2] {
                 return None;
@@ -238,7 +248,10 @@ impl Model {
             }
             let at = 4 + 8 * usize::from(self.used_index % self.size);
             self.used_index = self.used_index.wrapping_add(1);
-            (self.parts.device.u32(at).load(Relaxed) as u16, self.parts.device.u32(at + 4).load(Relaxed))
+            (
+                self.parts.device.u32(at).load(Relaxed) as u16,
+                self.parts.device.u32(at + 4).load(Relaxed),
+            )
         };
         let (places, frame) = self.posted.remove(&id).expect("it was not given back yet");
         self.room += places.len() as u16;
@@ -251,7 +264,8 @@ impl Model {
         Some((frame, len))
     }
 
-    /// Whether the device wants to be notified of what was made available since the last time (§2.7.13.4, §2.8.21.3).
+    /// Whether the device wants to be notified of what was made available since the last time
+    /// (§2.7.13.4, §2.8.21.3).
     pub(super) fn must_kick(&mut self) -> bool {
         let fresh = std::mem::take(&mut self.fresh);
         if fresh == 0 {
@@ -277,12 +291,15 @@ impl Model {
         }
     }
 
-    /// Asks to be interrupted for what is used next. Whether something is already (§2.7.7.1, §2.8.21.3.1).
+    /// Asks to be interrupted for what is used next. Whether something is already (§2.7.7.1,
+    /// §2.8.21.3.1).
     pub(super) fn ask(&mut self) -> bool {
         let driver = self.parts.driver;
         match (self.packed, self.events) {
             (false, false) => driver.u16(0).store(0, Relaxed),
-            (false, true) => driver.u16(4 + 2 * usize::from(self.size)).store(self.used_index, Relaxed),
+            (false, true) => {
+                driver.u16(4 + 2 * usize::from(self.size)).store(self.used_index, Relaxed)
+            }
             (true, false) => driver.u32(0).store(0, Relaxed),
             (true, true) => {
                 let place = u32::from(self.used.index) | u32::from(self.used.wrap) << 15;
@@ -291,7 +308,8 @@ impl Model {
         }
         fence(SeqCst);
         if self.packed {
-            let word = self.parts.descriptors.u64(16 * usize::from(self.used.index) + 8).load(Acquire);
+            let word =
+                self.parts.descriptors.u64(16 * usize::from(self.used.index) + 8).load(Acquire);
             let flags = (word >> 48) as u16;
             [flags & 1 << 7 != 0, flags & 1 << 15 != 0] == [self.used.wrap; 2]
         } else {
@@ -312,5 +330,9 @@ impl Model {
 /// So many descriptors further.
 fn after(turn: Turn, count: u16, size: u16) -> Turn {
     let index = turn.index + count;
-    if index >= size { Turn { index: index - size, wrap: !turn.wrap } } else { Turn { index, ..turn } }
+    if index >= size {
+        Turn { index: index - size, wrap: !turn.wrap }
+    } else {
+        Turn { index, ..turn }
+    }
 }

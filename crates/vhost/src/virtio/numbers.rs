@@ -1,6 +1,10 @@
-//! Numbers that a guest and we both change: single ones at an offset of a [`Span`], and a ring's entries by index.
+//! Numbers that a guest and we both change: single ones at an offset of a [`Span`], and a ring's
+//! entries by index.
 
-#![expect(unsafe_code, reason = "numbers in memory that is shared with a guest are reached by pointer")]
+#![expect(
+    unsafe_code,
+    reason = "numbers in memory that is shared with a guest are reached by pointer"
+)]
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
@@ -11,7 +15,8 @@ use port::Span;
 ///
 /// # Panics
 ///
-/// Each method, if the number does not lie in the span; in debug builds also if the place is not aligned.
+/// Each method, if the number does not lie in the span; in debug builds also if the place is not
+/// aligned.
 pub(crate) trait Numbers {
     fn u8(&self, offset: usize) -> &AtomicU8;
     fn u16(&self, offset: usize) -> &AtomicU16;
@@ -50,7 +55,8 @@ fn number<T: Number>(span: &Span, offset: usize) -> &T {
     // SAFETY: it lies in the span, which is mapped.
     let place = unsafe { span.start().add(offset).cast::<T>() };
     debug_assert!(place.is_aligned());
-    // SAFETY: the ring's parts are aligned, and so are numbers in them; other processes, too, change them as a whole.
+    // SAFETY: the ring's parts are aligned, and so are numbers in them; other processes, too,
+    // change them as a whole.
     unsafe { place.as_ref() }
 }
 
@@ -62,8 +68,8 @@ impl Number for AtomicU32 {}
 impl Number for AtomicU64 {}
 impl<T: Number> Number for [T; 2] {}
 
-/// Entries of a ring, a power of two of them, by an index that runs on without end: so each is there, and looking it up
-/// checks nothing.
+/// Entries of a ring, a power of two of them, by an index that runs on without end: so each is
+/// there, and looking it up checks nothing.
 #[derive(Debug)]
 pub(super) struct Entries<T> {
     start: NonNull<T>,
@@ -81,7 +87,9 @@ impl<T: Number> Entries<T> {
     ///
     /// If they do not lie in the span, are not aligned, or their number is not a power of two.
     pub fn new(span: Span, offset: usize, count: u16) -> Self {
-        assert!(count.is_power_of_two() && offset + size_of::<T>() * usize::from(count) <= span.len());
+        assert!(
+            count.is_power_of_two() && offset + size_of::<T>() * usize::from(count) <= span.len()
+        );
         let (_, span) = span.split(offset);
         assert!(span.is_aligned_to(align_of::<T>()));
         Self { start: span.start().cast(), mask: count - 1 }
@@ -100,7 +108,8 @@ impl<T: Number> Entries<T> {
         }
     }
 
-    /// Once for as many entries as a line has, has the processor fetch the next but one, to be written soon.
+    /// Once for as many entries as a line has, has the processor fetch the next but one, to be
+    /// written soon.
     #[inline(always)]
     pub fn fetch_beyond_to_write(&self, index: u16) {
         if index.is_multiple_of(Self::A_LINE) {
@@ -119,7 +128,8 @@ impl<T: Number> Entries<T> {
     pub fn at(&self, index: u16) -> &T {
         #[cfg(test)]
         super::model::step();
-        // SAFETY: it is mapped and aligned, and other processes, too, change the numbers in it as a whole.
+        // SAFETY: it is mapped and aligned, and other processes, too, change the numbers in it as a
+        // whole.
         unsafe { self.place(index).as_ref() }
     }
 }

@@ -6,8 +6,9 @@
 //!   device's events  │ place, flags │                     when we want to be notified
 //! ```
 //!
-//! Each side goes round the ring with a wrap counter, a bit that turns with each round. A descriptor is available when
-//! its AVAIL bit is the driver's counter and its USED bit is not (§2.8.1).
+//! Each side goes round the ring with a wrap counter, a bit that turns with each round. A
+//! descriptor is available when its AVAIL bit is the driver's counter and its USED bit is not
+//! (§2.8.1).
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, fence};
@@ -44,7 +45,11 @@ impl Turn {
     #[inline]
     fn after(self, count: u16, size: u16) -> Self {
         let index = self.index + count;
-        if index >= size { Self { index: index - size, wrap: !self.wrap } } else { Self { index, ..self } }
+        if index >= size {
+            Self { index: index - size, wrap: !self.wrap }
+        } else {
+            Self { index, ..self }
+        }
     }
 
     /// So many back.
@@ -69,7 +74,8 @@ pub struct Packed {
     events: bool,
     next: Turn,
     used: Turn,
-    /// Descriptors that are ours, or given back and not shown to the driver: it cannot have made them available again.
+    /// Descriptors that are ours, or given back and not shown to the driver: it cannot have made
+    /// them available again.
     ours: u16,
     /// What was used and the driver was not asked about yet, in descriptors.
     fresh: u16,
@@ -83,13 +89,23 @@ pub struct Packed {
 impl Packed {
     /// A ring that stands at these places.
     ///
-    /// `parts` are descriptors, driver's and device's event structures, each as long and as aligned as the
-    /// specification has it for `size` descriptors, at most 2^15; both places are in it.
+    /// `parts` are descriptors, driver's and device's event structures, each as long and as aligned
+    /// as the specification has it for `size` descriptors, at most 2^15; both places are in it.
     pub fn new(parts: Parts, size: u16, events: bool, next: Turn, used: Turn) -> Self {
         // What we ask for is never 0.
         let is_new = parts.device.u32(0).load(Relaxed) == 0;
-        let mut ring =
-            Self { parts, size, events, next, used, ours: 0, fresh: 0, first: (0, 0), wanted: true, is_new };
+        let mut ring = Self {
+            parts,
+            size,
+            events,
+            next,
+            used,
+            ours: 0,
+            fresh: 0,
+            first: (0, 0),
+            wanted: true,
+            is_new,
+        };
         ring.be_silent();
         ring
     }
@@ -128,16 +144,19 @@ impl Packed {
         self.parts.descriptors.u64(16 * usize::from(index) + 8)
     }
 
-    /// Whether the driver has made `count` descriptors available from this place on, whatever was used of them.
+    /// Whether the driver has made `count` descriptors available from this place on, whatever was
+    /// used of them.
     pub fn holds(&self, used: Turn, count: u16) -> bool {
         let mut places = (0..count).map(|ahead| used.after(ahead, self.size));
-        places.all(|place| ((self.word(place.index).load(Relaxed) >> 48) as u16 & AVAIL != 0) == place.wrap)
+        places.all(|place| {
+            ((self.word(place.index).load(Relaxed) >> 48) as u16 & AVAIL != 0) == place.wrap
+        })
     }
 
     /// From now on the next used descriptor is here, and `taken` are taken from here on.
     ///
-    /// Some of those may have been used in a batch whose first was not, so that the driver has not looked at them. Nor may it
-    /// when the first one is: they are made available again.
+    /// Some of those may have been used in a batch whose first was not, so that the driver has not
+    /// looked at them. Nor may it when the first one is: they are made available again.
     pub fn stand_at(&mut self, used: Turn, taken: u16) {
         for place in (0..taken).map(|ahead| used.after(ahead, self.size)) {
             let flag = u64::from(USED) << 48;
@@ -153,11 +172,12 @@ impl Packed {
         let Descriptor { address, len, flags, .. } = descriptor;
         let index = self.next.after(ahead, self.size).index;
         self.parts.descriptors.u64(16 * usize::from(index)).store(address, Relaxed);
-        self.word(index).store(u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48, Relaxed);
+        self.word(index)
+            .store(u64::from(len) | u64::from(id) << 32 | u64::from(flags) << 48, Relaxed);
     }
 
-    /// The descriptor that is `ahead` of the next one, and the buffer's id there. What comes behind the first of a
-    /// chain is available if that is.
+    /// The descriptor that is `ahead` of the next one, and the buffer's id there. What comes behind
+    /// the first of a chain is available if that is.
     #[inline]
     pub fn descriptor(&self, ahead: u16) -> (Descriptor, u16) {
         let place = 16 * usize::from(self.next.after(ahead, self.size).index);
@@ -187,8 +207,9 @@ impl Packed {
         self.next = self.next.before(count, self.size);
     }
 
-    /// Gives a buffer back that took `count` descriptors, and of which `len` bytes were written. The driver does not see
-    /// it yet: it looks at one after the other, and the first is written last.
+    /// Gives a buffer back that took `count` descriptors, and of which `len` bytes were written.
+    /// The driver does not see it yet: it looks at one after the other, and the first is written
+    /// last.
     #[inline]
     pub fn give_back(&mut self, id: u16, count: u16, len: u32) {
         let index = self.used.index;
@@ -212,14 +233,17 @@ impl Packed {
         }
         self.ours -= fresh;
         let (index, word) = self.first;
-        // Length, id and flags in one: whoever sees the flags sees what they are of, what is in the buffer, and the rest.
+        // Length, id and flags in one: whoever sees the flags sees what they are of, what is in the
+        // buffer, and the rest.
         self.word(index).store(word, Release);
-        // What is used must be visible before the driver's wish is read, or both may miss each other.
+        // What is used must be visible before the driver's wish is read, or both may miss each
+        // other.
         fence(SeqCst);
         let wish = self.parts.driver.u32(0).load(Relaxed);
         match (wish >> 16) as u16 {
             ENABLE => true,
-            // §2.8.10: the place is that of a descriptor; it is among the `fresh` last ones, or not.
+            // §2.8.10: the place is that of a descriptor; it is among the `fresh` last ones, or
+            // not.
             AT_PLACE if self.events => {
                 let event = Turn { index: wish as u16 & 0x7fff, wrap: wish & 0x8000 != 0 };
                 let mut back = i32::from(self.used.index) - i32::from(event.index);
@@ -235,7 +259,8 @@ impl Packed {
     /// Asks the driver to notify us of the next available descriptor. Whether there is one already.
     pub fn wait(&mut self) -> bool {
         // Where the flags are ENABLE, the place means nothing; but the word is not to be 0.
-        let (place, flags) = if self.events { (self.next.word(), AT_PLACE) } else { (u16::MAX, ENABLE) };
+        let (place, flags) =
+            if self.events { (self.next.word(), AT_PLACE) } else { (u16::MAX, ENABLE) };
         self.parts.device.u32(0).store(u32::from(place) | u32::from(flags) << 16, Relaxed);
         self.wanted = true;
         // The wish must be visible before the descriptor is read.
@@ -258,8 +283,8 @@ impl Packed {
         self.parts.device.u32(0).store(u32::from(DISABLE) << 16, Relaxed);
     }
 
-    /// What of the descriptors was written, and is not shown yet: place and length of each run of bytes. A chain of several is
-    /// all in it, although only its first was written.
+    /// What of the descriptors was written, and is not shown yet: place and length of each run of
+    /// bytes. A chain of several is all in it, although only its first was written.
     pub fn unshown(&self) -> [(usize, usize); 2] {
         let count = usize::from(self.fresh);
         let first = usize::from(self.used.before(self.fresh, self.size).index);

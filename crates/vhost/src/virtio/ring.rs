@@ -13,7 +13,8 @@ use port::Span;
 /// Where a ring stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Base {
-    /// The index of the next available entry. The ring itself says the same of its used side, and that is what we go by.
+    /// The index of the next available entry. The ring itself says the same of its used side, and
+    /// that is what we go by.
     Split(u16),
     /// The next available descriptor and the next used one.
     Packed {
@@ -28,7 +29,8 @@ pub enum Base {
 #[derive(Debug)]
 pub struct Ring {
     kind: Kind,
-    /// By the id of its buffer: how many descriptors a chain takes that is ours; 0 if it is the driver's.
+    /// By the id of its buffer: how many descriptors a chain takes that is ours; 0 if it is the
+    /// driver's.
     lent: Box<[u16]>,
     /// How many chains are to be taken again.
     again: u16,
@@ -64,8 +66,9 @@ impl Ring {
         header + state * size as usize
     }
 
-    /// Goes on as `record` says, and keeps it from now on: see [`record`](super::record). What was taken and not given back is
-    /// taken again first; but of a ring that is used `in_order`, it is where it was.
+    /// Goes on as `record` says, and keeps it from now on: see [`record`](super::record). What was
+    /// taken and not given back is taken again first; but of a ring that is used `in_order`, it is
+    /// where it was.
     ///
     /// # Panics
     ///
@@ -118,13 +121,18 @@ impl Ring {
         matches!(self.kind, Kind::Packed(..))
     }
 
-    /// Takes the next chain that is available, if there is one; into `chain` if it has not only one buffer.
+    /// Takes the next chain that is available, if there is one; into `chain` if it has not only one
+    /// buffer.
     ///
     /// # Errors
     ///
     /// [`Corrupt`]: the ring is not to be used any more.
     #[inline(always)]
-    pub fn take(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<Option<Head>, Corrupt> {
+    pub fn take(
+        &mut self,
+        memory: &GuestMemory,
+        chain: &mut Chain,
+    ) -> Result<Option<Head>, Corrupt> {
         if let Kind::Split(ring, record) = &mut self.kind
             && self.again == 0
         {
@@ -149,7 +157,11 @@ impl Ring {
 
     /// Of a packed ring, or what is to be taken again.
     #[inline(never)]
-    fn take_other(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<Option<Head>, Corrupt> {
+    fn take_other(
+        &mut self,
+        memory: &GuestMemory,
+        chain: &mut Chain,
+    ) -> Result<Option<Head>, Corrupt> {
         if self.again > 0 {
             return self.take_again(memory, chain);
         }
@@ -171,7 +183,11 @@ impl Ring {
 
     /// Takes a chain that was taken before, by whoever was here before us.
     #[cold]
-    fn take_again(&mut self, memory: &GuestMemory, chain: &mut Chain) -> Result<Option<Head>, Corrupt> {
+    fn take_again(
+        &mut self,
+        memory: &GuestMemory,
+        chain: &mut Chain,
+    ) -> Result<Option<Head>, Corrupt> {
         self.again -= 1;
         let head = match &mut self.kind {
             Kind::Split(ring, Some(record)) => {
@@ -190,7 +206,8 @@ impl Ring {
         Ok(Some(head))
     }
 
-    /// Puts back what was taken last, as if it had not been: chains by their ids, the last one first.
+    /// Puts back what was taken last, as if it had not been: chains by their ids, the last one
+    /// first.
     pub fn untake(&mut self, id: u16) {
         let descriptors = std::mem::take(&mut self.lent[usize::from(id)]);
         match &mut self.kind {
@@ -204,8 +221,8 @@ impl Ring {
         }
     }
 
-    /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it before
-    /// [`publish`](Self::publish).
+    /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it
+    /// before [`publish`](Self::publish).
     #[inline(always)]
     pub fn give_back(&mut self, id: u16, len: u32) {
         let descriptors = std::mem::take(&mut self.lent[usize::from(id)]);
@@ -235,16 +252,21 @@ impl Ring {
         }
     }
 
-    /// Marks are made when what they are about was written, and seen by the driver before or after, as it comes.
+    /// Marks are made when what they are about was written, and seen by the driver before or after,
+    /// as it comes.
     #[cold]
     fn publish_logged(&mut self, places: Places, log: &mut impl Written) -> bool {
-        let mut note = |part: u64, (at, len): (usize, usize)| log.note(part + at as u64, len as u64);
+        let mut note =
+            |part: u64, (at, len): (usize, usize)| log.note(part + at as u64, len as u64);
         let wished = std::mem::take(&mut self.wished);
         match &self.kind {
             Kind::Split(ring, _) => {
                 let (unshown, wish) = (ring.unshown(), ring.wish());
                 let wanted = self.show();
-                unshown.into_iter().chain(wished.then_some(wish)).for_each(|run| note(places.device, run));
+                unshown
+                    .into_iter()
+                    .chain(wished.then_some(wish))
+                    .for_each(|run| note(places.device, run));
                 wanted
             }
             Kind::Packed(ring, _) => {
@@ -280,7 +302,8 @@ impl Ring {
         }
     }
 
-    /// Asks the driver to notify us of what is available next. Whether something is already, of which it may not.
+    /// Asks the driver to notify us of what is available next. Whether something is already, of
+    /// which it may not.
     ///
     /// # Errors
     ///

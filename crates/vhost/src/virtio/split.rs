@@ -6,7 +6,8 @@
 //!   used          │ flags │ index │ id, length │ …  │ event │  we write
 //! ```
 //!
-//! An index counts without end, modulo 2^16; its place in a ring is what is left of it modulo the ring's size.
+//! An index counts without end, modulo 2^16; its place in a ring is what is left of it modulo the
+//! ring's size.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
@@ -42,7 +43,8 @@ pub struct Split {
     mask: u16,
     /// EVENT_IDX was negotiated.
     events: bool,
-    /// The index of the next available entry that is not taken, and the driver's index as last read.
+    /// The index of the next available entry that is not taken, and the driver's index as last
+    /// read.
     next: u16,
     seen: u16,
     /// The index of the next used entry, and that which the driver knows.
@@ -53,13 +55,14 @@ pub struct Split {
 }
 
 impl Split {
-    /// A ring of which nothing is taken that was not given back: where it stands, its used index says.
+    /// A ring of which nothing is taken that was not given back: where it stands, its used index
+    /// says.
     ///
-    /// A front-end says so too (SET_VRING_BASE), but after a back-end was lost, DPDK's says 0, and QEMU's what it reads from
-    /// the same index. DPDK's own back-end goes by the index as well.
+    /// A front-end says so too (SET_VRING_BASE), but after a back-end was lost, DPDK's says 0, and
+    /// QEMU's what it reads from the same index. DPDK's own back-end goes by the index as well.
     ///
-    /// `parts` are descriptors, available and used ring of `size`, a power of two, each as long and as aligned as the
-    /// specification has it.
+    /// `parts` are descriptors, available and used ring of `size`, a power of two, each as long and
+    /// as aligned as the specification has it.
     pub fn new(parts: Parts, size: u16, events: bool) -> Self {
         let used = parts.device.u16(2).load(Relaxed);
         let mut ring = Self {
@@ -98,7 +101,8 @@ impl Split {
         Ok(self.seen.wrapping_sub(self.next))
     }
 
-    /// Reads the driver's index, and has the processor fetch all the lines that so many heads lie in at once.
+    /// Reads the driver's index, and has the processor fetch all the lines that so many heads lie
+    /// in at once.
     #[inline(never)]
     fn see(&mut self) -> Result<(), Corrupt> {
         self.seen = self.parts.driver.u16(2).load(Acquire);
@@ -126,7 +130,8 @@ impl Split {
         self.seen = self.next;
     }
 
-    /// How many heads the driver has made available that are not used; `None` if that are more than the ring has.
+    /// How many heads the driver has made available that are not used; `None` if that are more than
+    /// the ring has.
     pub fn unused(&self) -> Option<u16> {
         let unused = self.parts.driver.u16(2).load(Acquire).wrapping_sub(self.used);
         (unused <= self.size()).then_some(unused)
@@ -151,7 +156,8 @@ impl Split {
         entry(u64::from_le(address.load(Relaxed)), u64::from_le(rest.load(Relaxed)))
     }
 
-    /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it yet.
+    /// Gives a chain back, of whose buffers `len` bytes were written. The driver does not see it
+    /// yet.
     #[inline(always)]
     pub fn give_back(&mut self, head: u16, len: u32) {
         self.given.fetch_beyond_to_write(self.used);
@@ -168,11 +174,13 @@ impl Split {
         if told == self.used {
             return false;
         }
-        // Both lines are the driver's at the moment, and it takes as long to get both as to get one.
+        // Both lines are the driver's at the moment, and it takes as long to get both as to get
+        // one.
         self.parts.device.fetch_to_write(1);
         self.parts.driver.split(if self.events { self.available_end() } else { 0 }).1.fetch();
         self.parts.device.u16(2).store(self.used, Release);
-        // §2.7.13.4.1: the index must be visible before the driver's wish is read, or both may miss each other.
+        // §2.7.13.4.1: the index must be visible before the driver's wish is read, or both may miss
+        // each other.
         fence(SeqCst);
         if !self.events {
             return self.parts.driver.u16(0).load(Relaxed) & SILENT == 0;
@@ -182,7 +190,8 @@ impl Split {
         self.used.wrapping_sub(event).wrapping_sub(1) < self.used.wrapping_sub(told)
     }
 
-    /// Asks the driver to notify us of the next available entry. Whether there is one already, of which it may not.
+    /// Asks the driver to notify us of the next available entry. Whether there is one already, of
+    /// which it may not.
     pub fn wait(&mut self) -> Result<bool, Corrupt> {
         if self.events {
             self.wish_for(self.next);
@@ -209,7 +218,8 @@ impl Split {
     /// Tells the driver not to notify anybody until somebody asks it to.
     pub fn leave(&mut self) {
         if self.events {
-            // §2.7.7.2: it notifies when it passes this entry. It has, even with what it is about to tell of: at most a ring.
+            // §2.7.7.2: it notifies when it passes this entry. It has, even with what it is about
+            // to tell of: at most a ring.
             self.wish_for(self.next.wrapping_sub(self.size() + 1));
         } else {
             self.be_silent();
@@ -220,7 +230,8 @@ impl Split {
         self.parts.device.u16(ENTRIES + 8 * usize::from(self.size())).store(index, Relaxed);
     }
 
-    /// What of the used ring was written, and is not shown yet: place and length of each run of bytes.
+    /// What of the used ring was written, and is not shown yet: place and length of each run of
+    /// bytes.
     pub fn unshown(&self) -> [(usize, usize); 3] {
         let count = usize::from(self.used.wrapping_sub(self.told));
         let first = usize::from(self.told & self.mask);

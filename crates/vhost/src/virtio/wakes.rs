@@ -1,8 +1,8 @@
-//! No wake-up is lost, and none goes to who has left: driver and device, which sleep when they have nothing to do, in all
-//! orders of their steps.
+//! No wake-up is lost, and none goes to who has left: driver and device, which sleep when they have
+//! nothing to do, in all orders of their steps.
 //!
-//! A step is a look at a number that is shared, or a change of one. Each is seen by the other side at once; that a processor
-//! may delay them is what the fences are for, which this does not try.
+//! A step is a look at a number that is shared, or a change of one. Each is seen by the other side
+//! at once; that a processor may delay them is what the fences are for, which this does not try.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -47,7 +47,8 @@ impl State {
 impl Stage {
     fn new(order: Vec<bool>) -> Self {
         let both = [false; 2];
-        let state = State { turn: DRIVER, order, sleeps: both, woken: both, done: both, stuck: false };
+        let state =
+            State { turn: DRIVER, order, sleeps: both, woken: both, done: both, stuck: false };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -56,7 +57,8 @@ impl Stage {
         let mut state = self.state.lock().unwrap();
         change(&mut state);
         self.changed.notify_all();
-        let state = self.changed.wait_while(state, |state| state.turn != who && !state.stuck).unwrap();
+        let state =
+            self.changed.wait_while(state, |state| state.turn != who && !state.stuck).unwrap();
         !state.stuck
     }
 

@@ -1,5 +1,5 @@
-//! What vhost-user's front door promises: to front-ends as they are, to those that contradict themselves, and over
-//! real sockets.
+//! What vhost-user's front door promises: to front-ends as they are, to those that contradict
+//! themselves, and over real sockets.
 
 mod attacks;
 mod cards;

@@ -15,13 +15,15 @@ const WORDS: usize = LONGEST.div_ceil(64);
 
 /// Frames of which segments have arrived, and others have not.
 ///
-/// It has places for so many, each of 72 KiB, and never asks for more memory. `P` tells senders from one another, and by
-/// which of its own addresses each was heard. A sender that leaves many frames unfinished can take all places until their
-/// deadlines; so several senders that do not trust one another get one of these each.
+/// It has places for so many, each of 72 KiB, and never asks for more memory. `P` tells senders
+/// from one another, and by which of its own addresses each was heard. A sender that leaves many
+/// frames unfinished can take all places until their deadlines; so several senders that do not
+/// trust one another get one of these each.
 ///
-/// A segment that comes again does no harm to a frame that is unfinished. To one that is complete it does not belong any
-/// more: it is the first of an unfinished frame then, which is dropped at its deadline; and should all of them come again,
-/// they are a frame again, as is a frame that came in one segment.
+/// A segment that comes again does no harm to a frame that is unfinished. To one that is complete
+/// it does not belong any more: it is the first of an unfinished frame then, which is dropped at
+/// its deadline; and should all of them come again, they are a frame again, as is a frame that came
+/// in one segment.
 #[derive(Clone, Debug)]
 pub struct Reassembly<P> {
     places: Vec<Option<Pending<P>>>,
@@ -49,7 +51,8 @@ struct Pending<P> {
 pub struct Joined<'a> {
     /// Its bytes, STT header first.
     pub bytes: &'a [u8],
-    /// One of its segments was marked for congestion: so is the frame, as a packet is of which a fragment was (RFC 3168 §5.3).
+    /// One of its segments was marked for congestion: so is the frame, as a packet is of which a
+    /// fragment was (RFC 3168 §5.3).
     pub is_marked: bool,
 }
 
@@ -80,8 +83,8 @@ impl<P: Copy + Eq> Reassembly<P> {
 
     /// Takes a segment from `peer`, and returns its frame if it was the last to arrive.
     ///
-    /// `is_marked` says whether its packet was marked for congestion. `deadline` is when the frame is dropped if it is the first to
-    /// arrive.
+    /// `is_marked` says whether its packet was marked for congestion. `deadline` is when the frame
+    /// is dropped if it is the first to arrive.
     ///
     /// # Errors
     ///
@@ -97,7 +100,8 @@ impl<P: Copy + Eq> Reassembly<P> {
         if segment.is_whole() {
             return Ok(Some(Joined { bytes: payload, is_marked }));
         }
-        let is_its = |place: &Option<Pending<P>>| place.is_some_and(|it| (it.peer, it.id) == (peer, id));
+        let is_its =
+            |place: &Option<Pending<P>>| place.is_some_and(|it| (it.peer, it.id) == (peer, id));
         let known = self.places.iter().position(is_its);
         let index = match known.or_else(|| self.places.iter().position(|place| place.is_none())) {
             Some(index) => index,
@@ -163,7 +167,12 @@ mod tests {
 
     /// The segments of a frame, each of `most` bytes.
     fn segments(id: u32, frame: &[u8], most: usize) -> Vec<Segment<'_>> {
-        let cut = |(index, payload)| Segment { id, frame_len: frame.len(), offset: index * most, payload };
+        let cut = |(index, payload)| Segment {
+            id,
+            frame_len: frame.len(),
+            offset: index * most,
+            payload,
+        };
         frame.chunks(most).enumerate().map(cut).collect()
     }
 
@@ -175,7 +184,8 @@ mod tests {
             order: proptest::sample::Index,
             seed in vecs(any::<proptest::sample::Index>(), 64),
         ) {
-            // The frame twice, differently cut, so that segments come again and overlap; never in one.
+            // The frame twice, differently cut, so that segments come again and overlap; never in
+            // one.
             let most = |size: &usize| *size.min(&(bytes.len() - 1));
             let mut all: Vec<_> = sizes.iter().flat_map(|size| segments(7, &bytes, most(size))).collect();
             let count = all.len();

@@ -28,7 +28,9 @@ pub enum Choice<'a> {
 }
 
 /// A stretch of sequence numbers that has arrived.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
+)]
 #[repr(C)]
 pub struct Block {
     /// The first.
@@ -107,9 +109,12 @@ pub fn parse(mut bytes: &[u8]) -> impl Iterator<Item = Choice<'_>> {
             let len = usize::from(*rest.first()?);
             let value = bytes.get(2..len)?;
             bytes = &bytes[len..];
-            let word = |place: usize| value[place..].first_chunk().map(|four| u32::from_be_bytes(*four));
+            let word =
+                |place: usize| value[place..].first_chunk().map(|four| u32::from_be_bytes(*four));
             return Some(match (kind, value.len()) {
-                (kind::MAX_SEGMENT, 2) => Choice::MaxSegment(u16::from_be_bytes([value[0], value[1]])),
+                (kind::MAX_SEGMENT, 2) => {
+                    Choice::MaxSegment(u16::from_be_bytes([value[0], value[1]]))
+                }
                 (kind::WINDOW_SCALE, 1) => Choice::WindowScale(value[0]),
                 (kind::SACK_PERMITTED, 0) => Choice::SackPermitted,
                 (kind::SACK, _) => Choice::Sack(<[Block]>::ref_from_bytes(value).ok()?),
@@ -159,7 +164,14 @@ mod tests {
     fn forty_bytes_are_enough_for_what_is_sent_together() {
         let stamps = Choice::Timestamps { value: 1, echo: 2 };
         let blocks = [block(1, 2), block(3, 4), block(5, 6), block(7, 8)];
-        let data = [Choice::Nop, Choice::Nop, stamps, Choice::Nop, Choice::Nop, Choice::Sack(&blocks[..3])];
+        let data = [
+            Choice::Nop,
+            Choice::Nop,
+            stamps,
+            Choice::Nop,
+            Choice::Nop,
+            Choice::Sack(&blocks[..3]),
+        ];
         assert_eq!(emit(&data).unwrap().as_bytes().len(), 40);
         assert_eq!(emit(&[stamps, Choice::Sack(&blocks)]), None);
     }

@@ -34,20 +34,21 @@ pub struct Datagram {
     pub piece_len: usize,
 }
 
-/// What a fragment carries at least, in bytes, if others follow: every host takes packets of 576 bytes whole
-/// (RFC 791 §3.1). Of smaller ones a datagram is taken to have fewer than it has, since otherwise a short frame could
-/// stand for as many as it likes.
+/// What a fragment carries at least, in bytes, if others follow: every host takes packets of 576
+/// bytes whole (RFC 791 §3.1). Of smaller ones a datagram is taken to have fewer than it has, since
+/// otherwise a short frame could stand for as many as it likes.
 pub const LEAST_FRAGMENT: usize = 552;
 
 impl Packet {
-    /// What a frame carries; `None` if that is nothing that a UDP socket could get. It is none either if it is a
-    /// fragment and cannot be told of which datagram.
+    /// What a frame carries; `None` if that is nothing that a UDP socket could get. It is none
+    /// either if it is a fragment and cannot be told of which datagram.
     #[inline]
     pub fn parse(frame: &[u8], offload: Offload) -> Option<Self> {
         Self::parse_head(frame, frame.len(), offload)
     }
 
-    /// As [`parse`](Self::parse), of a frame of `len` bytes of which only the first are at hand: all its headers.
+    /// As [`parse`](Self::parse), of a frame of `len` bytes of which only the first are at hand:
+    /// all its headers.
     #[inline]
     pub fn parse_head(frame: &[u8], len: usize, offload: Offload) -> Option<Self> {
         let layout = Layout::of_head(frame, len)?;
@@ -77,9 +78,14 @@ impl Datagram {
         }
         let (pieces, piece_len) = match (layout.fragment, offload.segment) {
             (Fragment::Whole, _) if len > transport_len => return None,
-            (Fragment::Whole, Some(segment)) if segment.kind == SegmentKind::Udp && segment.size > 0 => {
+            (Fragment::Whole, Some(segment))
+                if segment.kind == SegmentKind::Udp && segment.size > 0 =>
+            {
                 let size = usize::from(segment.size);
-                ((transport_len - Header::LEN).div_ceil(size), layout.transport + Header::LEN + size)
+                (
+                    (transport_len - Header::LEN).div_ceil(size),
+                    layout.transport + Header::LEN + size,
+                )
             }
             (Fragment::Whole, _) => (1, frame_len),
             _ => (len.div_ceil(transport_len.max(LEAST_FRAGMENT)), frame_len),

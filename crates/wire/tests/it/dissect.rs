@@ -1,5 +1,5 @@
-//! What is written here, read by somebody else: tshark dissects a frame of every kind, finds nothing wrong with it, and the
-//! numbers that were put in.
+//! What is written here, read by somebody else: tshark dissects a frame of every kind, finds
+//! nothing wrong with it, and the numbers that were put in.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
@@ -8,14 +8,18 @@ use needs::tshark::{Kind, kind};
 use units::{Class, ClassMap, Mac};
 use wire::ethernet::{self, Tag, ethertype};
 use wire::ip::protocol;
-use wire::{Offload, arp, bfd, checksum, geneve, gre, icmp, ipv4, ipv6, neighbor, pause, pfc, rarp, stt};
+use wire::{
+    Offload, arp, bfd, checksum, geneve, gre, icmp, ipv4, ipv6, neighbor, pause, pfc, rarp, stt,
+};
 use wire::{udp, vxlan};
 use zerocopy::IntoBytes;
 
 const MACS: [Mac; 2] = [Mac::local(1), Mac::local(2)];
 const V4: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
-const V6: [Ipv6Addr; 2] =
-    [Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)];
+const V6: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+    Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+];
 
 /// A frame between two machines of IPv4, with a packet of so many hops.
 fn packet_v4(protocol: u8, ttl: u8, payload: &[u8]) -> Vec<u8> {
@@ -39,7 +43,8 @@ fn datagram(ports: [u16; 2], parts: &[&[u8]], is_v6: bool) -> Vec<u8> {
     let mut header = udp::Header::new(ports[0], ports[1], payload.len()).unwrap();
     if is_v6 {
         let len = udp::Header::LEN + payload.len();
-        let sum = checksum::pseudo_header(V6.map(|v6| v6.octets()).as_flattened(), protocol::UDP, len);
+        let sum =
+            checksum::pseudo_header(V6.map(|v6| v6.octets()).as_flattened(), protocol::UDP, len);
         let sum = sum + checksum::Sum::of(header.as_bytes()) + checksum::Sum::of(&payload);
         header.checksum.set(sum.transport_checksum());
     }
@@ -65,7 +70,8 @@ fn tunnels() -> Vec<Kind> {
         packet_v4(protocol::GRE, 64, &[&*header.write(&mut buffer).unwrap(), &inner].concat())
     };
     let nvgre = gre::VirtualSubnet::new(0x00_abcd, 0xef).unwrap().header();
-    let full = gre::Header { key: Some(7), sequence: Some(9), ..gre::Header::new(ethertype::BRIDGED) };
+    let full =
+        gre::Header { key: Some(7), sequence: Some(9), ..gre::Header::new(ethertype::BRIDGED) };
     vec![
         kind(
             packet_v6(protocol::UDP, &geneve),
@@ -77,7 +83,10 @@ fn tunnels() -> Vec<Kind> {
                 ("udp.dstport", "6081,9"),
             ],
         ),
-        kind(packet_v4(protocol::UDP, 64, &vxlan), &[("vxlan.vni", "6636321"), ("udp.dstport", "4789,9")]),
+        kind(
+            packet_v4(protocol::UDP, 64, &vxlan),
+            &[("vxlan.vni", "6636321"), ("udp.dstport", "4789,9")],
+        ),
         kind(gre(nvgre), &[("gre.key", "0x00abcdef"), ("udp.dstport", "9")]),
         kind(
             gre(full.with_checksum(&inner)),
@@ -97,7 +106,8 @@ fn segments() -> Vec<Kind> {
         let inner = inner();
         let tag = Tag { class: Class::from_low_bits(5), vlan: 291 };
         let header = stt::Header::new(context, Some(tag), &inner, Offload::NONE).unwrap();
-        let pieces = stt::Frame::new(header, &inner, id).unwrap().pieces(NonZeroUsize::new(most).unwrap());
+        let pieces =
+            stt::Frame::new(header, &inner, id).unwrap().pieces(NonZeroUsize::new(most).unwrap());
         let addresses = V4.map(|v4| v4.octets());
         let write = |piece: stt::Piece<'_>| {
             let mut buffer = vec![0; piece.packet_len()];
@@ -107,7 +117,8 @@ fn segments() -> Vec<Kind> {
         pieces.map(write).collect::<Vec<_>>()
     };
     let [whole] = <[_; 1]>::try_from(write(0x0102_0304_0506_0708, 7, 1000)).unwrap();
-    // The last has 21 bytes: Wireshark 4.0 takes a segment for the last if 20 are missing, as many as TCP's header has.
+    // The last has 21 bytes: Wireshark 4.0 takes a segment for the last if 20 are missing, as many
+    // as TCP's header has.
     let [first, second, last] = <[_; 3]>::try_from(write(0xa, 8, 23)).unwrap();
     vec![
         kind(
@@ -124,7 +135,11 @@ fn segments() -> Vec<Kind> {
         kind(second, &[("stt.pkt_id", "0x00000008"), ("stt.seg_off", "23")]),
         kind(
             last,
-            &[("stt.context_id", "0x000000000000000a"), ("stt.segment.count", "3"), ("udp.dstport", "9")],
+            &[
+                ("stt.context_id", "0x000000000000000a"),
+                ("stt.segment.count", "3"),
+                ("udp.dstport", "9"),
+            ],
         ),
     ]
 }
@@ -138,9 +153,11 @@ fn answers() -> Vec<Kind> {
     let told = neighbor::Solicitation::parse(question.as_bytes()).unwrap().answer(MACS[1], true);
     let mut buffer = [0; icmp::LONGEST_FRAME];
     let long = packet_v4(protocol::UDP, 64, &datagram([1, 2], &[&[0; 3000]], false));
-    let needed = icmp::fragmentation_needed(&long, 1400, (MACS[1], V4[1]), &mut buffer).unwrap().to_vec();
+    let needed =
+        icmp::fragmentation_needed(&long, 1400, (MACS[1], V4[1]), &mut buffer).unwrap().to_vec();
     let long = packet_v6(protocol::UDP, &datagram([1, 2], &[&[0; 3000]], true));
-    let too_big = icmp::packet_too_big(&long, 1400, (MACS[1], V6[1]), &mut buffer).unwrap().to_vec();
+    let too_big =
+        icmp::packet_too_big(&long, 1400, (MACS[1], V6[1]), &mut buffer).unwrap().to_vec();
     vec![
         kind(request.as_bytes(), &[("arp.opcode", "1"), ("arp.dst.proto_ipv4", "192.0.2.2")]),
         kind(answer.as_bytes(), &[("arp.opcode", "2"), ("arp.src.hw_mac", "02:00:00:00:00:02")]),
@@ -156,13 +173,17 @@ fn answers() -> Vec<Kind> {
             ],
         ),
         kind(needed, &[("icmp.code", "4"), ("icmp.mtu", "1400"), ("icmp.checksum.status", "1")]),
-        kind(too_big, &[("icmpv6.type", "2"), ("icmpv6.mtu", "1400"), ("icmpv6.checksum.status", "1")]),
+        kind(
+            too_big,
+            &[("icmpv6.type", "2"), ("icmpv6.mtu", "1400"), ("icmpv6.checksum.status", "1")],
+        ),
     ]
 }
 
 /// What keeps watch over a link.
 fn control() -> Vec<Kind> {
-    let mut header = bfd::Header::new(bfd::State::Up, bfd::Diagnostic::NONE, bfd::Flags::default(), 0x11);
+    let mut header =
+        bfd::Header::new(bfd::State::Up, bfd::Diagnostic::NONE, bfd::Flags::default(), 0x11);
     header.detect_multiplier = 3;
     header.your_discriminator.set(0x22);
     header.desired_min_tx.set(300_000);
@@ -188,9 +209,13 @@ fn control() -> Vec<Kind> {
 
 #[test]
 fn tshark_reads_what_was_written() {
-    let kinds: Vec<Kind> = [tunnels(), segments(), answers(), control()].into_iter().flatten().collect();
+    let kinds: Vec<Kind> =
+        [tunnels(), segments(), answers(), control()].into_iter().flatten().collect();
     // STT is told from TCP by what it says of itself.
-    needs::tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"]);
+    needs::tshark::read(
+        &kinds,
+        &["ip.check_checksum", "udp.check_checksum", "ip.try_heuristic_first"],
+    );
 }
 
 #[test]

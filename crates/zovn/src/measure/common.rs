@@ -12,8 +12,9 @@ use crate::progress;
 
 #[derive(clap::Args)]
 pub struct Common {
-    /// The switches to compare: bridge, ovs, zovn-lossy, zovn; between virtual machines ovs-dpdk, testpmd, zovn-lossy,
-    /// zovn. All but ovs and testpmd if left out; between ports in memory, both zovns.
+    /// The switches to compare: bridge, ovs, zovn-lossy, zovn; between virtual machines ovs-dpdk,
+    /// testpmd, zovn-lossy, zovn. All but ovs and testpmd if left out; between ports in memory,
+    /// both zovns.
     #[arg(long = "switch", value_name = "SWITCH", value_delimiter = ',')]
     pub switches: Vec<SwitchKind>,
     #[command(flatten)]
@@ -30,10 +31,13 @@ pub struct Output {
     pub report: Option<PathBuf>,
 }
 
-/// The switches that are compared if nobody says which: between containers, ports in memory and virtual machines.
-pub const CONTAINERS: [SwitchKind; 3] = [SwitchKind::Bridge, SwitchKind::ZovnLossy, SwitchKind::Zovn];
+/// The switches that are compared if nobody says which: between containers, ports in memory and
+/// virtual machines.
+pub const CONTAINERS: [SwitchKind; 3] =
+    [SwitchKind::Bridge, SwitchKind::ZovnLossy, SwitchKind::Zovn];
 pub const MEMORY: [SwitchKind; 2] = [SwitchKind::ZovnLossy, SwitchKind::Zovn];
-pub const MACHINES: [SwitchKind; 3] = [SwitchKind::OvsDpdk, SwitchKind::ZovnLossy, SwitchKind::Zovn];
+pub const MACHINES: [SwitchKind; 3] =
+    [SwitchKind::OvsDpdk, SwitchKind::ZovnLossy, SwitchKind::Zovn];
 
 impl Common {
     pub fn switches(&self, otherwise: &[SwitchKind]) -> Vec<SwitchKind> {
@@ -61,7 +65,8 @@ impl Output {
             write!(std::io::stdout(), "{}", readable::text(&made))?;
         }
         if let Some(page) = page {
-            let lead = "Every figure below was measured on the machine described at the end of this page.";
+            let lead =
+                "Every figure below was measured on the machine described at the end of this page.";
             page.write(&made.title(), lead, &[&made])?;
         }
         Ok(ending::verdict(&[&made]))

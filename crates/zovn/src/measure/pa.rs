@@ -30,16 +30,17 @@ pub struct PaArgs {
     /// TCP's congestion control: cubic, reno, bbr.
     #[arg(long, value_delimiter = ',', default_value = "cubic")]
     tcp: Vec<String>,
-    /// How TCP repairs losses: as this kernel does, or as in 2013 (no tail loss probe, RACK or selective
-    /// acknowledgement; an initial window of 3 segments).
+    /// How TCP repairs losses: as this kernel does, or as in 2013 (no tail loss probe, RACK or
+    /// selective acknowledgement; an initial window of 3 segments).
     #[arg(long, value_name = "2013|today|both", default_value = "today")]
     tcp_era: Eras,
-    /// Make it between hosts: on testbed1 or testbed2 of the zOVN paper, or on those of a lab file that has hosts
-    /// (docs/lab.md). Compared is what flow control does.
+    /// Make it between hosts: on testbed1 or testbed2 of the zOVN paper, or on those of a lab file
+    /// that has hosts (docs/lab.md). Compared is what flow control does.
     #[arg(long, value_name = "TESTBED", conflicts_with_all = ["switches", "baseline", "rate", "buffer"])]
     lab: Option<String>,
-    /// With --lab: where flow control is on, in the virtual network and in the physical one (L: lossy, Z: zero loss); and whether
-    /// hosts send again what the physical one dropped. The others are compared with LL, or with the first.
+    /// With --lab: where flow control is on, in the virtual network and in the physical one (L:
+    /// lossy, Z: zero loss); and whether hosts send again what the physical one dropped. The others
+    /// are compared with LL, or with the first.
     #[arg(
         long = "flow-control",
         value_name = "LL|LZ|ZL|ZZ|ZL+retransmit",
@@ -54,14 +55,15 @@ pub struct PaArgs {
     /// How many frames wait for a port at most, or none for the switch's own choice.
     #[arg(long, value_name = "FRAMES", default_value = "32")]
     buffer: Bound<u32>,
-    /// Cut every segment at its endpoint, so that the switch sees frames of the MTU only (with Open vSwitch always).
+    /// Cut every segment at its endpoint, so that the switch sees frames of the MTU only (with Open
+    /// vSwitch always).
     #[arg(long)]
     no_offload: bool,
     /// The pause between a completed query and the next.
     #[arg(long, default_value = "0s")]
     think: Span,
-    /// Flows beside the queries, with sizes of web-search (if nothing is named), data-mining, hadoop, storage or a file of `bytes
-    /// probability` lines.
+    /// Flows beside the queries, with sizes of web-search (if nothing is named), data-mining,
+    /// hadoop, storage or a file of `bytes probability` lines.
     #[arg(long, value_name = "DISTRIBUTION", num_args = 0..=1, default_missing_value = "web-search")]
     background: Option<String>,
     /// The mean pause of each endpoint between two such flows.
@@ -85,7 +87,8 @@ impl PaArgs {
             switches = testbed.flow_controls.iter().map(|it| it.switch()).collect();
             switches.sort();
             switches.dedup();
-            // What a testbed's machines have is its file's to say; the one that asks stands for all.
+            // What a testbed's machines have is its file's to say; the one that asks stands for
+            // all.
             let asking = testbed.lab.endpoints.first();
             (rate, buffer) = asking.map_or((None, None), |asking| (asking.rate, asking.buffer));
             offload = testbed.lab.offload;
@@ -97,11 +100,12 @@ impl PaArgs {
                     Ok(known) => known.points().to_vec(),
                     Err(unknown) => {
                         let text = std::fs::read_to_string(name).map_err(|error| {
-                            let what = format!("{unknown}, or name a file; `{name}` is none: {error}");
+                            let what =
+                                format!("{unknown}, or name a file; `{name}` is none: {error}");
                             MeasureError::Config(what)
                         })?;
-                        let cdf =
-                            Cdf::parse(&text).map_err(|error| MeasureError::Config(error.to_string()))?;
+                        let cdf = Cdf::parse(&text)
+                            .map_err(|error| MeasureError::Config(error.to_string()))?;
                         cdf.points().to_vec()
                     }
                 };
@@ -129,7 +133,8 @@ impl PaArgs {
 
     fn testbed(&self, word: &str) -> Result<Testbed, MeasureError> {
         let flow_controls = self.flow_controls.clone();
-        let none = flow_controls.iter().find(|it| **it == FlowControl::NONE).or(flow_controls.first());
+        let none =
+            flow_controls.iter().find(|it| **it == FlowControl::NONE).or(flow_controls.first());
         let baseline = none.copied().unwrap_or(FlowControl::NONE);
         Ok(Testbed { lab: LabSpec::find(word)?, flow_controls, baseline })
     }

@@ -13,7 +13,8 @@ use super::{bare, text};
 use crate::ending::{Outcome, print_json};
 use crate::signals;
 
-/// Partition-Aggregate on a fat tree of 256 servers, everything on: virtual switches, flow control, SACK, the ledger.
+/// Partition-Aggregate on a fat tree of 256 servers, everything on: virtual switches, flow control,
+/// SACK, the ledger.
 const SCENARIO: &str = include_str!("bench.toml");
 
 /// Simulates, and tells how fast.

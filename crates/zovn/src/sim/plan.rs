@@ -4,7 +4,8 @@ use std::path::Path;
 
 use sim::scenario::{Plan, ScenarioError};
 
-/// How many mistakes are told to people, who will look for one cause of all of them. JSON has the rest.
+/// How many mistakes are told to people, who will look for one cause of all of them. JSON has the
+/// rest.
 const MOST_FAULTS: usize = 20;
 
 /// Reads a plan; none, and complaints on stderr, if it cannot be simulated.

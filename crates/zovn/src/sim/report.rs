@@ -107,7 +107,8 @@ fn print(sweep: &Sweep, figures: &Figures) -> io::Result<()> {
     ];
     table.set_header(axes.chain(heads));
     for line in &figures.lines {
-        let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
+        let ms =
+            |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
         let times = line.completion.fct_us;
         let labels = sweep.axes.iter().map(|(name, _)| line.values[name].clone());
         let told = [

@@ -38,13 +38,15 @@ pub struct Order {
 pub struct Args {
     #[command(flatten)]
     order: Order,
-    /// Write what a link carries as a pcapng file, for Wireshark. A link is called by its ends: server0-leaf0, tor3-core1.
+    /// Write what a link carries as a pcapng file, for Wireshark. A link is called by its ends:
+    /// server0-leaf0, tor3-core1.
     ///
-    /// `zovn sim check` tells the tiers of a topology; their nodes count from 0. Each frame has its headers, its length and
-    /// the time when its last bit has come. docs/simulator.md says more.
+    /// `zovn sim check` tells the tiers of a topology; their nodes count from 0. Each frame has its
+    /// headers, its length and the time when its last bit has come. docs/simulator.md says more.
     #[arg(long, value_name = "LINK")]
     pcapng: Option<LinkName>,
-    /// The file, LINK.pcapng if absent. Of several cells each has one, with its number: LINK-000002.pcapng.
+    /// The file, LINK.pcapng if absent. Of several cells each has one, with its number:
+    /// LINK-000002.pcapng.
     #[arg(long, value_name = "FILE", requires = "pcapng")]
     pcapng_out: Option<PathBuf>,
 }
@@ -105,7 +107,9 @@ impl Watcher for Listener<'_> {
         let Some(link) = cell.scenario.output.pcapng else { return Some(Instruments::default()) };
         let path = self.path(cell, link);
         match File::create(&path) {
-            Ok(file) => Some(Instruments { pcapng: Some(Box::new(file)), ..Instruments::default() }),
+            Ok(file) => {
+                Some(Instruments { pcapng: Some(Box::new(file)), ..Instruments::default() })
+            }
             Err(error) => {
                 self.fail(&path, &error);
                 None
@@ -146,7 +150,8 @@ impl Order {
 
     /// As many threads as are wanted, or as there are processors.
     pub fn threads(&self) -> usize {
-        self.threads.map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
+        self.threads
+            .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), usize::from)
     }
 
     /// Prints results as JSON or as a table, and what speaks against them on stderr.
@@ -156,7 +161,13 @@ impl Order {
             let file = &self.file.display().to_string();
             let config = Config { scenario, file, seed: plan.cell(0).scenario.run.seed };
             let zovn = env!("CARGO_PKG_VERSION");
-            print_json(&Results { zovn, experiment: "sim", partial: ending.is_stopped, config, results })?;
+            print_json(&Results {
+                zovn,
+                experiment: "sim",
+                partial: ending.is_stopped,
+                config,
+                results,
+            })?;
         } else {
             print(scenario, results)?;
         }
@@ -200,9 +211,11 @@ fn print(name: &str, results: &[CellResult]) -> io::Result<()> {
         "timeouts", "lost",
     ]);
     for it in results {
-        let ms = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
+        let ms =
+            |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{:.3} ms", us / 1e3));
         let times = it.completion.fct_us;
-        let lost: u64 = it.classes.values().map(|class| class.lost_virtual + class.lost_physical).sum();
+        let lost: u64 =
+            it.classes.values().map(|class| class.lost_virtual + class.lost_physical).sum();
         table.add_row([
             it.name.clone(),
             it.queries.to_string(),

@@ -65,7 +65,8 @@ pub fn run(args: &Args) -> Outcome {
     args.order.tell(&plan, &results, Ending { is_stopped, cells: all })
 }
 
-/// A cell's result, if nothing is left to do for it. One that ran out of its `time_limit` may have more time now.
+/// A cell's result, if nothing is left to do for it. One that ran out of its `time_limit` may have
+/// more time now.
 fn result(store: &Store, cell: &Cell, csv: bool) -> Result<Option<CellResult>, StoreError> {
     if !store.is_complete(cell, csv) {
         return Ok(None);
@@ -97,7 +98,13 @@ impl Keeper<'_> {
     }
 
     /// Writes all files of a cell that is done.
-    fn keep(&self, cell: &Cell, outcome: &Ran, result: &CellResult, seen: Seen) -> Result<(), StoreError> {
+    fn keep(
+        &self,
+        cell: &Cell,
+        outcome: &Ran,
+        result: &CellResult,
+        seen: Seen,
+    ) -> Result<(), StoreError> {
         let capture = self.captures.lock().expect("no thread panics with it").remove(&cell.index);
         if let Some(capture) = capture {
             capture.keep(seen.pcapng)?;

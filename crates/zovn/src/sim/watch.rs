@@ -52,10 +52,15 @@ impl<'a> Watch<'a> {
     /// Watches runs of `cells`, until `stop` is set.
     pub fn new(cells: &[Cell], stop: &'a AtomicBool) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        let bar =
-            if is_terminal { ProgressBar::new(cells.len() as u64 * STEPS) } else { ProgressBar::hidden() };
+        let bar = if is_terminal {
+            ProgressBar::new(cells.len() as u64 * STEPS)
+        } else {
+            ProgressBar::hidden()
+        };
         let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}  {eta} left");
-        bar.set_style(style.expect("the template is well-formed, as every run with a terminal shows"));
+        bar.set_style(
+            style.expect("the template is well-formed, as every run with a terminal shows"),
+        );
         if is_terminal {
             bar.enable_steady_tick(Duration::from_millis(200));
         }

@@ -3,7 +3,8 @@
 use ratatui::style::Stylize;
 use ratatui::text::Span;
 
-/// A word that is too long for its cell loses its middle: names that begin alike mostly differ at their ends.
+/// A word that is too long for its cell loses its middle: names that begin alike mostly differ at
+/// their ends.
 pub fn abridged(mut cell: Vec<Span<'static>>, width: usize) -> Vec<Span<'static>> {
     if let [word] = &mut cell[..]
         && let letters = word.content.chars().collect::<Vec<_>>()

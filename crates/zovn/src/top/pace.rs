@@ -89,19 +89,23 @@ impl Pace {
         self.rates.clear();
         self.peers.clear();
         self.busy_share = 0.0;
-        let Some(ns) = self.status.uptime_ns.checked_sub(before.uptime_ns).filter(|ns| *ns > 0) else {
+        let Some(ns) = self.status.uptime_ns.checked_sub(before.uptime_ns).filter(|ns| *ns > 0)
+        else {
             return;
         };
         self.busy_share = self.status.busy_ns.saturating_sub(before.busy_ns) as f64 / ns as f64;
         let peers = before.uplink.iter().flat_map(|uplink| &uplink.peers);
         let peers: BTreeMap<_, _> = peers.map(|peer| (peer.vtep, peer)).collect();
         for peer in self.status.uplink.iter().flat_map(|uplink| &uplink.peers) {
-            let rates = peers.get(&peer.vtep).and_then(|before| PeerRates::between(before, peer, ns));
+            let rates =
+                peers.get(&peer.vtep).and_then(|before| PeerRates::between(before, peer, ns));
             self.peers.extend(rates.map(|rates| (peer.vtep, rates)));
         }
         let before: BTreeMap<_, _> = before.ports.iter().map(|port| (&port.name, port)).collect();
         for port in &self.status.ports {
-            if let Some(rates) = before.get(&port.name).and_then(|before| Rates::between(before, port, ns)) {
+            if let Some(rates) =
+                before.get(&port.name).and_then(|before| Rates::between(before, port, ns))
+            {
                 self.rates.insert(port.name.clone(), rates);
             }
         }
@@ -127,7 +131,8 @@ impl Pace {
     pub fn ports(&self, sort: Sort) -> Vec<(&PortStatus, Rates)> {
         let rates = |port: &PortStatus| self.rates.get(&port.name).copied().unwrap_or_default();
         let mut ports: Vec<_> = self.status.ports.iter().map(|port| (port, rates(port))).collect();
-        // Fractions of frames a second do not matter here, so that rates can be compared as whole numbers.
+        // Fractions of frames a second do not matter here, so that rates can be compared as whole
+        // numbers.
         ports.sort_by_key(|(port, rates)| {
             let most = match sort {
                 Sort::Name => 0,
@@ -157,7 +162,8 @@ impl Rates {
             in_bits: per_second(before.ingress_bytes, after.ingress_bytes)? * 8.0,
             out_frames: per_second(before.egress.total.delivered, after.egress.total.delivered)?,
             out_bits: per_second(before.egress_bytes, after.egress_bytes)? * 8.0,
-            paused_share: (per_second(before.paused.as_nanos(), after.paused.as_nanos())? / 1e9).min(1.0),
+            paused_share: (per_second(before.paused.as_nanos(), after.paused.as_nanos())? / 1e9)
+                .min(1.0),
             refused: per_second(refused(before), refused(after))?,
         })
     }

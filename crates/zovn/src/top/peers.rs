@@ -71,15 +71,19 @@ pub fn height(pace: &Pace) -> usize {
 pub fn table(pace: &Pace, scroll: usize) -> Table<'_> {
     let peers = pace.peers();
     let scroll = scroll.min(peers.len().saturating_sub(1));
-    let cell =
-        |column: &Column, cell| Line::from(abridged(cell, column.width.into())).alignment(column.alignment);
+    let cell = |column: &Column, cell| {
+        Line::from(abridged(cell, column.width.into())).alignment(column.alignment)
+    };
     let rows = peers.skip(scroll).flat_map(|(peer, rates)| {
         let own = Row::new(COLUMNS.iter().map(|column| cell(column, (column.show)(peer, rates))));
-        let path = |path| COLUMNS.iter().zip(path_cells(path)).map(|(column, span)| cell(column, vec![span]));
+        let path = |path| {
+            COLUMNS.iter().zip(path_cells(path)).map(|(column, span)| cell(column, vec![span]))
+        };
         let paths: Vec<_> = paths(peer).iter().map(|it| Row::new(path(it))).collect();
         std::iter::once(own).chain(paths)
     });
-    let titles = COLUMNS.iter().map(|column| Line::from(column.title.dim()).alignment(column.alignment));
+    let titles =
+        COLUMNS.iter().map(|column| Line::from(column.title.dim()).alignment(column.alignment));
     let widths = COLUMNS.iter().map(|column| Constraint::Length(column.width));
     Table::new(rows, widths).header(Row::new(titles)).column_spacing(1)
 }
@@ -100,7 +104,8 @@ fn state(state: PeerState) -> Span<'static> {
     }
 }
 
-/// What BFD finds of the only path to a peer, or of how many out of several it finds that they work.
+/// What BFD finds of the only path to a peer, or of how many out of several it finds that they
+/// work.
 fn bfd(peer: &PeerStatus) -> Span<'static> {
     match &peer.paths[..] {
         [path] => found(path),
@@ -163,7 +168,8 @@ mod tests {
     fn path(number: u8, is_active: bool, state: BfdState) -> PathStatus {
         let [local, remote] = [1, 2].map(|host| [192, 0, number, host].into());
         let [diagnostic, remote_diagnostic] = ["none"; 2].map(str::to_owned);
-        let bfd = model::BfdStatus { state, diagnostic, remote_diagnostic, since: Span::from_secs(1) };
+        let bfd =
+            model::BfdStatus { state, diagnostic, remote_diagnostic, since: Span::from_secs(1) };
         PathStatus { local, remote, is_active, bfd: Some(bfd), large_segments: None }
     }
 
@@ -183,9 +189,13 @@ mod tests {
             refused: std::collections::BTreeMap::new(),
         };
         assert_eq!(bfd(&peer).content, "1/2");
-        let lines =
-            paths(&peer).iter().map(|path| path_cells(path).map(|cell| cell.content.trim().to_owned()));
-        assert_eq!(lines.collect::<Vec<_>>(), [["192.0.2.2", "–", "down"], ["192.0.3.2", "active", "up"]]);
+        let lines = paths(&peer)
+            .iter()
+            .map(|path| path_cells(path).map(|cell| cell.content.trim().to_owned()));
+        assert_eq!(
+            lines.collect::<Vec<_>>(),
+            [["192.0.2.2", "–", "down"], ["192.0.3.2", "active", "up"]]
+        );
         peer.paths.truncate(1);
         assert_eq!((bfd(&peer).content.as_ref(), paths(&peer).len()), ("down", 0));
     }

@@ -1,4 +1,5 @@
-//! How an agent looks: the law on top, a line for each port and each host that tunnels lead to, keys at the bottom.
+//! How an agent looks: the law on top, a line for each port and each host that tunnels lead to,
+//! keys at the bottom.
 
 use figures::count;
 use model::{AgentStatus, GateStatus, Ledgers, Limits, PortState, PortStatus};
@@ -83,7 +84,8 @@ impl View {
     /// The same as plain text, every port and peer included, without the keys.
     pub fn to_text(&self) -> String {
         let notes = self.notes().iter().map(|note| note.width() as u16).max();
-        let width = notes.unwrap_or(0).max(total(&COLUMNS) - NAME + self.longest()).max(peers::WIDTH);
+        let width =
+            notes.unwrap_or(0).max(total(&COLUMNS) - NAME + self.longest()).max(peers::WIDTH);
         let rows = self.pace.status().ports.len() + peers::height(&self.pace);
         let lines = 3 + 1 + rows + self.notes().len() + 1;
         let height = u16::try_from(lines).unwrap_or(u16::MAX);
@@ -93,7 +95,8 @@ impl View {
         let lines = cells.chunks(usize::from(width)).take(lines - 1);
         lines
             .map(|line| {
-                line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n"
+                line.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()
+                    + "\n"
             })
             .collect()
     }
@@ -105,8 +108,12 @@ impl View {
         let busy = self.pace.busy_share();
         let mut left = vec![
             format!("zovn {}", status.version).bold().cyan(),
-            format!("   up {}   {} ports   switch thread ", duration(status.uptime_ns), status.ports.len())
-                .into(),
+            format!(
+                "   up {}   {} ports   switch thread ",
+                duration(status.uptime_ns),
+                status.ports.len()
+            )
+            .into(),
         ];
         left.extend(bar(busy));
         left.push(format!(" {}", share(busy)).into());
@@ -133,7 +140,11 @@ impl View {
             count(ledger.held).bold(),
             " held   ".dim(),
         ];
-        equation.push(if status.balanced { "✔ balanced".green() } else { "✘ NOT BALANCED".red().bold() });
+        equation.push(if status.balanced {
+            "✔ balanced".green()
+        } else {
+            "✘ NOT BALANCED".red().bold()
+        });
         frame.render_widget(Line::from(equation), law);
     }
 
@@ -149,7 +160,8 @@ impl View {
         });
         let titles = columns.iter().map(|column| {
             let is_first = column.sort == Some(self.sort);
-            let style = if is_first { Style::new().bold().underlined() } else { Style::new().dim() };
+            let style =
+                if is_first { Style::new().bold().underlined() } else { Style::new().dim() };
             Line::styled(column.title, style).alignment(column.alignment)
         });
         let header = Row::new(titles);
@@ -168,7 +180,9 @@ impl View {
         let problem = self.problem.iter().map(|problem| Line::from(problem.as_str().red().bold()));
         let gate = match &self.pace.status().udp_gate {
             GateStatus::On => None,
-            GateStatus::Off(why) => Some(Line::from(vec!["UDP gate: ".bold().yellow(), why.as_str().into()])),
+            GateStatus::Off(why) => {
+                Some(Line::from(vec!["UDP gate: ".bold().yellow(), why.as_str().into()]))
+            }
         };
         let notes = self.pace.status().ports.iter().flat_map(|port| {
             port.notes.iter().map(|note| {
@@ -177,7 +191,10 @@ impl View {
         });
         let uplink = self.pace.status().uplink.iter().flat_map(|uplink| {
             let unsent = uplink.last_send_error.iter().map(|error| {
-                format!("the kernel did not send {} datagrams, the last as: {error}", uplink.send_errors)
+                format!(
+                    "the kernel did not send {} datagrams, the last as: {error}",
+                    uplink.send_errors
+                )
             });
             unsent.chain(uplink.notes.iter().cloned())
         });
@@ -212,12 +229,18 @@ const COLUMNS: [Column; 13] = {
         Column { title, width, alignment, sort, goes, show }
     }
     [
-        column("PORT", NAME, Left, Some(Sort::Name), 0, |port, _| vec![port.name.to_string().bold()]),
+        column("PORT", NAME, Left, Some(Sort::Name), 0, |port, _| {
+            vec![port.name.to_string().bold()]
+        }),
         column("STATE", 7, Left, None, 0, |port, _| vec![state(port.state)]),
         column("IN f/s", 7, Right, None, 4, |_, rates| figure(rates.in_frames)),
         column("IN bit/s", 8, Right, Some(Sort::In), 0, |_, rates| figure(rates.in_bits)),
-        column("INGRESS", QUEUE, Left, None, 3, |port, _| queue(&port.ingress, port.ingress_limits)),
-        column("PAUSED", 6, Right, Some(Sort::Paused), 0, |_, rates| vec![paused(rates.paused_share)]),
+        column("INGRESS", QUEUE, Left, None, 3, |port, _| {
+            queue(&port.ingress, port.ingress_limits)
+        }),
+        column("PAUSED", 6, Right, Some(Sort::Paused), 0, |_, rates| {
+            vec![paused(rates.paused_share)]
+        }),
         column("OUT f/s", 7, Right, None, 5, |_, rates| figure(rates.out_frames)),
         column("OUT bit/s", 9, Right, Some(Sort::Out), 0, |_, rates| figure(rates.out_bits)),
         column("RATE", 8, Right, None, 2, |port, _| {
@@ -227,17 +250,21 @@ const COLUMNS: [Column; 13] = {
             queue(&port.egress, port.egress_limits)
         }),
         column("FLOWS", 5, Right, None, 1, |port, _| figure(port.held_flows.into())),
-        column("REFUSED", 7, Right, Some(Sort::Refused), 0, |port, rates| vec![refusals(port, rates)]),
+        column("REFUSED", 7, Right, Some(Sort::Refused), 0, |port, rates| {
+            vec![refusals(port, rates)]
+        }),
         column("LAW", 3, Right, None, 0, |port, _| {
             vec![if port.balances() { "✔".green() } else { "✘".red().bold() }]
         }),
     ]
 };
 
-/// The columns that fit, where the longest name is so long. It takes the place of those that may go.
+/// The columns that fit, where the longest name is so long. It takes the place of those that may
+/// go.
 fn columns(width: u16, name: u16) -> Vec<Column> {
     let mut columns = Vec::from(COLUMNS);
-    let others = columns.iter().skip(1).filter(|column| column.goes == 0).map(|column| column.width + 1);
+    let others =
+        columns.iter().skip(1).filter(|column| column.goes == 0).map(|column| column.width + 1);
     columns[0].width = name.min(width.saturating_sub(others.sum())).max(NAME);
     for goes in 1..=5 {
         if total(&columns) > width {
@@ -352,7 +379,8 @@ mod tests {
     #[test]
     fn a_queue_is_as_full_as_its_fullest_class() {
         let held = |held| LedgerStatus { held, ..LedgerStatus::default() };
-        let class = |class, frames| ClassStatus { class, kind: ClassKind::Lossless, ledger: held(frames) };
+        let class =
+            |class, frames| ClassStatus { class, kind: ClassKind::Lossless, ledger: held(frames) };
         let side = Ledgers { total: held(8), classes: vec![class(0, 4), class(7, 4)] };
         let shown: String = queue(&side, Limits { frames: 8, ..Limits::egress() })
             .iter()

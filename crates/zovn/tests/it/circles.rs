@@ -8,12 +8,12 @@
 //! sources ─syn─▶ names, mentions ─resolve─▶ file uses file ─reach each other─▶ circles
 //! ```
 //!
-//! A file uses another if it names something that the other defines: in a `use`, or by a path in its
-//! code, the arguments of macros included. Re-exports are followed to the definition, so that
+//! A file uses another if it names something that the other defines: in a `use`, or by a path in
+//! its code, the arguments of macros included. Re-exports are followed to the definition, so that
 //! `mod x;` and `pub use x::Y` make no use of `x`. The file of a parent module is a file like any
-//! other: if it uses a child, and the child uses what the parent defines, that is a circle. Calls of
-//! methods are not seen, because their names do not tell where they are defined. Test code does not
-//! count.
+//! other: if it uses a child, and the child uses what the parent defines, that is a circle. Calls
+//! of methods are not seen, because their names do not tell where they are defined. Test code does
+//! not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// Crates that still have circles, and how many of their files are in one. A crate with fewer fails,
-/// too, until its figure is lowered: this list only shrinks.
+/// Crates that still have circles, and how many of their files are in one. A crate with fewer
+/// fails, too, until its figure is lowered: this list only shrinks.
 const KNOWN: &[(&str, usize)] = &[("tunnel", 5)];
 
 /// A place that a path can lead to.
@@ -78,8 +78,11 @@ impl Sources {
         let mut sources = Self::default();
         let programs = fs::read_dir(folder.join("src/bin")).into_iter().flatten();
         let programs = programs.map(|entry| entry.expect("src/bin can be listed").path());
-        let mut roots: Vec<PathBuf> = ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)).into();
-        roots.extend(programs.filter(|path| path.extension().is_some_and(|extension| extension == "rs")));
+        let mut roots: Vec<PathBuf> =
+            ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)).into();
+        roots.extend(
+            programs.filter(|path| path.extension().is_some_and(|extension| extension == "rs")),
+        );
         for root in roots.iter().filter(|root| root.exists()) {
             let index = sources.modules.len();
             let below = root.parent().expect("a file lies in a folder");
@@ -89,9 +92,18 @@ impl Sources {
     }
 
     /// Reads the file of a module whose children lie in the folder `below`.
-    fn read_file(&mut self, folder: &Path, path: &Path, below: &Path, parent: usize, root: usize) -> usize {
-        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    fn read_file(
+        &mut self,
+        folder: &Path,
+        path: &Path,
+        below: &Path,
+        parent: usize,
+        root: usize,
+    ) -> usize {
+        let text =
+            fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let parsed =
+            syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let name = path.strip_prefix(folder).expect("sources lie in the crate's folder");
         self.files.push(name.to_owned());
         let file = self.files.len() - 1;
@@ -105,7 +117,8 @@ impl Sources {
         self.modules.len() - 1
     }
 
-    /// Where a path in a module leads. More than one place if a name stands for a module and a function, say.
+    /// Where a path in a module leads. More than one place if a name stands for a module and a
+    /// function, say.
     fn resolve(
         &self,
         module: usize,
@@ -140,7 +153,12 @@ impl Sources {
         places
     }
 
-    fn look_up(&self, module: usize, name: &str, seen: &mut BTreeSet<(usize, String)>) -> BTreeSet<Place> {
+    fn look_up(
+        &self,
+        module: usize,
+        name: &str,
+        seen: &mut BTreeSet<(usize, String)>,
+    ) -> BTreeSet<Place> {
         let mut places = BTreeSet::new();
         // Imports may lead back to themselves, globs above all.
         if !seen.insert((module, name.to_owned())) {
@@ -175,7 +193,8 @@ impl Sources {
                 let Place::Item(to) = place else { continue };
                 if to != from {
                     let names = uses.entry((from, to)).or_default();
-                    let name = path.iter().rfind(|name| *name != "self").expect("a path names something");
+                    let name =
+                        path.iter().rfind(|name| *name != "self").expect("a path names something");
                     names.entry(name.clone()).or_insert(*line);
                 }
             }
@@ -211,7 +230,8 @@ impl Reader<'_> {
         let below = self.below.join(item.ident.to_string());
         let child = if let Some((_, items)) = &item.content {
             let child = self.sources.add_module(file, self.module, root);
-            let mut reader = Reader { sources: self.sources, folder: self.folder, below, module: child };
+            let mut reader =
+                Reader { sources: self.sources, folder: self.folder, below, module: child };
             reader.read_items(items);
             child
         } else {
@@ -230,7 +250,10 @@ impl Reader<'_> {
                 return self.read_use(&tree.tree, path, private);
             }
             syn::UseTree::Group(tree) => {
-                return tree.items.iter().for_each(|item| self.read_use(item, path.clone(), private));
+                return tree
+                    .items
+                    .iter()
+                    .for_each(|item| self.read_use(item, path.clone(), private));
             }
             syn::UseTree::Glob(_) => return self.sources.modules[self.module].globs.push(path),
             syn::UseTree::Name(tree) => (&tree.ident, &tree.ident),
@@ -243,7 +266,11 @@ impl Reader<'_> {
             self.mention(path.clone(), ident.span().start().line);
         }
         if let Some(brought) = brought {
-            self.sources.modules[self.module].names.entry(brought).or_default().push(Meaning::Use(path));
+            self.sources.modules[self.module]
+                .names
+                .entry(brought)
+                .or_default()
+                .push(Meaning::Use(path));
         }
     }
 
@@ -350,14 +377,16 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => {
-            let words: Vec<String> = list.tokens.clone().into_iter().map(|token| token.to_string()).collect();
+            let words: Vec<String> =
+                list.tokens.clone().into_iter().map(|token| token.to_string()).collect();
             words == ["test"] || (words[0] == "all" && words[1].contains("test"))
         }
         _ => false,
     })
 }
 
-/// The circles: sets of files, each of which uses all others of its set, directly or through others.
+/// The circles: sets of files, each of which uses all others of its set, directly or through
+/// others.
 fn circles(files: usize, uses: &Uses) -> BTreeSet<BTreeSet<usize>> {
     let reach = |from: usize| {
         let mut reached = BTreeSet::new();
@@ -370,7 +399,9 @@ fn circles(files: usize, uses: &Uses) -> BTreeSet<BTreeSet<usize>> {
     };
     let reached: Vec<BTreeSet<usize>> = (0..files).map(reach).collect();
     (0..files)
-        .map(|file| reached[file].iter().copied().filter(|to| reached[*to].contains(&file)).collect())
+        .map(|file| {
+            reached[file].iter().copied().filter(|to| reached[*to].contains(&file)).collect()
+        })
         .filter(|circle: &BTreeSet<usize>| !circle.is_empty())
         .collect()
 }
@@ -397,19 +428,22 @@ fn read_circles(folder: &Path) -> (usize, String) {
 
 #[test]
 fn no_crate_has_a_circle_between_its_files() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/zovn lies in crates/");
+    let crates =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/zovn lies in crates/");
     let mut faults = String::new();
     let mut known: BTreeMap<&str, usize> = KNOWN.iter().copied().collect();
     for entry in fs::read_dir(crates).expect("crates/ can be listed") {
         let folder = entry.expect("crates/ can be listed").path();
-        let name = folder.file_name().expect("a listed folder has a name").to_string_lossy().into_owned();
+        let name =
+            folder.file_name().expect("a listed folder has a name").to_string_lossy().into_owned();
         let (found, ties) = read_circles(&folder);
         let allowed = known.remove(name.as_str()).unwrap_or(0);
         if found > allowed {
             faults += &format!("{name} has {found} files in circles, {allowed} are known:\n{ties}");
         } else if found < allowed {
-            faults +=
-                &format!("{name} has {found} files in circles: lower its figure in KNOWN from {allowed}\n");
+            faults += &format!(
+                "{name} has {found} files in circles: lower its figure in KNOWN from {allowed}\n"
+            );
         }
     }
     faults.extend(known.keys().map(|name| format!("{name} is in KNOWN and does not exist\n")));
@@ -450,7 +484,9 @@ fn a_circle_is_found_whatever_ties_it() {
         assert!(ties.contains("src/a.rs uses of src/b.rs: B (line 1)"), "{ties}");
     }
     let late = ("b.rs", "pub struct B;\n\nuse crate::A;");
-    assert!(circles_of(&[root, ("a.rs", a), late]).1.contains("src/b.rs uses of src/a.rs: A (line 3)"));
+    assert!(
+        circles_of(&[root, ("a.rs", a), late]).1.contains("src/b.rs uses of src/a.rs: A (line 3)")
+    );
 }
 
 #[test]
@@ -466,8 +502,10 @@ fn a_parent_is_in_a_circle_with_a_child_that_uses_what_it_defines() {
     let child = ("parent/below.rs", "use super::{A, S}; pub struct Below;");
     assert_eq!(circles_of(&[files[0], ("parent/mod.rs", parent), child]).0, 0);
     // Three files, of which none ties two alone.
-    let files = [("lib.rs", "pub mod a; mod b; mod c;"), ("a.rs", "use crate::b::B; pub struct A;")];
-    let rest = [("b.rs", "use crate::c::C; pub struct B;"), ("c.rs", "use crate::a::A; pub struct C;")];
+    let files =
+        [("lib.rs", "pub mod a; mod b; mod c;"), ("a.rs", "use crate::b::B; pub struct A;")];
+    let rest =
+        [("b.rs", "use crate::c::C; pub struct B;"), ("c.rs", "use crate::a::A; pub struct C;")];
     assert_eq!(circles_of(&[files[0], files[1], rest[0], rest[1]]).0, 3);
 }
 
@@ -486,7 +524,8 @@ fn other_ties_make_no_circle() {
         "use crate::a; pub struct B;",
         "pub struct B { A: u8 } fn f(b: B) { assert!(b.A == 1); /* crate::a::A */ }",
     ] {
-        let (files, ties) = circles_of(&[root, ("a.rs", "use crate::B; pub struct A(B);"), ("b.rs", b)]);
+        let (files, ties) =
+            circles_of(&[root, ("a.rs", "use crate::B; pub struct A(B);"), ("b.rs", b)]);
         assert_eq!(files, 0, "{b}: {ties}");
     }
 }

@@ -1,7 +1,8 @@
-//! The documents hold together: links lead somewhere, indexes are complete, the alert rules are valid.
+//! The documents hold together: links lead somewhere, indexes are complete, the alert rules are
+//! valid, and comments are as wide as code.
 //!
-//! Markdown is read as far as links need it: code is left out, headings give anchors as GitHub makes
-//! them, and links are `[text](target)`. Links to other sites are not followed.
+//! Markdown is read as far as links need it: code is left out, headings give anchors as GitHub
+//! makes them, and links are `[text](target)`. Links to other sites are not followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,15 +28,15 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// The Markdown files below a folder. Build outputs and hidden folders are left out.
-fn documents(folder: &Path) -> Vec<PathBuf> {
+/// The files below a folder with this extension. Build outputs and hidden folders are left out.
+fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
         if path.is_dir() && !name.starts_with('.') && name != "target" {
-            found.extend(documents(&path));
-        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.extend(files(&path, extension));
+        } else if path.extension().is_some_and(|it| it == extension) {
             found.push(path);
         }
     }
@@ -75,14 +76,16 @@ fn heading(line: &str) -> Option<String> {
         return None;
     }
     let mut shown = text.trim().replace('`', "");
-    while let Some((start, end)) = shown.find("](").and_then(|at| Some((at, at + shown[at..].find(')')?))) {
+    while let Some((start, end)) =
+        shown.find("](").and_then(|at| Some((at, at + shown[at..].find(')')?)))
+    {
         shown.replace_range(start..=end, "");
     }
     Some(shown.replace('[', ""))
 }
 
-/// The anchors of a document's headings: lower case, no punctuation, hyphens for blanks, and a number
-/// behind those that occur again.
+/// The anchors of a document's headings: lower case, no punctuation, hyphens for blanks, and a
+/// number behind those that occur again.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen = BTreeMap::<String, usize>::new();
     let anchor = |heading: String| {
@@ -105,7 +108,8 @@ fn complaint(document: &Path, target: &str) -> Option<String> {
         return None;
     }
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
-    let file = if file.is_empty() { document.into() } else { normal(&document.parent()?.join(file)) };
+    let file =
+        if file.is_empty() { document.into() } else { normal(&document.parent()?.join(file)) };
     if !file.starts_with(root()) {
         return Some("leaves the project".into());
     }
@@ -123,7 +127,7 @@ fn complaint(document: &Path, target: &str) -> Option<String> {
 fn every_link_leads_somewhere() {
     let mut complaints = Vec::new();
     let mut checked = 0;
-    for document in documents(&root()) {
+    for document in files(&root(), "md") {
         let text = fs::read_to_string(&document).unwrap();
         // A link's text may go over the end of a line, its target may not.
         for (number, line) in prose(&text) {
@@ -131,7 +135,8 @@ fn every_link_leads_somewhere() {
                 checked += 1;
                 let place = document.strip_prefix(root()).unwrap().display();
                 complaints.extend(
-                    complaint(&document, &target).map(|why| format!("{place}:{number}: {target}: {why}")),
+                    complaint(&document, &target)
+                        .map(|why| format!("{place}:{number}: {target}: {why}")),
                 );
             }
         }
@@ -171,7 +176,7 @@ fn linked(document: &Path) -> BTreeSet<PathBuf> {
 fn every_document_is_in_the_index() {
     let folder = root().join("docs");
     let listed = linked(&folder.join("README.md"));
-    for document in documents(&folder) {
+    for document in files(&folder, "md") {
         // Decisions have an index of their own.
         let is_expected =
             document != folder.join("README.md") && !document.starts_with(folder.join("decisions"));
@@ -188,7 +193,7 @@ fn decisions_are_numbered_without_gaps_and_indexed() {
     let folder = root().join("docs/decisions");
     let index = folder.join("README.md");
     let listed = linked(&index);
-    let decisions = documents(&folder).into_iter().filter(|document| *document != index);
+    let decisions = files(&folder, "md").into_iter().filter(|document| *document != index);
     for (number, document) in (1..).zip(decisions) {
         let name = document.file_name().unwrap().to_str().unwrap();
         assert!(name.starts_with(&format!("{number:04}-")), "{name} is the {number}th decision");
@@ -204,9 +209,13 @@ fn prometheus_accepts_the_alert_rules_and_they_do_what_they_say() {
     if !needs::program("promtool", "prometheus") {
         return;
     }
-    for arguments in [["check", "rules", "zovn-alerts.yml"], ["test", "rules", "zovn-alerts.test.yml"]] {
+    for arguments in
+        [["check", "rules", "zovn-alerts.yml"], ["test", "rules", "zovn-alerts.test.yml"]]
+    {
         let run = Command::new("promtool").args(arguments).current_dir(&folder).output().unwrap();
-        let said = [run.stdout, run.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+        let said = [run.stdout, run.stderr]
+            .map(|said| String::from_utf8_lossy(&said).into_owned())
+            .concat();
         assert!(run.status.success(), "promtool {}: {said}", arguments.join(" "));
     }
 }
@@ -216,13 +225,39 @@ fn every_alert_is_tested_and_explained() {
     let rules = fs::read_to_string(root().join("packaging/zovn-alerts.yml")).unwrap();
     let tests = fs::read_to_string(root().join("packaging/zovn-alerts.test.yml")).unwrap();
     let page = fs::read_to_string(root().join("docs/operations.md")).unwrap();
-    let alerts: Vec<_> = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    let alerts: Vec<_> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
     assert!(!alerts.is_empty());
     for alert in alerts {
         assert!(
             tests.contains(&format!("alertname: {alert}\n        exp_alerts")),
             "nothing lets {alert} fire"
         );
-        assert!(page.contains(&format!("`{alert}`")), "docs/operations.md does not explain {alert}");
+        assert!(
+            page.contains(&format!("`{alert}`")),
+            "docs/operations.md does not explain {alert}"
+        );
     }
+}
+
+/// Comments have at most 100 columns, as rustfmt gives code. Drawings and tables may be wider.
+#[test]
+fn comments_have_at_most_100_columns() {
+    let comment = |line: &str| {
+        let text = line.trim_start().strip_prefix("//").unwrap_or_default();
+        text.trim_start_matches(['/', '!']).to_owned()
+    };
+    let mut wide = Vec::new();
+    for file in files(&root().join("crates"), "rs") {
+        let text = fs::read_to_string(&file).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let comments: Vec<_> = lines.iter().map(|line| comment(line)).collect();
+        for (number, comment) in prose(&comments.join("\n")) {
+            let is_table = comment.trim_start().starts_with('|');
+            if !comment.is_empty() && !is_table && lines[number - 1].chars().count() > 100 {
+                wide.push(format!("{}:{number}", file.display()));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "these comments are wider than 100 columns: {wide:#?}");
 }

@@ -1,7 +1,8 @@
-//! The house stands: each crate depends on lower floors only, and the crates below the purity line stay pure.
+//! The house stands: each crate depends on lower floors only, and the crates below the purity line
+//! stay pure.
 //!
-//! The law is ARCHITECTURE.md's; this reads every crate's manifest, so a new arrow or a new crate fails here until it
-//! has been given its place.
+//! The law is ARCHITECTURE.md's; this reads every crate's manifest, so a new arrow or a new crate
+//! fails here until it has been given its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -48,7 +49,8 @@ const PURE: u8 = 4;
 /// The pure crates that may be unsafe.
 const UNSAFE: [&str; 1] = ["prefetch"];
 
-/// The crates that only tests and benchmarks may depend on, wherever they are. They need not be pure.
+/// The crates that only tests and benchmarks may depend on, wherever they are. They need not be
+/// pure.
 const TESTS: [&str; 1] = ["needs"];
 
 fn floor(name: &str) -> Option<u8> {
@@ -67,9 +69,12 @@ struct Crate {
 impl Crate {
     fn read(folder: &Path) -> Self {
         let text = |file| fs::read_to_string(folder.join(file));
-        let manifest = text("Cargo.toml").unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let manifest =
+            text("Cargo.toml").unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
         Self {
-            manifest: manifest.parse().unwrap_or_else(|error| panic!("{}: {error}", folder.display())),
+            manifest: manifest
+                .parse()
+                .unwrap_or_else(|error| panic!("{}: {error}", folder.display())),
             root: text("src/lib.rs").or_else(|_| text("src/main.rs")).unwrap_or_default(),
             clippy: fs::read_link(folder.join("clippy.toml")).ok(),
         }
@@ -85,7 +90,9 @@ impl Crate {
             .flat_map(|table| kinds.iter().filter_map(|kind| table.get(*kind)))
             .filter_map(|dependencies| dependencies.as_table())
             .flat_map(|dependencies| dependencies.iter())
-            .map(|(name, value)| value.get("package").and_then(|package| package.as_str()).unwrap_or(name))
+            .map(|(name, value)| {
+                value.get("package").and_then(|package| package.as_str()).unwrap_or(name)
+            })
             .filter(|name| floor(name).is_some())
             .collect()
     }
@@ -128,12 +135,17 @@ fn faults(name: &str, it: &Crate) -> Vec<String> {
 
 #[test]
 fn every_crate_stands_on_lower_floors_and_the_pure_ones_are_pure() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/zovn lies in crates/");
+    let crates =
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/zovn lies in crates/");
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(crates).expect("crates/ can be listed") {
         let folder = entry.expect("crates/ can be listed").path();
         if folder.join("Cargo.toml").exists() {
-            let name = folder.file_name().expect("a listed folder has a name").to_string_lossy().into_owned();
+            let name = folder
+                .file_name()
+                .expect("a listed folder has a name")
+                .to_string_lossy()
+                .into_owned();
             found.insert(name, Crate::read(&folder));
         }
     }
@@ -167,8 +179,14 @@ fn a_fault_is_found() {
     }
 
     // Tests' own crates count where they are shipped.
-    assert_eq!(faults("wire", &make("[dev-dependencies]\nneeds.workspace = true", pure, link)), [""; 0]);
-    assert_eq!(faults("wire", &make("[dependencies]\nneeds.workspace = true", pure, link)).len(), 1);
+    assert_eq!(
+        faults("wire", &make("[dev-dependencies]\nneeds.workspace = true", pure, link)),
+        [""; 0]
+    );
+    assert_eq!(
+        faults("wire", &make("[dependencies]\nneeds.workspace = true", pure, link)).len(),
+        1
+    );
 
     // Purity in all its parts; words in a comment are not attributes.
     let impure = make("", "// #![no_std]\n//! forbid(unsafe_code)", Some("clippy.toml"));

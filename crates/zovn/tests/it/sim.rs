@@ -9,7 +9,12 @@ use serde_json::Value;
 
 fn sim(arguments: &[&str]) -> Output {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_zovn")).arg("sim").args(arguments).current_dir(root).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_zovn"))
+        .arg("sim")
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .unwrap()
 }
 
 fn shipped(name: &str) -> PathBuf {
@@ -55,8 +60,11 @@ fn a_shipped_scenario_is_told_at_a_glance() {
 fn a_mistake_has_a_place_and_exit_code_2_and_a_missing_file_1() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wrong.toml");
-    std::fs::write(&file, "version = 1\nname = \"wrong\"\n[topology]\nkind = \"star\"\nserver = 3\n")
-        .unwrap();
+    std::fs::write(
+        &file,
+        "version = 1\nname = \"wrong\"\n[topology]\nkind = \"star\"\nserver = 3\n",
+    )
+    .unwrap();
     let file = file.to_str().unwrap();
     let output = sim(&["check", file]);
     let said = String::from_utf8(output.stderr).unwrap();
@@ -80,23 +88,31 @@ fn each_mistake_has_a_line_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wrong.toml");
     let right = std::fs::read_to_string(shipped("incast.toml")).unwrap();
-    std::fs::write(&file, right.replace("servers = 33", "servers = 0").replace("60s", "0s")).unwrap();
+    std::fs::write(&file, right.replace("servers = 33", "servers = 0").replace("60s", "0s"))
+        .unwrap();
     let output = sim(&["check", file.to_str().unwrap()]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 2), "{said}");
-    assert!(said.lines().all(|line| line.starts_with(&format!("zovn: {}, line ", file.display()))), "{said}");
+    assert!(
+        said.lines().all(|line| line.starts_with(&format!("zovn: {}, line ", file.display()))),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_run_says_the_same_bytes_whatever_the_number_of_threads() {
-    let run =
-        |threads: &str| sim(&["run", "scenarios/incast.toml", "--seed", "7", "--threads", threads, "--json"]);
+    let run = |threads: &str| {
+        sim(&["run", "scenarios/incast.toml", "--seed", "7", "--threads", threads, "--json"])
+    };
     let [one, two] = ["1", "2"].map(run);
     assert_eq!(one.status.code(), Some(0), "{}", String::from_utf8_lossy(&one.stderr));
     assert_eq!(String::from_utf8(one.stdout.clone()), String::from_utf8(two.stdout));
     let object: Value = serde_json::from_slice(&one.stdout).unwrap();
     let results = object["results"].as_array().unwrap();
-    assert_eq!((object["experiment"].as_str(), object["config"]["seed"].as_u64()), (Some("sim"), Some(7)));
+    assert_eq!(
+        (object["experiment"].as_str(), object["config"]["seed"].as_u64()),
+        (Some("sim"), Some(7))
+    );
     let lost = |result: &Value| result["classes"]["default"]["lost_physical"].as_u64().unwrap();
     assert!(lost(&results[0]) > 0 && lost(&results[1]) == 0, "{results:?}");
     assert!(results.iter().all(|result| result["queries"] == 100 && result["ending"] == "done"));
@@ -133,9 +149,11 @@ fn linux_is_asked_for_huge_pages_for_what_is_simulated() {
     }
     let mut bench = Command::new(env!("CARGO_BIN_EXE_zovn"));
     // The C library would ask as well if it were told to.
-    let bench = bench.args(["sim", "bench", "--queries", "1000000000"]).env_remove("GLIBC_TUNABLES");
+    let bench =
+        bench.args(["sim", "bench", "--queries", "1000000000"]).env_remove("GLIBC_TUNABLES");
     let mut bench = bench.spawn().unwrap();
-    let smaps = || std::fs::read_to_string(format!("/proc/{}/smaps", bench.id())).unwrap_or_default();
+    let smaps =
+        || std::fs::read_to_string(format!("/proc/{}/smaps", bench.id())).unwrap_or_default();
     // `hg`: whoever has mapped it has asked.
     let asked = || smaps().lines().any(|it| it.starts_with("VmFlags:") && it.contains(" hg"));
     let late = Instant::now() + Duration::from_secs(30);
@@ -173,7 +191,9 @@ fn sweeper(scenario: &str) -> (tempfile::TempDir, String, String) {
 fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries
-        .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap()))
+        .map(|path| {
+            (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(&path).unwrap())
+        })
         .collect();
     files.sort();
     files
@@ -189,7 +209,12 @@ fn shards_together_and_a_sweep_that_goes_on_write_what_one_go_writes() {
     };
     let (said, _) = sweep(&out, &[]);
     let whole = files(&out);
-    assert_eq!(whole.len(), 1 + 4 * 3, "{:?}", whole.iter().map(|(name, _)| name).collect::<Vec<_>>());
+    assert_eq!(
+        whole.len(),
+        1 + 4 * 3,
+        "{:?}",
+        whole.iter().map(|(name, _)| name).collect::<Vec<_>>()
+    );
     let run = sim(&["run", &file, "--json"]);
     assert_eq!(said, String::from_utf8(run.stdout).unwrap(), "a sweep tells what a run tells");
 
@@ -225,7 +250,8 @@ fn a_sweep_that_is_killed_keeps_what_is_done_and_goes_on() {
     assert_eq!(sim(&["sweep", &file, "--out", &one_go]).status.code(), Some(0));
     let child = begun(&["sweep", &file, "--out", &out, "--threads", "1"]);
     end(child, rustix::process::Signal::KILL);
-    let visible = || files(&out).into_iter().filter(|(name, _)| !name.starts_with('.')).collect::<Vec<_>>();
+    let visible =
+        || files(&out).into_iter().filter(|(name, _)| !name.starts_with('.')).collect::<Vec<_>>();
     assert!(visible().iter().all(|file| files(&one_go).contains(file)), "what is there is whole");
     assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
     assert!(visible() == files(&one_go));
@@ -242,7 +268,8 @@ fn an_interrupted_sweep_is_exit_code_130_and_a_cell_that_was_stopped_is_not_ther
     assert_eq!(object["results"].as_array().unwrap().len(), 1, "{object}");
     assert_eq!(object["partial"], true);
     let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
-    let cell = ["json", "parquet", "pcapng", "samples.parquet"].map(|it| format!("cell-000000.{it}"));
+    let cell =
+        ["json", "parquet", "pcapng", "samples.parquet"].map(|it| format!("cell-000000.{it}"));
     assert_eq!(names, [&cell[..], &["sweep.json".to_owned()]].concat(), "nothing else is left");
 }
 
@@ -251,7 +278,8 @@ fn a_link_is_captured_into_a_file_for_each_cell_and_into_a_sweeps_folder() {
     let wanted = SWEEP.replace("[sweep]", "[output]\npcapng = \"server0-switch0\"\n[sweep]");
     let (folder, file, out) = sweeper(&wanted);
     let trace = folder.path().join("a.trace.pcapng");
-    let asked = ["run", &file, "--pcapng", "server1-switch0", "--pcapng-out", trace.to_str().unwrap()];
+    let asked =
+        ["run", &file, "--pcapng", "server1-switch0", "--pcapng-out", trace.to_str().unwrap()];
     assert_eq!(sim(&asked).status.code(), Some(0));
     assert_eq!(sim(&["sweep", &file, "--out", &out]).status.code(), Some(0));
     for cell in 0..4 {
@@ -262,7 +290,10 @@ fn a_link_is_captured_into_a_file_for_each_cell_and_into_a_sweeps_folder() {
         for (file, name) in files.iter().zip(["server1-switch0", "server0-switch0"]) {
             let bytes = std::fs::read(file).unwrap();
             assert_eq!(bytes[..4], [0x0a, 0x0d, 0x0d, 0x0a], "{file:?}");
-            assert!(bytes.len() > 10_000 && bytes.windows(name.len()).any(|some| some == name.as_bytes()));
+            assert!(
+                bytes.len() > 10_000
+                    && bytes.windows(name.len()).any(|some| some == name.as_bytes())
+            );
         }
     }
     // Half a cell is no cell, and it is the same bytes again.
@@ -274,8 +305,18 @@ fn a_link_is_captured_into_a_file_for_each_cell_and_into_a_sweeps_folder() {
     let output = sim(&["run", &file, "--pcapng", "server9-switch0"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("there is no link `server9-switch0`: links join server and switch"), "{said}");
-    let output = sim(&["run", &file, "--pcapng", "server1-switch0", "--pcapng-out", "/nowhere/trace.pcapng"]);
+    assert!(
+        said.contains("there is no link `server9-switch0`: links join server and switch"),
+        "{said}"
+    );
+    let output = sim(&[
+        "run",
+        &file,
+        "--pcapng",
+        "server1-switch0",
+        "--pcapng-out",
+        "/nowhere/trace.pcapng",
+    ]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.starts_with("zovn: cannot write /nowhere/trace-"), "{said}");
@@ -285,7 +326,8 @@ fn a_link_is_captured_into_a_file_for_each_cell_and_into_a_sweeps_folder() {
 fn an_interrupted_run_tells_what_it_has_and_that_there_would_be_more() {
     let (folder, file, _) = sweeper(&endless());
     let trace = folder.path().join("trace.pcapng");
-    let asked = ["run", &file, "--threads", "1", "--json", "--pcapng", "server0-switch0", "--pcapng-out"];
+    let asked =
+        ["run", &file, "--threads", "1", "--json", "--pcapng", "server0-switch0", "--pcapng-out"];
     for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
         let second = folder.path().join("trace-000001.pcapng");
         let _ = std::fs::remove_file(&second);
@@ -299,12 +341,18 @@ fn an_interrupted_run_tells_what_it_has_and_that_there_would_be_more() {
         let object: Value = serde_json::from_slice(&output.stdout).unwrap();
         let results = object["results"].as_array().unwrap();
         let endings: Vec<_> = results.iter().map(|it| it["ending"].as_str().unwrap()).collect();
-        assert_eq!((object["partial"].as_bool(), endings), (Some(true), vec!["done", "stopped"]), "{said}");
-        assert!(
-            said.contains("it was stopped before its end") && said.contains("1 of 4 cells are done"),
+        assert_eq!(
+            (object["partial"].as_bool(), endings),
+            (Some(true), vec!["done", "stopped"]),
             "{said}"
         );
-        // The file is whole: it ends with the length of its last block, which begins so much before.
+        assert!(
+            said.contains("it was stopped before its end")
+                && said.contains("1 of 4 cells are done"),
+            "{said}"
+        );
+        // The file is whole: it ends with the length of its last block, which begins so much
+        // before.
         let bytes = std::fs::read(second).unwrap();
         let word = |at: usize| u32::from_be_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
         let last = word(bytes.len() - 4);
@@ -352,7 +400,10 @@ fn a_sweep_has_exit_code_1_for_a_complaint_each_time_and_for_a_folder_of_another
     let output = sim(&["sweep", &file, "--out", &out]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
-    assert!(said.contains("is of another sweep") && said.contains("write into another folder"), "{said}");
+    assert!(
+        said.contains("is of another sweep") && said.contains("write into another folder"),
+        "{said}"
+    );
     for arguments in [&["sweep", &file, "--out", &out, "--shard", "3/2"][..], &["sweep", &file]] {
         assert_eq!(sim(arguments).status.code(), Some(2));
     }
@@ -371,8 +422,16 @@ fn a_report_has_every_cell_and_fetches_nothing() {
     let lines = object["results"].as_array().unwrap();
     assert_eq!((lines.len(), object["missing"].as_array().unwrap().len()), (8, 0));
     for line in lines {
-        assert_eq!((line["cells"].as_u64(), line["samples"].as_u64()), (Some(2), Some(40)), "{line}");
-        assert_eq!(line["gain"].as_f64() == Some(1.0), line["values"]["network"] == "lossy", "{line}");
+        assert_eq!(
+            (line["cells"].as_u64(), line["samples"].as_u64()),
+            (Some(2), Some(40)),
+            "{line}"
+        );
+        assert_eq!(
+            line["gain"].as_f64() == Some(1.0),
+            line["values"]["network"] == "lossy",
+            "{line}"
+        );
         assert_eq!(line["lost_physical"] == 0, line["values"]["network"] == "lossless", "{line}");
     }
 
@@ -401,7 +460,8 @@ fn a_report_maps_queues_and_pauses_where_they_were_looked_at() {
     assert_eq!(sim(&["sweep", &file, "--out", &out, "--csv"]).status.code(), Some(0));
     assert_eq!(sim(&["report", &out, "--html", &page]).status.code(), Some(0));
     let html = std::fs::read_to_string(&page).unwrap();
-    // Of each combination the first repetition, in which frames waited at the switch; the lossless ones were paused.
+    // Of each combination the first repetition, in which frames waited at the switch; the lossless
+    // ones were paused.
     let maps = |what: &str| html.matches(&format!("<figcaption>{what}, ")).count();
     assert_eq!((maps("Queues"), maps("Pauses")), (4, 2));
     assert!(html.contains(">switch0-server0<") && html.contains(">server1-switch0<"));
@@ -423,11 +483,16 @@ fn a_report_says_what_is_missing_and_refuses_what_does_not_belong_together() {
     let output = sim(&["report", &out, "--html", &page]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    let missing =
-        ["cell 1 (network=lossy, tcp.control=cubic)", "cell 3 (network=lossless, tcp.control=cubic)"];
+    let missing = [
+        "cell 1 (network=lossy, tcp.control=cubic)",
+        "cell 3 (network=lossless, tcp.control=cubic)",
+    ];
     let html = std::fs::read_to_string(&page).unwrap();
     for name in missing {
-        assert!(said.contains(&format!("zovn: {name} is missing")) && html.contains(name), "{said}");
+        assert!(
+            said.contains(&format!("zovn: {name} is missing")) && html.contains(name),
+            "{said}"
+        );
     }
 
     std::fs::write(&file, SWEEP.replace("50kb", "40kb")).unwrap();

@@ -26,7 +26,8 @@ use units::{Bytes, Mac, Rate, Span};
 
 use crate::common::{cpu_ns, until};
 
-/// Containers, a directory and at most one agent of a test's own, which go with it even if it fails.
+/// Containers, a directory and at most one agent of a test's own, which go with it even if it
+/// fails.
 struct World {
     prefix: String,
     directory: tempfile::TempDir,
@@ -134,7 +135,8 @@ impl World {
         let mut socket = None;
         until(|| {
             socket = match self.containers[place].run(|| UdpSocket::bind(&address)).unwrap() {
-                // Between fork and exec, a program that another test starts has a copy of a socket that was closed.
+                // Between fork and exec, a program that another test starts has a copy of a socket
+                // that was closed.
                 Err(error) if error.kind() == ErrorKind::AddrInUse => None,
                 bound => Some(bound.unwrap()),
             };
@@ -214,13 +216,18 @@ fn ports_come_change_and_go_while_frames_flow() {
 
     assert_eq!(client.change(&name(2), &rate("1gbit")).unwrap().rate, Some(Rate::from_gbit(1)));
     world.greet(2, 1);
-    let lift = PortChange { rate: Some(RateChange::None(model::NoRate::None)), ..PortChange::default() };
+    let lift =
+        PortChange { rate: Some(RateChange::None(model::NoRate::None)), ..PortChange::default() };
     assert_eq!(client.change(&name(2), &lift).unwrap().rate, None);
 
     let narrow = LimitsChange { bytes: Some(Bytes(1 << 20)), ..LimitsChange::default() };
     client.change(&name(2), &PortChange { egress: narrow, ..PortChange::default() }).unwrap();
     let limits = client.change(&name(2), &egress_frames(512)).unwrap().egress_limits;
-    assert_eq!(limits, Limits { frames: 512, bytes: Bytes(1 << 20) }, "what a change does not name stays");
+    assert_eq!(
+        limits,
+        Limits { frames: 512, bytes: Bytes(1 << 20) },
+        "what a change does not name stays"
+    );
 
     let last = client.detach(&name(2)).unwrap();
     assert!(last.egress.total.delivered > 0 && last.balances(), "{last:?}");
@@ -229,7 +236,9 @@ fn ports_come_change_and_go_while_frames_flow() {
     let status = client.status().unwrap();
     assert_eq!(status.ports.len(), 2);
     assert!(balanced(&status), "{status:?}");
-    assert!(status.ledger.delivered > 0 && status.busy_ns > 0 && status.busy_ns <= status.uptime_ns);
+    assert!(
+        status.ledger.delivered > 0 && status.busy_ns > 0 && status.busy_ns <= status.uptime_ns
+    );
 }
 
 #[test]
@@ -337,8 +346,13 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     assert_eq!(refusal(client.attach(&twin)).0, 422);
     let attach = |name: &str| {
         let socket = world.directory.path().join("vm").display().to_string();
-        let attach =
-            Attachment::VhostUser { socket, mode: SocketMode::Listen, mac: None, queues: 1, mtu: 1500 };
+        let attach = Attachment::VhostUser {
+            socket,
+            mode: SocketMode::Listen,
+            mac: None,
+            queues: 1,
+            mtu: 1500,
+        };
         client.attach(&PortSpec::new(PortName(name.into()), attach))
     };
     attach("vm1").unwrap();
@@ -361,8 +375,9 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
     let ask = |request: &str, body: &str| {
         let mut stream = UnixStream::connect(world.socket()).unwrap();
         let length = body.len();
-        let head =
-            format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
         stream.write_all(head.as_bytes()).unwrap();
         // An answer to the head alone may come before the body is through.
         let _ = stream.write_all(body.as_bytes());
@@ -371,12 +386,18 @@ fn what_cannot_be_done_is_refused_with_a_reason() {
         answer
     };
     let answer = ask("POST /v1/ports", "{\"name\": \"x\", \"speed\": 3}");
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("unknown field `speed`"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 400") && answer.contains("unknown field `speed`"),
+        "{answer}"
+    );
     assert!(ask("POST /v1/ports", &" ".repeat(70_000)).starts_with("HTTP/1.1 413"));
     assert!(ask("GET /v2", "").contains("/v1/openapi.json"));
     assert!(ask("PUT /v1/status", "").starts_with("HTTP/1.1 405"));
     let answer = ask("GET /v1/ports/%FF", "");
-    assert!(answer.starts_with("HTTP/1.1 404") && answer.contains("{\"error\":\"no port has"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 404") && answer.contains("{\"error\":\"no port has"),
+        "{answer}"
+    );
     assert!(ask("GET /v1/openapi.json", "").contains("\"openapi\":\"3.1.0\""));
 }
 
@@ -435,7 +456,11 @@ fn weights_and_pinned_addresses_are_kept() {
     let addresses = client.addresses().unwrap();
     let of = |mac: Mac| addresses.iter().find(|address| address.mac == mac).unwrap();
     assert_eq!((&of(pinned.mac).port, of(pinned.mac).age), (&name(1), None));
-    assert_eq!(of(world.port(0).mac().unwrap()).age, None, "a port's own address is its own for good");
+    assert_eq!(
+        of(world.port(0).mac().unwrap()).age,
+        None,
+        "a port's own address is its own for good"
+    );
 }
 
 #[test]
@@ -484,7 +509,8 @@ fn a_gate_that_is_off_is_seen_everywhere() {
 fn start_polling(world: &mut World, file: &str, flag: &str) -> u32 {
     let mut command = world.command(0);
     command.args(["--poll", flag]);
-    fs::write(world.directory.path().join("host.toml"), format!("[agent]\npolling = '{file}'\n")).unwrap();
+    fs::write(world.directory.path().join("host.toml"), format!("[agent]\npolling = '{file}'\n"))
+        .unwrap();
     world.start_as(command);
     world.agent.as_ref().unwrap().id()
 }
@@ -524,10 +550,12 @@ fn metrics_tell_what_the_status_tells() {
     let delivered = "zovn_delivered_frames_total{port=\"c1\",direction=\"egress\",class=\"0\"} ";
     let delivered = page.lines().find_map(|line| line.strip_prefix(delivered)).unwrap();
     assert!(delivered.parse::<u64>().unwrap() > 0);
-    let refused =
-        "zovn_refused_frames_total{port=\"c0\",direction=\"ingress\",reason=\"stalled_receiver\"} 0\n";
+    let refused = "zovn_refused_frames_total{port=\"c0\",direction=\"ingress\",reason=\"stalled_receiver\"} 0\n";
     assert!(page.contains(refused), "{page}");
-    assert!(page.contains("zovn_ledger_balanced{} 1\n") && page.contains("zovn_ports{} 2\n"), "{page}");
+    assert!(
+        page.contains("zovn_ledger_balanced{} 1\n") && page.contains("zovn_ports{} 2\n"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -633,8 +661,11 @@ fn a_file_that_says_what_cannot_be_is_wrong_usage_and_a_missing_one_a_failure() 
     let file = directory.path().join("wrong.toml");
     fs::write(&file, "nonsense = 1\n").unwrap();
     let code = |command: &[&str], file: &Path| {
-        let status =
-            Command::new(env!("CARGO_BIN_EXE_zovn")).args(command).arg(file).stderr(Stdio::null()).status();
+        let status = Command::new(env!("CARGO_BIN_EXE_zovn"))
+            .args(command)
+            .arg(file)
+            .stderr(Stdio::null())
+            .status();
         status.unwrap().code()
     };
     for command in [&["agent", "--check", "-c"][..], &["lab", "up"]] {
@@ -647,7 +678,8 @@ fn a_file_that_says_what_cannot_be_is_wrong_usage_and_a_missing_one_a_failure() 
 fn an_idle_agent_with_32_ports_costs_less_than_a_hundredth_of_a_core() {
     let mut world = World::new(32);
     let client = world.start(32);
-    // Containers that have just come up have something to say of themselves; wait until they have said it.
+    // Containers that have just come up have something to say of themselves; wait until they have
+    // said it.
     let mut accepted = u64::MAX;
     until(|| {
         thread::sleep(Duration::from_secs(1));

@@ -13,7 +13,8 @@ pub fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// How long all threads of a process have run: the first figure of schedstat (Linux Documentation/scheduler/sched-stats).
+/// How long all threads of a process have run: the first figure of schedstat (Linux
+/// Documentation/scheduler/sched-stats).
 pub fn cpu_ns(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let read = |task: fs::DirEntry| fs::read_to_string(task.path().join("schedstat")).unwrap();

@@ -69,7 +69,11 @@ impl World {
         fs::write(&file, toml::to_string(&spec).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.arg("fabric").arg("--config").arg(&file);
-        command.arg("--socket").arg(place.path().join(SOCKET)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg("--socket")
+            .arg(place.path().join(SOCKET))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut switch = command.spawn().unwrap();
         let stdin = switch.stdin.take();
         let mut lines = BufReader::new(switch.stdout.take().unwrap()).lines();
@@ -113,7 +117,8 @@ impl World {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
-    /// Sends so many datagrams from the first host to the second, at once. How many came, and what was counted then.
+    /// Sends so many datagrams from the first host to the second, at once. How many came, and what
+    /// was counted then.
     fn flood(&mut self, count: u64, size: usize) -> (u64, FabricReport) {
         let (from, to) = (self.udp(0), self.udp(1));
         let address = to.local_addr().unwrap();
@@ -177,7 +182,10 @@ fn a_lossy_switch_drops_what_its_buffer_cannot_hold_and_counts_it() {
     assert_eq!(came + first.dropped("full"), FRAMES);
     // They come ten times as fast as they go. A sender that is interrupted fills its link less.
     assert!(first.dropped("full") > FRAMES / 4, "{first:?}");
-    assert_eq!((first.dropped.len(), first.pauses_sent, report.port("h1").sent.frames), (1, 0, came));
+    assert_eq!(
+        (first.dropped.len(), first.pauses_sent, report.port("h1").sent.frames),
+        (1, 0, came)
+    );
     world.end(|world| drop(world.stdin.take()));
 }
 
@@ -214,7 +222,8 @@ fn random_loss_is_what_is_missing() {
 #[test]
 fn a_stream_passes_whatever_the_switch_promises() {
     const BYTES: usize = 2_000_000;
-    for (kind, offload) in [(ClassKind::Lossy, false), (ClassKind::Lossless, false), (ClassKind::Lossy, true)]
+    for (kind, offload) in
+        [(ClassKind::Lossy, false), (ClassKind::Lossless, false), (ClassKind::Lossy, true)]
     {
         let mut world = World::new(|spec| {
             spec.classes = [kind; 8];
@@ -225,7 +234,8 @@ fn a_stream_passes_whatever_the_switch_promises() {
             host.run(|| fs::write("/proc/sys/net/ipv4/tcp_ecn", "1")).unwrap().unwrap();
         }
         let listener = world.hosts[1].run(|| TcpListener::bind("10.8.0.2:7000")).unwrap().unwrap();
-        let mut sender = world.hosts[0].run(|| TcpStream::connect("10.8.0.2:7000")).unwrap().unwrap();
+        let mut sender =
+            world.hosts[0].run(|| TcpStream::connect("10.8.0.2:7000")).unwrap().unwrap();
         let begun = Instant::now();
         let writer = thread::spawn(move || sender.write_all(&vec![7; BYTES]).unwrap());
         let mut got = Vec::new();
@@ -263,7 +273,8 @@ fn delays_add_up_and_pauses_of_hosts_are_obeyed() {
 
     let link = Netlink::open_in(&world.hosts[1]).unwrap().index("eth0").unwrap();
     let socket = world.hosts[1].run(|| packet::socket(link, 0)).unwrap().unwrap();
-    rustix::net::send(&socket, pause::Frame::new(mac(1), u16::MAX).as_bytes(), SendFlags::empty()).unwrap();
+    rustix::net::send(&socket, pause::Frame::new(mac(1), u16::MAX).as_bytes(), SendFlags::empty())
+        .unwrap();
     // One for each class.
     world.report_when(|report| report.port("h1").pauses_obeyed == 8);
     let asked = FabricReport::ask(&world.place.path().join(SOCKET)).unwrap();

@@ -1,4 +1,5 @@
-//! `zovn guest`: what runs in a virtual machine, here in containers whose sockets the agent does not watch itself.
+//! `zovn guest`: what runs in a virtual machine, here in containers whose sockets the agent does
+//! not watch itself.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
@@ -95,7 +96,8 @@ impl World {
         world
     }
 
-    /// One container finds the other on its new interface: while a kernel asks where somebody is, it drops what its sockets send.
+    /// One container finds the other on its new interface: while a kernel asks where somebody is,
+    /// it drops what its sockets send.
     fn greet(&self) {
         let (from, to) = (self.udp(0, 7), self.udp(1, 7));
         from.send_to(b"hello", "10.9.0.2:7").unwrap();
@@ -121,7 +123,8 @@ impl World {
     fn guest(&self, flags: &[&str]) -> Guest {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
         command.args(["guest", "--json"]).args(flags).stdout(Stdio::piped());
-        let mut process = Process(self.containers[1].run(move || command.spawn()).unwrap().unwrap());
+        let mut process =
+            Process(self.containers[1].run(move || command.spawn()).unwrap().unwrap());
         let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
         let mut guest = Guest { process, lines };
         guest.until("heard");
@@ -136,8 +139,8 @@ impl World {
         self.status().ports[1].notes.clone()
     }
 
-    /// Sends so many datagrams, as fast as it goes, to somebody who does some work for each. How many came, of those that
-    /// were sent.
+    /// Sends so many datagrams, as fast as it goes, to somebody who does some work for each. How
+    /// many came, of those that were sent.
     fn flood(&self, reader: &UdpSocket, count: u64, size: usize, work: Duration) -> u64 {
         let sender = self.udp(0, 7000);
         let to = reader.local_addr().unwrap();
@@ -186,7 +189,10 @@ impl Guest {
     fn until(&mut self, event: &str) {
         let wanted = format!("{{\"event\":\"{event}\"");
         let lines = self.lines.by_ref().map_while(Result::ok);
-        assert!(lines.into_iter().any(|line| line.starts_with(&wanted)), "it ended without `{event}`");
+        assert!(
+            lines.into_iter().any(|line| line.starts_with(&wanted)),
+            "it ended without `{event}`"
+        );
     }
 }
 
@@ -195,7 +201,10 @@ fn a_slow_reader_loses_nothing(name: &str, flags: &[&str]) {
     let world = World::new(name);
     let reader = world.udp(1, 5000);
     let work = Duration::from_micros(20);
-    assert!(world.flood(&reader, COUNT, 1000, work) < COUNT, "without `zovn guest` it would prove nothing");
+    assert!(
+        world.flood(&reader, COUNT, 1000, work) < COUNT,
+        "without `zovn guest` it would prove nothing"
+    );
     let before = world.counter("RcvbufErrors");
     assert!(before > 0);
 
@@ -232,7 +241,9 @@ fn what_one_container_says_reaches_the_switch_and_nobody_else() {
     let world = World::new("spoof");
     let link = |container: usize| {
         world.containers[container]
-            .run(|| packet::socket(Netlink::open().unwrap().index("eth0").unwrap(), room::ETHERTYPE))
+            .run(|| {
+                packet::socket(Netlink::open().unwrap().index("eth0").unwrap(), room::ETHERTYPE)
+            })
             .unwrap()
             .unwrap()
     };

@@ -1,5 +1,5 @@
-//! The same queries on real kernels and in the simulator, from one scenario: what holds on a busy machine too.
-//! `tools/lab/compare` has the figures.
+//! The same queries on real kernels and in the simulator, from one scenario: what holds on a busy
+//! machine too. `tools/lab/compare` has the figures.
 
 use std::path::Path;
 use std::process::Command;
@@ -60,19 +60,23 @@ fn lab() -> [Side; 2] {
     let egress: u32 = network["egress"].as_str().unwrap().trim_end_matches('b').parse().unwrap();
     let buffer = format!("--buffer={}", egress / 1514);
     let ports = [&workers[..], &rate, &buffer];
-    let rest = ["--switch=bridge,zovn", "--sizes=64", "--tcp=cubic", "--rounds=1", "--queries", QUERIES];
+    let rest =
+        ["--switch=bridge,zovn", "--sizes=64", "--tcp=cubic", "--rounds=1", "--queries", QUERIES];
     let results = results(&[&["measure", "pa", "--json"], &ports[..], &rest].concat());
     [0, 1].map(|place| Side::new(&results[place], &results[place]["lost"]))
 }
 
 /// The same.
 fn simulated() -> [Side; 2] {
-    let axes = "workload.queries.reply = [\"92672b\"]\nflow_control.virtual = [\"lossy\", \"lossless\"]\n";
+    let axes =
+        "workload.queries.reply = [\"92672b\"]\nflow_control.virtual = [\"lossy\", \"lossless\"]\n";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lab.toml");
     std::fs::write(&file, format!("{}[sweep]\n{axes}", scenario())).unwrap();
     let results = results(&["sim", "run", "--json", file.to_str().unwrap()]);
-    [0, 1].map(|place| Side::new(&results[place], &results[place]["classes"]["default"]["lost_virtual"]))
+    [0, 1].map(|place| {
+        Side::new(&results[place], &results[place]["classes"]["default"]["lost_virtual"])
+    })
 }
 
 #[test]

@@ -9,7 +9,8 @@ use api::{Client, ClientError};
 use kernel::netlink::{Netlink, Prefix};
 use kernel::{joined, spawn};
 use model::{
-    Attachment, Generation, Member, NetworkName, NetworkSpec, NetworksStatus, PortName, PortSpec, SocketMode,
+    Attachment, Generation, Member, NetworkName, NetworkSpec, NetworksStatus, PortName, PortSpec,
+    SocketMode,
 };
 use units::Mac;
 
@@ -120,9 +121,13 @@ fn a_file_is_applied_whole_and_shown() {
         NetworksStatus { generation: Generation(1), vtep: Some(VTEP.into()), networks: vec![blue] }
     );
 
-    let red = BLUE.replace("blue", "red").replace("vni = 7", "vni = 8").replace("label = 1", "label = 2");
+    let red =
+        BLUE.replace("blue", "red").replace("vni = 7", "vni = 8").replace("label = 1", "label = 2");
     let applied = world.apply(&format!("{BLUE}{red}"));
-    assert_eq!(String::from_utf8(applied.stdout).unwrap(), "generation 2 (networks: 2, members: 2)\n");
+    assert_eq!(
+        String::from_utf8(applied.stdout).unwrap(),
+        "generation 2 (networks: 2, members: 2)\n"
+    );
     let shown = String::from_utf8(world.run(&["get", "networks"]).stdout).unwrap();
     assert!(shown.contains("\nred ") && shown.contains(" 02:00:00:00:00:01 "), "{shown}");
     let json = world.run(&["get", "networks", "--json"]).stdout;
@@ -145,7 +150,8 @@ fn a_file_is_applied_whole_and_shown() {
 #[test]
 fn what_the_page_shows_can_be_applied() {
     let page = include_str!("../../../../docs/overlay.md");
-    let mut blocks = page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let mut blocks =
+        page.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap());
     let (networks, uplink) = (blocks.next().unwrap(), blocks.next().unwrap());
     let world = World::new(uplink);
     let applied = String::from_utf8(world.apply(networks).stdout).unwrap();
@@ -163,7 +169,10 @@ fn ports_and_networks_have_to_fit_together() {
     let port = client.attach(&world.port(1)).unwrap();
     assert_eq!((port.network, port.label), (Some(NetworkName("blue".into())), Some(1)));
     let problem = refusal(client.attach(&world.port(2)));
-    assert!(problem.contains("no member 02:00:00:00:00:02 with `label` 2 at 192.0.2.1"), "{problem}");
+    assert!(
+        problem.contains("no member 02:00:00:00:00:02 with `label` 2 at 192.0.2.1"),
+        "{problem}"
+    );
 
     // Others may change while it is attached, but not go.
     let more = [network("blue", 9, vec![member(1), member(2)]), network("red", 7, vec![])];
@@ -190,8 +199,10 @@ fn a_large_site_fits_into_one_request() {
     let world = World::new(UPLINK);
     let member = |machine| {
         let here = member(machine);
-        let (v6, host) =
-            (format!("fd00::{machine:x}").parse().unwrap(), Ipv4Addr::from_bits(0xc612_0000 + machine / 21));
+        let (v6, host) = (
+            format!("fd00::{machine:x}").parse().unwrap(),
+            Ipv4Addr::from_bits(0xc612_0000 + machine / 21),
+        );
         Member { addresses: vec![here.addresses[0], v6], vtep: IpAddr::from(host).into(), ..here }
     };
     // NVP §6.1: 3,000 hosts with 21 ports, 7,000 networks.

@@ -1,4 +1,5 @@
-//! Virtual networks across hosts as a whole: an agent on each, tunnels between them, and a physical switch (`zovn fabric`).
+//! Virtual networks across hosts as a whole: an agent on each, tunnels between them, and a physical
+//! switch (`zovn fabric`).
 
 mod classes;
 mod held;

@@ -1,4 +1,5 @@
-//! Two hosts whose agents watch the way between them: what becomes of frames when it is cut, and what is told of it.
+//! Two hosts whose agents watch the way between them: what becomes of frames when it is cut, and
+//! what is told of it.
 
 use std::fs;
 use std::iter;
@@ -12,8 +13,9 @@ use kernel::joined::{self, INTERFACE};
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::netns::Namespace;
 use model::{
-    AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, LargeSegments, Member,
-    NetworkName, NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink, UplinkStatus,
+    AgentSettings, Attachment, Bfd, BfdState, BfdStatus, Encapsulation, HostConfig, LargeSegments,
+    Member, NetworkName, NetworkSpec, PeerState, PeerStatus, PortName, PortSpec, Uplink,
+    UplinkStatus,
 };
 use pcap_file::pcapng::PcapNgReader;
 use rustix::process::{Pid, Signal, kill_process};
@@ -22,7 +24,8 @@ use units::{ClassSet, Mac, Span};
 use crate::common::until;
 use crate::overlay::numbered;
 
-/// Two hosts with a cable between them, an agent on each, and a container behind each agent. All of it goes with the test.
+/// Two hosts with a cable between them, an agent on each, and a container behind each agent. All of
+/// it goes with the test.
 struct World {
     directory: tempfile::TempDir,
     prefix: String,
@@ -62,7 +65,11 @@ impl World {
         }
         for host in 0..2 {
             until(|| {
-                assert_eq!(world.agents[host].try_wait().unwrap(), None, "the agent ended at its start");
+                assert_eq!(
+                    world.agents[host].try_wait().unwrap(),
+                    None,
+                    "the agent ended at its start"
+                );
                 world.client(host).ready().unwrap()
             });
         }
@@ -100,7 +107,11 @@ impl World {
                 ..AgentSettings::default()
             },
             uplink: Some(uplink),
-            networks: vec![NetworkSpec { name: network, vni: 7, members: vec![member(0), member(1)] }],
+            networks: vec![NetworkSpec {
+                name: network,
+                vni: 7,
+                members: vec![member(0), member(1)],
+            }],
             ports: vec![port],
         };
         let file = self.directory.path().join(format!("host{host}.toml"));
@@ -137,7 +148,10 @@ impl World {
     /// What it finds of the only way there.
     fn bfd(&self, host: usize) -> Option<BfdStatus> {
         let [path] = self.peer(host).paths.try_into().unwrap();
-        assert_eq!([path.local, path.remote], [host, 1 - host].map(|host| IpAddr::from(vtep(host))));
+        assert_eq!(
+            [path.local, path.remote],
+            [host, 1 - host].map(|host| IpAddr::from(vtep(host)))
+        );
         path.bfd
     }
 
@@ -168,7 +182,9 @@ impl Drop for World {
 /// Sends datagrams with these numbers.
 fn send(socket: &UdpSocket, numbers: std::ops::Range<u32>) {
     for number in numbers {
-        socket.send_to(&number.to_be_bytes(), (std::net::Ipv4Addr::from(address(1)), 9000)).unwrap();
+        socket
+            .send_to(&number.to_be_bytes(), (std::net::Ipv4Addr::from(address(1)), 9000))
+            .unwrap();
     }
 }
 
@@ -187,7 +203,8 @@ fn hear(socket: &UdpSocket) -> Option<u32> {
     socket.recv(&mut bytes).ok().map(|_| u32::from_be_bytes(bytes))
 }
 
-/// A new interface drops what is sent by it until the kernel has noticed that it is up: it greets until it is heard.
+/// A new interface drops what is sent by it until the kernel has noticed that it is up: it greets
+/// until it is heard.
 fn greet(near: &UdpSocket, far: &UdpSocket) {
     far.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     until(|| {
@@ -198,12 +215,15 @@ fn greet(near: &UdpSocket, far: &UdpSocket) {
 
 const GREETING: u32 = 1 << 31;
 
-/// Frames that are sent while the way is cut wait, and arrive when it works again: with sessions, and without.
+/// Frames that are sent while the way is cut wait, and arrive when it works again: with sessions,
+/// and without.
 fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
     let world = World::new(uplink);
     let [near, far] = [0, 1].map(|host| world.open(host));
     greet(&near, &far);
-    until(|| [0, 1].iter().all(|host| world.bfd(*host).is_some_and(|bfd| bfd.state == BfdState::Up)));
+    until(|| {
+        [0, 1].iter().all(|host| world.bfd(*host).is_some_and(|bfd| bfd.state == BfdState::Up))
+    });
     send(&near, 0..20);
     expect(&far, 0..20);
     assert_eq!(world.peer(0).state, PeerState::Up);
@@ -226,7 +246,10 @@ fn a_cut_loses_nothing(uplink: impl Fn(usize, Uplink) -> Uplink) {
         assert_eq!(world.uplink(0).send_errors, unsent, "nothing was sent into the void");
     }
     let metrics = world.client(0).metrics().unwrap();
-    assert!(metrics.contains("zovn_peer_path_up{peer=\"192.0.2.2\",path=\"192.0.2.2\"} 1\n"), "{metrics}");
+    assert!(
+        metrics.contains("zovn_peer_path_up{peer=\"192.0.2.2\",path=\"192.0.2.2\"} 1\n"),
+        "{metrics}"
+    );
 }
 
 #[test]
@@ -259,9 +282,11 @@ fn a_host_that_does_not_speak_bfd_is_reached() {
     assert_eq!(world.bfd(1), None);
 }
 
-/// Carries so many bytes each way between the containers, and says how many large segments went through the first host's device for them.
+/// Carries so many bytes each way between the containers, and says how many large segments went
+/// through the first host's device for them.
 fn carry(world: &World, bytes: usize) -> u64 {
-    // A port of its own each time: a process that another test is about to start may still have the last listener.
+    // A port of its own each time: a process that another test is about to start may still have the
+    // last listener.
     let any = (std::net::Ipv4Addr::from(address(1)), 0);
     let listener = world.containers[1].run(|| TcpListener::bind(any)).unwrap().unwrap();
     let at = listener.local_addr().unwrap();
@@ -284,7 +309,8 @@ fn large_segments(world: &World) -> (LargeSegments, u64) {
     (path.large_segments.unwrap(), peer.session.unwrap().sent_large)
 }
 
-/// Large segments go whole where the card on their way cuts them, and in parts from when it does not.
+/// Large segments go whole where the card on their way cuts them, and in parts from when it does
+/// not.
 #[test]
 fn large_segments_go_whole_as_far_as_a_card_that_cuts_them() {
     let world = World::new(|_, uplink| uplink);
@@ -334,7 +360,8 @@ fn a_capture_has_each_large_segment() {
     assert!(carry(&world, 3_000_000) > 0);
 }
 
-/// A host that lets nothing pass that it would have to forward loses nothing by that, and is asked ever less often to.
+/// A host that lets nothing pass that it would have to forward loses nothing by that, and is asked
+/// ever less often to.
 #[test]
 fn a_host_that_forwards_nothing_sends_parts() {
     let world = World::new(|_, uplink| uplink);

@@ -56,7 +56,9 @@ impl Frame {
         bytes.extend(ethernet::Header::new(destination, source, outermost).as_bytes());
         if tagged {
             let tag = Tag { class: spec.class.unwrap_or_default(), vlan: spec.vlan.unwrap_or(0) };
-            bytes.extend(TagHeader { tci: tag.tci().into(), ethertype: ethertype.into() }.as_bytes());
+            bytes.extend(
+                TagHeader { tci: tag.tci().into(), ethertype: ethertype.into() }.as_bytes(),
+            );
         }
         let room = (spec.size as usize - bytes.len()).min(u16::MAX.into());
         if let Some(to) = packet {
@@ -84,7 +86,9 @@ fn put_headers(bytes: &mut Vec<u8>, port: &PortSpec, to: IpAddr, packet_len: usi
                 _ => Ipv4Addr::new(192, 0, 2, 1),
             };
             let payload_len = packet_len - ipv4::Header::LEN;
-            bytes.extend(ipv4::Header::new(from, to, protocol::UDP, payload_len).expect(FITS).as_bytes());
+            bytes.extend(
+                ipv4::Header::new(from, to, protocol::UDP, payload_len).expect(FITS).as_bytes(),
+            );
             ipv4::Header::LEN
         }
         IpAddr::V6(to) => {
@@ -94,7 +98,9 @@ fn put_headers(bytes: &mut Vec<u8>, port: &PortSpec, to: IpAddr, packet_len: usi
                 _ => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
             };
             let payload_len = packet_len - ipv6::Header::LEN;
-            bytes.extend(ipv6::Header::new(from, to, protocol::UDP, payload_len).expect(FITS).as_bytes());
+            bytes.extend(
+                ipv6::Header::new(from, to, protocol::UDP, payload_len).expect(FITS).as_bytes(),
+            );
             ipv6::Header::LEN
         }
     };

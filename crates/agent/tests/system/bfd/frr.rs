@@ -46,7 +46,11 @@ impl Frr {
         ] {
             command.arg(flag).arg(path.join(file));
         }
-        command.args(["--vty_port", "0"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["--vty_port", "0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         spawn::dies_with_parent(spawn::inside(&mut command, host.try_clone().unwrap()));
         let daemon = command.spawn().unwrap();
         Self { daemon, directory }

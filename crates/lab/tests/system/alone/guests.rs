@@ -108,11 +108,15 @@ fn what_a_guest_said_last_is_told_with_its_end() {
     let guest = Guest::boot(image(), GuestSpec::new("guest")).unwrap();
     let error = guest.run(&["sh", "-c", "echo c >/proc/sysrq-trigger"]).unwrap_err();
     assert!(matches!(error, GuestError::Ended { .. }));
-    assert!(error.to_string().contains("Kernel panic - not syncing: sysrq triggered crash"), "{error}");
+    assert!(
+        error.to_string().contains("Kernel panic - not syncing: sysrq triggered crash"),
+        "{error}"
+    );
 
     // One that never ran.
     let nowhere = Socket::Listens("/no/such/directory/a.sock".into());
-    let spec = GuestSpec { nics: vec![Nic::new(Mac::local(1), nowhere)], ..GuestSpec::new("unborn") };
+    let spec =
+        GuestSpec { nics: vec![Nic::new(Mac::local(1), nowhere)], ..GuestSpec::new("unborn") };
     let error = Guest::boot(image(), spec).err().unwrap().to_string();
     assert!(
         error.contains("guest `unborn` has ended") && error.contains("/no/such/directory/a.sock"),
@@ -135,7 +139,8 @@ fn what_a_guest_said_last_is_told_with_its_end() {
     assert!(!socket.exists());
 }
 
-/// zovn's own programs are linked with shared libraries and carry debug information: an image takes what they need.
+/// zovn's own programs are linked with shared libraries and carry debug information: an image takes
+/// what they need.
 #[test]
 fn zovns_endpoint_programs_run_in_a_guest() {
     if !has_qemu() {
@@ -143,9 +148,11 @@ fn zovns_endpoint_programs_run_in_a_guest() {
     }
     let Some(zovn) = needs::zovn() else { return };
     let image = new_image().with_program(&zovn).unwrap();
-    let guest = Guest::boot(&image, GuestSpec { memory_mib: 256, ..GuestSpec::new("guest") }).unwrap();
+    let guest =
+        Guest::boot(&image, GuestSpec { memory_mib: 256, ..GuestSpec::new("guest") }).unwrap();
     let receive = r#"{"tcp-receive": {"port": 9000, "flows": 1, "congestion": "cubic"}}"#;
-    let send = r#"{"tcp-send": {"to": "127.0.0.1:9000", "congestion": "cubic", "duration": "200ms"}}"#;
+    let send =
+        r#"{"tcp-send": {"to": "127.0.0.1:9000", "congestion": "cubic", "duration": "200ms"}}"#;
     let mut receiver = guest.spawn(&["zovn", "endpoint", receive]);
     assert_eq!(receiver.line().unwrap().as_deref(), Some("\"ready\""));
     let mut sender = guest.spawn(&["zovn", "endpoint", send]);
@@ -166,7 +173,8 @@ fn guests_talk_through_a_vhost_user_switch() {
     let [first, second] = ["a.sock", "b.sock"].map(|name| place.path().join(name));
     let start_switch = || TestPmd::start(place.path(), &[(&first, true), (&second, false)]);
     let switch = start_switch();
-    let specs = [("a", Socket::Listens(first.clone()), 1), ("b", Socket::Connects(second.clone()), 2)];
+    let specs =
+        [("a", Socket::Listens(first.clone()), 1), ("b", Socket::Connects(second.clone()), 2)];
     let guests = specs.map(|(name, socket, number)| {
         let mut nic = Nic::new(Mac::local(number), socket);
         let addresses = [format!("10.0.0.{number}/24"), format!("fd00::{number}/64")];
@@ -196,7 +204,10 @@ fn guests_talk_through_a_vhost_user_switch() {
     said(&a, &["sh", "-c", "head -c 10000000 /dev/urandom >/tmp/sent"]);
     let receiver = b.spawn(&["sh", "-c", "nc -l -p 9000 | sha256sum"]);
     // Listening: state 0A at port 9000.
-    said(&b, &["sh", "-c", "until grep -q ':2328 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"]);
+    said(
+        &b,
+        &["sh", "-c", "until grep -q ':2328 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"],
+    );
     said(&a, &["sh", "-c", "nc 10.0.0.2 9000 </tmp/sent"]);
     let sum = said(&a, &["sh", "-c", "sha256sum </tmp/sent"]);
     assert_eq!(String::from_utf8(receiver.output().unwrap().stdout).unwrap(), sum);
@@ -239,7 +250,10 @@ impl TestPmd {
                 // It does not replace what one before it has left.
                 let _ = std::fs::remove_file(socket);
             }
-            command.arg(format!("--vdev=net_vhost{number},iface={},client={client}", socket.display()));
+            command.arg(format!(
+                "--vdev=net_vhost{number},iface={},client={client}",
+                socket.display()
+            ));
         }
         command.args(["--", "--forward-mode=io", "--auto-start", "--total-num-mbufs=16384"]);
         // It ends when its stdin does. Its runtime files are as short-lived as the test.

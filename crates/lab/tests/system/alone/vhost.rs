@@ -23,7 +23,8 @@ fn machine() -> MutexGuard<'static, ()> {
 
 /// The machine's huge pages of 2 MiB.
 fn pool() -> u64 {
-    let size = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").unwrap();
+    let size =
+        fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").unwrap();
     size.trim().parse().unwrap()
 }
 
@@ -79,7 +80,8 @@ fn frames_go_round(ends: &mut Testpmd<'_>) -> u64 {
     carried(ends).0
 }
 
-/// Both send and nobody receives: each ring fills up, and the rest has no place. Returns how many were sent.
+/// Both send and nobody receives: each ring fills up, and the rest has no place. Returns how many
+/// were sent.
 fn nobody_receives(ends: &mut Testpmd<'_>) -> u64 {
     ends.stop().unwrap();
     let before = carried(ends).0;
@@ -120,8 +122,11 @@ fn ovs_dpdk_carries_frames_and_counts_them() {
     }
 
     let flood = nobody_receives(&mut ends);
-    wait_until("the switch takes all", || switch.threads().unwrap().since(idle).received == sent + flood);
-    let dropped = || switch.ports().unwrap().iter().map(|port| port.own["ovs_tx_failure_drops"]).sum::<u64>();
+    wait_until("the switch takes all", || {
+        switch.threads().unwrap().since(idle).received == sent + flood
+    });
+    let dropped =
+        || switch.ports().unwrap().iter().map(|port| port.own["ovs_tx_failure_drops"]).sum::<u64>();
     // It counts the last of them a little later.
     wait_until("what it had no room for is counted", || dropped() >= flood - 2 * RING);
     assert_eq!(dropped(), flood - 2 * RING);
@@ -176,8 +181,9 @@ fn testpmd_carries_frames_and_counts_them() {
 fn huge_pages_are_there_until_they_are_dropped() {
     let (_machine, before) = (machine(), pool());
     let directory = tempfile::tempdir().unwrap();
-    let reserve =
-        |name: &str, pages| Hugepages::reserve(&directory.path().join(name), pages, &GO_ON).unwrap();
+    let reserve = |name: &str, pages| {
+        Hugepages::reserve(&directory.path().join(name), pages, &GO_ON).unwrap()
+    };
     let (first, second) = (reserve("first", 2), reserve("second", 3));
     assert_eq!(pool(), before + 5);
     drop(first);
@@ -193,7 +199,8 @@ fn huge_pages_in_use_are_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let pages = Hugepages::reserve(&directory.path().join("note"), 8, &GO_ON).unwrap();
     let used =
-        memfd_create("used", MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB).unwrap();
+        memfd_create("used", MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB)
+            .unwrap();
     fallocate(&used, FallocateFlags::empty(), 0, 8 * HUGEPAGE_BYTES).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -204,7 +204,9 @@ fn a_frame_finds_a_slot_of_its_size_or_is_not_kept() {
     assert!(!frames.welcomes(first) && frames.welcomes(second));
     // Other sizes are others' matter.
     let whole = Data::whole(Ends { from: LIFE, to: LIFE }, 0, STREAM, 0, NonZeroU16::MIN);
-    assert!(frames.keep_data(&whole, false, Claim::Reliable(first), &[0], Network::default()).is_some());
+    assert!(
+        frames.keep_data(&whole, false, Claim::Reliable(first), &[0], Network::default()).is_some()
+    );
     assert!(
         keep(&mut frames, 6, Claim::NextInOrder(second)).is_some(),
         "some are left for what others wait for"
@@ -247,7 +249,13 @@ fn a_frame_that_grows_needs_no_other_slot_to_go_on() {
         let (data, bytes) = begin(100 + label);
         assert!(
             frames
-                .keep_data(&data, false, Claim::NextInOrder(data.stream), &bytes, Network::default())
+                .keep_data(
+                    &data,
+                    false,
+                    Claim::NextInOrder(data.stream),
+                    &bytes,
+                    Network::default()
+                )
                 .is_some()
         );
     }
@@ -271,8 +279,10 @@ fn who_takes_no_middle_sized_segments_leaves_room_for_others() {
                 break;
             }
             let (bytes, offload) = large(len, 0);
-            let slot =
-                arrive(&mut frames, &parts_of(stream, &Going::new(&bytes, offload, 1500).unwrap(), end));
+            let slot = arrive(
+                &mut frames,
+                &parts_of(stream, &Going::new(&bytes, offload, 1500).unwrap(), end),
+            );
             assert!(slot.is_some());
             end += bytes.len() as u32;
         }
@@ -289,7 +299,9 @@ fn who_takes_no_middle_sized_segments_leaves_room_for_others() {
 fn who_says_too_little_of_a_frame_loses_it() {
     let (bytes, offload) = large(40_000, 0);
     let mut sent = parts(&Going::new(&bytes, offload, 1500).unwrap(), 0);
-    for (said, is_whole) in [(0, true), (1, true), (2, false), (16, false), (40, true), (u16::MAX, true)] {
+    for (said, is_whole) in
+        [(0, true), (1, true), (2, false), (16, false), (40, true), (u16::MAX, true)]
+    {
         sent[0].0.offload.as_mut().unwrap()[KIB].copy_from_slice(&u16::to_le_bytes(said));
         let mut frames = Frames::new([64; 3]);
         let slot = arrive(&mut frames, &sent);

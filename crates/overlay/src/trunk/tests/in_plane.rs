@@ -78,7 +78,8 @@ fn what_was_waited_for_in_vain_holds_up_nothing_though_nothing_more_comes() {
     let (mut plane, id) = plane(now);
     let [from, to] = [2, 1].map(life);
     let unsolicited = Unsolicited { bytes: 3000, unlimited: ClassSet::NONE };
-    let hello = Hello { from, to: Some(to), versions: [VERSION; 2], reliable: ClassSet::NONE, unsolicited };
+    let hello =
+        Hello { from, to: Some(to), versions: [VERSION; 2], reliable: ClassSet::NONE, unsolicited };
     comes(&mut plane, id, now, &Message::Hello(hello));
     // The frame before it is lost.
     let stream = Stream { label: 7, class: Class::from_low_bits(0) };

@@ -173,13 +173,26 @@ impl World {
     /// Both hosts, at addresses that only this `place` has, with datagrams' payloads of so many
     /// bytes at most, and credit for so many bytes of each stream. The receiver has memory for so
     /// many frames of each size.
-    pub fn new(place: u8, seed: u64, fabric: Fabric, most: usize, window: u32, frames: Counts) -> Self {
+    pub fn new(
+        place: u8,
+        seed: u64,
+        fabric: Fabric,
+        most: usize,
+        window: u32,
+        frames: Counts,
+    ) -> Self {
         let session = SessionConfig { stream_window: window, datagram: most as u32, ..session() };
         Self::of(place, seed, fabric, session, frames)
     }
 
     /// The same, with such sessions.
-    pub fn of(place: u8, seed: u64, fabric: Fabric, session: SessionConfig, frames: Counts) -> Self {
+    pub fn of(
+        place: u8,
+        seed: u64,
+        fabric: Fabric,
+        session: SessionConfig,
+        frames: Counts,
+    ) -> Self {
         let now = Instant::ZERO + Span::from_micros(1);
         let address = |end| IpAddr::V4(Ipv4Addr::new(127, 13, place, end));
         let ways = [[address(1), address(2)], [address(2), address(1)]];
@@ -242,7 +255,8 @@ impl World {
     /// The sender's trunk sends what it may, and again what was lost; its frames are its own again
     /// once it says so.
     fn send(&mut self) {
-        let Self { ends: [End { trunk, .. }, _], memory, unsent, underway, completed, now, .. } = self;
+        let Self { ends: [End { trunk, .. }, _], memory, unsent, underway, completed, now, .. } =
+            self;
         let frame_of = |port, slot| {
             let frame: &Frame = &memory[&slot];
             assert_eq!(frame.port, port);
@@ -255,7 +269,8 @@ impl World {
             while let Some((number, slot)) = unsent.front().copied() {
                 let port = memory[&slot].port;
                 let class = Class::from_low_bits(flow as u8);
-                let leaving = Leaving { port, slot, network: NETWORK, class, view: frame_of(port, slot) };
+                let leaving =
+                    Leaving { port, slot, network: NETWORK, class, view: frame_of(port, slot) };
                 let named = trunk.flow(&leaving).unwrap();
                 match trunk.send(*now, named, &leaving) {
                     Sent::Underway => underway[flow].push_back((number, slot)),
@@ -269,7 +284,8 @@ impl World {
         }
         while let Some((Flow(named), missed)) = trunk.poll_completed() {
             let flow = named as u32 as usize;
-            let (number, slot) = underway[flow].pop_front().expect("what is completed was underway");
+            let (number, slot) =
+                underway[flow].pop_front().expect("what is completed was underway");
             ended.push((flow, number, slot, missed));
         }
         for (flow, number, slot, missed) in ended {
@@ -283,7 +299,9 @@ impl World {
         if self.is_stopped {
             return;
         }
-        let Self { ends: [_, End { trunk, .. }], known, had, held, rng, stalled, came_marked, .. } = self;
+        let Self {
+            ends: [_, End { trunk, .. }], known, had, held, rng, stalled, came_marked, ..
+        } = self;
         let had = had.last_mut().unwrap();
         while let Some((slot, come)) = trunk.poll_arrival() {
             assert_eq!(come.network, NETWORK);
@@ -304,11 +322,9 @@ impl World {
                 None => {
                     let pieces = pieces(&bytes, view.offload());
                     let pieces: Vec<_> = pieces.iter().map(|piece| known[piece]).collect();
-                    assert!(
-                        pieces
-                            .iter()
-                            .all(|(flow, _, offload)| { (*flow, *offload) == (pieces[0].0, Offload::NONE) })
-                    );
+                    assert!(pieces.iter().all(|(flow, _, offload)| {
+                        (*flow, *offload) == (pieces[0].0, Offload::NONE)
+                    }));
                     (pieces[0].0, pieces.into_iter().map(|(_, number, _)| number).collect())
                 }
             };
@@ -332,7 +348,10 @@ impl World {
     /// fabric's.
     fn carry(&mut self, from: usize) {
         let mut sent = 0;
-        assert!(self.ends[from].underlay.borrow_mut().flush_telling(|_| sent += 1), "loopback has room");
+        assert!(
+            self.ends[from].underlay.borrow_mut().flush_telling(|_| sent += 1),
+            "loopback has room"
+        );
         let Self { ends, fabric, session, rng, packets, count, cut, now, .. } = self;
         let (mut came, mut tries) = (0, 0);
         while came < sent {
@@ -372,7 +391,8 @@ impl World {
     /// A packet arrives.
     fn arrive(&mut self, end: usize, traffic_class: u8, payload: &[u8]) {
         let vteps = Vteps::new(self.ends[end].address, self.ends[1 - end].address).unwrap();
-        let received = Received::of_datagram(Encapsulation::Geneve, vteps, traffic_class, payload).unwrap();
+        let received =
+            Received::of_datagram(Encapsulation::Geneve, vteps, traffic_class, payload).unwrap();
         let trunk = &mut self.ends[end].trunk;
         if trunk.handle(self.now, &received, payload) {
             trunk.settle(self.now);
@@ -392,11 +412,16 @@ impl World {
         let mut waits = None;
         for end in 0..2 {
             let handed = self.rng.below(2) == 0;
-            waits = self.ends[end].trunk.transmit_control(self.now, handed).then_some(self.now).or(waits);
+            waits = self.ends[end]
+                .trunk
+                .transmit_control(self.now, handed)
+                .then_some(self.now)
+                .or(waits);
             self.carry(end);
         }
         // Receivers take more in a while.
-        let busy = (!self.held.is_empty() && !self.is_stopped).then(|| self.now + Span::from_micros(50));
+        let busy =
+            (!self.held.is_empty() && !self.is_stopped).then(|| self.now + Span::from_micros(50));
         let due = self.ends.iter().filter_map(|end| end.trunk.deadline()).chain(busy).chain(waits);
         let next = due.chain(self.packets.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
@@ -420,8 +445,9 @@ impl World {
 
     /// Until the receiver's switch was shown so many frames in this life, or all is over.
     pub fn run_until_lifted(&mut self, count: usize) {
-        let lifted =
-            |world: &Self| world.had.last().unwrap().iter().map(|had| had.lifted.len()).sum::<usize>();
+        let lifted = |world: &Self| {
+            world.had.last().unwrap().iter().map(|had| had.lifted.len()).sum::<usize>()
+        };
         while lifted(self) < count && !self.is_done() && self.step(OVER) {}
     }
 
@@ -439,12 +465,14 @@ impl World {
 
     fn is_done(&self) -> bool {
         let End { trunk, .. } = &self.ends[0];
-        let is_all_sent = trunk.begun.is_empty() && trunk.session.as_ref().unwrap().outstanding() == 0;
+        let is_all_sent =
+            trunk.begun.is_empty() && trunk.session.as_ref().unwrap().outstanding() == 0;
         is_all_sent && self.memory.is_empty() && self.packets.is_empty() && self.held.is_empty()
     }
 
     fn left(&self) -> String {
-        let numbers = |queues: &[VecDeque<(usize, Slot)>; FLOWS]| queues.each_ref().map(VecDeque::len);
+        let numbers =
+            |queues: &[VecDeque<(usize, Slot)>; FLOWS]| queues.each_ref().map(VecDeque::len);
         format!(
             "{:?} unsent, {:?} underway, {} held, {:?}",
             numbers(&self.unsent),

@@ -1,7 +1,7 @@
 //! What reads well and still cannot be simulated.
 //!
-//! Each rule complains about one field, and says what to write instead. A rule that needs others' outcome (a server's
-//! number needs a topology) is not asked when those complained.
+//! Each rule complains about one field, and says what to write instead. A rule that needs others'
+//! outcome (a server's number needs a topology) is not asked when those complained.
 
 mod networks;
 mod workloads;
@@ -67,9 +67,11 @@ impl Check<'_> {
 
     fn header(&mut self) {
         let it = self.scenario;
-        let what = format!("this program reads version {VERSION} of the schema: a sweep cannot vary it");
+        let what =
+            format!("this program reads version {VERSION} of the schema: a sweep cannot vary it");
         self.ensure(it.version == VERSION, "version", what);
-        let is_title = (1..=100).contains(&it.name.chars().count()) && !it.name.contains(char::is_control);
+        let is_title =
+            (1..=100).contains(&it.name.chars().count()) && !it.name.contains(char::is_control);
         self.ensure(is_title, "name", "a scenario's name is one line of 1 to 100 characters");
         let sections = [
             ("class", it.classes.keys().collect::<Vec<_>>()),
@@ -91,7 +93,11 @@ impl Check<'_> {
     fn run(&mut self) {
         let it = self.scenario;
         let run = it.run;
-        self.ensure(run.seed <= MOST_SEED, "run.seed", "a seed is at most 2^62: write a smaller one");
+        self.ensure(
+            run.seed <= MOST_SEED,
+            "run.seed",
+            "a seed is at most 2^62: write a smaller one",
+        );
         self.ensure(
             run.duration != Some(Span::ZERO),
             "run.duration",
@@ -124,14 +130,18 @@ impl Check<'_> {
             "the run would end before anything counts: lower it, or raise `duration`",
         );
         if let (None, Some(name)) = (run.duration, it.endless()) {
-            self.complain("run", format!("workload `{name}` never ends, nor would the run: add `duration`"));
+            self.complain(
+                "run",
+                format!("workload `{name}` never ends, nor would the run: add `duration`"),
+            );
         }
         let Some(wanted) = run.queries else { return };
         let mut counts = it.workloads.values().map(|workload| workload.kind.queries());
         // `None` is a workload with as many as there is time for.
         let most = counts.try_fold(0u64, |sum, count| Some(sum.saturating_add(count?)));
         if let Some(most) = most.filter(|most| *most < wanted) {
-            let what = format!("all workloads together have {most}: lower it, or give a workload more");
+            let what =
+                format!("all workloads together have {most}: lower it, or give a workload more");
             self.complain("run.queries", what);
         }
     }
@@ -148,7 +158,10 @@ impl Check<'_> {
             }
             match Cdf::new(&points.points) {
                 Err(CdfError::End { end }) => {
-                    self.complain(&path, format!("the last share is {end}: it is 1, of all samples"));
+                    self.complain(
+                        &path,
+                        format!("the last share is {end}: it is 1, of all samples"),
+                    );
                 }
                 Err(error) => self.complain(&path, error.to_string()),
                 Ok(cdf) => {

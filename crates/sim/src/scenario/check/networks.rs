@@ -28,7 +28,11 @@ impl Check<'_> {
                 );
                 self.complain(&path("priority"), what);
             }
-            self.ensure((1..=1000).contains(&class.weight), &path("weight"), "a weight lies in 1 to 1000");
+            self.ensure(
+                (1..=1000).contains(&class.weight),
+                &path("weight"),
+                "a weight lies in 1 to 1000",
+            );
             self.ensure(
                 class.ecn != Some(Bytes(0)),
                 &path("ecn"),
@@ -56,7 +60,11 @@ impl Check<'_> {
             Topology::Ring(it) => &[("switches", it.switches), ("servers", it.servers)],
         };
         for (field, count) in counts {
-            self.ensure(*count > 0, &format!("topology.{field}"), "there is at least one: raise it above 0");
+            self.ensure(
+                *count > 0,
+                &format!("topology.{field}"),
+                "there is at least one: raise it above 0",
+            );
         }
         match topology {
             Topology::FatTree(it) => self.ensure(
@@ -80,11 +88,13 @@ impl Check<'_> {
         let nodes = |tier| topology.count(tier);
         let ends = nodes(Tier::Server).saturating_add(nodes(Tier::Client));
         if ends > MOST_SERVERS {
-            let what =
-                format!("that makes {ends} servers and clients: at most {MOST_SERVERS} can be simulated");
+            let what = format!(
+                "that makes {ends} servers and clients: at most {MOST_SERVERS} can be simulated"
+            );
             self.complain("topology", what);
         }
-        let switches = topology.switches().iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
+        let switches =
+            topology.switches().iter().fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
         if switches > MOST_SWITCHES {
             self.complain(
                 "topology",
@@ -139,7 +149,11 @@ impl Check<'_> {
         let per_server = it.vms_per_server();
         for (role, count) in &it.vms {
             let path = format!("virtual.vms.{role}");
-            self.ensure(*count > 0, &path, "a role has at least one machine: raise it, or take the role out");
+            self.ensure(
+                *count > 0,
+                &path,
+                "a role has at least one machine: raise it, or take the role out",
+            );
             self.ensure(
                 role != super::super::words::ANY,
                 &path,
@@ -153,10 +167,13 @@ impl Check<'_> {
         );
         let most = MOST_PORTS.saturating_sub(self.scenario.classes.len() as u64);
         if per_server > most {
-            let what =
-                format!("a virtual switch has ports for each class and {most} machines, not {per_server}");
+            let what = format!(
+                "a virtual switch has ports for each class and {most} machines, not {per_server}"
+            );
             self.complain("virtual.vms", what);
-        } else if per_server.saturating_mul(self.scenario.topology.servers().min(MOST_SERVERS)) > MOST_VMS {
+        } else if per_server.saturating_mul(self.scenario.topology.servers().min(MOST_SERVERS))
+            > MOST_VMS
+        {
             self.complain(
                 "virtual.vms",
                 format!("at most {MOST_VMS} machines can be simulated: lower their number, or the servers'"),
@@ -179,7 +196,9 @@ impl Check<'_> {
             "virtual.quota",
             "a quota is of at least one frame: raise it, or leave it out",
         );
-        for (field, span) in [("delay", it.stack_delay), ("gap", it.stack_gap), ("jitter", it.stack_jitter)] {
+        for (field, span) in
+            [("delay", it.stack_delay), ("gap", it.stack_gap), ("jitter", it.stack_jitter)]
+        {
             let what = "a stack takes at most 1s: lower it";
             self.ensure(span <= Span::from_secs(1), &format!("virtual.stack_{field}"), what);
         }
@@ -193,8 +212,9 @@ impl Check<'_> {
     pub(super) fn fabric(&mut self) {
         let it = self.scenario;
         let Fabric { buffer, nic_queue, pfc, .. } = it.fabric;
-        let (Buffer::PrivateInput { bytes } | Buffer::PerOutput { bytes } | Buffer::Shared { bytes, .. }) =
-            buffer;
+        let (Buffer::PrivateInput { bytes }
+        | Buffer::PerOutput { bytes }
+        | Buffer::Shared { bytes, .. }) = buffer;
         self.holds_a_frame("fabric.nic_queue", nic_queue);
         self.holds_a_frame("fabric.buffer.bytes", bytes);
         if let Buffer::Shared { alpha, .. } = buffer {
@@ -223,7 +243,8 @@ impl Check<'_> {
             "fabric.pfc.xon",
             "a pause would end at once: write less than `xoff`",
         );
-        let lossless = it.classes.keys().filter(|name| it.physical_kind(name) == ClassKind::Lossless).count();
+        let lossless =
+            it.classes.keys().filter(|name| it.physical_kind(name) == ClassKind::Lossless).count();
         if lossless == 0 || !self.found.is_empty() {
             return;
         }
@@ -232,7 +253,8 @@ impl Check<'_> {
             Buffer::Shared { bytes, .. } => self.headroom(bytes, lossless as u64),
         }
         let (link, frame) = (it.topology.access(it.link), it.longest_frame());
-        if it.virtual_network.switch && pfc.of_nic().thresholds(link, frame, nic_queue.0).is_none() {
+        if it.virtual_network.switch && pfc.of_nic().thresholds(link, frame, nic_queue.0).is_none()
+        {
             let headroom = pfc.headroom(link, frame);
             let what = format!(
                 "what a virtual switch has no room for yet waits here until its sender is paused, and {headroom}b after that: \
@@ -249,12 +271,15 @@ impl Check<'_> {
         let (frame, pfc) = (it.longest_frame(), it.fabric.pfc);
         let layers = it.topology.layers(it.link);
         if pfc.xoff.is_some_and(|xoff| xoff.0 < 2 * frame) {
-            let what =
-                format!("a sender is not paused before two frames have come: write at least {}b", 2 * frame);
+            let what = format!(
+                "a sender is not paused before two frames have come: write at least {}b",
+                2 * frame
+            );
             self.complain("fabric.pfc.xoff", what);
             return;
         }
-        let Some(layer) = layers.iter().find(|layer| pfc.thresholds(layer.link, frame, room.0).is_none())
+        let Some(layer) =
+            layers.iter().find(|layer| pfc.thresholds(layer.link, frame, room.0).is_none())
         else {
             return;
         };
@@ -292,8 +317,11 @@ impl Check<'_> {
             };
             layers.iter().fold(0u64, |sum, layer| sum.saturating_add(of(layer)))
         };
-        let tiers =
-            it.topology.switches().into_iter().map(|(tier, _)| (needs(tier).saturating_mul(lossless), tier));
+        let tiers = it
+            .topology
+            .switches()
+            .into_iter()
+            .map(|(tier, _)| (needs(tier).saturating_mul(lossless), tier));
         let Some((needed, tier)) = tiers.max() else { return };
         let least = needed.saturating_add(2 * frame);
         if room.0 < least {
@@ -347,7 +375,9 @@ impl Check<'_> {
             .workloads
             .values()
             .filter(|workload| workload.kind.transport() == Transport::Tcp)
-            .find(|workload| it.classes.get(&workload.class).is_some_and(|class| class.ecn.is_none()));
+            .find(|workload| {
+                it.classes.get(&workload.class).is_some_and(|class| class.ecn.is_none())
+            });
         if let Some(workload) = unmarked {
             let class = &workload.class;
             self.complain(

@@ -82,18 +82,27 @@ impl Check<'_> {
             return;
         }
         let servers = self.scenario.topology.servers();
-        if let Some(last) =
-            vms.servers.as_ref().map(|range| *range.end()).filter(|last| u64::from(*last) >= servers)
+        if let Some(last) = vms
+            .servers
+            .as_ref()
+            .map(|range| *range.end())
+            .filter(|last| u64::from(*last) >= servers)
         {
-            self.complain(path, format!("there is no server {last}: they count from 0 to {}", servers - 1));
+            self.complain(
+                path,
+                format!("there is no server {last}: they count from 0 to {}", servers - 1),
+            );
         }
         if vms.slots(network).is_none() {
-            let each =
-                Vms { place: None, ..vms.clone() }.slots(network).map_or(0, |slots| slots.end - slots.start);
+            let each = Vms { place: None, ..vms.clone() }
+                .slots(network)
+                .map_or(0, |slots| slots.end - slots.start);
             let place = vms.place.unwrap_or(0);
             self.complain(
                 path,
-                format!("there is no machine {place} of that role: a server has {each}, counted from 0"),
+                format!(
+                    "there is no machine {place} of that role: a server has {each}, counted from 0"
+                ),
             );
         }
     }
@@ -110,7 +119,11 @@ impl Check<'_> {
             None => {
                 // Whoever aggregates is no worker of its own query.
                 let itself = self.overlap(&it.workers, &it.aggregators);
-                self.pairs(&of.field("workers"), self.count(&it.aggregators), self.count(&it.workers));
+                self.pairs(
+                    &of.field("workers"),
+                    self.count(&it.aggregators),
+                    self.count(&it.workers),
+                );
                 self.count(&it.workers) - u64::from(itself)
             }
             Some(mids) => self.groups(of, it, mids),
@@ -125,14 +138,16 @@ impl Check<'_> {
         self.ensure(asked == 0 || (1..=asked).contains(&fan_out), &of.field("fan_out"), what);
     }
 
-    /// How many groups have a mid-level aggregator. Each has one who is not the query's own aggregator, and who has
-    /// somebody to ask.
+    /// How many groups have a mid-level aggregator. Each has one who is not the query's own
+    /// aggregator, and who has somebody to ask.
     fn groups(&mut self, of: &Of<'_>, it: &PartitionAggregate, mids: &Vms) -> u64 {
         let network = &self.scenario.virtual_network;
         let (mut groups, mut pairs) = (0, 0u64);
         for servers in self.scenario.topology.groups() {
-            let (here, workers) =
-                (mids.count_on(network, servers.clone()), it.workers.count_on(network, servers.clone()));
+            let (here, workers) = (
+                mids.count_on(network, servers.clone()),
+                it.workers.count_on(network, servers.clone()),
+            );
             if here == 0 {
                 continue;
             }
@@ -141,8 +156,9 @@ impl Check<'_> {
             let of_group = format!("of the group of server{}", servers.start);
             let itself = it.workers.meets(mids, network, servers.clone());
             if workers == u64::from(itself) {
-                let what =
-                    format!("the mid-level aggregator {of_group} would have nobody to ask: choose more");
+                let what = format!(
+                    "the mid-level aggregator {of_group} would have nobody to ask: choose more"
+                );
                 self.complain(&of.field("workers"), what);
                 break;
             }
@@ -161,12 +177,20 @@ impl Check<'_> {
 
     fn incast(&mut self, of: &Of<'_>, it: &Incast) {
         self.messages(of, &[("bytes", it.bytes)]);
-        self.ensure(it.rounds > 0, &of.field("rounds"), "there is at least one round: raise it above 0");
+        self.ensure(
+            it.rounds > 0,
+            &of.field("rounds"),
+            "there is at least one round: raise it above 0",
+        );
         let receivers = self.count(&it.receiver);
         let what = format!("incast has one receiver, not {receivers}: write `ROLE@SERVER/0`");
         self.ensure(receivers == 1, &of.field("receiver"), what);
         let senders = self.count(&it.senders) - u64::from(self.overlap(&it.senders, &it.receiver));
-        self.ensure(senders > 0, &of.field("senders"), "nobody is left who sends: nobody sends to itself");
+        self.ensure(
+            senders > 0,
+            &of.field("senders"),
+            "nobody is left who sends: nobody sends to itself",
+        );
         let what = format!("a round has 1 to {senders} senders: lower it, or leave it out for all");
         let fan_in = it.fan_in.map_or(1, u64::from);
         self.ensure(senders == 0 || (1..=senders).contains(&fan_in), &of.field("fan_in"), what);
@@ -185,7 +209,11 @@ impl Check<'_> {
 
     fn all_to_all(&mut self, of: &Of<'_>, it: &AllToAll) {
         self.messages(of, &[("bytes", it.bytes)]);
-        self.ensure(it.rounds > 0, &of.field("rounds"), "there is at least one round: raise it above 0");
+        self.ensure(
+            it.rounds > 0,
+            &of.field("rounds"),
+            "there is at least one round: raise it above 0",
+        );
         let count = self.count(&it.vms);
         self.ensure(count >= 2, &of.field("vms"), "it takes two machines: choose more");
         self.pairs(&of.field("vms"), count, count);
@@ -193,7 +221,8 @@ impl Check<'_> {
 
     fn flows(&mut self, of: &Of<'_>, it: &Flows) {
         let (sources, destinations) = (self.count(&it.sources), self.count(&it.destinations));
-        let only_itself = destinations == 1 && sources >= 1 && self.overlap(&it.sources, &it.destinations);
+        let only_itself =
+            destinations == 1 && sources >= 1 && self.overlap(&it.sources, &it.destinations);
         self.ensure(
             !only_itself,
             &of.field("destinations"),
@@ -201,7 +230,9 @@ impl Check<'_> {
         );
         match &it.sizes {
             Sizes::Named(name) => self.distribution(&of.field("sizes"), name, true),
-            Sizes::Fixed(bytes) | Sizes::Exponential(bytes) | Sizes::LogNormal { mean: bytes, .. } => {
+            Sizes::Fixed(bytes)
+            | Sizes::Exponential(bytes)
+            | Sizes::LogNormal { mean: bytes, .. } => {
                 self.messages(of, &[("sizes", *bytes)]);
             }
         }
@@ -241,7 +272,8 @@ impl Check<'_> {
         self.ensure(destinations == sources || destinations == 1, &of.field("destination"), what);
         if self.found.is_empty() {
             let (network, servers) = (&self.scenario.virtual_network, self.servers());
-            let mut pairs = it.source.iter(network, servers).zip(it.destination.iter(network, servers));
+            let mut pairs =
+                it.source.iter(network, servers).zip(it.destination.iter(network, servers));
             let overlap = self.overlap(&it.source, &it.destination);
             let it_sends_to_itself = overlap && (destinations == 1 || pairs.any(|(a, b)| a == b));
             let what = "a source would send to itself: choose others";
@@ -262,13 +294,18 @@ impl Check<'_> {
 
     /// Bytes can be told apart in time.
     fn rate(&mut self, of: &Of<'_>, rate: Option<Rate>) {
-        let sane = rate.is_none_or(|rate| (1_000..=1_000_000_000_000).contains(&rate.bits_per_sec()));
+        let sane =
+            rate.is_none_or(|rate| (1_000..=1_000_000_000_000).contains(&rate.bits_per_sec()));
         self.ensure(sane, &of.field("rate"), "a sender's rate lies in 1kbit to 1tbit");
     }
 
     fn messages(&mut self, of: &Of<'_>, messages: &[(&str, Bytes)]) {
         for (field, bytes) in messages {
-            self.ensure((1..=MOST_BYTES).contains(&bytes.0), &of.field(field), "it has 1b to 1024gib");
+            self.ensure(
+                (1..=MOST_BYTES).contains(&bytes.0),
+                &of.field(field),
+                "it has 1b to 1024gib",
+            );
         }
     }
 
@@ -277,7 +314,10 @@ impl Check<'_> {
         if let Arrivals::Named(name) = arrivals {
             self.distribution(&of.field("arrivals"), name, false);
         } else if gap.is_none() {
-            self.complain(&of.path, "`gap` is missing: add the mean time from one query to the next");
+            self.complain(
+                &of.path,
+                "`gap` is missing: add the mean time from one query to the next",
+            );
         }
         let what = "everything would come at once: raise it above 0, or write `closed = true`";
         self.ensure(closed || gap != Some(Span::ZERO), &of.field("gap"), what);
@@ -298,7 +338,8 @@ impl Check<'_> {
         let known = Known::ALL.map(Known::name);
         let others: &[&str] = if sizes { &known } else { &["poisson", "fixed", "log-normal(2)"] };
         let names: Vec<&str> = own.chain(others.iter().copied()).collect();
-        let exists = self.scenario.distributions.contains_key(name) || sizes && known.contains(&name);
+        let exists =
+            self.scenario.distributions.contains_key(name) || sizes && known.contains(&name);
         self.ensure(exists, path, unknown(name, &names));
     }
 
@@ -325,7 +366,8 @@ impl Scenario {
     /// A workload on account of which a run without a duration may never end.
     pub(super) fn endless(&self) -> Option<&str> {
         let has_queries_always = |it: &Workload| it.stop.is_none() && it.kind.queries().is_none();
-        // Queries go on until enough of them are complete. A bounded number may not do: those of the warmup do not count.
+        // Queries go on until enough of them are complete. A bounded number may not do: those of
+        // the warmup do not count.
         if self.run.queries.is_some() && self.workloads.values().any(has_queries_always) {
             return None;
         }

@@ -12,7 +12,11 @@ fn a_field_that_is_not_known_is_the_one_that_it_is_like() {
             "server = 4",
             "line 8, column 1: `topology.server`: `server` is not known here: did you mean `servers`?",
         ),
-        ("[run]", "[runs]", "line 4, column 2: `runs`: `runs` is not known here: did you mean `run`?"),
+        (
+            "[run]",
+            "[runs]",
+            "line 4, column 2: `runs`: `runs` is not known here: did you mean `run`?",
+        ),
         (
             "bytes =",
             "byte =",
@@ -32,7 +36,10 @@ fn a_field_that_is_not_known_is_the_one_that_it_is_like() {
             "[topology.uplink]\nrate = \"1gbit\"",
             "line 14, column 11: `topology.uplink`: `uplink` is not known here: write one of servers, access",
         ),
-        ("[sweeps]", "line 14, column 2: `sweeps`: `sweeps` is not known here: did you mean `sweep`?"),
+        (
+            "[sweeps]",
+            "line 14, column 2: `sweeps`: `sweeps` is not known here: did you mean `sweep`?",
+        ),
     ]);
 }
 
@@ -113,7 +120,10 @@ fn what_is_missing_is_asked_for_where_it_belongs() {
             "[fabric]\nbuffer = { kind = \"shared\" }",
             "line 15, column 1: `fabric.buffer`: `bytes` is missing: add it here",
         ),
-        ("[distribution.own]", "line 14, column 15: `distribution.own`: `points` is missing: add it here"),
+        (
+            "[distribution.own]",
+            "line 14, column 15: `distribution.own`: `points` is missing: add it here",
+        ),
     ]);
 }
 

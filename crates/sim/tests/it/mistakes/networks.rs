@@ -43,7 +43,10 @@ fn a_network_can_be_built() {
             "[virtual]\nstack_jitter = \"2s\"",
             "line 15, column 16: `virtual.stack_jitter`: a stack takes at most 1s: lower it",
         ),
-        ("[link]\ndelay = \"2s\"", "line 15, column 9: `link.delay`: a link's delay is at most 1s: lower it"),
+        (
+            "[link]\ndelay = \"2s\"",
+            "line 15, column 9: `link.delay`: a link's delay is at most 1s: lower it",
+        ),
         (
             "[topology.access]\nrate = \"100tbit\"",
             "line 15, column 8: `topology.access.rate`: a link's rate lies in 1kbit to 10tbit",
@@ -220,8 +223,9 @@ fn the_least_that_is_asked_for_is_enough_and_no_more_than_that() {
         if kind == "shared" && rest.contains("xo") {
             continue;
         }
-        let with =
-            |bytes: u64| format!("{SMALL}[fabric.buffer]\nkind = \"{kind}\"\nbytes = \"{bytes}b\"\n{rest}\n");
+        let with = |bytes: u64| {
+            format!("{SMALL}[fabric.buffer]\nkind = \"{kind}\"\nbytes = \"{bytes}b\"\n{rest}\n")
+        };
         let answer = fault(&with(2000));
         let (_, advice) = answer.split_once("write at least ").unwrap();
         let least: u64 = advice.split_once('b').unwrap().0.parse().unwrap();

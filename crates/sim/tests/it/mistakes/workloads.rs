@@ -38,7 +38,11 @@ fn a_distribution_rises_to_all_of_its_samples() {
 #[test]
 fn a_run_ends_and_something_of_it_counts() {
     replaced(&[
-        ("\"1s\"", "\"0s\"", "line 5, column 12: `run.duration`: nothing can happen in no time: raise it"),
+        (
+            "\"1s\"",
+            "\"0s\"",
+            "line 5, column 12: `run.duration`: nothing can happen in no time: raise it",
+        ),
         (
             "\"1s\"",
             "\"289000min\"",
@@ -66,11 +70,15 @@ fn a_run_ends_and_something_of_it_counts() {
         ),
     ]);
     let endless = format!("{SMALL}{FLOWS}load = 0.1\n");
-    let never = "line 4, column 2: `run`: workload `flows` never ends, nor would the run: add `duration`";
+    let never =
+        "line 4, column 2: `run`: workload `flows` never ends, nor would the run: add `duration`";
     assert_eq!(fault(&endless.replace("duration = \"1s\"", "")), never);
     // One query comes, and may come too early to count.
     assert_eq!(fault(&endless.replace("duration = \"1s\"", "queries = 1")), never);
-    assert!(Plan::parse(&format!("{endless}{QUERIES}").replace("duration = \"1s\"", "queries = 1")).is_ok());
+    assert!(
+        Plan::parse(&format!("{endless}{QUERIES}").replace("duration = \"1s\"", "queries = 1"))
+            .is_ok()
+    );
     assert!(Plan::parse(&SMALL.replace("duration = \"1s\"", "")).is_ok(), "incast ends by itself");
 }
 

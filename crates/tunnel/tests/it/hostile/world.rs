@@ -7,7 +7,8 @@ use proptest::test_runner::TestCaseError;
 use tunnel::message::Message;
 use tunnel::quota::{Claim, Quota};
 use tunnel::{
-    Admission, Arrival, Counters, Data, Epoch, Incarnation, Payload, Report, Session, SessionConfig, Stream,
+    Admission, Arrival, Counters, Data, Epoch, Incarnation, Payload, Report, Session,
+    SessionConfig, Stream,
 };
 use units::{Class, ClassSet, Instant, Rng, Span};
 
@@ -20,7 +21,8 @@ pub const PLACES: u32 = 1 << 20;
 /// How long the fabric is bad.
 const BAD: Span = Span::from_secs(3);
 
-/// By then, all of it at the latest is over. Probes come once a second, and there are a few of them in a row.
+/// By then, all of it at the latest is over. Probes come once a second, and there are a few of them
+/// in a row.
 const OVER: Span = Span::from_secs(60);
 
 const LEN: [u16; 4] = [60, 300, 1000, 1446];
@@ -55,7 +57,8 @@ enum Packet {
 /// A frame that goes out: its stream and its number in it.
 type Frame = (u32, u32);
 
-/// A frame that has come: whose place it has, if its stream is repaired, its number in its stream and its length.
+/// A frame that has come: whose place it has, if its stream is repaired, its number in its stream
+/// and its length.
 type Came = (Option<Stream>, u32, u32);
 
 /// What waits for each receiver: from whom, and where in the stream it begins.
@@ -238,7 +241,8 @@ impl World {
     pub fn widen(&mut self, window: u32) {
         self.window = window;
         for (number, host) in self.hosts.iter_mut().enumerate() {
-            host.session = Session::new(self.now, config(self.classes, window), incarnation(number, 1));
+            host.session =
+                Session::new(self.now, config(self.classes, window), incarnation(number, 1));
         }
     }
 
@@ -261,7 +265,8 @@ impl World {
     pub fn offer_of(&mut self, from: usize, frames: u32, lengths: &[u16]) {
         self.offered[from] = frames;
         for number in 0..frames {
-            let len = NonZeroU16::new(lengths[self.rng.below(lengths.len() as u64) as usize]).unwrap();
+            let len =
+                NonZeroU16::new(lengths[self.rng.below(lengths.len() as u64) as usize]).unwrap();
             let ring = self.hosts[from].rings.entry(number % self.streams).or_default();
             ring.frames.push_back((number / self.streams, len));
         }
@@ -336,11 +341,13 @@ impl World {
                 Span::ZERO
             };
             self.count += 1;
-            self.underway.insert((self.now + self.fabric.delay + late, self.count), (to, packet.clone()));
+            self.underway
+                .insert((self.now + self.fabric.delay + late, self.count), (to, packet.clone()));
         }
     }
 
-    /// Whoever can do something does it. Whether there is a report that waits for a frame to go with.
+    /// Whoever can do something does it. Whether there is a report that waits for a frame to go
+    /// with.
     fn act(&mut self, end: usize) -> bool {
         let now = self.now;
         self.take(end);
@@ -382,7 +389,8 @@ impl World {
         } else {
             ring.frames.pop_front();
         }
-        let report = if self.rng.below(2) == 0 { session.piggyback(stream(label).class) } else { None };
+        let report =
+            if self.rng.below(2) == 0 { session.piggyback(stream(label).class) } else { None };
         self.ridden += u32::from(report.is_some());
         self.reports += u32::from(report.is_some());
         Some(Packet::Frame { data, number: Some(number), marked: false, report })
@@ -427,20 +435,26 @@ impl World {
                     }
                     Some(_) => Payload::NoMemory,
                 };
-                session.handle_data(now, &data, marked, brought, |arrival| queue(queues, places, arrival));
+                session.handle_data(now, &data, marked, brought, |arrival| {
+                    queue(queues, places, arrival)
+                });
             }
             Packet::Word(Message::Hello(hello)) => {
                 session.handle_hello(now, &hello, |(whose, ..)| places.put(whose));
             }
             Packet::Word(Message::Report(report)) => {
                 session.handle_report(now, &report, |frame| complete(rings, frame));
-                report.window_probes.iter().for_each(|ask| self.hosts[end].memory_available(ask.stream));
+                report
+                    .window_probes
+                    .iter()
+                    .for_each(|ask| self.hosts[end].memory_available(ask.stream));
             }
             Packet::Word(Message::Data(..)) => unreachable!("it comes with a frame"),
         }
     }
 
-    /// An end forgets everything but what its senders still have, and what its receivers have taken.
+    /// An end forgets everything but what its senders still have, and what its receivers have
+    /// taken.
     fn restart(&mut self, end: usize) {
         let (now, config) = (self.now, config(self.classes, self.window));
         self.restarted += 1;
@@ -462,8 +476,9 @@ impl World {
             waiting.map(|(label, _)| host.ready_at.get(label).copied().unwrap_or_default())
         });
         let due = self.hosts.iter().filter_map(|host| host.session.deadline()).chain(ready);
-        let due =
-            due.chain(self.restarts.first().map(|(at, _)| *at)).chain(self.withdrawal.map(|(at, ..)| at));
+        let due = due
+            .chain(self.restarts.first().map(|(at, _)| *at))
+            .chain(self.withdrawal.map(|(at, ..)| at));
         let due = due.chain(waits.then(|| self.now + Span::from_micros(20)));
         let next = due.chain(self.underway.keys().next().map(|(at, _)| *at)).min();
         let Some(next) = next.filter(|next| *next <= until) else { return false };
@@ -507,7 +522,8 @@ impl World {
         while !self.is_done() || !self.underway.is_empty() {
             steps += 1;
             if !self.step(until) && !self.is_done() || steps > 2_000_000 {
-                let left = |host: &Host| host.rings.values().map(|ring| ring.frames.len()).sum::<usize>();
+                let left =
+                    |host: &Host| host.rings.values().map(|ring| ring.frames.len()).sum::<usize>();
                 return Err(TestCaseError::fail(format!(
                     "it stands still at {:?} after {steps} steps: {:?} frames are not known to be consumed, {:?}",
                     self.now,
@@ -531,15 +547,20 @@ impl World {
 
     /// Bytes that wait for a receiver.
     pub fn waiting(&self, end: usize, label: u32) -> u32 {
-        self.hosts[end].queues.get(&label).map_or(0, |queue| queue.iter().map(|(.., (_, _, len))| len).sum())
+        self.hosts[end]
+            .queues
+            .get(&label)
+            .map_or(0, |queue| queue.iter().map(|(.., (_, _, len))| len).sum())
     }
 
-    /// Every frame was taken, in order, and once; or, for each time that an end began anew, again from some frame on.
+    /// Every frame was taken, in order, and once; or, for each time that an end began anew, again
+    /// from some frame on.
     pub fn check(&self) -> Result<(), TestCaseError> {
         self.check_streams(|_| true)
     }
 
-    /// The same of streams of repaired classes; what was taken of others was taken in order, and once.
+    /// The same of streams of repaired classes; what was taken of others was taken in order, and
+    /// once.
     pub fn check_repaired(&self) -> Result<(), TestCaseError> {
         let is_reliable = |label| self.classes.reliable.contains(stream(label).class);
         self.check_streams(is_reliable)?;
@@ -571,7 +592,9 @@ impl World {
                 }
                 pass(&mut next, sent);
                 if next != sent {
-                    return Err(TestCaseError::fail(format!("{next} of {sent} frames came on {label}")));
+                    return Err(TestCaseError::fail(format!(
+                        "{next} of {sent} frames came on {label}"
+                    )));
                 }
             }
         }

@@ -18,7 +18,8 @@ pub fn hello(from: u32, to: Option<u32>) -> Hello {
 /// What an end says now, and to which incarnation.
 fn named(end: &mut End, now: Instant) -> Vec<Incarnation> {
     let said = core::iter::from_fn(|| end.poll_transmit(now));
-    let hellos = said.filter_map(|message| if let Message::Hello(hello) = message { hello.to } else { None });
+    let hellos = said
+        .filter_map(|message| if let Message::Hello(hello) = message { hello.to } else { None });
     hellos.collect()
 }
 
@@ -60,8 +61,9 @@ fn who_begins_anew_is_met_within_two_round_trips() {
     ends[0] = Session::new(ms(100), config(), incarnation(5));
     for trip in 0..4 {
         let now = ms(100) + Span::from_micros(10 * trip);
-        let said =
-            ends.each_mut().map(|end| core::iter::from_fn(|| end.poll_transmit(now)).collect::<Vec<_>>());
+        let said = ends
+            .each_mut()
+            .map(|end| core::iter::from_fn(|| end.poll_transmit(now)).collect::<Vec<_>>());
         said[0].iter().for_each(|message| hear(now, &mut ends[1], message));
         said[1].iter().for_each(|message| hear(now, &mut ends[0], message));
     }
@@ -74,7 +76,11 @@ fn who_begins_anew_is_met_within_two_round_trips() {
 fn nobody_sends_before_it_is_known() {
     let mut end: End = Session::new(ms(1), config(), incarnation(1));
     end.handle_hello(ms(1), &hello(2, Some(1)), |_| panic!());
-    assert_eq!(end.admit(stream(1), bytes(100), false), Admission::NoSession, "2 may not have heard of 1");
+    assert_eq!(
+        end.admit(stream(1), bytes(100), false),
+        Admission::NoSession,
+        "2 may not have heard of 1"
+    );
     end.handle_report(ms(1), &report(), |_| panic!());
     assert_eq!(end.admit(stream(1), bytes(100), false), Admission::Go);
 }
@@ -146,7 +152,9 @@ fn all_lives_of_a_sender_share_one_window() {
             (100, 0),
             "all that fits waits, and no more"
         );
-        waiting.drain(..30).for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
+        waiting
+            .drain(..30)
+            .for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
         ends[0] = Session::new(ms(begin + 60), config, incarnation(number));
     }
 }

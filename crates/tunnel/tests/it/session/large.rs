@@ -41,7 +41,8 @@ fn who_answers_late_is_sent_others_at_once() {
     }
 }
 
-/// What came whole when some of its parts had come is of no use to its receiver, whoever acknowledges it.
+/// What came whole when some of its parts had come is of no use to its receiver, whoever
+/// acknowledges it.
 #[test]
 fn all_of_it_comes_once_however_much_of_it_came_before() {
     for parts in 0..17 {
@@ -69,10 +70,15 @@ fn all_of_it_comes_once_however_much_of_it_came_before() {
                         came.push((stream, from, offset));
                     }
                 });
-                came.into_iter().for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
+                came.into_iter()
+                    .for_each(|(stream, from, offset)| ends[1].consumed(stream, from, offset));
             }
             talk(now, &mut ends);
         }
-        assert_eq!((ends[0].outstanding(), next), (0, whole.offset + u32::from(LEN)), "behind {parts} parts");
+        assert_eq!(
+            (ends[0].outstanding(), next),
+            (0, whole.offset + u32::from(LEN)),
+            "behind {parts} parts"
+        );
     }
 }

@@ -2,11 +2,13 @@
 
 use super::*;
 
-/// The numbers of a stream's bytes and of packets are sent by their low 32 bits. By the time that a copy of a frame comes, they
-/// begin anew.
+/// The numbers of a stream's bytes and of packets are sent by their low 32 bits. By the time that a
+/// copy of a frame comes, they begin anew.
 fn come_again(reliable: bool) {
-    let mut ends =
-        pair(ms(1), SessionConfig { reliable: reliable.into(), stream_window: 1 << 20, ..config() });
+    let mut ends = pair(
+        ms(1),
+        SessionConfig { reliable: reliable.into(), stream_window: 1 << 20, ..config() },
+    );
     let mut first = None;
     let mut bytes_sent = 0;
     while bytes_sent < 1_u64 << 32 {
@@ -40,7 +42,11 @@ fn garble(reliable: bool, ahead: u32) {
     let mut delivered = 0;
     for place in 0..100 {
         let now = ms(10 + place);
-        assert_eq!(ends[0].admit(stream(1), bytes(1000), false), Admission::Go, "after {place} frames");
+        assert_eq!(
+            ends[0].admit(stream(1), bytes(1000), false),
+            Admission::Go,
+            "after {place} frames"
+        );
         let mut data = ends[0].send(now, stream(1), bytes(1000), 0);
         if place == 50 {
             data.number = data.number.wrapping_add(ahead);

@@ -33,7 +33,11 @@ fn what_was_turned_away_is_no_loss_and_comes_again_once_it_is_invited() {
     talk(ms(1), &mut ends);
     assert!(ends[1].is_nacking(stream(1)) && ends[0].retransmit(ms(1)).is_none());
     assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::NoCredit);
-    assert_eq!(ends[0].admit(stream(2), bytes(LEN), false), Admission::Go, "others are as they were");
+    assert_eq!(
+        ends[0].admit(stream(2), bytes(LEN), false),
+        Admission::Go,
+        "others are as they were"
+    );
     (0..4).for_each(|number| consumed(&mut ends, number * u64::from(LEN)));
     ends[1].memory_available(stream(1));
     talk(ms(1), &mut ends);
@@ -114,7 +118,10 @@ fn a_report_that_comes_twice_takes_no_credit_back() {
         arrive(ms(1), &mut ends[1], &data);
     }
     talk(ms(1), &mut ends);
-    assert_eq!((ends[0].outstanding(), ends[0].admit(stream(1), bytes(LEN), false)), (2, Admission::Go));
+    assert_eq!(
+        (ends[0].outstanding(), ends[0].admit(stream(1), bytes(LEN), false)),
+        (2, Admission::Go)
+    );
     advertised.iter().for_each(|message| hear(ms(1), &mut ends[0], message));
     assert_eq!(ends[0].admit(stream(1), bytes(LEN), false), Admission::Go);
 }

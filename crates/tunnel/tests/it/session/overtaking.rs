@@ -31,7 +31,10 @@ fn a_class_that_is_held_back_is_not_lost_for_being_overtaken_by_another() {
     }
     assert!(ends[0].retransmit(ms(2)).is_none());
     held.iter().for_each(|data| bring(ms(2), &mut ends, data));
-    assert_eq!((ends[0].counters().lost, ends[0].counters().retransmitted, ends[0].outstanding()), (0, 0, 0));
+    assert_eq!(
+        (ends[0].counters().lost, ends[0].counters().retransmitted, ends[0].outstanding()),
+        (0, 0, 0)
+    );
     assert!(ends[0].path().congestion_window >= window);
 }
 

@@ -58,7 +58,10 @@ fn an_answer_does_not_wait_and_does_not_ride() {
         assert_eq!((to.may_piggyback(), to.piggyback(class)), (false, None));
         let said: Vec<_> = std::iter::from_fn(|| to.poll_urgent(ms(1))).collect();
         assert!(said.iter().any(|message| matches!(message, Message::Report(_))), "{said:?}");
-        assert!(!to.may_piggyback() && to.poll_transmit(ms(1)).is_none(), "it advertised all there was");
+        assert!(
+            !to.may_piggyback() && to.poll_transmit(ms(1)).is_none(),
+            "it advertised all there was"
+        );
     }
 }
 
@@ -74,7 +77,9 @@ fn questions_do_not_wait_for_news_to_ride() {
     let data = sent(&mut from);
     arrive(ms(1), &mut to, &data);
     assert!(to.may_piggyback() && to.poll_urgent(ms(1)).is_none());
-    let Some(Message::Report(report)) = to.poll_urgent(ms(2)) else { panic!("a millisecond is over") };
+    let Some(Message::Report(report)) = to.poll_urgent(ms(2)) else {
+        panic!("a millisecond is over")
+    };
     assert_eq!((report.window_probes.len(), &report.came[..]), (1, &[[0, 0]][..]));
 }
 

@@ -44,7 +44,8 @@ fn who_refuses_a_stream_is_not_silent() {
     let mut longest = Span::ZERO;
     for now in (1..1000).map(ms) {
         talk(now, &mut ends);
-        longest = longest.max(ends[0].unanswered_since().map_or(Span::ZERO, |since| now.since(since)));
+        longest =
+            longest.max(ends[0].unanswered_since().map_or(Span::ZERO, |since| now.since(since)));
     }
     assert!(longest <= Span::from_millis(51), "silent for {longest:?}");
 }
@@ -71,7 +72,8 @@ fn what_was_given_up_is_told_of_without_its_frames() {
         ends[0].handle_timeout(now, |_| panic!());
         while let Some((frame, data)) = ends[0].retransmit(now) {
             assert_eq!(frame, None);
-            ends[1].handle_data(now, &data, false, Payload::Placeholder, |arrival| gaps.push(arrival));
+            ends[1]
+                .handle_data(now, &data, false, Payload::Placeholder, |arrival| gaps.push(arrival));
         }
         talk(now, &mut ends);
     }
@@ -80,8 +82,8 @@ fn what_was_given_up_is_told_of_without_its_frames() {
     carry(ms(2000), &mut ends, 1, 100, true);
 }
 
-/// What is in the fabric, and its repetitions, come late, at once or a while after the window has collapsed: all, all but the first, or
-/// the last alone.
+/// What is in the fabric, and its repetitions, come late, at once or a while after the window has
+/// collapsed: all, all but the first, or the last alone.
 #[test]
 fn who_stood_still_has_the_window_of_before_and_a_fabric_that_lost_something_has_not() {
     for (frames, later) in [(1, 0), (1, 300), (3, 0), (3, 300)] {
@@ -98,7 +100,8 @@ fn who_stood_still_has_the_window_of_before_and_a_fabric_that_lost_something_has
                 left -= u64::from(ends[0].path().congestion_window < before);
                 now += Span::from_millis(1);
                 ends[0].handle_timeout(now, |_| panic!());
-                underway.extend(std::iter::from_fn(|| ends[0].retransmit(now)).map(|(_, data)| data));
+                underway
+                    .extend(std::iter::from_fn(|| ends[0].retransmit(now)).map(|(_, data)| data));
             }
             assert!(underway.len() > 2);
             let come = match lost {

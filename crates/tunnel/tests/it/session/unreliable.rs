@@ -1,11 +1,15 @@
-//! A sender that repairs nothing: what is late is waited for, and what is lost for no longer than that.
+//! A sender that repairs nothing: what is late is waited for, and what is lost for no longer than
+//! that.
 
 use super::*;
 
-/// Two ends of which neither repairs, and what the first sends at 1 ms: frames of 100 bytes, and no more has credit.
+/// Two ends of which neither repairs, and what the first sends at 1 ms: frames of 100 bytes, and no
+/// more has credit.
 fn sent(frames: u32) -> ([End; 2], Vec<Data>) {
-    let mut ends =
-        pair(ms(1), SessionConfig { reliable: ClassSet::NONE, unsolicited: 100 * frames, ..config() });
+    let mut ends = pair(
+        ms(1),
+        SessionConfig { reliable: ClassSet::NONE, unsolicited: 100 * frames, ..config() },
+    );
     let data = (0..frames).map(|_| {
         assert_eq!(ends[0].admit(stream(1), bytes(100), false), Admission::Go);
         ends[0].send(ms(1), stream(1), bytes(100), 0)

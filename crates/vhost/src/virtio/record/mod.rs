@@ -1,19 +1,21 @@
-//! Which chains of a ring are ours, kept where it outlives us: so a switch that is killed loses nothing.
+//! Which chains of a ring are ours, kept where it outlives us: so a switch that is killed loses
+//! nothing.
 //!
-//! A ring's used index says how many chains its guest has back, not which ones: ours go back in any order. So each chain is
-//! marked when it is taken, and unmarked when its guest has it back. Whoever comes after us takes the marked ones again, in
-//! the order in which they were taken, and goes on behind them.
+//! A ring's used index says how many chains its guest has back, not which ones: ours go back in any
+//! order. So each chain is marked when it is taken, and unmarked when its guest has it back.
+//! Whoever comes after us takes the marked ones again, in the order in which they were taken, and
+//! goes on behind them.
 //!
 //! ```text
 //!   take ─▶ mark ─▶ … ─▶ give back ─▶ begin ─▶ the ring shows it ─▶ finish: unmark
 //! ```
 //!
-//! A frame may so be delivered twice, if we are killed between its delivery and its return. None is lost, and no chain is
-//! given back twice.
+//! A frame may so be delivered twice, if we are killed between its delivery and its return. None is
+//! lost, and no chain is given back twice.
 //!
-//! Layout and order of the writes are vhost-user.rst's, "Inflight I/O tracking", so that other back-ends can go on where we
-//! stopped and we where they did. What is read of a record may have been written by anybody: one that does not fit its ring
-//! is begun anew.
+//! Layout and order of the writes are vhost-user.rst's, "Inflight I/O tracking", so that other
+//! back-ends can go on where we stopped and we where they did. What is read of a record may have
+//! been written by anybody: one that does not fit its ring is begun anew.
 
 pub mod packed;
 pub mod split;
@@ -32,8 +34,8 @@ pub const COUNT_AT: usize = 10;
 
 /// What was stored before this is there whenever something is that is stored after it.
 ///
-/// For a process that is killed it is enough that the compiler keeps the order: the processor finishes all the instructions
-/// before the last one, whoever sees their stores when.
+/// For a process that is killed it is enough that the compiler keeps the order: the processor
+/// finishes all the instructions before the last one, whoever sees their stores when.
 #[inline(always)]
 fn then() {
     compiler_fence(SeqCst);

@@ -5,8 +5,9 @@
 //!   │ marked │ next │ last │ number │ counter │ the descriptor itself │
 //! ```
 //!
-//! In a packed ring used descriptors are written over those of chains that may still be ours. So a chain's descriptors are
-//! copied: into entries that are taken from a list of free ones, and return to it in the same order of writes.
+//! In a packed ring used descriptors are written over those of chains that may still be ours. So a
+//! chain's descriptors are copied: into entries that are taken from a list of free ones, and return
+//! to it in the same order of writes.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,7 +20,8 @@ use port::Span;
 
 const FREE: usize = 12;
 const OLD_FREE: usize = 14;
-/// Used index, old used index, used wrap counter, old used wrap counter: one word, so that they change at once.
+/// Used index, old used index, used wrap counter, old used wrap counter: one word, so that they
+/// change at once.
 const TURNS: usize = 16;
 
 /// How many bytes are before the entries.
@@ -42,7 +44,8 @@ pub struct PackedRecord {
     part: Span,
     /// How many chains were marked.
     counter: u64,
-    /// The first free entry, and by entry who is next: as in the record, but nobody else writes here.
+    /// The first free entry, and by entry who is next: as in the record, but nobody else writes
+    /// here.
     free: u16,
     next: Box<[u16]>,
     /// By buffer id: a chain's first entry and its last.
@@ -68,8 +71,8 @@ pub struct Marked {
 }
 
 impl PackedRecord {
-    /// Goes on with the record in `part`, and has the ring stand as it says; or begins it anew if it cannot be this ring's.
-    /// `part` has a header and an entry for each descriptor, at least.
+    /// Goes on with the record in `part`, and has the ring stand as it says; or begins it anew if
+    /// it cannot be this ring's. `part` has a header and an entry for each descriptor, at least.
     ///
     /// What was taken of a ring that is used `in_order` is not taken again, but put back.
     pub fn open(part: Span, ring: &mut Packed, in_order: bool) -> Self {
@@ -105,7 +108,8 @@ impl PackedRecord {
 
     /// A marked chain's descriptors, each with its buffer's id.
     pub fn descriptors(&self, chain: Marked) -> impl Iterator<Item = (Descriptor, u16)> {
-        let entries = std::iter::successors(Some(chain.first), |&entry| Some(self.next[usize::from(entry)]));
+        let entries =
+            std::iter::successors(Some(chain.first), |&entry| Some(self.next[usize::from(entry)]));
         entries.take(chain.descriptors.into()).map(|entry| self.descriptor(entry))
     }
 
@@ -120,7 +124,9 @@ impl PackedRecord {
         let first = self.free;
         let (mut entry, mut last) = (first, first);
         for ahead in 0..descriptors {
-            let Some(behind) = next.get(usize::from(entry)) else { return Err(Corrupt::Lent { head: id }) };
+            let Some(behind) = next.get(usize::from(entry)) else {
+                return Err(Corrupt::Lent { head: id });
+            };
             let (Descriptor { address, len, flags, .. }, id) = ring.descriptor(ahead);
             let at = state(entry);
             part.u64(at + ADDRESS).store(address, Relaxed);
@@ -203,7 +209,8 @@ impl PackedRecord {
         self.used = used;
     }
 
-    /// Finds out what is marked, and has the ring stand behind it; `None` if this cannot be the ring's record.
+    /// Finds out what is marked, and has the ring stand behind it; `None` if this cannot be the
+    /// ring's record.
     fn recover(&mut self, ring: &mut Packed) -> Option<()> {
         let part = self.part;
         let states = self.next.len();
@@ -215,7 +222,8 @@ impl PackedRecord {
         if used.index >= ring.size() || old.index >= ring.size() {
             return None;
         }
-        // A batch was begun: if its first descriptor is not available any more, the driver was shown all of it.
+        // A batch was begun: if its first descriptor is not available any more, the driver was
+        // shown all of it.
         let shown = used != old && !ring.is_available_at(old);
         (self.used, self.free) = if shown {
             (used, part.u16(FREE).load(Relaxed))
@@ -249,7 +257,10 @@ impl PackedRecord {
                 (last, entry) = (entry, next);
             }
             let id = part.u16(state(last) + ID).load(Relaxed);
-            if descriptors == 0 || part.u16(state(first) + LAST).load(Relaxed) != last || id >= ring.size() {
+            if descriptors == 0
+                || part.u16(state(first) + LAST).load(Relaxed) != last
+                || id >= ring.size()
+            {
                 return None;
             }
             taken += usize::from(descriptors);
@@ -257,11 +268,15 @@ impl PackedRecord {
             let counter = Reverse(part.u64(state(first) + COUNTER).load(Relaxed));
             marked.push(Marked { counter, id, first, descriptors });
         }
-        if seen.contains(&false) || taken > usize::from(ring.size()) || !ring.holds(self.used, taken as u16) {
+        if seen.contains(&false)
+            || taken > usize::from(ring.size())
+            || !ring.holds(self.used, taken as u16)
+        {
             return None;
         }
 
-        // What of this batch was written behind its first descriptor, nobody has seen, and nobody may.
+        // What of this batch was written behind its first descriptor, nobody has seen, and nobody
+        // may.
         ring.stand_at(self.used, taken as u16);
         part.u16(FREE).store(self.free, Relaxed);
         then();
@@ -274,8 +289,8 @@ impl PackedRecord {
         Some(())
     }
 
-    /// Has the ring stand where it is used, with the descriptors there that its driver wrote: some of them may have been used
-    /// already, in a batch whose first one was not.
+    /// Has the ring stand where it is used, with the descriptors there that its driver wrote: some
+    /// of them may have been used already, in a batch whose first one was not.
     fn put_back(&mut self, ring: &mut Packed) {
         let mut ahead = 0;
         ring.stand_at(self.used, 0);
@@ -314,7 +329,8 @@ impl PackedRecord {
 
     fn descriptor(&self, number: u16) -> (Descriptor, u16) {
         let (at, part) = (state(number), &self.part);
-        let (address, len) = (part.u64(at + ADDRESS).load(Relaxed), part.u32(at + LEN).load(Relaxed));
+        let (address, len) =
+            (part.u64(at + ADDRESS).load(Relaxed), part.u32(at + LEN).load(Relaxed));
         let [id, flags] = [ID, FLAGS].map(|field| part.u16(at + field).load(Relaxed));
         (Descriptor { address, len, flags, next: 0 }, id)
     }

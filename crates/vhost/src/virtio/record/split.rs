@@ -5,8 +5,9 @@
 //!   │ marked │ … │ next in its batch │ counter │
 //! ```
 //!
-//! Chains that go back together are a batch: a list that is linked before the ring's index shows it. Should only the index
-//! be stored, it says how long the list is, and whoever comes after us unmarks that many.
+//! Chains that go back together are a batch: a list that is linked before the ring's index shows
+//! it. Should only the index be stored, it says how long the list is, and whoever comes after us
+//! unmarks that many.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,14 +41,15 @@ pub struct SplitRecord {
 }
 
 impl SplitRecord {
-    /// Goes on with the record in `part`, or begins it anew if it is not that of a ring that stands so. `part` has a header
-    /// and a state for each descriptor, at least.
+    /// Goes on with the record in `part`, or begins it anew if it is not that of a ring that stands
+    /// so. `part` has a header and a state for each descriptor, at least.
     pub fn open(part: Span, ring: &Split) -> Self {
         let batch = Vec::with_capacity(ring.size().into());
         let mut record = Self { part, counter: 0, batch, again: Vec::new() };
         match record.recover(ring) {
             Some(marked) => {
-                record.counter = marked.first().map_or(0, |&Reverse((counter, _))| counter.wrapping_add(1));
+                record.counter =
+                    marked.first().map_or(0, |&Reverse((counter, _))| counter.wrapping_add(1));
                 record.again = marked.into_iter().map(|Reverse((_, head))| head).collect();
             }
             None => record.begin_anew(ring),
@@ -113,7 +115,8 @@ impl SplitRecord {
         then();
     }
 
-    /// The marked chains and their counters, the last one first; `None` if this cannot be the ring's record.
+    /// The marked chains and their counters, the last one first; `None` if this cannot be the
+    /// ring's record.
     fn recover(&self, ring: &Split) -> Option<Vec<Reverse<(u64, u16)>>> {
         let Self { part, .. } = self;
         let [version, count] = [VERSION_AT, COUNT_AT].map(|at| part.u16(at).load(Relaxed));

@@ -83,8 +83,8 @@ impl Life {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 1_500 }))]
 
-    /// Whenever a switch is killed: every frame is delivered, none twice by one switch, each switch delivers in order, and
-    /// every chain goes back once.
+    /// Whenever a switch is killed: every frame is delivered, none twice by one switch, each switch
+    /// delivers in order, and every chain goes back once.
     #[test]
     fn a_switch_that_is_killed_loses_nothing(
         packed: bool,
@@ -126,7 +126,8 @@ proptest! {
         prop_assert!(seen.into_iter().eq(0..sent), "some of {sent} were not delivered");
     }
 
-    /// A packed ring by which a guest receives goes on where it was, with all its buffers as they were.
+    /// A packed ring by which a guest receives goes on where it was, with all its buffers as they
+    /// were.
     #[test]
     fn a_switch_that_is_killed_goes_on_delivering(
         pieces in prop::collection::vec(1..=PIECES, 1..20),

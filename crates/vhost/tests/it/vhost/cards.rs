@@ -40,7 +40,8 @@ impl Guest {
                 let span = unsafe { Span::new(bytes.start, bytes.len) };
                 (span, address)
             };
-            let [descriptors, used, available] = front.rings()[ring].offsets.map(|offset| at(offset).0);
+            let [descriptors, used, available] =
+                front.rings()[ring].offsets.map(|offset| at(offset).0);
             let parts = Parts::new([descriptors, available, used], RING, false).unwrap();
             let len = usize::from(RING) * BUFFER;
             let (buffers, address) = at(front.buffers() + (ring * len) as u64);
@@ -55,7 +56,8 @@ pub fn serve_while<T: Send>(backend: &mut Backend<Device>, work: impl FnOnce() -
     thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
-            // The front-end's thread may end without another word: so this waits shortly, and looks.
+            // The front-end's thread may end without another word: so this waits shortly, and
+            // looks.
             let shortly = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
             poll(
                 &mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)],
@@ -77,8 +79,11 @@ fn plugged_with(features: Features) -> (Backend<Device>, Guest) {
     let (ours, theirs) = socketpair();
     let mut backend = Backend::new(Offer::net(1), Device::new(1, RING.into()));
     backend.connect(ours);
-    let config =
-        FrontConfig { queue_pairs: 1, buffers: 2 * u64::from(RING) * BUFFER as u64, ..config(features) };
+    let config = FrontConfig {
+        queue_pairs: 1,
+        buffers: 2 * u64::from(RING) * BUFFER as u64,
+        ..config(features)
+    };
     let mut front = FrontEnd::new(config).unwrap();
     serve_while(&mut backend, || {
         front.connect(theirs).unwrap();
@@ -100,7 +105,8 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
     for round in 0..20 {
         for n in 0..100_u32 {
             let number = sender.transmit.take().unwrap();
-            let frame = [&[0; 12][..], &[7; 14], &(100 * round + n).to_le_bytes(), &[9; 46]].concat();
+            let frame =
+                [&[0; 12][..], &[7; 14], &(100 * round + n).to_le_bytes(), &[9; 46]].concat();
             sender.transmit.buffer(number).write(&frame);
             sender.transmit.give(number, Some(frame.len() as u32));
         }
@@ -111,7 +117,10 @@ fn what_one_guest_sends_another_gets_and_who_stops_has_its_buffers_back() {
         assert_eq!(slots.len(), 100);
         for slot in slots {
             let (other, _) = b.session_mut().parts();
-            assert_eq!(other.card_mut().transmit(&device.card().frame(slot), &mut ()), Ok(Taken::Yes));
+            assert_eq!(
+                other.card_mut().transmit(&device.card().frame(slot), &mut ()),
+                Ok(Taken::Yes)
+            );
             device.card_mut().release(slot);
         }
         device.publish(shared);
@@ -180,8 +189,8 @@ fn without_merged_buffers_a_frame_has_one_chain_and_the_same_header() {
     assert_eq!(lens, [(7, 60)]);
 }
 
-/// What there is of two frames that are held, of which the first was copied before, when their memory goes: by which
-/// request, and whether its file was cut before.
+/// What there is of two frames that are held, of which the first was copied before, when their
+/// memory goes: by which request, and whether its file was cut before.
 fn held_when_memory_goes(request: fn(Region) -> Request, is_cut: bool) -> [Vec<u8>; 2] {
     let (mut backend, mut guest) = plugged();
     for fill in [5, 6] {

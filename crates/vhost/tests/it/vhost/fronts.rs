@@ -53,8 +53,8 @@ fn word(front: &FrontEnd, offset: u64) -> *mut u64 {
     front.memory(offset).unwrap().0.start.cast().as_ptr()
 }
 
-/// When a ring is enabled, answers with its first 8 bytes in its used part and tells the driver. Stands one further
-/// whenever it stops.
+/// When a ring is enabled, answers with its first 8 bytes in its used part and tells the driver.
+/// Stands one further whenever it stops.
 #[derive(Debug, Default)]
 struct Echo {
     bases: Vec<(usize, Base)>,
@@ -92,7 +92,8 @@ impl Rings for Echo {
 
 /// The first number of a ring's in-flight part, which nobody else uses.
 fn counter(part: &mut Span) -> &mut u64 {
-    // SAFETY: the part has more bytes, is aligned, and is used while its region is there. The front-end only keeps it.
+    // SAFETY: the part has more bytes, is aligned, and is used while its region is there. The
+    // front-end only keeps it.
     #[expect(unsafe_code, reason = "the region is shared with the front-end")]
     unsafe {
         part.start.cast().as_mut()
@@ -117,11 +118,15 @@ fn serve(connection: Connection, pairs: u8) -> JoinHandle<Told> {
             if let Err(ended) = backend.serve(|_| {}) {
                 break ended;
             }
-            poll(&mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)], None)
-                .unwrap();
+            poll(
+                &mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)],
+                None,
+            )
+            .unwrap();
         };
         let shared = backend.session().shared();
-        let counter = |queue| shared.inflight.as_ref()?.part(queue).map(|mut part| *counter(&mut part));
+        let counter =
+            |queue| shared.inflight.as_ref()?.part(queue).map(|mut part| *counter(&mut part));
         Told { lost: shared.lost(), counters: (0..).map_while(counter).collect(), ended }
     })
 }
@@ -129,7 +134,11 @@ fn serve(connection: Connection, pairs: u8) -> JoinHandle<Told> {
 pub fn until_called(front: &FrontEnd, ring: usize) {
     let patience = PATIENCE.try_into().unwrap();
     let call = front.rings()[ring].call.as_fd();
-    assert_eq!(poll(&mut [PollFd::new(&call, PollFlags::IN)], Some(&patience)), Ok(1), "ring {ring} is used");
+    assert_eq!(
+        poll(&mut [PollFd::new(&call, PollFlags::IN)], Some(&patience)),
+        Ok(1),
+        "ring {ring} is used"
+    );
 }
 
 /// Runs a front-end through a whole life with two back-ends.
@@ -160,7 +169,11 @@ fn live(config: FrontConfig, wanted: Features, last: [Base; 4]) {
         front.disconnect();
         let told = back.join().unwrap();
         assert!(matches!(told.ended, Ended::Closed), "{}", told.ended);
-        assert_eq!((told.lost, told.counters), (None, vec![life; 4]), "what was in flight is remembered");
+        assert_eq!(
+            (told.lost, told.counters),
+            (None, vec![life; 4]),
+            "what was in flight is remembered"
+        );
     }
     assert_eq!(bases, last);
 }
@@ -238,7 +251,10 @@ fn memory_that_is_taken_away_is_noticed_and_nobody_dies() {
 #[test]
 fn a_front_end_says_what_is_wrong() {
     let mut front = FrontEnd::new(config(split())).unwrap();
-    assert!(matches!(front.ask(Request::GetFeatures), Err(FrontError::Unconnected(Code::GetFeatures))));
+    assert!(matches!(
+        front.ask(Request::GetFeatures),
+        Err(FrontError::Unconnected(Code::GetFeatures))
+    ));
 
     let (ours, theirs) = socketpair();
     let back = serve(theirs, 1);
@@ -249,14 +265,21 @@ fn a_front_end_says_what_is_wrong() {
     let (ours, theirs) = socketpair();
     let back = serve(theirs, 2);
     front.connect(ours).unwrap();
-    assert!(matches!(front.ask(Request::NetSetMtu(1)), Err(FrontError::Refused(Code::NetSetMtu, 1))));
+    assert!(matches!(
+        front.ask(Request::NetSetMtu(1)),
+        Err(FrontError::Refused(Code::NetSetMtu, 1))
+    ));
     let request = Request::SetVringNum { index: 4, size: 1 };
     assert!(matches!(front.ask(request), Err(FrontError::Refused(Code::SetVringNum, 1))));
     assert!(matches!(back.join().unwrap().ended, Ended::Refused(_)));
     let answer = front.ask(Request::GetFeatures);
-    assert!(matches!(answer, Err(FrontError::Connection(ConnectionError::Broken { .. }))), "{answer:?}");
+    assert!(
+        matches!(answer, Err(FrontError::Connection(ConnectionError::Broken { .. }))),
+        "{answer:?}"
+    );
 
-    let mut hasty = FrontEnd::new(FrontConfig { timeout: Duration::ZERO, ..config(split()) }).unwrap();
+    let mut hasty =
+        FrontEnd::new(FrontConfig { timeout: Duration::ZERO, ..config(split()) }).unwrap();
     let (ours, _silent) = socketpair();
     assert!(matches!(hasty.connect(ours), Err(FrontError::Late(Code::GetFeatures, _))));
 }

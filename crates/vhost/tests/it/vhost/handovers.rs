@@ -95,7 +95,10 @@ fn a_front_end_does_not_notice_that_its_port_is_another_one() {
         let _ = rustix::io::read(call, &mut [0; 8]);
         port = next(&config, &kept).unwrap();
         assert_eq!(port.link(), Link::Up);
-        assert!(rustix::io::read(call, &mut [0; 8]).is_ok(), "somebody may have died before it told");
+        assert!(
+            rustix::io::read(call, &mut [0; 8]).is_ok(),
+            "somebody may have died before it told"
+        );
         let mut came = Vec::new();
         port.receive(64, |slot, _| came.push(slot)).unwrap();
         assert_eq!(came.len(), 2, "what was held, and what was sent meanwhile");
@@ -193,8 +196,10 @@ fn said(packed: bool, slots: bool, rings: u8, started: u8, logs: bool) -> Vec<Me
     let kind = if packed { Features::RING_PACKED } else { Features::default() };
     let log = if logs { Features::LOG_ALL } else { Features::default() };
     let features = Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES, kind, log]);
-    let slot = if slots { ProtocolFeatures::CONFIGURE_MEM_SLOTS } else { ProtocolFeatures::default() };
-    let protocol = ProtocolFeatures::of(&[slot, ProtocolFeatures::LOG_SHMFD, ProtocolFeatures::STATUS]);
+    let slot =
+        if slots { ProtocolFeatures::CONFIGURE_MEM_SLOTS } else { ProtocolFeatures::default() };
+    let protocol =
+        ProtocolFeatures::of(&[slot, ProtocolFeatures::LOG_SHMFD, ProtocolFeatures::STATUS]);
     let region = |number: u64| Region {
         guest: number << 24,
         size: 1 << 24,
@@ -215,9 +220,14 @@ fn said(packed: bool, slots: bool, rings: u8, started: u8, logs: bool) -> Vec<Me
     for index in 0..rings {
         let at = (1 << 40) + (u64::from(index) << 16);
         let log = logs.then_some(77);
-        let addresses = Addresses { descriptors: at, used: at + 0x4000, available: at + 0x8000, log };
+        let addresses =
+            Addresses { descriptors: at, used: at + 0x4000, available: at + 0x8000, log };
         let turn = |index| Turn { index, wrap: index % 2 == 0 };
-        let base = if packed { Base::Packed { available: turn(9), used: turn(5) } } else { Base::Split(7) };
+        let base = if packed {
+            Base::Packed { available: turn(9), used: turn(5) }
+        } else {
+            Base::Split(7)
+        };
         said.push(Request::SetVringNum { index, size: 128 });
         said.push(Request::SetVringBase { index, base: base.emit() });
         said.push(Request::SetVringAddr { index, addresses });
@@ -309,7 +319,8 @@ fn what_is_not_whole_is_not_there() {
         let mut control = SendAncillaryBuffer::new(&mut space);
         let fds = [put.as_fd()];
         assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
-        rustix::net::sendmsg(&put, &[IoSlice::new(&head)], &mut control, SendFlags::empty()).unwrap();
+        rustix::net::sendmsg(&put, &[IoSlice::new(&head)], &mut control, SendFlags::empty())
+            .unwrap();
         take
     };
     assert!(Handover::is_of(head(1), "a port") && !Handover::is_of(head(1), "another"));

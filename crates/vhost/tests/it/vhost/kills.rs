@@ -21,8 +21,8 @@ use super::fronts::{config, sockets, split, until_called};
 const RECORDS: &str = "ZOVN_TEST_RECORDS";
 const GIVES_BACK: &str = "ZOVN_TEST_GIVES_BACK";
 
-/// Run by the test below in a process of its own, connected by its standard input: tells of each frame that it takes, and
-/// gives every so manieth back.
+/// Run by the test below in a process of its own, connected by its standard input: tells of each
+/// frame that it takes, and gives every so manieth back.
 #[test]
 #[ignore = "it is killed"]
 fn a_switch() {
@@ -34,8 +34,11 @@ fn a_switch() {
     loop {
         // Nothing tells of frames here but looking.
         let shortly = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-        poll(&mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)], Some(&shortly))
-            .unwrap();
+        poll(
+            &mut [PollFd::from_borrowed_fd(backend.connection().unwrap(), PollFlags::IN)],
+            Some(&shortly),
+        )
+        .unwrap();
         match backend.serve(|_| {}) {
             Err(Ended::Closed) => return,
             outcome => outcome.unwrap(),

@@ -17,8 +17,13 @@ use zerocopy::IntoBytes;
 use super::cards::serve_while;
 use super::fronts::socketpair;
 
-const CONFIG: NicConfig =
-    NicConfig { ring: 64, longest: 1514, offload: false, huge: false, timeout: Duration::from_secs(60) };
+const CONFIG: NicConfig = NicConfig {
+    ring: 64,
+    longest: 1514,
+    offload: false,
+    huge: false,
+    timeout: Duration::from_secs(60),
+};
 
 /// Of the longest frames that there are.
 const LARGE: NicConfig = NicConfig { ring: 4, longest: 14 + 65_535, offload: true, ..CONFIG };
@@ -104,7 +109,8 @@ fn frames_on_their_way_are_not_overwritten() {
 #[test]
 fn a_large_segment_arrives_as_one() {
     let ((mut a, mut sender), (mut b, mut receiver)) = (plugged(&LARGE), plugged(&LARGE));
-    let ip = ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), ip::protocol::TCP, 65_515);
+    let ip =
+        ipv4::Header::new([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), ip::protocol::TCP, 65_515);
     let head = ethernet::Header::new(Mac::local(2), Mac::local(1), ethernet::ethertype::IPV4);
     let tcp = tcp::Header::new(1, 2, 0, tcp::Flags::ACK);
     let headers = [head.as_bytes(), ip.unwrap().as_bytes(), tcp.as_bytes()].concat();

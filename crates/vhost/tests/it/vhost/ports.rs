@@ -71,7 +71,8 @@ fn a_front_end_that_does_not_read_its_replies_lets_its_port_sleep() {
     peer.set_nonblocking(true).unwrap();
     let request = ask(Request::GetFeatures).emit();
     let mut asked = 0;
-    // Both buffers fill up: that of the replies, and that of the requests, since no more are served.
+    // Both buffers fill up: that of the replies, and that of the requests, since no more are
+    // served.
     loop {
         match peer.write(request.as_ref()) {
             Ok(written) => assert_eq!(written, request.as_ref().len()),
@@ -176,7 +177,10 @@ fn two_switches_do_not_record_in_one_file() {
     let file = place.path().join("records");
     assert_eq!(
         refused,
-        format!("another switch has {} open: give each agent a directory of its own", file.display())
+        format!(
+            "another switch has {} open: give each agent a directory of its own",
+            file.display()
+        )
     );
     drop(first);
     second().unwrap();
@@ -214,8 +218,11 @@ fn a_port_that_has_no_room_to_record_says_so_and_goes_on() {
     let mut own = Command::new("unshare");
     let mount = "mount -t tmpfs -o size=4k none \"$FULL\" && exec \"$0\" --exact \"$1\" --ignored";
     own.args(["--mount", "sh", "-c", mount]).arg(std::env::current_exe().unwrap());
-    let ran =
-        own.arg("vhost::ports::a_guest_where_there_is_no_room").env("FULL", place.path()).output().unwrap();
+    let ran = own
+        .arg("vhost::ports::a_guest_where_there_is_no_room")
+        .env("FULL", place.path())
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&ran.stdout);
     assert!(ran.status.success() && said.contains("1 passed"), "{ran:?}");
 }

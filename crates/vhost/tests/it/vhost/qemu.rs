@@ -1,5 +1,5 @@
-//! A real QEMU. Its guest is the network card's own boot program (iPXE), which has a driver: no kernel is needed. It asks
-//! for an address some times, gives up, and is booted again.
+//! A real QEMU. Its guest is the network card's own boot program (iPXE), which has a driver: no
+//! kernel is needed. It asks for an address some times, gives up, and is booted again.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,9 @@ impl Drop for Qemu {
 
 /// The time is a bound for a broken world only: emulated, the guest takes some seconds.
 fn until(deadline: Instant, fds: &[BorrowedFd<'_>]) {
-    let left = deadline.checked_duration_since(Instant::now()).expect("QEMU's guest gets that far in time");
+    let left = deadline
+        .checked_duration_since(Instant::now())
+        .expect("QEMU's guest gets that far in time");
     let timeout = left.try_into().unwrap();
     let mut fds: Vec<_> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
     poll(&mut fds, Some(&timeout)).unwrap();
@@ -80,7 +82,9 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
         "-M q35 -accel tcg -m 64 -nodefaults -no-user-config -display none -boot n,reboot-timeout=100"
             .split(' '),
     );
-    qemu.args("-object memory-backend-memfd,id=m0,size=64M,share=on -numa node,memdev=m0".split(' '));
+    qemu.args(
+        "-object memory-backend-memfd,id=m0,size=64M,share=on -numa node,memdev=m0".split(' '),
+    );
     // QEMU 7.2 dies under TCG if the card has interrupt vectors.
     qemu.args(["-netdev", "vhost-user,id=n0,chardev=c0"]);
     qemu.args(["-device", "virtio-net-pci,netdev=n0,vectors=0,bootindex=0"]);
@@ -107,5 +111,8 @@ fn the_guest_of_a_real_qemu_starts_its_rings_and_starts_them_again_with_another_
         until(deadline, &[backend.connection().unwrap()]);
     };
     // The latter, if there was something left to be answered.
-    assert!(matches!(ended, Ended::Closed | Ended::Connection(ConnectionError::Broken { .. })), "{ended}");
+    assert!(
+        matches!(ended, Ended::Closed | Ended::Connection(ConnectionError::Broken { .. })),
+        "{ended}"
+    );
 }

@@ -29,7 +29,11 @@ impl Recorder {
     fn note(&mut self, what: &str, vring: &Vring) {
         let enabled = if vring.enabled { "" } else { ", disabled" };
         let logged = if vring.addresses.log.is_some() { ", logged" } else { "" };
-        self.said.push(format!("{what} {} at {:#x}{enabled}{logged}", vring.index, vring.base.emit()));
+        self.said.push(format!(
+            "{what} {} at {:#x}{enabled}{logged}",
+            vring.index,
+            vring.base.emit()
+        ));
     }
 }
 
@@ -86,7 +90,9 @@ pub fn tell(session: &mut Session<Recorder>, message: Message) -> Result<String,
     said.extend(outcome.reply.map(|(reply, fd)| match reply {
         Reply::Number(_, number) => format!("= {number:#x}"),
         Reply::Base { base, .. } => format!("= {base:#x}"),
-        Reply::Inflight(made) => format!("= {} bytes in {} descriptor", made.size, fd.iter().count()),
+        Reply::Inflight(made) => {
+            format!("= {} bytes in {} descriptor", made.size, fd.iter().count())
+        }
     }));
     Ok(said.join("; "))
 }
@@ -95,7 +101,9 @@ pub fn tell(session: &mut Session<Recorder>, message: Message) -> Result<String,
 fn descriptors(request: &Request) -> Vec<OwnedFd> {
     let event = || rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
     match request {
-        Request::SetMemTable(table) => table.regions().iter().map(|r| memfd(r.offset + r.size)).collect(),
+        Request::SetMemTable(table) => {
+            table.regions().iter().map(|r| memfd(r.offset + r.size)).collect()
+        }
         Request::AddMemReg(region) => vec![memfd(region.offset + region.size)],
         Request::SetLogBase { size, offset } => vec![memfd(size + offset)],
         Request::SetInflightFd(inflight) => vec![memfd(inflight.size + inflight.offset)],

@@ -49,22 +49,33 @@ fn refusal(mut session: Session<Recorder>, requests: &[Request]) -> String {
 #[test]
 fn what_was_not_offered_is_not_agreed_on() {
     let said = refusal(running(), &[Request::SetFeatures(1 << 35)]);
-    assert_eq!(said, "cannot agree on features bit 35: they were not offered; use another front-end");
+    assert_eq!(
+        said,
+        "cannot agree on features bit 35: they were not offered; use another front-end"
+    );
     let said = refusal(running(), &[Request::SetProtocolFeatures(1 << 9 | 1)]);
-    assert_eq!(said, "cannot agree on protocol features bit 9: they were not offered; use another front-end");
-    let offer = Offer { features: Features::VERSION_1, protocol: ProtocolFeatures(0), ..Offer::net(1) };
+    assert_eq!(
+        said,
+        "cannot agree on protocol features bit 9: they were not offered; use another front-end"
+    );
+    let offer =
+        Offer { features: Features::VERSION_1, protocol: ProtocolFeatures(0), ..Offer::net(1) };
     let mut modest = Session::new(offer, Recorder::default());
     assert!(tell(&mut modest, ask(Request::SetFeatures(1))).is_err());
 }
 
 #[test]
 fn frames_of_the_legacy_layout_are_not_agreed_on() {
-    for features in [Features(0), Features::of(&[Features::MRG_RXBUF, Features::PROTOCOL_FEATURES])] {
+    for features in [Features(0), Features::of(&[Features::MRG_RXBUF, Features::PROTOCOL_FEATURES])]
+    {
         let said = refusal(session(1), &[Request::SetFeatures(features.0)]);
         assert!(said.contains(&features.to_string()) && said.contains("legacy layout"), "{said}");
     }
     // Without merged buffers, the header of today is as long as with them.
-    assert_eq!(tell(&mut session(1), ask(Request::SetFeatures(Features::VERSION_1.0))).unwrap(), "features");
+    assert_eq!(
+        tell(&mut session(1), ask(Request::SetFeatures(Features::VERSION_1.0))).unwrap(),
+        "features"
+    );
 }
 
 #[test]
@@ -85,7 +96,10 @@ fn what_was_not_negotiated_is_not_served() {
         Request::SendRarp(units::Mac::local(1)),
     ] {
         let said = refusal(session(1), &[request]);
-        assert!(said.contains(&format!("{:?}", request.code())) && said.contains("not negotiated"), "{said}");
+        assert!(
+            said.contains(&format!("{:?}", request.code())) && said.contains("not negotiated"),
+            "{said}"
+        );
     }
 }
 
@@ -154,11 +168,13 @@ fn a_ring_that_cannot_be_is_not_started() {
 fn memory_that_contradicts_itself_stops_every_ring() {
     let beside = Region { guest: 1 << 30, user: 1 << 40, ..MEMORY };
     assert!(
-        refusal(running(), &[Request::AddMemReg(Region { offset: 4096, ..MEMORY })]).contains("overlaps")
+        refusal(running(), &[Request::AddMemReg(Region { offset: 4096, ..MEMORY })])
+            .contains("overlaps")
     );
     assert!(refusal(running(), &[Request::RemMemReg(beside)]).contains("none like it"));
     assert!(
-        refusal(running(), &[Request::AddMemReg(Region { size: 0, ..beside })]).contains("empty or wraps")
+        refusal(running(), &[Request::AddMemReg(Region { size: 0, ..beside })])
+            .contains("empty or wraps")
     );
     assert!(refusal(running(), &[table(&[beside, beside])]).contains("overlaps"));
     let many: Vec<_> = (1..=MAX_SLOTS as u64)
@@ -166,7 +182,9 @@ fn memory_that_contradicts_itself_stops_every_ring() {
         .map(Request::AddMemReg)
         .collect();
     assert!(refusal(running(), &many).contains("slots are taken"));
-    assert!(refusal(running(), &[Request::SetLogBase { size: 0, offset: 0 }]).contains("dirty log"));
+    assert!(
+        refusal(running(), &[Request::SetLogBase { size: 0, offset: 0 }]).contains("dirty log")
+    );
 }
 
 #[test]
@@ -188,8 +206,9 @@ fn what_is_in_flight_cannot_be_told_before_the_kind_of_rings_is() {
 
 #[test]
 fn a_ring_that_its_in_flight_region_does_not_fit_is_not_started() {
-    let given =
-        |queue_size| Request::SetInflightFd(Inflight { size: 1 << 20, offset: 0, queues: 1, queue_size });
+    let given = |queue_size| {
+        Request::SetInflightFd(Inflight { size: 1 << 20, offset: 0, queues: 1, queue_size })
+    };
     assert!(refusal(running(), &[given(128)]).contains("for another ring"));
     assert_eq!(tell(&mut running(), ask(given(512))).unwrap(), "stop 0; start 0 at 0x0, disabled");
 

@@ -135,7 +135,10 @@ fn too_many_descriptors_end_the_connection_and_none_stays_open() {
         }
         drop(writer);
         let received = ours.receive();
-        assert!(matches!(received, Err(ConnectionError::Descriptors)), "{at_once} at once: {received:?}");
+        assert!(
+            matches!(received, Err(ConnectionError::Descriptors)),
+            "{at_once} at once: {received:?}"
+        );
         drop(ours);
         assert_eq!(reader.read(&mut [0]).unwrap(), 0);
     }

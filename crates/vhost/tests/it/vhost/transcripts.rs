@@ -1,6 +1,8 @@
-//! What real front-ends send, in their order and with their numbers, and what is to come of each request.
+//! What real front-ends send, in their order and with their numbers, and what is to come of each
+//! request.
 //!
-//! Recorded with `examples/vhost_transcript.rs`. What a front-end says several times over is here once.
+//! Recorded with `examples/vhost_transcript.rs`. What a front-end says several times over is here
+//! once.
 
 use units::Mac;
 use vhost::message::{Addresses, Message, Region, Request};
@@ -105,7 +107,10 @@ fn qemu_starts() -> Vec<Line> {
 fn qemu_migrates() -> Vec<Line> {
     vec![
         (ask(Request::SetLogBase { size: 0xc00, offset: 0 }), "= 0x0"),
-        (demand(Request::SetFeatures(0x1_7420_bb83)), "update 0 at 0x0; update 1 at 0x0; features; = 0x0"),
+        (
+            demand(Request::SetFeatures(0x1_7420_bb83)),
+            "update 0 at 0x0; update 1 at 0x0; features; = 0x0",
+        ),
         (ask(Request::GetStatus), "= 0xf"),
         (
             addr(0, 0x7fea_6f66_3000, 0x7fea_6f66_4240, 0x7fea_6f66_4000, Some(0x566_5240)),
@@ -136,7 +141,10 @@ fn a_guest_that_qemu_7_2_moved_here_is_announced() {
     let mut session = session(1);
     play(&mut session, &qemu_connects());
     let rarp = ask(Request::SendRarp(Mac([0x52, 0x54, 0, 0, 0, 1])));
-    play(&mut session, &[(rarp, "announce 52:54:00:00:00:01"), (rarp, "announce 52:54:00:00:00:01")]);
+    play(
+        &mut session,
+        &[(rarp, "announce 52:54:00:00:00:01"), (rarp, "announce 52:54:00:00:00:01")],
+    );
     play(&mut session, &qemu_starts());
 }
 
@@ -159,8 +167,8 @@ fn a_guest_that_stopped_starts_again_where_it_stopped() {
     );
 }
 
-/// QEMU 7.2 with two pairs of packed rings and `host_mtu=9000`: each pair is a device of its own that shares the
-/// connection, so memory and features come twice.
+/// QEMU 7.2 with two pairs of packed rings and `host_mtu=9000`: each pair is a device of its own
+/// that shares the connection, so memory and features come twice.
 #[test]
 fn a_guest_of_qemu_7_2_with_two_pairs_of_packed_rings_starts() {
     let memory = guest(0x7f3e_adff_f000);
@@ -232,7 +240,8 @@ fn a_guest_of_qemu_7_2_with_two_pairs_of_packed_rings_starts() {
     );
 }
 
-/// DPDK 22.11's virtio-user with two pairs of packed rings; its memory lies in the guest where it lies in itself.
+/// DPDK 22.11's virtio-user with two pairs of packed rings; its memory lies in the guest where it
+/// lies in itself.
 #[test]
 fn virtio_user_of_dpdk_22_11_starts_and_stops() {
     let memory = Region { guest: 0x1_0033_8000, size: 0x1000_0000, user: 0x1_0033_8000, offset: 0 };
@@ -290,7 +299,8 @@ fn virtio_user_of_dpdk_22_11_starts_and_stops() {
     );
 }
 
-/// A front-end from before protocol features: what starts is enabled, and is polled if there is no descriptor.
+/// A front-end from before protocol features: what starts is enabled, and is polled if there is no
+/// descriptor.
 #[test]
 fn a_ring_of_an_old_front_end_starts_enabled() {
     let mut session = session(1);
@@ -315,7 +325,8 @@ fn no_ring_runs_while_its_memory_is_replaced() {
     play(&mut session, &qemu_starts());
     session.parts().0.bases.insert(0, Base::Split(3));
     let all = "stop 0; stop 1; start 0 at 0x3; start 1 at 0x0";
-    let (memory, more) = (guest(0x7fea_69ff_f000), Region { guest: 1 << 32, size: 4096, user: 0, offset: 0 });
+    let (memory, more) =
+        (guest(0x7fea_69ff_f000), Region { guest: 1 << 32, size: 4096, user: 0, offset: 0 });
     play(
         &mut session,
         &[

@@ -63,7 +63,8 @@ impl Guest {
     }
 }
 
-/// A card with one pair of split rings, and the guest's ends: what it receives by, and what it transmits by.
+/// A card with one pair of split rings, and the guest's ends: what it receives by, and what it
+/// transmits by.
 pub struct Plugged {
     pub card: Card,
     pub receive: Driver,

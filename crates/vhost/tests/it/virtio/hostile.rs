@@ -36,7 +36,8 @@ fn a_buffer_that_is_sent_twice_is_corrupt() {
     assert_eq!((outcome, came), (Err(Corrupt::Lent { head: number }), 1));
 }
 
-/// A ring of four descriptors, written by hand: address, length, flags, next; then what is available.
+/// A ring of four descriptors, written by hand: address, length, flags, next; then what is
+/// available.
 fn by_hand(descriptors: &[[u64; 4]], heads: &[u16]) -> (Guest, Card) {
     let mut guest = Guest::new(1 << 16);
     let parts = guest.parts(4, false);
@@ -93,7 +94,8 @@ fn a_chain_that_is_wrong_costs_one_frame() {
 #[test]
 fn a_frame_may_lie_in_pieces_wherever_they_are() {
     // Header and frame cut anywhere; buffers without bytes between them.
-    let chain = [[AT, 5, NEXT, 1], [AT + 5, 0, NEXT, 2], [AT + 5, 30, NEXT, 3], [AT + 35, 77, 0, 0]];
+    let chain =
+        [[AT, 5, NEXT, 1], [AT + 5, 0, NEXT, 2], [AT + 5, 30, NEXT, 3], [AT + 35, 77, 0, 0]];
     assert_eq!(arrived(&chain, &[0]), (vec![100], Ok(false)));
 }
 
@@ -110,8 +112,8 @@ fn a_header_that_lies_is_malformed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// Whatever lies in the rings: nothing panics, nobody spins, and nothing outside of the guest's memory is touched
-    /// (which a sanitizer would see).
+    /// Whatever lies in the rings: nothing panics, nobody spins, and nothing outside of the guest's
+    /// memory is touched (which a sanitizer would see).
     #[test]
     fn rings_of_any_bytes_do_no_harm(
         bytes in prop::collection::vec(prop_oneof![3 => Just(0_u8), 1 => any::<u8>(), 1 => 0_u8..8], 1..3000),

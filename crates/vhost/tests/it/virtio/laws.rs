@@ -111,7 +111,10 @@ fn a_guest_whose_frames_are_kept_can_send_others() {
     let mut slots = Vec::new();
     a.card.receive(64, |slot, _| slots.push(slot)).unwrap();
     a.card.publish(&mut (), |_| {});
-    assert!(a.transmit.collect(|_, _, _| {}) == 0 && a.send(&[]).is_none(), "every buffer is on its way");
+    assert!(
+        a.transmit.collect(|_, _, _| {}) == 0 && a.send(&[]).is_none(),
+        "every buffer is on its way"
+    );
     a.card.keep(3);
     a.card.publish(&mut (), |_| {});
     assert_eq!(a.transmit.collect(|_, _, _| {}), 3);
@@ -217,7 +220,8 @@ fn lengths() -> impl Strategy<Value = Vec<usize>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every frame arrives once, in order, as it was sent, however long the rings are, and whenever buffers are posted.
+    /// Every frame arrives once, in order, as it was sent, however long the rings are, and whenever
+    /// buffers are posted.
     #[test]
     fn what_one_guest_sends_another_gets(
         lengths in lengths(),

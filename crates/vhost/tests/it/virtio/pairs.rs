@@ -100,7 +100,8 @@ fn fragments_of_a_datagram_go_one_way() {
     for flow in 0..20 {
         let rings = [0x2000_u16, 0x2010, 0x0020].map(|offset| {
             let mut fragment = datagram(flow, false, 100);
-            // More fragments, and where this one is; without the checksum, which nobody looks at here.
+            // More fragments, and where this one is; without the checksum, which nobody looks at
+            // here.
             fragment[20..22].copy_from_slice(&offset.to_be_bytes());
             // What later ones have where the first has its ports.
             fragment[34..38].copy_from_slice(&(u32::from(offset) * 77).to_be_bytes());
@@ -132,8 +133,10 @@ fn flows_go_by_rings_that_are_enabled() {
 fn a_full_ring_is_busy_for_its_own_flows_only() {
     let (mut card, mut drivers, _guest) = receivers();
     let frames: Vec<_> = (0..50).map(|flow| datagram(flow, false, 30)).collect();
-    let rings: Vec<_> =
-        frames.iter().map(|frame| ring_of(&mut card, &mut drivers, &FrameView::plain(frame))).collect();
+    let rings: Vec<_> = frames
+        .iter()
+        .map(|frame| ring_of(&mut card, &mut drivers, &FrameView::plain(frame)))
+        .collect();
     let mut send = |flow: usize| card.transmit(&FrameView::plain(&frames[flow]), &mut ());
     let other = rings.iter().position(|ring| *ring != rings[0]).unwrap();
     for _ in 0..RING {

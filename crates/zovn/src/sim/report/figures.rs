@@ -72,7 +72,8 @@ impl Figures {
         let (mut lines, mut all) = (Vec::new(), Vec::new());
         for first in (0..sweep.cells).step_by(sweep.repeat as usize) {
             let range = first..first + u64::from(sweep.repeat);
-            let mine: Vec<&CellResult> = cells.iter().filter(|it| range.contains(&it.cell)).collect();
+            let mine: Vec<&CellResult> =
+                cells.iter().filter(|it| range.contains(&it.cell)).collect();
             let mut times = Vec::new();
             for cell in &mine {
                 times.extend(store.times(cell.cell, kind)?);
@@ -84,13 +85,15 @@ impl Figures {
         }
         // A line's base has the first value of the first axis, which changes slowest.
         let rest = sweep.axes.first().map_or(0, |(_, labels)| lines.len() / labels.len());
-        let means: Vec<_> = lines.iter().map(|it| it.completion.fct_us.map(|times| times.mean)).collect();
+        let means: Vec<_> =
+            lines.iter().map(|it| it.completion.fct_us.map(|times| times.mean)).collect();
         for (place, line) in lines.iter_mut().enumerate().filter(|_| rest > 0) {
             line.gain = means[place % rest].zip(means[place]).map(|(base, mean)| base / mean);
         }
         // Repetitions look alike: the first of each line is enough.
         let firsts = cells.chunk_by(|a, b| a.values == b.values).map(|line| &line[0]);
-        let heat = firsts.filter_map(|it| Heat::read(store, it).transpose()).collect::<Result<_, _>>()?;
+        let heat =
+            firsts.filter_map(|it| Heat::read(store, it).transpose()).collect::<Result<_, _>>()?;
         Ok(Self { kind, lines, times: all, cells, heat, missing })
     }
 
@@ -112,13 +115,20 @@ impl Figures {
 }
 
 impl Line {
-    fn new(values: BTreeMap<String, String>, cells: &[&CellResult], times: &[u64], kind: Kind) -> Self {
+    fn new(
+        values: BTreeMap<String, String>,
+        cells: &[&CellResult],
+        times: &[u64],
+        kind: Kind,
+    ) -> Self {
         let sum = |of: fn(&CellResult) -> u64| cells.iter().map(|it| of(it)).sum();
         let classes = || cells.iter().flat_map(|it| it.classes.values());
-        let errors: Option<Vec<f64>> = cells.iter().map(|it| it.completion.fct_mean_error_us).collect();
+        let errors: Option<Vec<f64>> =
+            cells.iter().map(|it| it.completion.fct_mean_error_us).collect();
         // Repetitions have seeds of their own, so their means' errors are independent.
-        let error =
-            |errors: Vec<f64>| errors.iter().map(|it| it * it).sum::<f64>().sqrt() / errors.len() as f64;
+        let error = |errors: Vec<f64>| {
+            errors.iter().map(|it| it * it).sum::<f64>().sqrt() / errors.len() as f64
+        };
         Self {
             values,
             cells: cells.len() as u64,

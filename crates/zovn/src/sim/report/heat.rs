@@ -40,9 +40,12 @@ impl Heat {
         let has_classes = cell.classes.len() > 1;
         let (mut queues, mut pauses) = (Rows::new(), Rows::new());
         store.samples(cell.cell, |it| {
-            let name = if has_classes { format!("{} {}", it.port, it.class) } else { it.port.to_owned() };
-            let (from, to) = (it.start_ns as f64 / column_ns, (it.start_ns + it.span_ns) as f64 / column_ns);
-            let touched = || (from as usize..to.ceil() as usize).take_while(|column| *column < COLUMNS);
+            let name =
+                if has_classes { format!("{} {}", it.port, it.class) } else { it.port.to_owned() };
+            let (from, to) =
+                (it.start_ns as f64 / column_ns, (it.start_ns + it.span_ns) as f64 / column_ns);
+            let touched =
+                || (from as usize..to.ceil() as usize).take_while(|column| *column < COLUMNS);
             if it.queue_bytes > 0 {
                 let row = queues.entry(name.clone()).or_insert_with(|| vec![0.0; COLUMNS]);
                 touched().for_each(|column| row[column] = row[column].max(it.queue_bytes as f64));
@@ -59,7 +62,8 @@ impl Heat {
     }
 }
 
-/// The most of all ports that lead from one tier to another, or of all machines of a role: a port's name without numbers.
+/// The most of all ports that lead from one tier to another, or of all machines of a role: a port's
+/// name without numbers.
 fn by_tier(rows: &Rows) -> Rows {
     let mut tiers = Rows::new();
     for (name, row) in rows {
@@ -95,7 +99,8 @@ pub fn maps(mut page: Page, all: &[Heat]) -> Page {
             ("Queues", &heat.queues, "longest queue", Unit::BYTES),
             ("Pauses", &heat.pauses, "paused", Unit::SHARE),
         ];
-        for (what, rows, label, unit) in kinds.into_iter().filter(|(_, rows, ..)| !rows.is_empty()) {
+        for (what, rows, label, unit) in kinds.into_iter().filter(|(_, rows, ..)| !rows.is_empty())
+        {
             let values = || Axis::linear(label, unit);
             if rows.len() > MOST_ROWS {
                 let title = format!("{what}, {}: the most of each tier", heat.name);
@@ -112,8 +117,9 @@ pub fn maps(mut page: Page, all: &[Heat]) -> Page {
     }
     match all.len().saturating_sub(MOST_CELLS) {
         0 => page,
-        more => page
-            .note(format!("{more} more combinations have been looked at; their tables are in the folder.")),
+        more => page.note(format!(
+            "{more} more combinations have been looked at; their tables are in the folder."
+        )),
     }
 }
 
@@ -136,14 +142,21 @@ mod tests {
     #[test]
     fn a_tier_is_the_most_of_its_ports() {
         let row = |first: f64| [vec![first], vec![1.0; COLUMNS - 1]].concat();
-        let names =
-            ["tor0-core1", "tor11-core3", "core1-tor0", "vm-2@3/0 back", "vm-2@17/1 back", "server3 back"];
+        let names = [
+            "tor0-core1",
+            "tor11-core3",
+            "core1-tor0",
+            "vm-2@3/0 back",
+            "vm-2@17/1 back",
+            "server3 back",
+        ];
         let rows = Rows::from_iter(
             names.into_iter().zip(2u8..).map(|(name, first)| (name.to_owned(), row(first.into()))),
         );
         let tiers: Vec<(String, f64)> =
             by_tier(&rows).into_iter().map(|(name, row)| (name, row[0])).collect();
-        let expected = [("core-tor", 4.0), ("server back", 7.0), ("tor-core", 3.0), ("vm-2 back", 6.0)];
+        let expected =
+            [("core-tor", 4.0), ("server back", 7.0), ("tor-core", 3.0), ("vm-2 back", 6.0)];
         assert_eq!(tiers, expected.map(|(name, most)| (name.to_owned(), most)));
     }
 }

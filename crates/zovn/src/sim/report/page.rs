@@ -1,5 +1,5 @@
-//! A sweep's page, after figure 12 of the paper: bars for each value of the first axis, grouped by the second, a chart
-//! for each combination of the rest.
+//! A sweep's page, after figure 12 of the paper: bars for each value of the first axis, grouped by
+//! the second, a chart for each combination of the rest.
 
 use figures::{Unit, count, si};
 use measure::page::{Axis, Bars, Cdf, Page, Table};
@@ -28,9 +28,11 @@ pub fn page(sweep: &Sweep, figures: &Figures) -> String {
     if sweep.repeat > 1 {
         facts.push(("repetitions", sweep.repeat.to_string()));
     }
-    let mut page = Page::new(&sweep.scenario).lead(&sweep.description).facts(facts).command(command_line());
+    let mut page =
+        Page::new(&sweep.scenario).lead(&sweep.description).facts(facts).command(command_line());
     if !figures.missing.is_empty() {
-        page = page.section("Missing", "These cells are not in the folder, and not in what follows.");
+        page =
+            page.section("Missing", "These cells are not in the folder, and not in what follows.");
         page = figures.missing.iter().fold(page, |page, name| page.note(name));
     }
     let complaints: Vec<&String> = figures.lines.iter().flat_map(|line| &line.complaints).collect();
@@ -63,15 +65,19 @@ pub fn page(sweep: &Sweep, figures: &Figures) -> String {
         page = page.chart(curves(sweep, figures, panel));
     }
     page = heat::maps(page, &figures.heat);
-    page.section("Cell by cell", "What was lost, sent again and paused in each run, over its whole time.")
-        .table(cells(figures))
-        .render()
+    page.section(
+        "Cell by cell",
+        "What was lost, sent again and paused in each run, over its whole time.",
+    )
+    .table(cells(figures))
+    .render()
 }
 
 /// The lines of one chart, and what they have in common.
 struct Panel {
     name: String,
-    /// By the first axis' value, then by the second's: the line's place. One of each where there is no axis.
+    /// By the first axis' value, then by the second's: the line's place. One of each where there is
+    /// no axis.
     lines: Vec<Vec<usize>>,
 }
 
@@ -85,7 +91,12 @@ fn panels(sweep: &Sweep) -> Vec<Panel> {
     };
     let panel = |panel: usize| {
         let labels = sweep.labels(panel as u64 * u64::from(sweep.repeat));
-        let words = sweep.axes.iter().zip(labels).skip(2).map(|((name, _), label)| format!("{name}={label}"));
+        let words = sweep
+            .axes
+            .iter()
+            .zip(labels)
+            .skip(2)
+            .map(|((name, _), label)| format!("{name}={label}"));
         Panel {
             name: words.collect::<Vec<_>>().join(", "),
             lines: (0..size(0)).map(|first| lines(panel, first)).collect(),
@@ -105,7 +116,8 @@ fn bars(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Bars {
         bars = bars.groups(name, labels);
     }
     for (place, mine) in panel.lines.iter().enumerate() {
-        bars = bars.ranged(series(sweep, place), mine.iter().map(|line| range(&figures.lines[*line])));
+        bars =
+            bars.ranged(series(sweep, place), mine.iter().map(|line| range(&figures.lines[*line])));
     }
     bars
 }
@@ -114,11 +126,15 @@ fn bars(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Bars {
 fn range(line: &Line) -> (f64, [f64; 2]) {
     let second = |us: Option<f64>| us.map_or(f64::NAN, |us| us / 1e6);
     let times = line.completion.fct_us;
-    (second(times.map(|it| it.mean)), [second(line.completion.fct_p5_us), second(times.map(|it| it.p95))])
+    (
+        second(times.map(|it| it.mean)),
+        [second(line.completion.fct_p5_us), second(times.map(|it| it.p95))],
+    )
 }
 
 fn curves(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Cdf {
-    let mut cdf = Cdf::new(titled("Completion times", panel), Axis::log10("completion time", Unit::SECONDS));
+    let mut cdf =
+        Cdf::new(titled("Completion times", panel), Axis::log10("completion time", Unit::SECONDS));
     for (place, mine) in panel.lines.iter().enumerate() {
         for (second, line) in mine.iter().enumerate() {
             let group = sweep.axes.get(1).map(|(_, labels)| format!(" · {}", labels[second]));
@@ -129,11 +145,14 @@ fn curves(sweep: &Sweep, figures: &Figures, panel: &Panel) -> Cdf {
     cdf
 }
 
-/// The distribution of rising times: all of the last ones, which are the tail, and of the others as many as can be seen.
+/// The distribution of rising times: all of the last ones, which are the tail, and of the others as
+/// many as can be seen.
 fn steps(times: &[u64]) -> impl Iterator<Item = (f64, f64)> {
     let (all, stride) = (times.len(), times.len() / MOST_STEPS + 1);
     let kept = move |place: &usize| place.is_multiple_of(stride) || all - place <= MOST_STEPS;
-    (0..all).filter(kept).map(move |place| (times[place] as f64 / 1e9, (place + 1) as f64 / all as f64))
+    (0..all)
+        .filter(kept)
+        .map(move |place| (times[place] as f64 / 1e9, (place + 1) as f64 / all as f64))
 }
 
 /// What the bars of the first axis' n-th value are called.
@@ -147,7 +166,8 @@ fn titled(what: &str, panel: &Panel) -> String {
 
 fn times(sweep: &Sweep, figures: &Figures) -> Table {
     let axes = sweep.axes.iter().map(|(name, _)| name.as_str());
-    let heads = [figures.plural(), "mean", "±", "p5", "p50", "p95", "p99", "max", "gain", "unfinished"];
+    let heads =
+        [figures.plural(), "mean", "±", "p5", "p50", "p95", "p99", "max", "gain", "unfinished"];
     figures.lines.iter().fold(Table::new(axes.chain(heads)), |table, line| {
         let told = |us: Option<f64>| si(us.map_or(f64::NAN, |us| us / 1e6), Unit::SECONDS);
         let of = line.completion.fct_us;

@@ -116,7 +116,8 @@ fn what_is_refused_is_captured_with_its_reason() {
     let (capture, _) = capture.end();
     let frames = capture.read(&["frame.interface_name", "frame.comment", "frame.len"]);
     let comment = "refused: detached; it came from `c0` for `c1`";
-    let is_ours = |line: &Vec<String>| line[0] == "refused" && line[1].contains(comment) && line[2] == "1042";
+    let is_ours =
+        |line: &Vec<String>| line[0] == "refused" && line[1].contains(comment) && line[2] == "1042";
     assert!(frames.iter().filter(|line| is_ours(line)).count() > 20, "{frames:?}");
 }
 
@@ -127,7 +128,8 @@ fn what_cannot_be_captured_is_said() {
     let client = world.client();
     let spec = model::CaptureSpec { ports: vec![name(9)], ..model::CaptureSpec::default() };
     assert_eq!(refusal(client.capture(&spec).map(drop)).0, 404);
-    let captures: Vec<_> = (0..8).map(|_| client.capture(&model::CaptureSpec::default()).unwrap()).collect();
+    let captures: Vec<_> =
+        (0..8).map(|_| client.capture(&model::CaptureSpec::default()).unwrap()).collect();
     let (status, problem) = refusal(client.capture(&model::CaptureSpec::default()).map(drop));
     assert!(status == 429 && problem.contains("end one first"), "{problem}");
     drop(captures);

@@ -37,10 +37,15 @@ fn a_frame_fares_as_its_trace_says() {
     until(|| client.status().unwrap().ledger.accepted >= accepted + 10);
     let (code, report) = world.trace(&["--port", "c0", "--to", "10.9.0.2"]);
     assert_eq!((code, report.outcome), (Some(0), TraceOutcome::Held), "{report:?}");
-    assert!(report.verdict.starts_with("held for `c1`: its rate lets the next frame go in "), "{report:?}");
+    assert!(
+        report.verdict.starts_with("held for `c1`: its rate lets the next frame go in "),
+        "{report:?}"
+    );
     let traced = |report: &TraceReport| {
         report.hops.iter().find_map(|hop| match hop {
-            TraceHop::Egress(egress) => Some(u64::from(egress.queued_frames + egress.waiting_frames)),
+            TraceHop::Egress(egress) => {
+                Some(u64::from(egress.queued_frames + egress.waiting_frames))
+            }
             _ => None,
         })
     };

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use kernel::netns::Namespace;
 use lab::guest::{Features, Guest, GuestSpec, Image, Kernel, Nic, Running, Socket};
-use model::{AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode};
+use model::{
+    AgentSettings, Attachment, PortChange, PortName, PortSpec, PortState, RateChange, SocketMode,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use units::{Mac, Span};
@@ -102,8 +104,11 @@ fn boot_with(host: &Host, image: &Image, features: [Features; 2]) -> [Guest; 2] 
         number += 1;
         let addresses = vec![format!("10.8.0.{number}/24").parse().unwrap()];
         let nic = Nic { addresses, features, ..Nic::new(Mac::local(number), socket) };
-        let spec =
-            GuestSpec { nics: vec![nic], memory_mib: MEMORY_MIB, ..GuestSpec::new(format!("vm{number}")) };
+        let spec = GuestSpec {
+            nics: vec![nic],
+            memory_mib: MEMORY_MIB,
+            ..GuestSpec::new(format!("vm{number}"))
+        };
         Guest::start(image, spec).unwrap()
     });
     booting.map(|guest| guest.ready().unwrap_or_else(|error| panic!("{error}")))
@@ -121,7 +126,10 @@ fn send_a_file(from: &Guest, to: &Guest, address: &str) {
     said(from, &["sh", "-c", "head -c 10000000 /dev/urandom >/tmp/sent"]);
     let receiver = to.spawn(&["sh", "-c", "nc -l -p 9000 | sha256sum"]);
     // Listening: state 0A at port 9000.
-    said(to, &["sh", "-c", "until grep -q ':2328 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"]);
+    said(
+        to,
+        &["sh", "-c", "until grep -q ':2328 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"],
+    );
     said(from, &["sh", "-c", &format!("nc {address} 9000 </tmp/sent")]);
     let sum = said(from, &["sh", "-c", "sha256sum </tmp/sent"]);
     assert_eq!(String::from_utf8(receiver.output().unwrap().stdout).unwrap(), sum);
@@ -176,15 +184,22 @@ fn guests_and_a_container_talk_through_the_agent_and_lose_nothing() {
     echo.join().unwrap();
 
     // A slow port holds its sender back: every datagram gets there.
-    let rate = PortChange { rate: Some(RateChange::To("10mbit".parse().unwrap())), ..PortChange::default() };
+    let rate = PortChange {
+        rate: Some(RateChange::To("10mbit".parse().unwrap())),
+        ..PortChange::default()
+    };
     client.change(&PortName("vm2".into()), &rate).unwrap();
     let came = |guest: &Guest| {
-        ["InDatagrams", "RcvbufErrors", "NoPorts"].map(|name| counter(guest, "Udp", name)).iter().sum::<u64>()
+        ["InDatagrams", "RcvbufErrors", "NoPorts"]
+            .map(|name| counter(guest, "Udp", name))
+            .iter()
+            .sum::<u64>()
     };
     let before = came(&b);
     let socket = container.namespace.run(|| UdpSocket::bind("10.8.0.3:0")).unwrap().unwrap();
     let send = || socket.send_to(&[7; 1000], "10.8.0.2:9").unwrap();
-    // Until its neighbour's address is known, the sender's own kernel keeps some and drops the rest.
+    // Until its neighbour's address is known, the sender's own kernel keeps some and drops the
+    // rest.
     send();
     until(|| came(&b) == before + 1);
     for _ in 0..5000 {
@@ -220,16 +235,24 @@ fn machines_go_on_with_the_next_agent_where_nobody_keeps_their_connections() {
         host.start(AgentSettings::default(), machines(&host));
     }
     let report = String::from_utf8(ping.output().unwrap().stdout).unwrap();
-    // What is in a ring in the moment in which QEMU takes it back, QEMU throws away, and then what follows until the next agent.
+    // What is in a ring in the moment in which QEMU takes it back, QEMU throws away, and then what
+    // follows until the next agent.
     let came = report.lines().filter(|line| line.contains(" bytes from ")).count();
-    assert!(came >= 60 - 2 * 13, "only pings of the two pauses, of 1.3 s each, may be lost: {report}");
+    assert!(
+        came >= 60 - 2 * 13,
+        "only pings of the two pauses, of 1.3 s each, may be lost: {report}"
+    );
     send_a_file(&a, &b, "10.8.0.2");
 }
 
-/// How many echoes one guest has sent that the other has not got, and how many answers to those that it has.
+/// How many echoes one guest has sent that the other has not got, and how many answers to those
+/// that it has.
 fn lost(from: &Guest, to: &Guest) -> [i64; 2] {
     let count = |guest, name| counter(guest, "Icmp", name) as i64;
-    [count(from, "OutEchos") - count(to, "InEchos"), count(to, "OutEchoReps") - count(from, "InEchoReps")]
+    [
+        count(from, "OutEchos") - count(to, "InEchos"),
+        count(to, "OutEchoReps") - count(from, "InEchoReps"),
+    ]
 }
 
 #[test]
@@ -240,13 +263,15 @@ fn neither_guest_nor_qemu_notices_that_agents_end_that_a_manager_keeps_descripto
     let _alone = alone();
     let mut host = Host::managed();
     host.start(AgentSettings::default(), machines(&host));
-    // QEMU 7.2 starts packed rings at their beginning, wherever they were, if it has to start them anew.
+    // QEMU 7.2 starts packed rings at their beginning, wherever they were, if it has to start them
+    // anew.
     let told = Features { status: true, ..Features::default() };
     let guests = boot_with(&host, image(), [told, Features { packed: true, ..told }]);
     let [a, b] = &guests;
     said(a, &["ping", "-c", "1", "10.8.0.2"]);
-    let links =
-        || guests.each_ref().map(|guest| said(guest, &["cat", "/sys/class/net/eth0/carrier_changes"]));
+    let links = || {
+        guests.each_ref().map(|guest| said(guest, &["cat", "/sys/class/net/eth0/carrier_changes"]))
+    };
     let before = links();
     let ping = |to: &'static str| ["ping", "-q", "-c", "500", "-i", "0.01", "-W", "5", to];
     for signal in [Signal::TERM, Signal::KILL] {
@@ -286,8 +311,8 @@ fn start<'a>(guest: &'a Guest, role: &Value) -> Running<'a> {
     program
 }
 
-/// From each of these guests so many programs send as fast as they can to the other guest, where one reads a thousand
-/// datagrams a second: how many were sent, and how many came.
+/// From each of these guests so many programs send as fast as they can to the other guest, where
+/// one reads a thousand datagrams a second: how many were sent, and how many came.
 fn flood(guests: &[Guest; 2], from: &[usize], senders: usize) -> (u64, u64) {
     let receive = json!({ "udp-receive": { "port": 9000, "senders": senders, "pace": 1000.0 } });
     let send = |from: usize, sender: usize| {
@@ -319,13 +344,15 @@ fn slow_readers_in_guests_lose_nothing() {
     let lost = counter(&guests[1], "Udp", "RcvbufErrors");
     assert!(lost > 0 && received < sent, "without `zovn guest` it would prove nothing");
 
-    let mut programs: Vec<_> = guests.iter().map(|guest| guest.spawn(&["zovn", "guest", "--json"])).collect();
+    let mut programs: Vec<_> =
+        guests.iter().map(|guest| guest.spawn(&["zovn", "guest", "--json"])).collect();
     for program in &mut programs {
         while !program.line().unwrap().unwrap().contains("\"heard\"") {}
     }
     let (sent, received) = flood(guests, &[0], 1);
     assert_eq!(received, sent);
-    // Both ways, from more sockets than a ring has room for: each guest's words wait behind what waits for the other's.
+    // Both ways, from more sockets than a ring has room for: each guest's words wait behind what
+    // waits for the other's.
     let (sent, received) = flood(guests, &[0, 1], 5);
     assert_eq!(received, sent);
     for (guest, lost) in guests.iter().zip([0, lost]) {

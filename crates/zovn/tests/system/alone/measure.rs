@@ -16,7 +16,8 @@ fn zovn(arguments: &[&str]) -> Output {
 fn measured(arguments: &[&str]) -> (Value, Option<i32>) {
     let output = zovn(&[arguments, &["--json"]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let object = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let object =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"));
     (object, output.status.code())
 }
 
@@ -39,11 +40,26 @@ fn a_flooded_bridge_loses_and_says_where() {
     has(&object, &["zovn", "experiment", "environment", "config", "results"]);
     assert_eq!(object["experiment"], "loss");
     let result = &object["results"][0];
-    let figures =
-        ["switch", "sent", "received", "lost", "loss_ratio", "lost_at", "duration_s", "rx_gbps", "ledger"];
+    let figures = [
+        "switch",
+        "sent",
+        "received",
+        "lost",
+        "loss_ratio",
+        "lost_at",
+        "duration_s",
+        "rx_gbps",
+        "ledger",
+    ];
     has(result, &figures);
-    let points =
-        ["sender_socket", "sender_vnic", "switch_in", "switch_out", "receiver_vnic", "receiver_socket"];
+    let points = [
+        "sender_socket",
+        "sender_vnic",
+        "switch_in",
+        "switch_out",
+        "receiver_vnic",
+        "receiver_socket",
+    ];
     assert_eq!(keys(&result["lost_at"]), points.into());
     let lost = result["lost"].as_u64().unwrap();
     let placed: u64 = points.iter().map(|point| result["lost_at"][point].as_u64().unwrap()).sum();
@@ -63,9 +79,21 @@ fn a_flooded_zovn_loses_nothing() {
 
 #[test]
 fn queries_are_answered_and_compared() {
-    let arguments =
-        ["pa", "--switch", "bridge", "--workers", "4", "--sizes", "2", "--queries", "5", "--rounds", "1"];
-    let (object, code) = measured(&[&arguments[..], &["--tcp-era", "both", "--rate", "100mbit"]].concat());
+    let arguments = [
+        "pa",
+        "--switch",
+        "bridge",
+        "--workers",
+        "4",
+        "--sizes",
+        "2",
+        "--queries",
+        "5",
+        "--rounds",
+        "1",
+    ];
+    let (object, code) =
+        measured(&[&arguments[..], &["--tcp-era", "both", "--rate", "100mbit"]].concat());
     assert_eq!(code, Some(0));
     let results = object["results"].as_array().unwrap();
     let eras: Vec<_> = results.iter().map(|result| result["era"].as_str().unwrap()).collect();
@@ -73,18 +101,31 @@ fn queries_are_answered_and_compared() {
     for result in results {
         has(
             result,
-            &["switch", "tcp", "response_bytes", "queries", "fct_us", "retransmits", "timeouts", "lost"],
+            &[
+                "switch",
+                "tcp",
+                "response_bytes",
+                "queries",
+                "fct_us",
+                "retransmits",
+                "timeouts",
+                "lost",
+            ],
         );
         has(&result["fct_us"], &["mean", "p50", "p95", "p99", "p999", "max"]);
         assert_eq!(result["queries"], 5);
-        // 4 × 2 frames of 1514 bytes at 100 Mb/s: no query is faster than its port, whose bucket has tokens for two of them.
-        assert!(result["fct_us"]["p50"].as_f64().unwrap() > 0.7 * result["ideal_us"].as_f64().unwrap());
+        // 4 × 2 frames of 1514 bytes at 100 Mb/s: no query is faster than its port, whose bucket
+        // has tokens for two of them.
+        assert!(
+            result["fct_us"]["p50"].as_f64().unwrap() > 0.7 * result["ideal_us"].as_f64().unwrap()
+        );
     }
 }
 
 #[test]
 fn ways_are_watched_and_cuts_noticed() {
-    let arguments = ["bfd", "--sessions", "300", "--interval", "200ms", "--duration", "1s", "--rounds", "1"];
+    let arguments =
+        ["bfd", "--sessions", "300", "--interval", "200ms", "--duration", "1s", "--rounds", "1"];
     let (object, code) = measured(&arguments);
     assert_eq!(code, Some(0), "{object:#}");
     assert_eq!(object["config"]["sessions"], 300);
@@ -119,7 +160,8 @@ fn frames_go_on_by_another_way_when_theirs_is_cut() {
 fn tunnels_are_compared() {
     // An Ethernet header and the cable's MTU.
     const LONGEST_CUT: f64 = 1614.0;
-    let mut tunnels = "none,none-two-hosts,geneve,geneve-plain,vxlan,nvgre,stt,kernel-vxlan".to_owned();
+    let mut tunnels =
+        "none,none-two-hosts,geneve,geneve-plain,vxlan,nvgre,stt,kernel-vxlan".to_owned();
     if needs::checked(SwitchKind::Ovs.check()) {
         tunnels += ",ovs-vxlan";
     }
@@ -131,7 +173,10 @@ fn tunnels_are_compared() {
         let results = object["results"].as_array().unwrap();
         assert_eq!(results.len(), tunnels.split(',').count());
         for result in results {
-            assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["cpu_s_per_gb"].as_f64().unwrap() > 0.0);
+            assert!(
+                result["gbps"].as_f64().unwrap() > 0.0
+                    && result["cpu_s_per_gb"].as_f64().unwrap() > 0.0
+            );
             let tunnel = result["tunnel"].as_str().unwrap();
             let has_books = !matches!(tunnel, "kernel-vxlan" | "ovs-vxlan");
             assert_eq!(result["balanced"].as_bool(), has_books.then_some(true), "{result:#}");
@@ -142,7 +187,11 @@ fn tunnels_are_compared() {
             // Of these no tunnel lets large packets through.
             let is_cut = cable == "cut" || matches!(tunnel, "nvgre" | "ovs-vxlan");
             let bytes = result["bytes_per_packet"].as_f64();
-            assert_eq!(bytes.map(|bytes| bytes <= LONGEST_CUT), has_cable.then_some(is_cut), "{result:#}");
+            assert_eq!(
+                bytes.map(|bytes| bytes <= LONGEST_CUT),
+                has_cable.then_some(is_cut),
+                "{result:#}"
+            );
         }
     }
 }
@@ -165,7 +214,9 @@ fn flow_control_between_hosts_is_compared() {
     };
     assert_eq!(none["flow_control"], "virtual=lossy physical=lossy retransmit=off");
     assert!(none["lost"].as_u64().unwrap() > 0, "{none:#}");
-    for (result, physical) in [(zero_loss, "lossless retransmit=off"), (repaired, "lossy retransmit=on")] {
+    for (result, physical) in
+        [(zero_loss, "lossless retransmit=off"), (repaired, "lossy retransmit=on")]
+    {
         assert_eq!(result["flow_control"], format!("virtual=lossless physical={physical}"));
         let figures = (&result["lost"], &result["queries"], &result["balanced"]);
         assert_eq!(figures, (&0.into(), &3.into(), &true.into()), "{result:#}");
@@ -227,8 +278,10 @@ impl Drop for Running {
 fn labs_of(pid: u32) -> Vec<String> {
     let Ok(entries) = fs::read_dir("/run/zovn/lab") else { return Vec::new() };
     let id = |entry: fs::DirEntry| {
-        let record: Value = serde_json::from_slice(&fs::read(entry.path().join("lab.json")).ok()?).ok()?;
-        (record["name"] == format!("measure-{pid}")).then(|| entry.file_name().into_string().unwrap())
+        let record: Value =
+            serde_json::from_slice(&fs::read(entry.path().join("lab.json")).ok()?).ok()?;
+        (record["name"] == format!("measure-{pid}"))
+            .then(|| entry.file_name().into_string().unwrap())
     };
     entries.flatten().filter_map(id).collect()
 }
@@ -239,7 +292,8 @@ fn an_interrupted_measurement_leaves_nothing(switch: &str, signal: &str) {
     let mut running = Running(command.stdout(Stdio::null()).spawn().unwrap());
     let pid = running.0.id();
     let children = || {
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let text =
+            fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         text.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let mut programs = children();
@@ -277,7 +331,8 @@ fn a_measurement_of_zovn_whose_terminal_is_gone_leaves_nothing() {
 fn a_second_signal_does_not_wait() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
     command.args(["measure", "throughput", "--ports", "memory", "--duration", "60s"]);
-    let mut running = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut running =
+        Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     let stderr = running.0.stderr.take().unwrap();
     std::io::BufReader::new(stderr).read_line(&mut line).unwrap();
@@ -314,7 +369,16 @@ fn a_ramp_rises_step_by_step() {
     for step in steps {
         has(
             step,
-            &["sent_fps", "sender_blocked", "rx_fps", "rx_gbps", "sent", "received", "lost", "loss_ratio"],
+            &[
+                "sent_fps",
+                "sender_blocked",
+                "rx_fps",
+                "rx_gbps",
+                "sent",
+                "received",
+                "lost",
+                "loss_ratio",
+            ],
         );
         assert!(step["received"].as_u64().unwrap() > 0);
     }
@@ -322,8 +386,17 @@ fn a_ramp_rises_step_by_step() {
 
 #[test]
 fn containers_pass_a_stream_and_frames() {
-    let arguments =
-        ["throughput", "--switch", "zovn", "--sizes", "200", "--duration", "300ms", "--rounds", "1"];
+    let arguments = [
+        "throughput",
+        "--switch",
+        "zovn",
+        "--sizes",
+        "200",
+        "--duration",
+        "300ms",
+        "--rounds",
+        "1",
+    ];
     let (object, code) = measured(&arguments);
     let results = object["results"].as_array().unwrap();
     assert_eq!(code, Some(0), "{results:#?}");
@@ -355,7 +428,8 @@ fn two_aggregators_ask_zovn_beside_background_flows() {
     let directory = tempfile::tempdir().unwrap();
     let report = directory.path().join("report.html");
     let arguments = [
-        &["pa", "--switch", "bridge,zovn", "--workers", "4", "--aggregators", "2", "--sizes", "2"][..],
+        &["pa", "--switch", "bridge,zovn", "--workers", "4", "--aggregators", "2", "--sizes", "2"]
+            [..],
         &["--queries", "5", "--rounds", "1", "--rate", "100mbit", "--background", "hadoop"],
         &["--background-gap", "20ms", "--think", "50ms", "--report", report.to_str().unwrap()],
     ];
@@ -373,23 +447,38 @@ fn two_aggregators_ask_zovn_beside_background_flows() {
     );
     assert!(zovn["gain_over"]["mean"].as_f64().unwrap() > 0.0);
     let page = fs::read_to_string(report).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>") && page.contains("zovn measure pa --switch bridge,zovn"));
+    assert!(
+        page.starts_with("<!DOCTYPE html>")
+            && page.contains("zovn measure pa --switch bridge,zovn")
+    );
 }
 
 #[test]
 fn a_page_that_cannot_be_written_is_known_before_anything_is_measured() {
-    let output =
-        zovn(&["loss", "--switch", "bridge", "--duration", "60s", "--report", "/proc/none/report.html"]);
+    let output = zovn(&[
+        "loss",
+        "--switch",
+        "bridge",
+        "--duration",
+        "60s",
+        "--report",
+        "/proc/none/report.html",
+    ]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write /proc/none/report.html"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("cannot write /proc/none/report.html")
+    );
 }
 
 #[test]
 fn a_short_demo_tells_both_chapters() {
-    let output = Command::new(env!("CARGO_BIN_EXE_zovn")).args(["demo", "--short"]).output().unwrap();
-    let (told, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_zovn")).args(["demo", "--short"]).output().unwrap();
+    let (told, said) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}\n{said}");
-    for words in ["1. A flood", "2. A question to 4 workers", "TCP as in 2013", "TCP of today", "zovn-lossy"]
+    for words in
+        ["1. A flood", "2. A question to 4 workers", "TCP as in 2013", "TCP of today", "zovn-lossy"]
     {
         assert!(told.contains(words), "{words} missing in\n{told}");
     }
@@ -397,7 +486,8 @@ fn a_short_demo_tells_both_chapters() {
 
 /// Huge pages that the machine keeps, for whomever. One test at a time may count them.
 fn huge_pages() -> u64 {
-    let size = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").unwrap();
+    let size =
+        fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages").unwrap();
     size.trim().parse().unwrap()
 }
 
@@ -433,7 +523,17 @@ fn virtual_machines_send_through_zovn_and_its_peer() {
     for result in results {
         has(
             result,
-            &["switch", "ports", "size", "flows", "mfps", "gbps", "lost", "cycles_per_frame", "latency"],
+            &[
+                "switch",
+                "ports",
+                "size",
+                "flows",
+                "mfps",
+                "gbps",
+                "lost",
+                "cycles_per_frame",
+                "latency",
+            ],
         );
         assert_eq!((&result["ports"], &result["flows"]), (&"vhost-user".into(), &100.into()));
         let number = |field: &str| result[field].as_f64().unwrap();
@@ -457,7 +557,8 @@ fn virtual_machines_send_through_zovn_and_its_peer() {
 #[test]
 fn a_slow_machine_holds_its_senders_back_and_loses_nothing() {
     let (_machine, before) = (machine(), huge_pages());
-    let arguments = ["1", "--switch", "zovn", "--sizes", "64", "--senders", "2", "--slow-receiver", "20"];
+    let arguments =
+        ["1", "--switch", "zovn", "--sizes", "64", "--senders", "2", "--slow-receiver", "20"];
     let (object, code) = measured(&[&SHORT[..], &arguments, &["--frames", "20000"]].concat());
     let result = &object["results"][0];
     assert_eq!(code, Some(0), "{result:#}");
@@ -483,12 +584,15 @@ fn machines_send_large_segments_whole_and_beside_a_stalled_receiver() {
     for result in results {
         // A frame that was cut on its way would be none of those that were sent.
         assert!(result["received"].as_u64().unwrap() > 0, "{result:#}");
-        let figures = ["lost", "duplicates", "out_of_order"].map(|field| result[field].as_u64().unwrap());
+        let figures =
+            ["lost", "duplicates", "out_of_order"].map(|field| result[field].as_u64().unwrap());
         assert_eq!((figures, &result["balanced"]), ([0; 3], &true.into()), "{result:#}");
         assert_eq!(result["latency"].as_array().unwrap().len(), 3);
     }
     let page = fs::read_to_string(report).unwrap();
-    for words in ["zovn beside a stalled receiver", "of its rate without that (65549 B, 1 flow, 2 senders"] {
+    for words in
+        ["zovn beside a stalled receiver", "of its rate without that (65549 B, 1 flow, 2 senders"]
+    {
         assert!(page.contains(words), "{words}");
     }
     assert!(huge_pages() <= before && rigs() == 0);
@@ -498,13 +602,29 @@ fn machines_send_large_segments_whole_and_beside_a_stalled_receiver() {
 fn an_interrupted_measurement_of_virtual_machines_leaves_nothing() {
     let (_machine, before) = (machine(), huge_pages());
     let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-    command.args(["measure", "throughput", "--ports", "vhost-user", "--switch", "zovn", "--duration", "60s"]);
-    let mut running = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    command.args([
+        "measure",
+        "throughput",
+        "--ports",
+        "vhost-user",
+        "--switch",
+        "zovn",
+        "--duration",
+        "60s",
+    ]);
+    let mut running =
+        Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     let stderr = running.0.stderr.take().unwrap();
     std::io::BufReader::new(stderr).read_line(&mut line).unwrap();
     assert_eq!(rigs(), 1, "{line}");
-    assert!(Command::new("kill").args(["-INT", &running.0.id().to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &running.0.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(running.0.wait().unwrap().code(), Some(130), "{line}");
     assert!(huge_pages() <= before && rigs() == 0);
 }

@@ -18,8 +18,13 @@ use super::host::Host;
 use crate::common::{cpu_ns, until};
 
 pub const RING: u16 = 256;
-const CARD: NicConfig =
-    NicConfig { ring: RING, longest: 1514, offload: false, huge: false, timeout: Duration::from_secs(60) };
+const CARD: NicConfig = NicConfig {
+    ring: RING,
+    longest: 1514,
+    offload: false,
+    huge: false,
+    timeout: Duration::from_secs(60),
+};
 pub const LEN: usize = 100;
 
 /// A guest's card, which waits for its switch at a socket.
@@ -115,7 +120,8 @@ fn a_slow_receiver_holds_its_sender_and_gets_every_frame() {
     assert_eq!(host.end(Signal::TERM), Some(0));
 }
 
-/// Whatever ends an agent, the frames that it has taken over reach their receivers by the next one, in order.
+/// Whatever ends an agent, the frames that it has taken over reach their receivers by the next one,
+/// in order.
 fn frames_survive(signal: Signal) {
     let mut host = Host::new();
     let (mut vms, ports) = machines(&host, 3);
@@ -128,8 +134,8 @@ fn frames_survive(signal: Signal) {
     let [even, odd] = [b.mac, c.mac];
     let (mut next, mut came, mut beside) = (0_u64, Vec::new(), Vec::new());
     for _ in 0..4 {
-        // The second machine does not look, so its frames stay in the first one's ring, until nothing else fits in there;
-        // the third one's go around them.
+        // The second machine does not look, so its frames stay in the first one's ring, until
+        // nothing else fits in there; the third one's go around them.
         let (mut last, mut quiet) = (0, Instant::now());
         until(|| {
             a.nic.send(64, |_, frame| {
@@ -142,7 +148,8 @@ fn frames_survive(signal: Signal) {
             if std::mem::replace(&mut last, next) != next {
                 quiet = Instant::now();
             }
-            a.nic.on_their_way() == usize::from(RING) && quiet.elapsed() > Duration::from_millis(100)
+            a.nic.on_their_way() == usize::from(RING)
+                && quiet.elapsed() > Duration::from_millis(100)
         });
         host.end(signal);
         host.start(settings.clone(), ports.clone());
@@ -176,7 +183,8 @@ fn frames_survive_an_agent_that_is_killed() {
 fn a_stalled_guest_holds_nobody_but_its_own_senders_and_comes_back() {
     let mut host = Host::new();
     let (mut vms, ports) = machines(&host, 4);
-    let settings = AgentSettings { stall_after: Span::from_millis(200), ..AgentSettings::default() };
+    let settings =
+        AgentSettings { stall_after: Span::from_millis(200), ..AgentSettings::default() };
     let client = host.start(settings, ports);
     vms.iter_mut().for_each(Machine::plug);
     let [a, b, c, d] = &mut vms[..] else { unreachable!() };
@@ -191,7 +199,11 @@ fn a_stalled_guest_holds_nobody_but_its_own_senders_and_comes_back() {
         port.state == PortState::Stalled
             && port.egress.total.refused.get("stalled_receiver").is_some_and(|n| *n > 0)
     });
-    assert!(came.iter().copied().eq(0..came.len() as u64), "the others lose nothing: {}", came.len());
+    assert!(
+        came.iter().copied().eq(0..came.len() as u64),
+        "the others lose nothing: {}",
+        came.len()
+    );
     let mut late = Vec::new();
     until(|| {
         b.take(64, &mut late);
@@ -206,7 +218,8 @@ fn a_stalled_guest_holds_nobody_but_its_own_senders_and_comes_back() {
 fn a_port_without_a_guest_is_down_and_says_that_it_is_stalled() {
     let mut host = Host::new();
     let (mut vms, ports) = machines(&host, 2);
-    let settings = AgentSettings { stall_after: Span::from_millis(200), ..AgentSettings::default() };
+    let settings =
+        AgentSettings { stall_after: Span::from_millis(200), ..AgentSettings::default() };
     let client = host.start(settings, ports);
     let [a, b] = &mut vms[..] else { unreachable!() };
     a.plug();
@@ -252,7 +265,8 @@ fn a_guest_whose_rings_contradict_themselves_is_quarantined_and_nobody_else_noti
     let (mut next, mut came) = (0, Vec::new());
     for times in 1..=2 {
         let (available, _) = front.memory(front.rings()[1].offsets[2]).unwrap();
-        // SAFETY: the front-end has its rings mapped; the index is the second word of the available ring.
+        // SAFETY: the front-end has its rings mapped; the index is the second word of the available
+        // ring.
         #[expect(unsafe_code, reason = "a guest writes to its rings by pointer")]
         unsafe {
             available.start.cast::<u16>().add(1).write_volatile(40_000);

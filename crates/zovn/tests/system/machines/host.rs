@@ -39,16 +39,22 @@ impl Host {
     /// Starts an agent and waits until it is ready.
     pub fn start(&mut self, agent: AgentSettings, ports: Vec<PortSpec>) -> Client {
         assert!(self.agent.is_none());
-        let agent = AgentSettings { socket: self.path("agent.sock").display().to_string(), ..agent };
+        let agent =
+            AgentSettings { socket: self.path("agent.sock").display().to_string(), ..agent };
         let file = self.path("host.toml");
-        fs::write(&file, toml::to_string(&HostConfig { agent, ports, ..HostConfig::default() }).unwrap())
-            .unwrap();
+        fs::write(
+            &file,
+            toml::to_string(&HostConfig { agent, ports, ..HostConfig::default() }).unwrap(),
+        )
+        .unwrap();
         let program = env!("CARGO_BIN_EXE_zovn");
         let mut command = match &self.manager {
             Some(manager) => manager.command(program),
             None => Command::new(program),
         };
-        self.agent = Some(command.arg("agent").arg("-c").arg(file).stderr(Stdio::inherit()).spawn().unwrap());
+        self.agent = Some(
+            command.arg("agent").arg("-c").arg(file).stderr(Stdio::inherit()).spawn().unwrap(),
+        );
         let client = Client::new(self.path("agent.sock")).unwrap();
         until(|| {
             let agent = self.agent.as_mut().unwrap();

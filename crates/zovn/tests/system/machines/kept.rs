@@ -46,7 +46,10 @@ fn frames_go_on(signal: Signal) {
         b.take(64, &mut came);
         a.nic.on_their_way() == 0 && next == COUNT && came.last() == Some(&(COUNT - 1))
     });
-    assert!([&*a, b].iter().all(|vm| vm.listener.accept().unwrap().is_none()), "nobody has connected anew");
+    assert!(
+        [&*a, b].iter().all(|vm| vm.listener.accept().unwrap().is_none()),
+        "nobody has connected anew"
+    );
     let mut expected = 0;
     for (at, number) in came.iter().enumerate() {
         if *number != expected && signal == Signal::KILL {
@@ -78,8 +81,9 @@ fn what_is_kept_is_for_the_ports_that_there_are() {
     let mut host = Host::managed();
     let names = ["odd:100%", "vm1", "vm2"].map(|name| PortName(name.into()));
     let all = ["odd", "vm1", "vm2"].map(|socket| host.machine(socket, SocketMode::Listen, None));
-    let all =
-        Vec::from_iter(names.iter().zip(all).map(|(name, port)| PortSpec { name: name.clone(), ..port }));
+    let all = Vec::from_iter(
+        names.iter().zip(all).map(|(name, port)| PortSpec { name: name.clone(), ..port }),
+    );
     let kept = |host: &Host| host.manager.as_ref().unwrap().kept().into_keys().collect::<Vec<_>>();
     let open = |connection: &mut Connection| matches!(connection.receive(), Ok(Received::Nothing));
     let client = host.start(AgentSettings::default(), all.clone());

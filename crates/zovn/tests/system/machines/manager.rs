@@ -47,7 +47,8 @@ impl Manager {
         self.kept.recv().unwrap()
     }
 
-    /// Whether each port that is kept has something to leave: its front-end has been quiet for a while.
+    /// Whether each port that is kept has something to leave: its front-end has been quiet for a
+    /// while.
     pub fn has_all(&self) -> bool {
         let kept = self.kept();
         let has = |fd: &OwnedFd| {
@@ -66,13 +67,16 @@ impl Manager {
         let fds: Vec<_> = kept.into_values().map(high).collect();
         // The process's number is known when there is one.
         let mut command = Command::new("sh");
-        command.args(["-c", "LISTEN_PID=$$ exec \"$0\" \"$@\"", program]).env("NOTIFY_SOCKET", &self.path);
+        command
+            .args(["-c", "LISTEN_PID=$$ exec \"$0\" \"$@\"", program])
+            .env("NOTIFY_SOCKET", &self.path);
         if !fds.is_empty() {
             command.env("LISTEN_FDS", fds.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
         }
         let place = move || {
             (FIRST..).zip(&fds).try_for_each(|(number, fd)| {
-                // SAFETY: whatever has this number in the new process has no other use there, and it is not closed here.
+                // SAFETY: whatever has this number in the new process has no other use there, and
+                // it is not closed here.
                 #[expect(unsafe_code, reason = "a descriptor is to have a certain number")]
                 let mut place = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
                 Ok(rustix::io::dup2(fd, &mut place)?)
@@ -101,16 +105,21 @@ fn serve(socket: &UnixDatagram, tell: &Sender<Kept>) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let into = &mut [IoSliceMut::new(&mut bytes)];
-        let len = rustix::net::recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC).unwrap().bytes;
+        let len = rustix::net::recvmsg(socket, into, &mut control, RecvFlags::CMSG_CLOEXEC)
+            .unwrap()
+            .bytes;
         let said = std::str::from_utf8(&bytes[..len]).unwrap();
         let has = |line| said.lines().any(|said| said == line);
-        let name = || said.lines().find_map(|line| line.strip_prefix("FDNAME=")).unwrap().to_owned();
+        let name =
+            || said.lines().find_map(|line| line.strip_prefix("FDNAME=")).unwrap().to_owned();
         if has("END=1") {
             return;
         } else if has("TELL=1") {
             kept.retain(|_, fd| !hangs_up(fd));
-            tell.send(kept.iter().map(|(name, fd)| (name.clone(), fd.try_clone().unwrap())).collect())
-                .unwrap();
+            tell.send(
+                kept.iter().map(|(name, fd)| (name.clone(), fd.try_clone().unwrap())).collect(),
+            )
+            .unwrap();
         } else if has("FDSTOREREMOVE=1") {
             kept.remove(&name());
         } else if has("FDSTORE=1") {

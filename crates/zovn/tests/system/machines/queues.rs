@@ -135,9 +135,14 @@ struct Guest {
 
 impl Guest {
     fn new(packed: bool) -> Self {
-        let features = Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES, Features::MQ]);
+        let features =
+            Features::of(&[Features::VERSION_1, Features::PROTOCOL_FEATURES, Features::MQ]);
         let front = FrontEnd::new(FrontConfig {
-            features: if packed { Features::of(&[features, Features::RING_PACKED]) } else { features },
+            features: if packed {
+                Features::of(&[features, Features::RING_PACKED])
+            } else {
+                features
+            },
             protocol: ProtocolFeatures::of(&[ProtocolFeatures::REPLY_ACK, ProtocolFeatures::MQ]),
             queue_pairs: PAIRS as u8,
             queue_size: RING,
@@ -159,7 +164,8 @@ impl Guest {
             let (all, address) = at(front.buffers() + (ring * len) as u64);
             let writable = ring.is_multiple_of(2);
             buffers.push(all.split(len).0);
-            let [descriptors, used, available] = front.rings()[ring].offsets.map(|offset| at(offset).0);
+            let [descriptors, used, available] =
+                front.rings()[ring].offsets.map(|offset| at(offset).0);
             if packed {
                 let flags = if writable { Descriptor::WRITE } else { 0 };
                 let descriptors = descriptors.start();
@@ -216,7 +222,8 @@ impl Guest {
     }
 }
 
-/// A machine with several pairs gets each flow by one of them, whole and in order, and sends by all.
+/// A machine with several pairs gets each flow by one of them, whole and in order, and sends by
+/// all.
 fn frames_go_by_every_pair(packed: bool) {
     let mut host = Host::new();
     let mut a = Machine::new(&host, 1);
@@ -247,9 +254,13 @@ fn frames_go_by_every_pair(packed: bool) {
         came.iter().map(Vec::len).sum::<usize>() == COUNT as usize
     });
     for flow in 0..FLOWS {
-        let of = |came: &[u64]| came.iter().copied().filter(|n| n % FLOWS == flow).collect::<Vec<_>>();
+        let of =
+            |came: &[u64]| came.iter().copied().filter(|n| n % FLOWS == flow).collect::<Vec<_>>();
         let by: Vec<_> = came.iter().map(|came| of(came)).filter(|came| !came.is_empty()).collect();
-        assert!(by.len() == 1 && by[0].iter().copied().eq((flow..COUNT).step_by(FLOWS as usize)), "{flow}");
+        assert!(
+            by.len() == 1 && by[0].iter().copied().eq((flow..COUNT).step_by(FLOWS as usize)),
+            "{flow}"
+        );
     }
     assert!(came.iter().all(|came| !came.is_empty()), "both have some");
 

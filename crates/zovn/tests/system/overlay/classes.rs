@@ -1,4 +1,5 @@
-//! Classes of frames: in the fabric, which knows them by their tunnels' packets alone, and in a session, which repairs some.
+//! Classes of frames: in the fabric, which knows them by their tunnels' packets alone, and in a
+//! session, which repairs some.
 
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -54,7 +55,10 @@ fn a_tagged_frame_meets_its_class_in_the_fabric_and_is_paused_there_as_that() {
     // What a card cuts would not heed the pauses.
     let uplink = world.status(0).uplink.unwrap();
     let large = &uplink.peers[0].paths[0].large_segments;
-    assert!(matches!(large, Some(LargeSegments::Parts { reason }) if reason.starts_with("pfc")), "{large:?}");
+    assert!(
+        matches!(large, Some(LargeSegments::Parts { reason }) if reason.starts_with("pfc")),
+        "{large:?}"
+    );
 
     let report = world.fabric();
     let sent = &report.ports["h0"][&CLASS.pcp()];
@@ -91,7 +95,8 @@ fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
             for (number, (class, port)) in
                 (0..COUNT).flat_map(|number| [(CLASS, 7), (FORGOTTEN, 8)].map(|of| (number, of)))
             {
-                rustix::net::send(&sender, &frame(class, port, number), SendFlags::empty()).unwrap();
+                rustix::net::send(&sender, &frame(class, port, number), SendFlags::empty())
+                    .unwrap();
             }
         });
         tally.take_all(&reader, 1, COUNT);
@@ -108,7 +113,8 @@ fn of_a_fabric_that_drops_one_class_is_repaired_and_another_is_not() {
     assert!(ours.sent >= 2 * count && ours.retransmitted < count, "{ours:?}");
 }
 
-/// The numbers of datagrams that come, until none has for a second. Behind one that is missing, others wait up to 20 ms.
+/// The numbers of datagrams that come, until none has for a second. Behind one that is missing,
+/// others wait up to 20 ms.
 fn numbers(socket: &UdpSocket) -> Vec<u32> {
     socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut datagram = [0; 2000];

@@ -29,7 +29,8 @@ fn what_a_fabric_drops_comes_once_and_in_order_all_the_same() {
     let mut world = World::new(plan);
     senders_wait(&mut world);
     let report = world.fabric();
-    let dropped = |host: &str| report.port(host).dropped.values().map(|tally| tally.frames).sum::<u64>();
+    let dropped =
+        |host: &str| report.port(host).dropped.values().map(|tally| tally.frames).sum::<u64>();
     assert!(["h1", "h2"].map(dropped).iter().all(|frames| *frames > 0), "{report:?}");
 }
 
@@ -52,7 +53,10 @@ fn senders_wait(world: &mut World) {
     world.assert_balanced();
     // Frames of IPv6 that machines send to nobody are refused, no others.
     let refused = |host| world.status(host).ledger.refused;
-    assert_eq!([refused(0), refused(1), refused(2)], [const { std::collections::BTreeMap::new() }; 3]);
+    assert_eq!(
+        [refused(0), refused(1), refused(2)],
+        [const { std::collections::BTreeMap::new() }; 3]
+    );
 }
 
 /// Two senders of large segments, which share a stream with less credit than two of them take.
@@ -86,7 +90,10 @@ fn a_receiver_that_takes_nothing_stops_neither_its_host_nor_its_senders() {
     plan.uplink.unsolicited = Bytes(16 << 10);
     let world = World::new(plan);
     let (_stopped, other) = (world.udp(STOPPED, 7), world.udp(OTHER, 7));
-    let crawl = PortChange { rate: Some(RateChange::To("1kbit".parse().unwrap())), ..PortChange::default() };
+    let crawl = PortChange {
+        rate: Some(RateChange::To("1kbit".parse().unwrap())),
+        ..PortChange::default()
+    };
     for machine in [STOPPED, CRAWLING, OTHER] {
         SENDERS[..2].iter().for_each(|sender| world.ping(*sender, machine.v4()));
     }

@@ -28,7 +28,9 @@ fn linux_speaks_vxlan_with_us() {
     let (far, mac) = (&world.hosts[1], THEIRS.mac().to_string());
     let [local, remote] = [1, 0].map(|host| world.vtep(host).to_string());
     for words in [
-        &format!("link add vxlan0 address {mac} type vxlan id 7 dstport 4789 local {local} nolearning"),
+        &format!(
+            "link add vxlan0 address {mac} type vxlan id 7 dstport 4789 local {local} nolearning"
+        ),
         "link set vxlan0 mtu 1500 up",
         &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v4(), OURS.mac()),
         &format!("neighbour add {} lladdr {} dev vxlan0", OURS.v6(), OURS.mac()),
@@ -40,8 +42,10 @@ fn linux_speaks_vxlan_with_us() {
     for (address, length) in [(THEIRS.v4(), 24), (THEIRS.v6(), 64)] {
         joined::give_address(far, "vxlan0", Prefix { address, length }).unwrap();
     }
-    let output =
-        run(far, &["bridge", "fdb", "add", &OURS.mac().to_string(), "dev", "vxlan0", "dst", &remote]);
+    let output = run(
+        far,
+        &["bridge", "fdb", "add", &OURS.mac().to_string(), "dev", "vxlan0", "dst", &remote],
+    );
     assert!(output.status.success(), "{output:?}");
 
     world.ping(OURS, THEIRS.v4());
@@ -53,7 +57,8 @@ fn linux_speaks_vxlan_with_us() {
     world.assert_balanced();
 }
 
-/// What crosses the link of host 0 from before there is an agent on host 1, while `talk` has the two talk.
+/// What crosses the link of host 0 from before there is an agent on host 1, while `talk` has the
+/// two talk.
 pub fn on_the_wire(plan: Plan, talk: impl FnOnce(&World)) -> Vec<Kind> {
     let mut world = World::new(Plan { foreign: vec![1], ..plan });
     let link = Netlink::open_in(&world.hosts[0]).unwrap().index("eth0").unwrap();
@@ -89,8 +94,10 @@ fn a_capture_of_the_underlay_is_dissected() {
         tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"]);
         let fields = ["geneve.option.type", "geneve.vni", "tcp.len"];
         if let Some(lines) = tshark::run(&kinds, &[], &fields) {
-            let has = |word: &str| lines.iter().any(|line| line[0].split(',').any(|kind| kind == word));
-            // Hellos, data, reports and rooms (docs/protocol.md). Whether anybody has to ask is chance.
+            let has =
+                |word: &str| lines.iter().any(|line| line[0].split(',').any(|kind| kind == word));
+            // Hellos, data, reports and rooms (docs/protocol.md). Whether anybody has to ask is
+            // chance.
             for kind in ["0x81", "0x82", "0x83", "0x84"] {
                 assert!(has(kind), "no option {kind} in {} packets", lines.len());
             }

@@ -12,7 +12,8 @@ use crate::common::until;
 const SENDER: Machine = Machine::new(0, "blue", 1);
 const READER: Machine = Machine::new(1, "blue", 2);
 
-/// Numbered datagrams go on while the agent at the reader's host ends, however it does, and begins again.
+/// Numbered datagrams go on while the agent at the reader's host ends, however it does, and begins
+/// again.
 fn datagrams_go_on_through(signal: Signal) {
     const COUNT: u32 = 6000;
     let mut world = World::new(Plan::new(&[SENDER, READER]));
@@ -64,7 +65,9 @@ fn a_connection_outlives_the_agents_at_both_ends() {
                 exchange(&connection, 100_000);
             }
         });
-        for (host, signal) in [(0, Signal::KILL), (1, Signal::TERM), (0, Signal::TERM), (1, Signal::KILL)] {
+        for (host, signal) in
+            [(0, Signal::KILL), (1, Signal::TERM), (0, Signal::TERM), (1, Signal::KILL)]
+        {
             world.end(host, signal);
             world.start(host);
             world.ping(SENDER, READER.v4());
@@ -75,7 +78,8 @@ fn a_connection_outlives_the_agents_at_both_ends() {
     world.assert_balanced();
 }
 
-/// Of a host that was in no network for a while, this one remembers nothing; that one remembers all.
+/// Of a host that was in no network for a while, this one remembers nothing; that one remembers
+/// all.
 #[test]
 fn a_host_that_is_declared_again_is_reached_again() {
     let world = World::new(Plan::new(&[SENDER, READER]));
@@ -83,7 +87,8 @@ fn a_host_that_is_declared_again_is_reached_again() {
     let client = world.client(0);
     let all = client.networks().unwrap().networks;
     let mut near = all.clone();
-    near.iter_mut().for_each(|network| network.members.retain(|member| member.vtep == world.vtep(0).into()));
+    near.iter_mut()
+        .for_each(|network| network.members.retain(|member| member.vtep == world.vtep(0).into()));
     for _ in 0..3 {
         client.set_networks(&near).unwrap();
         client.set_networks(&all).unwrap();

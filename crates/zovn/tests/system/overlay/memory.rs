@@ -1,4 +1,5 @@
-//! Memory at a receiving host: many short frames take all places that their receiver may have, long before its credit ends.
+//! Memory at a receiving host: many short frames take all places that their receiver may have, long
+//! before its credit ends.
 
 use std::thread;
 
@@ -25,7 +26,8 @@ const FLOODING: [Machine; SENDERS] = {
     machines
 };
 
-/// What each of them sends: all that its socket, the two hosts' memory and the receiver's socket hold, and more.
+/// What each of them sends: all that its socket, the two hosts' memory and the receiver's socket
+/// hold, and more.
 const COUNT: u32 = 3000;
 
 /// As short as they can be, with their number.

@@ -6,7 +6,8 @@ use super::world::{Machine, Plan, World};
 const ONE: Machine = Machine::new(0, "blue", 1);
 const OTHER: Machine = Machine::new(1, "blue", 2);
 
-/// What a tunnel over IPv4 carries of 1,500 bytes: without IPv4's header, UDP's, Geneve's with our longest option, and Ethernet's.
+/// What a tunnel over IPv4 carries of 1,500 bytes: without IPv4's header, UDP's, Geneve's with our
+/// longest option, and Ethernet's.
 const INNER: usize = 1500 - 20 - 8 - 8 - 32 - 14;
 
 #[test]

@@ -31,7 +31,13 @@ pub fn exchange([one, other]: &[TcpStream; 2], count: usize) {
 }
 
 /// Sends datagrams with these numbers, each as soon as the socket has room.
-pub fn send(socket: &UdpSocket, to: SocketAddr, sender: u8, numbers: std::ops::Range<u32>, len: usize) {
+pub fn send(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    sender: u8,
+    numbers: std::ops::Range<u32>,
+    len: usize,
+) {
     let mut datagram = vec![sender; len];
     for number in numbers {
         datagram[1..5].copy_from_slice(&number.to_be_bytes());
@@ -39,9 +45,15 @@ pub fn send(socket: &UdpSocket, to: SocketAddr, sender: u8, numbers: std::ops::R
     }
 }
 
-/// Sends datagrams with these numbers, twenty at once: each twenty are one large segment until somebody cuts them (UDP_SEGMENT,
-/// udp(7)).
-pub fn send_joined(socket: &UdpSocket, to: SocketAddr, sender: u8, numbers: std::ops::Range<u32>, len: u16) {
+/// Sends datagrams with these numbers, twenty at once: each twenty are one large segment until
+/// somebody cuts them (UDP_SEGMENT, udp(7)).
+pub fn send_joined(
+    socket: &UdpSocket,
+    to: SocketAddr,
+    sender: u8,
+    numbers: std::ops::Range<u32>,
+    len: u16,
+) {
     setsockopt(socket, sockopt::UdpGsoSegment, &i32::from(len)).unwrap();
     let numbers: Vec<_> = numbers.collect();
     for numbers in numbers.chunks(20) {
@@ -69,7 +81,8 @@ impl Tally {
     /// Takes a datagram: none is missing before it.
     pub fn take(&mut self, socket: &UdpSocket) {
         let mut datagram = [0; 2000];
-        let len = socket.recv(&mut datagram).unwrap_or_else(|error| panic!("{error}: {:?}", self.next));
+        let len =
+            socket.recv(&mut datagram).unwrap_or_else(|error| panic!("{error}: {:?}", self.next));
         assert!(len > 5);
         let [sender, number @ ..] = *datagram.first_chunk::<5>().unwrap();
         let number = u32::from_be_bytes(number);

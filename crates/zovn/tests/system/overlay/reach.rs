@@ -71,7 +71,8 @@ fn a_broadcast_reaches_each_member_once(world: &World) {
         [(BLUE[0], b"one"), (RED[1], b"two"), (BLUE[3], b"three"), (RED[0], b"four")];
     for (from, what) in words {
         say(from, what);
-        // Each hears this one next, its own kernel's copy too: none came twice, and none from elsewhere.
+        // Each hears this one next, its own kernel's copy too: none came twice, and none from
+        // elsewhere.
         let members = if from.network == "blue" { (&BLUE[..], &blue) } else { (&RED[..], &red) };
         for (machine, socket) in members.0.iter().zip(members.1) {
             let mut heard = [0; 16];

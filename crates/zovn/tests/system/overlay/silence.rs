@@ -45,7 +45,8 @@ fn what_is_for_a_host_that_is_gone_is_held_then_refused_and_all_goes_on_when_it_
     });
     world.assert_balanced();
     set(true);
-    // Each is refused or comes: the first that comes after it is back is none of those that were refused.
+    // Each is refused or comes: the first that comes after it is back is none of those that were
+    // refused.
     until(|| {
         send(&socket, GONE.at(7), 2, 7..8, 100);
         gone.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();

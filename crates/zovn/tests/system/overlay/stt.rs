@@ -63,8 +63,8 @@ fn a_capture_of_the_underlay_is_dissected() {
             exchange(&world.connect(ONE, OTHER, 7), 500_000);
         });
         tshark::read(&kinds, &["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"]);
-        // STT's own dissector (Wireshark 4.0) takes a frame for whole when less than 21 bytes of it are missing: so those alone that
-        // are one segment, which have to be right.
+        // STT's own dissector (Wireshark 4.0) takes a frame for whole when less than 21 bytes of it
+        // are missing: so those alone that are one segment, which have to be right.
         let whole: Vec<_> = kinds.into_iter().filter(|kind| is_whole(&kind.frame)).collect();
         assert!(whole.len() > 20, "{}", whole.len());
         let preferences = ["ip.check_checksum", "ip.try_heuristic_first"];

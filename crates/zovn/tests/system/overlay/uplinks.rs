@@ -48,7 +48,10 @@ fn used(world: &World, host: usize) -> Vec<usize> {
 /// Cuts a path at the far host, so that the near one's interface does not notice, or mends it.
 fn plug(world: &World, place: usize, is_in: bool) {
     let change = LinkChange { up: Some(is_in), ..LinkChange::default() };
-    Netlink::open_in(&world.hosts[1]).unwrap().change_link(["eth0", "eth1"][place], change).unwrap();
+    Netlink::open_in(&world.hosts[1])
+        .unwrap()
+        .change_link(["eth0", "eth1"][place], change)
+        .unwrap();
 }
 
 /// How many packets the physical switch has carried to the far host, by its uplinks.
@@ -155,7 +158,9 @@ fn uplinks_that_others_do_not_have_or_are_declared_later_change_nothing_else() {
     let client = world.client(0);
     let all = client.networks().unwrap().networks;
     let mut fewer = all.clone();
-    for member in fewer.iter_mut().flat_map(|network| &mut network.members).filter(|it| it.mac == FAR.mac()) {
+    for member in
+        fewer.iter_mut().flat_map(|network| &mut network.members).filter(|it| it.mac == FAR.mac())
+    {
         member.vtep = world.vtep(1).into();
     }
     for (networks, count) in [(&fewer, 1), (&all, 2)] {

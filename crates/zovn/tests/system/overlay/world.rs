@@ -1,4 +1,5 @@
-//! Hosts as namespaces, with an agent each, a physical switch between them, and machines as containers.
+//! Hosts as namespaces, with an agent each, a physical switch between them, and machines as
+//! containers.
 //!
 //! ```text
 //!   machines ── agent ── host 0 ── physical switch ── host 1 ── agent ── machines
@@ -17,8 +18,8 @@ use api::Client;
 use kernel::netns::Namespace;
 use lab::physical::{FabricPort, FabricReport, FabricSpec};
 use model::{
-    AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkSpec, PortName, PortSpec,
-    PortStatus, Uplink, VtepList,
+    AgentSettings, AgentStatus, Attachment, HostConfig, Member, NetworkName, NetworkSpec, PortName,
+    PortSpec, PortStatus, Uplink, VtepList,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use units::{Mac, Prefix, Rate, Span};
@@ -117,7 +118,8 @@ impl Plan {
         second.ports.truncate(hosts);
         for (host, port) in second.ports.iter_mut().enumerate() {
             port.interface = "eth1".into();
-            port.addresses = vec![Prefix { address: [192, 168, 1, host as u8 + 1].into(), length: 24 }];
+            port.addresses =
+                vec![Prefix { address: [192, 168, 1, host as u8 + 1].into(), length: 24 }];
         }
         self.second = Some(second);
         self
@@ -163,7 +165,12 @@ impl Switch {
     fn start(file: PathBuf, spec: &FabricSpec) -> Self {
         fs::write(&file, toml::to_string(spec).unwrap()).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.arg("fabric").arg("--config").arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .arg("fabric")
+            .arg("--config")
+            .arg(&file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut program = command.spawn().unwrap();
         let (stdin, stdout) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
         let mut switch = Self { program, stdin, lines: BufReader::new(stdout).lines() };
@@ -189,7 +196,8 @@ impl World {
         let hosts: Vec<_> = (0..plan.fabric.ports.len()).map(|host| make("h", host)).collect();
         let machines = (0..plan.machines.len()).map(|place| make("m", place)).collect();
         let agents = hosts.iter().map(|_| None).collect();
-        let mut world = Self { prefix, directory, plan, hosts, machines, agents, switches: Vec::new() };
+        let mut world =
+            Self { prefix, directory, plan, hosts, machines, agents, switches: Vec::new() };
         for (place, fabric) in world.plan.fabrics().enumerate() {
             let mut fabric = fabric.clone();
             for (host, port) in fabric.ports.iter_mut().enumerate() {
@@ -266,7 +274,11 @@ impl World {
             offload: true,
         };
         let spec = PortSpec::new(machine.port(), attach);
-        PortSpec { network: Some(NetworkName(machine.network.into())), label: Some(place as u32 + 1), ..spec }
+        PortSpec {
+            network: Some(NetworkName(machine.network.into())),
+            label: Some(place as u32 + 1),
+            ..spec
+        }
     }
 
     /// Starts a host's agent with all its machines, and waits until it is ready.
@@ -282,7 +294,12 @@ impl World {
         fs::write(&file, toml::to_string(&config).unwrap()).unwrap();
         let log = File::create(self.folder(host).join("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_zovn"));
-        command.arg("agent").arg("-c").arg(file).arg("--socket").arg(self.folder(host).join("agent.sock"));
+        command
+            .arg("agent")
+            .arg("-c")
+            .arg(file)
+            .arg("--socket")
+            .arg(self.folder(host).join("agent.sock"));
         command.stderr(log);
         assert!(self.agents[host].is_none());
         self.agents[host] = Some(self.hosts[host].run(|| command.spawn()).unwrap().unwrap());
@@ -290,7 +307,12 @@ impl World {
         until(|| {
             let agent = self.agents[host].as_mut().unwrap();
             let log = || fs::read_to_string(self.directory.path().join(format!("h{host}/log")));
-            assert_eq!(agent.try_wait().unwrap(), None, "the agent ended at its start: {:?}", log());
+            assert_eq!(
+                agent.try_wait().unwrap(),
+                None,
+                "the agent ended at its start: {:?}",
+                log()
+            );
             client.ready().unwrap()
         });
     }
@@ -394,7 +416,8 @@ pub fn udp(netns: &Namespace, at: SocketAddr) -> UdpSocket {
     let mut socket = None;
     until(|| {
         socket = match netns.run(|| UdpSocket::bind(at)).unwrap() {
-            // Between fork and exec, a program that another test starts has a copy of a socket that was closed.
+            // Between fork and exec, a program that another test starts has a copy of a socket that
+            // was closed.
             Err(error) if error.kind() == ErrorKind::AddrInUse => None,
             bound => Some(bound.unwrap()),
         };
