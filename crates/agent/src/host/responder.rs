@@ -12,11 +12,11 @@ use lossless::PortId;
 use model::ResponderStatus;
 use plane::Responder;
 use port::FrameView;
-use units::{Instant, Span};
+use units::{Gcra, Instant, Span};
 use wire::Offload;
 
-/// The most replies to one port at once, and the most that wait for it.
-const BURST: usize = 256;
+/// The token bucket's depth: the most replies to one port at once. As many may wait for it.
+const BURST: u32 = 256;
 
 /// The token bucket's rate: a thousand replies a second to one port.
 const EACH: Span = Span::from_millis(1);
@@ -44,27 +44,9 @@ pub struct HostResponder {
 struct Asker {
     /// The network that they are about.
     vni: u32,
-    bucket: Bucket,
+    bucket: Gcra,
     /// Replies to it.
     waiting: VecDeque<Box<[u8]>>,
-}
-
-/// A token bucket of [`BURST`] tokens, kept as the time at which it will be full again.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    full_at: Instant,
-}
-
-impl Bucket {
-    /// Takes a token, if there is one.
-    fn take(&mut self, now: Instant) -> bool {
-        let full_at = self.full_at.max(now) + EACH;
-        let has = full_at.since(now).as_nanos() <= EACH.as_nanos() * BURST as u64;
-        if has {
-            self.full_at = full_at;
-        }
-        has
-    }
 }
 
 impl HostResponder {
@@ -79,7 +61,7 @@ impl HostResponder {
                 self.askers.resize_with(port.index() + 1, || None);
             }
             let before = before.get_mut(port.index()).and_then(Option::take);
-            let bucket = before.map_or(Bucket::default(), |asker| asker.bucket);
+            let bucket = before.map_or_else(|| Gcra::of_units(EACH, BURST), |asker| asker.bucket);
             self.askers[port.index()] = Some(Asker { vni, bucket, waiting: VecDeque::new() });
         }
     }
@@ -138,7 +120,9 @@ impl Responder for HostResponder {
         match datapath::answer(network, *mtu, bytes, &frame.offload(), &mut [0; LONGEST_ANSWER]) {
             Answer::Pass => return false,
             Answer::Silence => {}
-            Answer::Reply(reply) if asker.waiting.len() < BURST && asker.bucket.take(*now) => {
+            Answer::Reply(reply)
+                if asker.waiting.len() < BURST as usize && asker.bucket.try_take(*now) =>
+            {
                 if asker.waiting.is_empty() {
                     waiting.push_back(port);
                 }
@@ -229,9 +213,9 @@ mod tests {
     fn a_port_is_answered_a_burst_and_then_a_thousand_times_a_second() {
         let (mut answers, [eager, other]) = answers();
         answers.tick(Instant::ZERO + Span::from_secs(9));
-        ask(&mut answers, eager, BURST + 5);
-        assert_eq!(taken(&mut answers, eager), BURST);
-        assert_eq!(answers.status(), ResponderStatus { replies: BURST as u64, rate_limited: 5 });
+        ask(&mut answers, eager, BURST as usize + 5);
+        assert_eq!(taken(&mut answers, eager), BURST as usize);
+        assert_eq!(answers.status(), ResponderStatus { replies: BURST.into(), rate_limited: 5 });
         ask(&mut answers, other, 1);
         assert_eq!(taken(&mut answers, other), 1, "each port has a bucket of its own");
         answers.tick(Instant::ZERO + Span::from_secs(9) + Span::from_millis(20));
