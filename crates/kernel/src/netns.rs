@@ -77,10 +77,7 @@ impl Namespace {
             .map_err(why("name"))?;
         let made = on_own_thread(|| {
             // SAFETY: only UnshareFlags::FILES is dangerous, and it is not asked for.
-            #[expect(
-                unsafe_code,
-                reason = "a new namespace is made by unshare, on a thread of its own"
-            )]
+            #[expect(unsafe_code, reason = "rustix's only call that makes a namespace")]
             unsafe {
                 rustix::thread::unshare_unsafe(UnshareFlags::NEWNET)?;
             }

@@ -127,10 +127,7 @@ impl Nic {
                 // SAFETY: it is mapped until the front-end is dropped, which the card does after
                 // the drivers; of what leads to it, only `Frame` leaves the card, which it
                 // outlives.
-                #[expect(
-                    unsafe_code,
-                    reason = "memory that is shared with a switch is reached by pointer"
-                )]
+                #[expect(unsafe_code, reason = "memory that a switch shares is reached by pointer")]
                 let span = unsafe { Span::new(bytes.start, bytes.len) };
                 (span, address)
             };
