@@ -87,12 +87,18 @@ impl<F: Copy> Switch<F> {
             self.cells.finish(node, matches!(end, End::Delivered))?;
         let port = self.port_mut(ingress);
         let side = &mut port.ingress.classes[class];
-        match end {
-            End::Refused(refusal) if !delivered => side.refuse(refusal, bytes),
-            _ => side.deliver(1, bytes.into()),
-        }
+        let refused = match end {
+            End::Refused(refusal) if !delivered => {
+                side.refuse(refusal, bytes);
+                Some(refusal.reason())
+            }
+            _ => {
+                side.deliver(1, bytes.into());
+                None
+            }
+        };
         port.ingress.resume(now, &port.config);
-        Some(Released { port: ingress, frame })
+        Some(Released { port: ingress, frame, refused })
     }
 
     pub(crate) fn refuse_queue(

@@ -41,6 +41,9 @@ pub struct Released<F> {
     pub port: PortId,
     /// The handle.
     pub frame: F,
+    /// `None` if some receiver had it; if not, why the last egress that was done with it refused
+    /// it.
+    pub refused: Option<Reason>,
 }
 
 /// What became of a frame that was offered.

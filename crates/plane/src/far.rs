@@ -208,7 +208,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                 (Ok(_), _) => break,
             };
             if let Some(frame) = released {
-                release(lines, needs_flush, Released { port, frame });
+                release(lines, needs_flush, port, frame);
             }
             sent += 1;
         }
@@ -249,7 +249,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                     lines[port.index()].as_deref().expect("its sender is attached").end.frame(slot)
                 });
             }
-            released.into_iter().for_each(|released| release(lines, needs_flush, released));
+            if let Some(Released { port, frame, .. }) = released {
+                release(lines, needs_flush, port, frame);
+            }
         }
         if peer.transmit_control(now, delivered) {
             needs_flush.insert(id);

@@ -1,7 +1,7 @@
 //! What a plane keeps of each port.
 
 use datapath::Network;
-use lossless::{PortId, PortSet, Released};
+use lossless::{PortId, PortSet};
 use port::{FrameView, Port, PortError, Slot};
 
 use crate::peer::Peer;
@@ -79,9 +79,9 @@ pub type Lines<P, F> = Vec<Option<Box<Line<P, F>>>>;
 pub fn release<P: Port, F: Peer>(
     lines: &mut [Option<Box<Line<P, F>>>],
     needs_flush: &mut PortSet,
-    released: Released<Slot>,
+    port: PortId,
+    frame: Slot,
 ) {
-    let Released { port, frame } = released;
     let line = lines[port.index()].as_mut().expect("frames of detached ports were released before");
     line.end.release(frame);
     needs_flush.insert(port);

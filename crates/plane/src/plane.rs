@@ -466,7 +466,9 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                     .frame(slot)
             });
         }
-        gone.into_iter().for_each(|released| release(lines, needs_flush, released));
+        for Released { port, frame, .. } in gone {
+            release(lines, needs_flush, port, frame);
+        }
     }
 
     pub(crate) fn line(&self, id: PortId) -> &Line<P, F> {
@@ -652,9 +654,7 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
                     taps.refuse(now, ingress, Some(id), Reason::Withdrawn, frame);
                 }
                 let gone = head.refuse(Refusal::WITHDRAWN);
-                gone.into_iter().for_each(|frame| {
-                    release(lines, needs_flush, Released { port: ingress, frame })
-                });
+                gone.into_iter().for_each(|frame| release(lines, needs_flush, ingress, frame));
                 done += 1;
                 continue;
             }

@@ -586,3 +586,23 @@ fn a_large_segment_passes_a_small_queue_alone() {
     assert_eq!(switch.egress_load(ids[1], Class::default()).frames, 44);
     assert_eq!((take(&mut switch, ids[1]), take(&mut switch, ids[1])), (Some(0), Some(1)));
 }
+
+#[test]
+fn who_gets_a_frame_back_is_told_whether_some_receiver_had_it() {
+    let (mut switch, ids) = switch(Settings::default(), &[small(8, 8); 3]);
+    offer(&mut switch, &ids, 0, 0, Some(1), 0);
+    // For both others, of which the first takes it; then for both, of which none does.
+    offer(&mut switch, &ids, 1, 0, None, 0);
+    let mut visit = switch.departures(NOW, ids[1]);
+    visit.head().unwrap().depart(Flow(7));
+    assert!(visit.head().unwrap().delivered().is_none());
+    drop(visit);
+    offer(&mut switch, &ids, 2, 0, None, 0);
+    let arrived = switch.arrived(NOW, ids[1], Flow(7)).unwrap();
+    assert_eq!((arrived.frame.number, arrived.refused), (0, None));
+    depart_all(&mut switch, ids[1]);
+    assert_eq!(switch.missed(NOW, ids[1], Flow(7), Refusal::UNFIT), None, "another may have it");
+    let mut released = Vec::new();
+    switch.detach(NOW, ids[2], |gone| released.push((gone.frame.number, gone.refused)));
+    assert_eq!(released, [(1, None), (2, Some(Reason::Detached))]);
+}
