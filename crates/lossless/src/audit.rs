@@ -1,11 +1,13 @@
 //! The proof of the law, from the queues themselves.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec;
 
 use units::{Class, ClassMap};
 
 use crate::account::Account;
+use crate::flows::State;
 use crate::id::PortId;
 use crate::switch::Switch;
 
@@ -21,6 +23,18 @@ pub enum Defect {
         class: Class,
         /// `ingress` or `egress`.
         side: &'static str,
+        /// The account that is wrong.
+        account: Box<Account>,
+        /// What really waits.
+        counted: u64,
+    },
+    /// The books of a group of flows do not balance.
+    #[error("port {port} group {group}: {account:?} but {counted} frames lie in queues")]
+    Group {
+        /// The port's number.
+        port: usize,
+        /// The group's number.
+        group: u32,
         /// The account that is wrong.
         account: Box<Account>,
         /// What really waits.
@@ -96,6 +110,32 @@ impl<F: Copy> Switch<F> {
             let next = self.waiting(id, class).next().and_then(|voq| voq.queue.head());
             if next.is_some_and(|node| port.permits(class, self.cells.label(node).load())) {
                 return Err(Defect::Idle { port: index, class });
+            }
+        }
+        self.audit_groups(id)
+    }
+
+    /// The same of the groups of flows behind one port.
+    fn audit_groups(&self, id: PortId) -> Result<(), Defect> {
+        let egress = &self.ports[id].egress;
+        let offered = egress.flows.iter().filter(|(_, flow)| flow.state != State::Aside);
+        let offered = offered.flat_map(|(flow, it)| it.queues().map(move |queue| (flow, queue)));
+        let away = egress.away.iter().map(|(flow, queue)| (*flow, queue));
+        let mut counted: BTreeMap<u32, u64> = BTreeMap::new();
+        for (flow, queue) in offered.chain(away) {
+            // What was set aside, or came from a class's queue, is underway for no group.
+            let of_groups = self.cells.iter(queue).filter_map(|node| self.cells.group(node));
+            let in_flow = of_groups.filter(|group| *group == flow.group()).count();
+            *counted.entry(flow.group()).or_default() += in_flow as u64;
+        }
+        for (group, _) in egress.groups.iter() {
+            counted.entry(group).or_default();
+        }
+        for (group, counted) in counted {
+            let account = egress.groups.get(group).copied().unwrap_or_default();
+            if !account.balances() || account.held != counted {
+                let account = Box::new(account);
+                return Err(Defect::Group { port: id.index(), group, account, counted });
             }
         }
         Ok(())

@@ -74,6 +74,8 @@ impl Stamp {
     const COPY: u64 = 1 << 48;
     /// An egress has taken the frame; others have not.
     const DELIVERED: u64 = 1 << 40;
+    /// The cell's frame was offered to a flow: the flow's group is in the cell.
+    const OFFERED: u64 = 1 << 41;
 
     /// A frame of its own, for one egress.
     #[inline]
@@ -117,6 +119,11 @@ impl Stamp {
     fn is_delivered(self) -> bool {
         self.0 & Self::DELIVERED != 0
     }
+
+    #[inline]
+    fn is_offered(self) -> bool {
+        self.0 & Self::OFFERED != 0
+    }
 }
 
 /// All that a queue needs to know of a frame.
@@ -134,17 +141,30 @@ impl Label {
     }
 }
 
-/// Half a cache line, for a handle of four bytes: looking at a frame touches one line.
+/// Half a cache line, for a handle of up to eight bytes: looking at a frame touches one line.
 #[derive(Debug)]
 #[repr(align(32))]
 struct Cell<F> {
-    label: Label,
+    stamp: Stamp,
+    /// Bytes on a wire.
+    bytes: u32,
+    /// The group of the flow that the frame was offered to, if its stamp says that it was.
+    group: u32,
     /// The sender's handle.
     frame: F,
     /// Who comes behind it in its queue, or in the list of free ones.
     next: u32,
     /// Of a further cell of a flooded frame: the first one.
     original: u32,
+}
+
+const _: () = assert!(size_of::<Cell<u32>>() == 32 && size_of::<Cell<u64>>() == 32);
+
+impl<F> Cell<F> {
+    #[inline(always)]
+    fn label(&self) -> Label {
+        Label { stamp: self.stamp, bytes: self.bytes }
+    }
 }
 
 #[derive(Debug)]
@@ -191,7 +211,9 @@ impl<F: Copy> Cells<F> {
         if self.free == NONE {
             assert!(self.cells.len() < NONE as usize, "four billion frames are held at once");
             self.free = self.cells.len() as u32;
-            self.cells.push(Cell { label, frame, next: NONE, original: NONE });
+            let Label { stamp, bytes } = label;
+            let (next, original) = (NONE, NONE);
+            self.cells.push(Cell { stamp, bytes, group: 0, frame, next, original });
         }
         self.take(frame, label).expect("there is a free one")
     }
@@ -203,15 +225,15 @@ impl<F: Copy> Cells<F> {
         let node = Node(self.free);
         let cell = self.cells.get_mut(node.0 as usize)?;
         self.free = cell.next;
-        (cell.label, cell.frame) = (label, frame);
+        (cell.stamp, cell.bytes, cell.frame) = (label.stamp, label.bytes, frame);
         Some(node)
     }
 
     /// A further place for the frame of `node`, for another egress; one more copy of it is to come.
     pub(crate) fn copy(&mut self, node: Node) -> Node {
-        let Cell { label, frame, .. } = &mut self.cells[node.0 as usize];
-        let copy = Label { stamp: Stamp(label.stamp.0 % Stamp::COPY), ..*label };
-        label.stamp.0 += Stamp::COPY;
+        let Cell { stamp, bytes, frame, .. } = &mut self.cells[node.0 as usize];
+        let copy = Label { stamp: Stamp(stamp.0 % Stamp::COPY), bytes: *bytes };
+        stamp.0 += Stamp::COPY;
         let frame = *frame;
         let place = self.insert(frame, copy);
         self.cells[place.0 as usize].original = node.0;
@@ -220,13 +242,27 @@ impl<F: Copy> Cells<F> {
 
     #[inline]
     pub(crate) fn label(&self, node: Node) -> Label {
-        self.cells[node.0 as usize].label
+        self.cells[node.0 as usize].label()
+    }
+
+    /// The frame of `node` is offered to a flow of this group.
+    pub(crate) fn set_group(&mut self, node: Node, group: u32) {
+        let cell = &mut self.cells[node.0 as usize];
+        cell.stamp.0 |= Stamp::OFFERED;
+        cell.group = group;
+    }
+
+    /// The group of the flow that the frame of `node` was offered to, if it was.
+    #[inline]
+    pub(crate) fn group(&self, node: Node) -> Option<u32> {
+        let cell = &self.cells[node.0 as usize];
+        cell.stamp.is_offered().then_some(cell.group)
     }
 
     #[inline(always)]
     pub(crate) fn look(&self, node: Node) -> Seen<F> {
-        let Cell { label, frame, next, .. } = self.cells[node.0 as usize];
-        Seen { node, label, frame, next: Node(next) }
+        let cell = &self.cells[node.0 as usize];
+        Seen { node, label: cell.label(), frame: cell.frame, next: Node(cell.next) }
     }
 
     /// One egress is done with `node`, which is in no queue any more. `Some` if it was the frame's
@@ -234,15 +270,15 @@ impl<F: Copy> Cells<F> {
     pub(crate) fn finish(&mut self, node: Node, delivered: bool) -> Option<Finished<F>> {
         let Node(mut original) = node;
         let cell = &self.cells[original as usize];
-        if cell.label.stamp.copies() == 0 {
+        if cell.stamp.copies() == 0 {
             original = cell.original;
             self.forget(Queue::of(node));
         }
-        let Cell { label, frame, .. } = &mut self.cells[original as usize];
-        let delivered = delivered | label.stamp.is_delivered();
-        if label.stamp.copies() > 1 {
-            let stamp = label.stamp.0 - Stamp::COPY;
-            label.stamp.0 = if delivered { stamp | Stamp::DELIVERED } else { stamp };
+        let Cell { stamp, frame, .. } = &mut self.cells[original as usize];
+        let delivered = delivered | stamp.is_delivered();
+        if stamp.copies() > 1 {
+            stamp.0 -= Stamp::COPY;
+            stamp.0 |= if delivered { Stamp::DELIVERED } else { 0 };
             return None;
         }
         let frame = *frame;
@@ -312,7 +348,7 @@ impl<F: Copy> Cells<F> {
             next = cell.next;
         }
         let held = |(cell, free): (&Cell<F>, bool)| {
-            (!free && cell.label.stamp.copies() > 0).then_some(cell.label)
+            (!free && cell.stamp.copies() > 0).then_some(cell.label())
         };
         self.cells.iter().zip(free).filter_map(held).collect()
     }

@@ -439,10 +439,16 @@ impl<F: Copy> Head<'_, '_, F> {
     /// The receiver is far away, and has it underway: it stays held, and keeps using its sender's
     /// share, until it is known to have [arrived](Switch::arrived). Those of one flow arrive in the
     /// order in which they leave. No verdict is passed on them: whether the far receiver is there
-    /// is for its owner to [say](Switch::abandon).
+    /// is for its owner to [say](Switch::abandon). What was offered in a flow leaves under a number
+    /// of the same [group](Flow::group).
     pub fn depart(self, flow: Flow) {
         let bytes = self.bytes();
         let Self { visit, seen: Seen { node, .. } } = self;
+        let group = visit.switch.cells.group(node);
+        assert!(
+            group.is_none_or(|group| group == flow.group()),
+            "{flow:?} is of another group than {group:?}, to which the frame was offered"
+        );
         visit.settle();
         visit.charge(bytes);
         visit.leave(node, |switch, _, to| {

@@ -28,6 +28,15 @@ use crate::id::PortId;
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Flow(pub u64);
 
+impl Flow {
+    /// The upper 24 bits of its number. Of the flows that are offered, those of one group share an
+    /// [account](crate::Switch::group_account): as a rule those to one far host.
+    #[inline]
+    pub const fn group(self) -> u32 {
+        (self.0 >> 40) as u32
+    }
+}
+
 /// What an ingress, a sender or a flow may send in its turn, in bytes: one full frame, so that
 /// turns are short.
 pub(crate) const QUANTUM: u32 = 1514;

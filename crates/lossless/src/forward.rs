@@ -95,7 +95,7 @@ impl Run {
 pub(crate) enum Step {
     /// Into its egress's queue.
     Switched,
-    /// Into the VOQ of its ingress, egress and class.
+    /// Into the VOQ of its ingress, egress and class, or into its flow.
     Waits,
     Refused(Refusal),
 }
@@ -188,16 +188,18 @@ impl<F: Copy> Switch<F> {
         let class = label.stamp.class();
         let step = match flow {
             None => self.step(to, class, label.load()),
-            Some(_) if self.port(to).egress.refuses() => Step::Refused(Refusal::STALLED),
             Some(flow) => {
-                self.join_flow(now, from, to, flow, node);
-                return None;
+                let group = flow.group();
+                self.cells.set_group(node, group);
+                self.port_mut(to).egress.groups.account(group).accept(1);
+                self.step_in_flow(to)
             }
         };
-        match step {
-            Step::Switched => self.switch(now, to, class, Queue::of(node), 1, label.load()),
-            Step::Waits => self.hold_back(from, to, class, Queue::of(node), 1),
-            Step::Refused(refusal) => {
+        match (step, flow) {
+            (Step::Switched, _) => self.switch(now, to, class, Queue::of(node), 1, label.load()),
+            (Step::Waits, None) => self.hold_back(from, to, class, Queue::of(node), 1),
+            (Step::Waits, Some(flow)) => self.join_flow(now, from, to, flow, node),
+            (Step::Refused(refusal), _) => {
                 self.port_mut(to).egress.classes[class].account.accept(1);
                 let released = self.refuse(now, to, node, refusal)?;
                 return Some((released.frame, refusal.reason()));
@@ -236,6 +238,11 @@ impl<F: Copy> Switch<F> {
         } else {
             Step::Waits
         }
+    }
+
+    /// The same of a frame for a flow: it waits there, unless its receiver is stalled.
+    pub(crate) fn step_in_flow(&self, to: PortId) -> Step {
+        if self.port(to).egress.refuses() { Step::Refused(Refusal::STALLED) } else { Step::Waits }
     }
 
     /// Puts frames that have permits into their egress's queue.

@@ -40,6 +40,7 @@ mod depart;
 mod far;
 mod flows;
 mod forward;
+mod groups;
 mod id;
 mod outlook;
 mod port;

@@ -9,6 +9,7 @@ use crate::account::{Account, Load, Refusal};
 use crate::cells::Queue;
 use crate::config::{Limits, PortConfig, Shaping};
 use crate::flows::{Flow, Flows};
+use crate::groups::Groups;
 use crate::voqs::VoqId;
 
 /// A port. There may be many, and few of them in cache: what each frame that passes straight
@@ -100,6 +101,8 @@ pub(crate) struct Egress {
     /// Frames that have left for a receiver far away, and are not known to have arrived. None is
     /// empty.
     pub away: BTreeMap<Flow, Queue>,
+    /// What became of the frames that were offered in flows.
+    pub groups: Groups,
 }
 
 /// What waits for a receiver in one class.
@@ -161,6 +164,7 @@ impl Egress {
             ready_flows: 0,
             flows: Flows::default(),
             away: BTreeMap::new(),
+            groups: Groups::default(),
             progress: now,
             stalled: false,
             abandoned: false,

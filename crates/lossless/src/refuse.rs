@@ -82,7 +82,12 @@ impl<F: Copy> Switch<F> {
     ) -> Option<Released<F>> {
         let Label { stamp, bytes, .. } = self.cells.label(node);
         let (ingress, class) = (PortId(stamp.ingress()), stamp.class());
-        self.port_mut(egress).egress.classes[class].account.end(end, bytes);
+        let group = self.cells.group(node);
+        let egress = &mut self.port_mut(egress).egress;
+        egress.classes[class].account.end(end, bytes);
+        if let Some(group) = group {
+            egress.groups.account(group).end(end, bytes);
+        }
         let Finished { frame, delivered } =
             self.cells.finish(node, matches!(end, End::Delivered))?;
         let port = self.port_mut(ingress);
@@ -172,6 +177,7 @@ impl<F: Copy> Switch<F> {
         let Port { config, egress, .. } = self.port_mut(egress);
         let accounts = egress.classes.0.map(|class| class.account);
         let (closed, paused) = (egress.closed, egress.paused);
-        *egress = Egress { closed, paused, ..Egress::new(config, now, ClassMap(accounts)) };
+        let groups = mem::take(&mut egress.groups);
+        *egress = Egress { closed, paused, groups, ..Egress::new(config, now, ClassMap(accounts)) };
     }
 }

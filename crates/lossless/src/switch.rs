@@ -172,6 +172,19 @@ impl<F: Copy> Switch<F> {
         &self.port(port).egress.classes[class].account
     }
 
+    /// What was meant for the flows of one [group](crate::Flow::group) that are offered behind a port, in
+    /// all classes; `None` if nothing was, since it was [forgotten](Self::forget_group).
+    pub fn group_account(&self, port: PortId, group: u32) -> Option<&Account> {
+        self.port(port).egress.groups.get(group)
+    }
+
+    /// A group's number is about to mean another: its account is forgotten, once nothing is held.
+    pub fn forget_group(&mut self, port: PortId, group: u32) {
+        let groups = &mut self.port_mut(port).egress.groups;
+        groups.forget(group);
+        debug_assert!(groups.get(group).is_none(), "group {group} holds frames: {groups:?}");
+    }
+
     /// What is switched and waits for a port's receiver in a class, parked frames aside.
     pub fn egress_load(&self, port: PortId, class: Class) -> Load {
         self.port(port).egress.classes[class].load

@@ -18,9 +18,19 @@ fn offer(
     switch.arrivals(NOW, ids[frame.from]).offer(to, class, frame, Size { bytes, frames: 1 })
 }
 
+/// The number of the flow at this place: two are of one group.
+fn flow_at(place: u64) -> u64 {
+    ((place / 2) << 40) | place
+}
+
 /// Each flow is of one class.
 fn class_of(flow: u64) -> Class {
     Class::from_low_bits((flow % 2) as u8)
+}
+
+/// How long a frame of the model is: short, full, or a large segment.
+fn bytes_of(frame: Frame) -> u32 {
+    [100, 1514, 65_000, 900, 60][(frame.number % 5) as usize]
 }
 
 /// Which frames are where, in queues and sets.
@@ -31,12 +41,44 @@ struct Model {
     blocked: BTreeSet<u64>,
     /// By flow: what is underway, oldest first.
     away: BTreeMap<u64, VecDeque<Frame>>,
+    /// By group.
+    books: BTreeMap<u32, Account>,
 }
 
 impl Model {
     fn held(&self) -> u64 {
         let waiting = self.waiting.values().chain(self.away.values());
         waiting.map(|frames| frames.len() as u64).sum()
+    }
+
+    fn accept(&mut self, frame: Frame) {
+        self.waiting.entry((frame.flow, frame.from)).or_default().push_back(frame);
+        let account = self.books.entry(Flow(frame.flow).group()).or_default();
+        account.accepted += 1;
+        account.held += 1;
+    }
+
+    /// Some receiver has a frame, or it was refused.
+    fn end(&mut self, frame: Frame, refused: Option<Reason>) {
+        let account = self.books.get_mut(&Flow(frame.flow).group()).expect("it was accepted");
+        account.held -= 1;
+        match refused {
+            Some(reason) => account.refused[reason as usize] += 1,
+            None => {
+                account.delivered += 1;
+                account.bytes += u64::from(bytes_of(frame));
+            }
+        }
+    }
+
+    /// Takes out all that is in some flows, or underway.
+    fn abandon(&mut self, flows: [u64; 2]) -> Vec<Frame> {
+        let waiting = self.waiting.extract_if(.., |(flow, _), _| flows.contains(flow));
+        let mut gone: Vec<Frame> = waiting.flat_map(|(_, frames)| frames).collect();
+        let away = self.away.extract_if(.., |flow, _| flows.contains(flow));
+        gone.extend(away.flat_map(|(_, frames)| frames));
+        self.blocked.retain(|flow| !flows.contains(flow));
+        gone
     }
 
     fn has(&self, flow: u64) -> bool {
@@ -72,12 +114,14 @@ proptest! {
         let config = PortConfig { quota: super::quota(quota), ..PortConfig::default() };
         let (mut switch, ids) = switch(Settings::default(), &[config; 3]);
         let mut model = Model::default();
-        for (number, (kind, from, flow)) in (0u64..).zip(steps) {
+        for (number, (kind, from, place)) in (0u64..).zip(steps) {
+            let flow = flow_at(place);
             let frame = Frame { number, from, flow };
             match kind {
                 0..=4 => {
-                    prop_assert_eq!(offer(&mut switch, &ids, frame, class_of(flow), 100), Offered::Held);
-                    model.waiting.entry((flow, from)).or_default().push_back(frame);
+                    let offered = offer(&mut switch, &ids, frame, class_of(flow), bytes_of(frame));
+                    prop_assert_eq!(offered, Offered::Held);
+                    model.accept(frame);
                 }
                 5..=8 => {
                     let next = model.next_class();
@@ -96,6 +140,7 @@ proptest! {
                         6 => {
                             prop_assert_eq!(head.refuse(Refusal::UNFIT), Some(frame));
                             model.leave(frame);
+                            model.end(frame, Some(Reason::Unfit));
                         }
                         7 => {
                             head.depart(Flow(frame.flow));
@@ -105,6 +150,7 @@ proptest! {
                         _ => {
                             prop_assert_eq!(head.delivered(), Some(frame));
                             model.leave(frame);
+                            model.end(frame, None);
                         }
                     }
                 }
@@ -113,22 +159,32 @@ proptest! {
                     model.blocked.remove(&flow);
                 }
                 10 => {
-                    let arrived = switch.arrived(NOW, ids[FAR], Flow(flow)).map(|released| released.frame);
-                    prop_assert_eq!(arrived, model.away.get_mut(&flow).and_then(VecDeque::pop_front));
+                    let first = model.away.get_mut(&flow).and_then(VecDeque::pop_front);
+                    let (ended, refused) = match from {
+                        0 => (switch.arrived(NOW, ids[FAR], Flow(flow)), None),
+                        _ => (switch.missed(NOW, ids[FAR], Flow(flow), Refusal::UNFIT), Some(Reason::Unfit)),
+                    };
+                    prop_assert_eq!(ended.map(|gone| gone.frame), first);
+                    first.into_iter().for_each(|frame| model.end(frame, refused));
                 }
                 _ => {
-                    let mut gone = 0;
-                    let (one, other) = (flow, flow + 1);
-                    switch.abandon_flows(NOW, ids[FAR], Flow(one)..=Flow(other), Refusal::STALLED, |_| gone += 1);
-                    let before = model.held();
-                    model.waiting.retain(|(flow, _), _| *flow != one && *flow != other);
-                    model.away.retain(|flow, _| *flow != one && *flow != other);
-                    model.blocked.retain(|flow| *flow != one && *flow != other);
-                    prop_assert_eq!(before - model.held(), gone);
+                    let flows = [flow, flow_at(place + 1)];
+                    let mut gone = BTreeSet::new();
+                    let [first, last] = flows.map(Flow);
+                    switch.abandon_flows(NOW, ids[FAR], first..=last, Refusal::STALLED, |released| {
+                        assert_eq!(released.refused, Some(Reason::StalledReceiver));
+                        gone.insert(released.frame.number);
+                    });
+                    let abandoned = model.abandon(flows);
+                    prop_assert!(abandoned.iter().all(|frame| gone.remove(&frame.number)) && gone.is_empty());
+                    abandoned.into_iter().for_each(|frame| model.end(frame, Some(Reason::StalledReceiver)));
                 }
             }
             switch.audit().unwrap();
             prop_assert_eq!(switch.total().held, model.held());
+            for group in 0..3 {
+                prop_assert_eq!(switch.group_account(ids[FAR], group), model.books.get(&group));
+            }
             for (from, id) in ids[..2].iter().enumerate() {
                 let lanes = model.waiting.iter().filter(|((_, it), _)| *it == from);
                 let is_at_quota = lanes.map(|(_, frames)| frames.len()).any(|len| len >= quota as usize);
@@ -254,4 +310,55 @@ fn a_copy_goes_to_each_flow_of_an_audience() {
     drop(visit);
     assert_eq!(switch.departures(NOW, ids[1]).head().unwrap().delivered(), Some(frame));
     assert_eq!((switch.total().delivered, switch.audit()), (1, Ok(())));
+}
+
+#[test]
+fn a_groups_books_are_kept_whatever_ends_its_frames() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    let frame = |number, from| Frame { number, from, flow: 3 << 40 };
+    let mut number = 0;
+    let mut offer = |switch: &mut Switch<Frame>, from| {
+        number += 1;
+        offer(switch, &ids, frame(number, from), Class::default(), 100)
+    };
+    let books = |switch: &Switch<Frame>, reason: Reason| {
+        let account = switch.group_account(ids[FAR], 3).unwrap();
+        (account.held, account.refused[reason as usize])
+    };
+    // Blocked for too long.
+    assert_eq!(offer(&mut switch, 0), Offered::Held);
+    switch.departures(NOW, ids[FAR]).flow_head().unwrap().block();
+    switch.tick(NOW + Span::from_secs(10), |_| {});
+    assert_eq!(books(&switch, Reason::StalledReceiver), (0, 1));
+    // Its sender goes, while one waits and one is underway.
+    assert!((0..2).all(|_| offer(&mut switch, 1) == Offered::Held));
+    switch.departures(NOW, ids[FAR]).flow_head().unwrap().depart(Flow(3 << 40));
+    assert_eq!(books(&switch, Reason::Detached), (2, 0));
+    switch.detach(NOW, ids[1], |_| {});
+    assert_eq!(books(&switch, Reason::Detached), (0, 2));
+    // Its port's receiver is given up, and takes nothing more.
+    assert_eq!(offer(&mut switch, 0), Offered::Held);
+    switch.abandon(NOW, ids[FAR], |_| {});
+    assert!(matches!(offer(&mut switch, 0), Offered::Refused(_, Reason::StalledReceiver)));
+    assert_eq!(books(&switch, Reason::StalledReceiver), (0, 3));
+    assert_eq!((switch.audit(), switch.group_account(ids[FAR], 2)), (Ok(()), None));
+    switch.forget_group(ids[FAR], 3);
+    assert_eq!(switch.group_account(ids[FAR], 3), None);
+}
+
+#[test]
+fn what_was_set_aside_is_in_no_groups_books() {
+    let (mut switch, ids) = switch(Settings::default(), &[PortConfig::default(); 3]);
+    for number in 0..2 {
+        let frame = Frame { number, from: 0, flow: 0 };
+        let offered =
+            arrival(frame, Some(FAR), Class::default(), 100).offer(&mut switch, NOW, &ids);
+        assert_eq!(offered, Offered::Held);
+    }
+    let mut visit = switch.departures(NOW, ids[FAR]);
+    visit.head().unwrap().park(Flow(0));
+    visit.head().unwrap().depart(Flow(0));
+    visit.parked_head(Flow(0)).unwrap().depart(Flow(0));
+    drop(visit);
+    assert_eq!((switch.audit(), switch.group_account(ids[FAR], 0)), (Ok(()), None));
 }

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroU32;
 
 use lossless::{
-    Audience, ClassKind, Classes, Departures, Destination, Flow, Limits, Offered, PortConfig,
-    PortId, Reason, Refusal, Scheduling, Settings, Shaping, Size, Switch,
+    Account, Audience, ClassKind, Classes, Departures, Destination, Flow, Limits, Offered,
+    PortConfig, PortId, Reason, Refusal, Scheduling, Settings, Shaping, Size, Switch,
 };
 use proptest::prelude::*;
 use units::{Bytes, Class, ClassMap, Instant, Rate, Rng, Span};
