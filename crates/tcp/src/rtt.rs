@@ -1,6 +1,6 @@
 //! How long a round trip takes, and how long to wait for an acknowledgement (RFC 6298).
 
-use units::{Instant, Span};
+use units::{Instant, RttEstimate, Span};
 
 use crate::Rto;
 
@@ -10,8 +10,8 @@ const MOST_BACKOFF: u8 = 16;
 /// The estimates of one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Rtt {
-    smoothed_ns: u64,
-    variation_ns: u64,
+    /// `None` before the first sample.
+    estimate: Option<RttEstimate>,
     /// The shortest ever; u64::MAX before the first.
     min_ns: u64,
     /// The timeout before it is backed off and slop is added.
@@ -21,39 +21,24 @@ pub(crate) struct Rtt {
 
 impl Rtt {
     pub(crate) fn new(rto: &Rto) -> Self {
-        Self {
-            smoothed_ns: 0,
-            variation_ns: 0,
-            min_ns: u64::MAX,
-            base_ns: rto.initial.as_nanos(),
-            backoff: 0,
-        }
+        Self { estimate: None, min_ns: u64::MAX, base_ns: rto.initial.as_nanos(), backoff: 0 }
     }
 
     /// Takes in a round trip. It is of a segment that was sent once, or whose copy the other side's
     /// timestamps name: Karn's rule is the caller's.
     #[inline]
     pub(crate) fn sample(&mut self, rto: &Rto, round_trip: Span) {
-        let sample = round_trip.as_nanos().max(1);
-        self.min_ns = self.min_ns.min(sample);
-        if self.smoothed_ns == 0 {
-            // §2.2
-            self.smoothed_ns = sample;
-            self.variation_ns = sample / 2;
-        } else {
-            // §2.3, with α = 1/8 and β = 1/4
-            let apart = self.smoothed_ns.abs_diff(sample);
-            self.variation_ns = (3 * self.variation_ns + apart) / 4;
-            self.smoothed_ns = (7 * self.smoothed_ns + sample) / 8;
-        }
-        let margin = rto.granularity.as_nanos().max(4 * self.variation_ns);
-        self.base_ns = (self.smoothed_ns + margin).max(rto.min.as_nanos()).min(rto.max.as_nanos());
+        let sample = round_trip.max(Span::from_nanos(1));
+        self.min_ns = self.min_ns.min(sample.as_nanos());
+        let estimate = RttEstimate::after(self.estimate, sample);
+        self.estimate = Some(estimate);
+        self.base_ns = estimate.timeout(rto.granularity).max(rto.min).min(rto.max).as_nanos();
         self.backoff = 0;
     }
 
     /// The handshake was retransmitted and told nothing about the round trip (§5.7).
     pub(crate) fn assume_slow(&mut self, rto: &Rto) {
-        if self.smoothed_ns == 0 {
+        if self.estimate.is_none() {
             self.base_ns = self.base_ns.max(3_000_000_000).min(rto.max.as_nanos());
             self.backoff = 0;
         }
@@ -62,7 +47,7 @@ impl Rtt {
     /// The timeout.
     #[inline]
     pub(crate) fn timeout(&self, rto: &Rto) -> Span {
-        let slop = if self.smoothed_ns > 0 { rto.slop.as_nanos() } else { 0 };
+        let slop = if self.estimate.is_some() { rto.slop.as_nanos() } else { 0 };
         Span::from_nanos(((self.base_ns << self.backoff) + slop).min(rto.max.as_nanos()))
     }
 
@@ -79,7 +64,7 @@ impl Rtt {
     /// The smoothed round trip; zero before the first sample.
     #[inline]
     pub(crate) fn smoothed(&self) -> Span {
-        Span::from_nanos(self.smoothed_ns)
+        self.estimate.map_or(Span::ZERO, RttEstimate::smoothed)
     }
 
     /// The shortest round trip; for ever and a day before the first sample.

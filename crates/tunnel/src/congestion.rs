@@ -5,13 +5,7 @@
 
 use core::ops::{Range, RangeInclusive};
 
-use units::Instant;
-
-/// The weight of a new share of marks: 1/16 (RFC 8257 §3.3, g).
-const GAIN: u64 = 16;
-
-/// The unit of shares.
-const ONE: u64 = 1 << 16;
+use units::{Instant, MarkShare};
 
 /// The congestion window of a session.
 #[derive(Clone, Debug)]
@@ -23,11 +17,7 @@ pub struct CongestionWindow {
     most: u64,
     /// Packets sent before this have been answered by a reduction.
     recovering_since: Option<Instant>,
-    /// DCTCP's alpha: the smoothed share of marks.
-    alpha: u64,
-    /// Of this round trip: packets acknowledged, and those of them that were marked.
-    acked: u64,
-    marked: u64,
+    share: MarkShare,
     /// The round trip ends when this packet number is acknowledged.
     round_end: u64,
     /// Bytes acknowledged towards one more datagram.
@@ -59,9 +49,7 @@ impl CongestionWindow {
             least,
             most,
             recovering_since: None,
-            alpha: ONE,
-            acked: 0,
-            marked: 0,
+            share: MarkShare::default(),
             round_end: 0,
             towards: 0,
             datagram,
@@ -83,8 +71,7 @@ impl CongestionWindow {
         // A later packet has arrived and not all of the earlier ones: those may be only reordered,
         // but the collapse stays.
         self.before.take_if(|before| before.unacknowledged.end <= ack.largest);
-        self.acked += ack.packets;
-        self.marked += ack.marked;
+        self.share.count(ack.packets, ack.marked);
         if ack.largest >= self.round_end {
             self.end_round(now, ack.next);
         }
@@ -107,15 +94,13 @@ impl CongestionWindow {
 
     /// RFC 8257 §3.3, steps 4 to 8.
     fn end_round(&mut self, now: Instant, next: u64) {
-        let share = (self.marked.min(self.acked) * ONE).checked_div(self.acked).unwrap_or(0);
-        self.alpha = self.alpha - self.alpha / GAIN + share / GAIN;
-        if self.marked > 0 {
-            self.bytes = (self.bytes - self.bytes * self.alpha / (2 * ONE)).max(self.least);
+        self.round_end = next;
+        if self.share.end_window().is_some_and(|share| share > 0.0) {
+            self.bytes = (self.share.reduced(self.bytes as f64) as u64).max(self.least);
             self.threshold = self.bytes;
             self.recovering_since = Some(now);
             self.before = None;
         }
-        (self.acked, self.marked, self.round_end) = (0, 0, next);
     }
 
     /// All packets of these numbers were received. If those that were unacknowledged at a collapse
@@ -166,9 +151,9 @@ impl CongestionWindow {
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledged {
     /// Packets.
-    pub packets: u64,
+    pub packets: u32,
     /// Packets of those that were marked.
-    pub marked: u64,
+    pub marked: u32,
     /// Bytes.
     pub bytes: u64,
     /// Bytes in flight before.
@@ -196,9 +181,9 @@ mod tests {
     }
 
     /// A round trip in which a whole window is acknowledged at once, so many packets of it marked.
-    fn round(window: &mut CongestionWindow, number: &mut u64, marked: u64) {
-        let packets = window.bytes() / u64::from(MTU);
-        *number += packets;
+    fn round(window: &mut CongestionWindow, number: &mut u64, marked: u32) {
+        let packets = (window.bytes() / u64::from(MTU)) as u32;
+        *number += u64::from(packets);
         let bytes = window.bytes();
         window.acknowledged(
             at(*number),
@@ -251,7 +236,7 @@ mod tests {
         let small = before - window.bytes();
         assert!((1..before / 100).contains(&small), "one mark in forty takes little: {small}");
         for _ in 0..200 {
-            let all = window.bytes() / u64::from(MTU);
+            let all = (window.bytes() / u64::from(MTU)) as u32;
             round(&mut window, &mut number, all);
         }
         assert_eq!(

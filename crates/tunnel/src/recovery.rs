@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use core::ops::{Range, RangeInclusive};
 
-use units::{ClassMap, Instant, Span};
+use units::{ClassMap, Instant, RttEstimate, Span};
 
 use crate::Stream;
 
@@ -45,6 +45,7 @@ pub struct Recovery {
     /// The next packet number.
     next: u64,
     in_flight: u64,
+    /// `None` before the first round trip.
     rtt: Option<Rtt>,
     /// The oldest packet in flight at the first probe since the last acknowledgement.
     unacknowledged_from: Option<u64>,
@@ -70,12 +71,11 @@ struct Flight {
     unanswered: u32,
 }
 
-/// The round-trip time estimator (§5).
+/// The round-trip time (§5).
 #[derive(Clone, Copy, Debug)]
 struct Rtt {
     latest: Span,
-    smoothed: Span,
-    variation: Span,
+    estimate: RttEstimate,
 }
 
 impl Recovery {
@@ -108,7 +108,7 @@ impl Recovery {
 
     /// The smoothed round-trip time; `None` before the first sample.
     pub fn smoothed_rtt(&self) -> Option<Span> {
-        self.rtt.map(|rtt| rtt.smoothed)
+        self.rtt.map(|rtt| rtt.estimate.smoothed())
     }
 
     /// Records a packet that is sent. Returns its number.
@@ -170,25 +170,15 @@ impl Recovery {
 
     /// §5.3. Acknowledgements are not delayed on purpose.
     fn sample(&mut self, latest: Span) {
-        let part = |span: Span, of: u64, whole: u64| Span::from_nanos(span.as_nanos() / whole * of);
-        self.rtt = Some(match self.rtt {
-            None => Rtt { latest, smoothed: latest, variation: part(latest, 1, 2) },
-            Some(Rtt { smoothed, variation, .. }) => {
-                let apart = Span::from_nanos(smoothed.as_nanos().abs_diff(latest.as_nanos()));
-                Rtt {
-                    latest,
-                    smoothed: part(smoothed, 7, 8) + part(latest, 1, 8),
-                    variation: part(variation, 3, 4) + part(apart, 1, 4),
-                }
-            }
-        });
+        let estimate = RttEstimate::after(self.rtt.map(|rtt| rtt.estimate), latest);
+        self.rtt = Some(Rtt { latest, estimate });
     }
 
     /// Finds lost packets: later ones of their class were acknowledged, by the packet or the time
     /// threshold (§6.1).
     pub fn find_lost(&mut self, now: Instant, mut lost: impl FnMut(u64, Packet)) {
         let Some(rtt) = self.rtt else { return };
-        let longest = rtt.smoothed.max(rtt.latest);
+        let longest = rtt.estimate.smoothed().max(rtt.latest);
         let loss_delay = (longest + Span::from_nanos(longest.as_nanos() / 8)).max(GRANULARITY);
         for flight in &mut self.classes.0 {
             flight.find_lost(now, loss_delay, |number, packet| {
@@ -224,10 +214,7 @@ impl Recovery {
 
     /// The probe timeout, before it is backed off.
     fn probe_timeout(&self) -> Span {
-        self.rtt.map_or(INITIAL_RTT + INITIAL_RTT, |rtt| {
-            let margin = Span::from_nanos(4 * rtt.variation.as_nanos());
-            rtt.smoothed + margin.max(GRANULARITY)
-        })
+        self.rtt.map_or(INITIAL_RTT + INITIAL_RTT, |rtt| rtt.estimate.timeout(GRANULARITY))
     }
 
     /// Probes each class whose timeout has expired: the frame of its oldest packet that `is_wanted`

@@ -350,8 +350,8 @@ impl<F: Copy> Sender<F> {
         // An older report, with a lower count, may arrive later.
         let more = report.marked.wrapping_sub(self.marked).cast_signed().max(0).cast_unsigned();
         self.marked = self.marked.wrapping_add(more);
-        let marked = u64::from(more).min(packets);
-        self.marks += marked;
+        let marked = more.min(packets);
+        self.marks += u64::from(marked);
         let largest_sent_at = newest.sent_at;
         window.acknowledged(
             now,

@@ -1,4 +1,5 @@
-//! The nouns every floor shares: time, rates, classes, addresses and seeded randomness.
+//! The nouns every floor shares: time, rates, classes, addresses and seeded randomness; and what
+//! both transports estimate of a path.
 //!
 //! Nothing here reads a clock or a random source. An [`Instant`] is whatever its caller says it is:
 //! the agent passes a monotonic clock's nanoseconds, a test whatever makes its point.
@@ -18,9 +19,11 @@ mod dscp;
 mod gcra;
 pub mod hash;
 mod mac;
+mod mark_share;
 mod prefix;
 mod rate;
 mod rng;
+mod rtt;
 mod size;
 mod time;
 mod word;
@@ -30,9 +33,11 @@ pub use class_set::ClassSet;
 pub use dscp::Dscp;
 pub use gcra::Gcra;
 pub use mac::Mac;
+pub use mark_share::MarkShare;
 pub use prefix::Prefix;
 pub use rate::Rate;
 pub use rng::Rng;
+pub use rtt::RttEstimate;
 pub use size::Bytes;
 pub use time::{Instant, Span};
 pub use word::ParseUnitError;

@@ -37,7 +37,7 @@ impl Algorithm {
             Control::Reno => Self::Reno,
             Control::Cubic => Self::Cubic(Cubic::new(hystart)),
             Control::Vegas => Self::Vegas(Vegas::new()),
-            Control::Dctcp => Self::Dctcp(Dctcp::new()),
+            Control::Dctcp => Self::Dctcp(Dctcp::default()),
         }
     }
 
