@@ -2,7 +2,8 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use crate::{Epoch, Stream};
+use crate::exchange::Epoch;
+use crate::message::Stream;
 
 /// Delivered frames of one epoch of one stream, without gaps.
 #[derive(Clone, Debug, Default)]

@@ -20,6 +20,7 @@
 //!
 //! | subject | source | where |
 //! |---|---|---|
+//! | settings, what a session tells its owner | | `config`, `exchange` |
 //! | handshake, incarnations | docs/protocol.md | `session`, `handshake` |
 //! | packet numbers, acknowledged ranges | RFC 9000 §12.3, §13.2, §19.3, A.3 | `ranges`, `number` |
 //! | sending, credit, window probes | RFC 9000 §4.1 | `sender`, `send_stream`, `window_probe` |
@@ -43,8 +44,10 @@
 extern crate alloc;
 
 pub mod bfd;
+mod config;
 mod congestion;
 mod delivered;
+mod exchange;
 mod handshake;
 mod large;
 pub mod message;
@@ -60,11 +63,7 @@ mod sender;
 mod session;
 mod window_probe;
 
+pub use config::{MAX_FRAME_LEN, SessionConfig};
+pub use exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
 pub use message::{Data, Hello, Incarnation, Part, Report, Stream, Unsolicited};
-/// The longest frame in bytes, whole or in parts: a packet of 64 KiB and its Ethernet header,
-/// rounded up.
-pub const MAX_FRAME_LEN: u32 = 66 << 10;
-
-pub use session::{
-    Admission, Arrival, Counters, Epoch, PathMetrics, Payload, Session, SessionConfig,
-};
+pub use session::Session;

@@ -3,8 +3,9 @@
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
+use crate::config::MAX_FRAME_LEN;
 use crate::delivered::Delivered;
-use crate::{MAX_FRAME_LEN, Part};
+use crate::message::Part;
 
 /// A stream that the peer sends. Our owner knows a frame by its handle `R`.
 #[derive(Clone, Debug)]

@@ -6,11 +6,12 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use units::{Class, Instant, Span};
 
+use crate::config::SessionConfig;
 use crate::delivered::Leftover;
-use crate::message::{CreditGrant, MAX_GRANTS, Nack, Unsolicited, WindowProbe};
+use crate::exchange::{Arrival, Epoch, Payload};
+use crate::message::{CreditGrant, Data, MAX_GRANTS, Nack, Part, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;
 use crate::receive_stream::{Position, ReceiveStream};
-use crate::{Arrival, Data, Epoch, Part, Payload, SessionConfig, Stream};
 
 /// How long a missing frame of an unreliable class is waited for. It may have taken another path
 /// through the fabric, and be delayed there.

@@ -7,14 +7,15 @@ use core::num::NonZeroU16;
 
 use units::Instant;
 
+use crate::config::SessionConfig;
 use crate::congestion::{Acknowledged, CongestionWindow};
+use crate::exchange::{Admission, PathMetrics};
 use crate::large::LargeBackoff;
-use crate::message::{CreditGrant, Ends, Report, Unsolicited, WindowProbe};
+use crate::message::{CreditGrant, Data, Ends, Report, Stream, Unsolicited, WindowProbe};
 use crate::number::expand;
 use crate::recovery::{Packet, Recovery};
 use crate::send_stream::SendStream;
 use crate::window_probe::WindowProbes;
-use crate::{Admission, Data, PathMetrics, SessionConfig, Stream};
 
 /// The outstanding frames that each stream may have, however many others wait.
 const MIN_OUTSTANDING: usize = 4;

@@ -17,9 +17,10 @@ use alloc::vec::Vec;
 use core::num::NonZeroU16;
 use core::ops::RangeInclusive;
 
-use units::{Class, ClassSet, Instant, Span};
+use units::{Class, ClassSet, Instant};
 
-use crate::MAX_FRAME_LEN;
+use crate::config::SessionConfig;
+use crate::exchange::{Admission, Arrival, Counters, Epoch, PathMetrics, Payload};
 use crate::handshake::{Handshake, HelloTimer, Peer};
 use crate::message::{
     Data, Ends, Hello, Incarnation, MAX_RANGES, Message, Report, Stream, WindowProbe,
@@ -35,168 +36,6 @@ use crate::sender::Sender;
 /// less than 2^30 bytes, and no stream's window is wider. So 32 bits of an offset identify a
 /// position in its stream.
 const MAX_REORDERING: u64 = 1 << 14;
-
-/// The widest window of a stream.
-const MAX_WINDOW: u32 = Unsolicited::MOST;
-
-/// The settings of a session.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SessionConfig {
-    /// The classes in which the peer waits for our credit: `unsolicited` and `stream_window` apply
-    /// to these. In all other classes the peer may send 2^30 bytes of each stream ahead of its
-    /// receiver.
-    pub credit: ClassSet,
-    /// Bytes of each stream that we accept before the first grant. This applies to the first
-    /// incarnation of the peer that we know.
-    pub unsolicited: u32,
-    /// The window of each stream: bytes in flight to us or waiting here, of all incarnations of the
-    /// peer together. It is clamped to [`MAX_FRAME_LEN`] at least and 2^30 at most.
-    pub stream_window: u32,
-    /// The limit of the congestion window, in bytes.
-    pub max_in_flight: u32,
-    /// The most frames that are kept until they are consumed. A stream keeps no more than are left
-    /// for all others, but may always keep four. So memory must suffice for four more frames of
-    /// each stream.
-    pub max_frames: usize,
-    /// The most streams to us in one incarnation of the peer. Frames and window probes of further
-    /// streams are refused.
-    pub max_streams: usize,
-    /// The payload of a full datagram, in bytes.
-    pub datagram: u32,
-    /// The classes that we retransmit. Frames of other classes are sent once and not kept.
-    pub reliable: ClassSet,
-}
-
-impl SessionConfig {
-    /// The window of each stream of this class, in bytes.
-    pub(crate) fn window(&self, class: Class) -> u32 {
-        if self.credit.contains(class) { self.stream_window } else { MAX_WINDOW }
-    }
-
-    /// What we accept before the first grant, from a peer that we do not know.
-    pub(crate) fn unsolicited(&self) -> Unsolicited {
-        Unsolicited { bytes: self.unsolicited, unlimited: self.credit.others() }
-    }
-}
-
-/// Whether a frame may be sent.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Admission {
-    /// It may.
-    Go,
-    /// No session: the handshake is not complete in both directions.
-    NoSession,
-    /// The stream has no credit, or too many of its frames are outstanding. Other streams may send.
-    NoCredit,
-    /// The congestion window is full.
-    NoWindow,
-}
-
-/// A period in which offsets of streams are counted from 0. It ends when either end begins a new
-/// incarnation.
-#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Epoch(pub(crate) u32);
-
-impl Epoch {
-    /// The next epoch.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self(self.0.wrapping_add(1))
-    }
-}
-
-/// The payload of a data packet; `R` is the handle of a frame.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Payload<R> {
-    /// A frame, or a part of one.
-    Frame(R),
-    /// None: the frame's sender is gone, or our owner does not use the frame. Its position counts.
-    Placeholder,
-    /// A frame for which our owner has no memory.
-    NoMemory,
-}
-
-impl<R> Payload<R> {
-    /// The frame, if there is one.
-    pub(crate) fn frame(self) -> Option<R> {
-        match self {
-            Self::Frame(frame) => Some(frame),
-            Self::Placeholder | Self::NoMemory => None,
-        }
-    }
-
-    /// Releases the frame.
-    pub(crate) fn release(self, arrived: impl FnMut(Arrival<R>)) {
-        self.frame().map(Arrival::Release).into_iter().for_each(arrived);
-    }
-}
-
-/// What our owner is to do with a frame.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Arrival<R> {
-    /// Deliver it to its egress, and call [`Session::consumed`] once that has consumed it.
-    Deliver {
-        /// Its stream.
-        stream: Stream,
-        /// The epoch in which it was sent.
-        from: Epoch,
-        /// Its offset in the stream.
-        offset: u64,
-        /// Its handle.
-        frame: R,
-    },
-    /// Release the handle: the frame is not used.
-    Release(R),
-    /// Drop the unfinished frame of the stream: its next part will never come.
-    Gap {
-        /// The stream.
-        stream: Stream,
-    },
-}
-
-/// The counters of a session.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counters {
-    /// Frames sent, retransmissions excluded.
-    pub sent: u64,
-    /// Frames sent [large](Session::send_large).
-    pub sent_large: u64,
-    /// Frames retransmitted.
-    pub retransmitted: u64,
-    /// Packets found lost.
-    pub lost: u64,
-    /// Frames received more than once, or too late to tell.
-    pub duplicates: u64,
-    /// Frames received beyond their stream's limit.
-    pub credit_exceeded: u64,
-    /// Frames received while memory was short, of reliable classes. Each arrival counts.
-    pub nacked: u64,
-    /// Frames lost because memory was short, of unreliable classes.
-    pub no_memory: u64,
-    /// HELLOs that do not offer our version.
-    pub unsupported_version: u64,
-    /// Frames and window probes of streams beyond the most that there may be.
-    pub too_many_streams: u64,
-    /// Packets to or from an incarnation that is not current.
-    pub stale_incarnation: u64,
-    /// Bytes of unreliable classes that the peer sent and that did not arrive in time.
-    pub unrecovered: u64,
-    /// Packets sent that the fabric marked, as the peer reports.
-    pub ecn_marked: u64,
-    /// How often the peer began a new incarnation.
-    pub resets: u64,
-}
-
-/// The path to the peer, as the session measures it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct PathMetrics {
-    /// The smoothed round-trip time; `None` before the first sample.
-    pub rtt: Option<Span>,
-    /// Bytes sent and neither acknowledged nor found lost.
-    pub in_flight: u64,
-    /// The congestion window, in bytes.
-    pub congestion_window: u64,
-}
 
 /// What is to be sent to the peer.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -235,10 +74,7 @@ pub struct Session<F, R> {
 impl<F: Copy, R> Session<F, R> {
     /// An end that remembers nothing. Its incarnation is later than all that it had before.
     pub fn new(now: Instant, config: SessionConfig, me: Incarnation) -> Self {
-        let config = SessionConfig {
-            stream_window: config.stream_window.clamp(MAX_FRAME_LEN, MAX_WINDOW),
-            ..config
-        };
+        let config = config.clamped();
         Self {
             config,
             me,

@@ -2,7 +2,7 @@
 //! through others.
 //!
 //! ARCHITECTURE.md states the rule. This test reads the sources of every crate, finds for each name
-//! that a file uses the file that defines it, and fails on a circle that [`KNOWN`] does not list.
+//! that a file uses the file that defines it, and fails on a circle.
 //!
 //! ```text
 //! sources ─syn─▶ names, mentions ─resolve─▶ file uses file ─reach each other─▶ circles
@@ -21,10 +21,6 @@ use std::path::{Path, PathBuf};
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-
-/// Crates that still have circles, and how many of their files are in one. A crate with fewer
-/// fails, too, until its figure is lowered: this list only shrinks.
-const KNOWN: &[(&str, usize)] = &[("tunnel", 5)];
 
 /// A place that a path can lead to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -431,22 +427,15 @@ fn no_crate_has_a_circle_between_its_files() {
     let crates =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/zovn lies in crates/");
     let mut faults = String::new();
-    let mut known: BTreeMap<&str, usize> = KNOWN.iter().copied().collect();
     for entry in fs::read_dir(crates).expect("crates/ can be listed") {
         let folder = entry.expect("crates/ can be listed").path();
         let name =
             folder.file_name().expect("a listed folder has a name").to_string_lossy().into_owned();
         let (found, ties) = read_circles(&folder);
-        let allowed = known.remove(name.as_str()).unwrap_or(0);
-        if found > allowed {
-            faults += &format!("{name} has {found} files in circles, {allowed} are known:\n{ties}");
-        } else if found < allowed {
-            faults += &format!(
-                "{name} has {found} files in circles: lower its figure in KNOWN from {allowed}\n"
-            );
+        if found > 0 {
+            faults += &format!("{name} has {found} files in circles:\n{ties}");
         }
     }
-    faults.extend(known.keys().map(|name| format!("{name} is in KNOWN and does not exist\n")));
     assert!(faults.is_empty(), "{faults}");
 }
 
