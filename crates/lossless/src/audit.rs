@@ -100,7 +100,7 @@ impl<F: Copy> Switch<F> {
             meant[self.cells.label(node).stamp.class()] += 1;
         }
         let is_forgotten = !port.egress.is_idle() && !self.pending.contains(id);
-        if is_forgotten || !port.egress.flows.rings_hold_the_ready() {
+        if is_forgotten || !port.egress.flows.turns_are_of_the_ready() {
             return Err(Defect::Forgotten { port: index });
         }
         for class in Class::all() {

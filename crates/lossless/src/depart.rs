@@ -227,7 +227,7 @@ impl<'a, F: Copy> Departures<'a, F> {
             return None;
         }
         let class = Class::from_low_bits(7 - ready.leading_zeros() as u8);
-        let (flow, node) = egress.flows.choose(class, &switch.cells)?;
+        let (flow, node) = egress.flows.choose(class)?;
         self.source = Source::Flow(flow);
         Some(self.at(node))
     }

@@ -4,8 +4,7 @@
 //! There are two kinds. A flow is *set aside* when its frames cannot be delivered now
 //! ([`Head::park`](crate::Head::park)), and its owner asks for it by name. A flow that is *offered*
 //! ([`Destination::Flow`](crate::Destination::Flow)) is as good as a receiver of its own, as a port
-//! of a far host: it takes turns with the others of its class by deficit round robin, and none when
-//! it is blocked.
+//! of a far host: it takes turns with the others of its class, and none when it is blocked.
 //!
 //! ```text
 //!   offer ─▶ ready ──head──▶ (block) ──▶ blocked ──unblock──▶ ready
@@ -13,9 +12,15 @@
 //! ```
 //!
 //! Either exists only while it holds a frame.
+//!
+//! Turns are by self-clocked fair queueing (Golestani, INFOCOM 1994): fair in bytes however long
+//! frames are, and a choice costs the same for a large segment as for a short frame. The first
+//! frame of each flow has a tag: its length, added to the tag of the flow's frame before, or to the
+//! class's virtual time when the flow came. The least tag is next, and is the virtual time once its
+//! frame has left.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use core::ops::Bound;
 
 use units::{Class, ClassMap, Instant};
@@ -37,7 +42,7 @@ impl Flow {
     }
 }
 
-/// What an ingress, a sender or a flow may send in its turn, in bytes: one full frame, so that
+/// What an ingress, or a sender in a flow, may send in its turn, in bytes: one full frame, so that
 /// turns are short.
 pub(crate) const QUANTUM: u32 = 1514;
 
@@ -45,8 +50,17 @@ pub(crate) const QUANTUM: u32 = 1514;
 #[derive(Debug, Default)]
 pub(crate) struct Flows {
     queues: BTreeMap<Flow, FlowQueue>,
-    /// Those that are ready, in the order of their turns; none before one was offered.
-    rings: Option<Box<ClassMap<VecDeque<Flow>>>>,
+    /// The turns of those that are ready; none before one was offered.
+    turns: Option<Box<ClassMap<Turns>>>,
+}
+
+/// The turns of one class's ready flows.
+#[derive(Debug, Default)]
+struct Turns {
+    /// By tag, and those of the same tag by number.
+    ready: BTreeSet<(u64, Flow)>,
+    /// The tag of the frame that left last, in bytes: 2^64 will never be sent.
+    virtual_time: u64,
 }
 
 /// One flow's frames, by deficit round robin among senders: nobody waits behind all that another
@@ -64,8 +78,8 @@ pub(crate) struct FlowQueue {
     is_stuck: bool,
     pub state: State,
     class: Class,
-    /// Bytes that a ready flow may still send before the next one's turn.
-    deficit: u32,
+    /// The first frame's, in its class's virtual time; without meaning in a flow that is set aside.
+    tag: u64,
 }
 
 /// Whether a flow takes turns.
@@ -73,7 +87,7 @@ pub(crate) struct FlowQueue {
 pub(crate) enum State {
     /// No: its owner asks for it by name.
     Aside,
-    /// Yes: it is in its class's ring.
+    /// Yes: it is among its class's turns.
     Ready,
     /// Not before it is unblocked.
     Blocked,
@@ -116,7 +130,7 @@ impl Flows {
         self.queues.range(flows).map(|(flow, _)| *flow)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Flow, &FlowQueue)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Flow, &FlowQueue)> + Clone {
         self.queues.iter().map(|(flow, queue)| (*flow, queue))
     }
 
@@ -158,41 +172,46 @@ impl Flows {
         assert!(queue.class == class, "{flow:?} is of one class");
         let frames = queue.push(ingress, cells, node);
         if is_new {
-            self.rings.get_or_insert_default()[class].push_back(flow);
+            let Turns { ready, virtual_time } = &mut self.turns.get_or_insert_default()[class];
+            queue.tag = *virtual_time + u64::from(cells.label(node).bytes);
+            ready.insert((queue.tag, flow));
         }
         (frames, is_new)
     }
 
-    /// The first frame of the flow whose turn it is in a class that has a ready one, and the flow.
-    pub(crate) fn choose<F: Copy>(
-        &mut self,
-        class: Class,
-        cells: &Cells<F>,
-    ) -> Option<(Flow, Node)> {
-        let Self { queues, rings } = self;
-        let ring = &mut rings.as_mut()?[class];
-        loop {
-            let flow = *ring.front()?;
-            let queue = queues.get_mut(&flow).expect("a ready flow has a frame");
-            let node = queue.head().expect("a flow has a frame");
-            if ring.len() == 1 || queue.deficit >= cells.label(node).bytes {
-                return Some((flow, node));
-            }
-            queue.deficit += QUANTUM;
-            ring.rotate_left(1);
-        }
+    /// The first frame of the flow whose turn it is in a class, if one is ready, and the flow.
+    pub(crate) fn choose(&self, class: Class) -> Option<(Flow, Node)> {
+        let (_, flow) = *self.turns.as_ref()?[class].ready.first()?;
+        let node = self.queues[&flow].head().expect("a flow has a frame");
+        Some((flow, node))
     }
 
     /// Takes the first frame out of a flow. From which sender's lane, how many frames that had
     /// before, and whether it was the flow's last, of which nothing is left then.
     pub(crate) fn pop<F: Copy>(&mut self, now: Instant, flow: Flow, cells: &Cells<F>) -> Popped {
-        let queue = self.queues.get_mut(&flow).expect("who has a head has a flow");
-        let (state, class) = (queue.state, queue.class);
+        let Self { queues, turns } = self;
+        let queue = queues.get_mut(&flow).expect("who has a head has a flow");
+        let (state, class, tag) = (queue.state, queue.class, queue.tag);
         let (ingress, frames) = queue.pop(cells);
-        if queue.is_empty() {
-            self.remove(flow);
-        } else {
+        let next = queue.head().map(|node| cells.label(node).bytes);
+        if let Some(bytes) = next {
             (queue.progress, queue.is_stuck) = (now, false);
+            queue.tag += u64::from(bytes);
+        }
+        if state == State::Ready {
+            let Turns { ready, virtual_time } = turns_of(turns, class);
+            // Who was asked for by name is out of turn.
+            if ready.first() == Some(&(tag, flow)) {
+                *virtual_time = tag;
+            }
+            // In this order a set of one keeps its memory.
+            if next.is_some() {
+                ready.insert((queue.tag, flow));
+            }
+            ready.remove(&(tag, flow));
+        }
+        if next.is_none() {
+            queues.remove(&flow);
         }
         Popped { ingress, frames, state, class }
     }
@@ -201,12 +220,12 @@ impl Flows {
     pub(crate) fn remove(&mut self, flow: Flow) -> Option<FlowQueue> {
         let queue = self.queues.remove(&flow)?;
         if queue.state == State::Ready {
-            self.leave_ring(flow, queue.class);
+            turns_of(&mut self.turns, queue.class).ready.remove(&(queue.tag, flow));
         }
         Some(queue)
     }
 
-    /// Takes out everything from one sender.
+    /// Takes out everything from one sender. A flow keeps the tag of the frame that was its first.
     pub(crate) fn remove_sender<F: Copy>(
         &mut self,
         ingress: PortId,
@@ -220,54 +239,56 @@ impl Flows {
         gone
     }
 
-    /// A ready flow takes no turns from now on.
+    /// A ready flow takes no turns from now on. It keeps its tag, and with it its claim.
     pub(crate) fn block(&mut self, now: Instant, flow: Flow) {
         let Some(queue) = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Ready)
         else {
             return;
         };
-        (queue.state, queue.deficit) = (State::Blocked, 0);
+        queue.state = State::Blocked;
         // Who is blocked again and again, and sends nothing in between, is as stuck as before.
         if !queue.is_stuck {
             (queue.progress, queue.is_stuck) = (now, true);
         }
-        let class = queue.class;
-        self.leave_ring(flow, class);
+        turns_of(&mut self.turns, queue.class).ready.remove(&(queue.tag, flow));
     }
 
     /// A blocked flow takes turns again. Its class, if it was blocked.
+    ///
+    /// If the turn of its first frame came while it was blocked, it is due now. It makes up for no
+    /// more than this frame: what follows is tagged from now on.
     pub(crate) fn unblock(&mut self, flow: Flow) -> Option<Class> {
         let queue = self.queues.get_mut(&flow).filter(|queue| queue.state == State::Blocked)?;
         queue.state = State::Ready;
-        let class = queue.class;
-        self.rings.as_mut().expect("it was in a ring before")[class].push_back(flow);
-        Some(class)
+        let Turns { ready, virtual_time } = turns_of(&mut self.turns, queue.class);
+        queue.tag = queue.tag.max(*virtual_time);
+        ready.insert((queue.tag, flow));
+        Some(queue.class)
     }
 
     /// Whether a class has a ready flow.
     pub(crate) fn is_ready(&self, class: Class) -> bool {
-        self.rings.as_ref().is_some_and(|rings| !rings[class].is_empty())
+        self.turns.as_ref().is_some_and(|turns| !turns[class].ready.is_empty())
     }
 
-    /// Whether each ready flow has its turn, and nobody else has.
-    pub(crate) fn rings_hold_the_ready(&self) -> bool {
-        let in_rings = self.rings.iter().flat_map(|rings| rings.iter());
-        let mut all: alloc::vec::Vec<_> = in_rings
-            .flat_map(|(class, ring)| ring.iter().map(move |flow| (*flow, class)))
-            .collect();
-        all.sort_unstable_by_key(|(flow, _)| *flow);
-        let ready = self.iter().filter(|(_, queue)| queue.state == State::Ready);
-        ready.map(|(flow, queue)| (flow, queue.class)).eq(all)
+    /// Whether each ready flow has its turn, nobody else has, and none is overdue.
+    pub(crate) fn turns_are_of_the_ready(&self) -> bool {
+        let Some(turns) = &self.turns else {
+            return self.queues.values().all(|queue| queue.state == State::Aside);
+        };
+        let mut ready = self.iter().filter(|(_, queue)| queue.state == State::Ready);
+        let count = ready.clone().count();
+        let has_turn = |(flow, queue): (Flow, &FlowQueue)| {
+            let Turns { ready, virtual_time } = &turns[queue.class];
+            queue.tag >= *virtual_time && ready.contains(&(queue.tag, flow))
+        };
+        ready.all(has_turn) && turns.0.iter().map(|turns| turns.ready.len()).sum::<usize>() == count
     }
+}
 
-    fn leave_ring(&mut self, flow: Flow, class: Class) {
-        let ring = &mut self.rings.as_mut().expect("a ready flow is in a ring")[class];
-        if ring.front() == Some(&flow) {
-            ring.pop_front();
-        } else {
-            ring.retain(|it| *it != flow);
-        }
-    }
+/// The turns of a class whose flows are offered.
+fn turns_of(turns: &mut Option<Box<ClassMap<Turns>>>, class: Class) -> &mut Turns {
+    &mut turns.as_mut().expect("an offered flow was ready once")[class]
 }
 
 /// What [`Flows::pop`] has to tell.
@@ -289,7 +310,7 @@ impl FlowQueue {
             is_stuck: false,
             state,
             class,
-            deficit: 0,
+            tag: 0,
         }
     }
 
@@ -331,7 +352,6 @@ impl FlowQueue {
         let frames = lane.frames;
         lane.frames -= 1;
         lane.deficit = lane.deficit.saturating_sub(bytes);
-        self.deficit = self.deficit.saturating_sub(bytes);
         match lane.queue.head() {
             None => drop(self.remove(ingress, cells)),
             Some(next) if lane.deficit < cells.label(next).bytes => self.pass_on(cells),
@@ -352,15 +372,36 @@ impl FlowQueue {
     /// The turn goes to the next one whose share covers its first frame; who is passed over saves
     /// it up.
     fn pass_on<F: Copy>(&mut self, cells: &Cells<F>) {
+        let mut passed = 0;
         loop {
             let later = self.lanes.range((Bound::Excluded(self.turn), Bound::Unbounded)).next();
             let Some((next, _)) = later.or_else(|| self.lanes.first_key_value()) else { return };
             self.turn = *next;
             let lane = self.lanes.get_mut(&self.turn).expect("it was found just now");
             lane.deficit += QUANTUM;
-            if lane.queue.head().is_some_and(|first| lane.deficit >= cells.label(first).bytes) {
+            if lane.lacks(cells) == 0 {
                 return;
             }
+            passed += 1;
+            if passed == self.lanes.len() {
+                self.skip_rounds(cells);
+            }
         }
+    }
+
+    /// Each saves up what it would in the rounds in which nobody's share suffices yet, however long
+    /// first frames are.
+    fn skip_rounds<F: Copy>(&mut self, cells: &Cells<F>) {
+        let rounds = self.lanes.values().map(|lane| lane.lacks(cells).div_ceil(QUANTUM)).min();
+        let saved = rounds.map_or(0, |rounds| (rounds - 1) * QUANTUM);
+        self.lanes.values_mut().for_each(|lane| lane.deficit += saved);
+    }
+}
+
+impl Lane {
+    /// How many bytes its share lacks for its first frame.
+    fn lacks<F: Copy>(&self, cells: &Cells<F>) -> u32 {
+        let first = self.queue.head().expect("no lane is empty");
+        cells.label(first).bytes.saturating_sub(self.deficit)
     }
 }
