@@ -53,7 +53,8 @@ pub struct PortConfig {
     /// How many of those frames may wait for one egress in one class before the sender is held back
     /// (the VOQ's quota). A burst that is already being offered may cross it.
     pub quota: NonZeroU32,
-    /// How much may wait for this port's receiver in each class, once switched.
+    /// How much may wait for this port's receiver in each class, once switched; and, of a lossy
+    /// class, in each flow that is offered behind it.
     pub egress: Limits,
     /// The egress's token bucket; unshaped if absent.
     pub shaping: Option<Shaping>,

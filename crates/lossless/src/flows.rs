@@ -25,6 +25,7 @@ use core::ops::Bound;
 
 use units::{Class, ClassMap, Instant};
 
+use crate::account::Load;
 use crate::cells::{Cells, Node, Queue};
 use crate::id::PortId;
 
@@ -69,6 +70,8 @@ struct Turns {
 pub(crate) struct FlowQueue {
     /// By ingress; none is empty.
     lanes: BTreeMap<PortId, Lane>,
+    /// What is in them.
+    load: Load,
     /// Whose turn it is: its first frame is the flow's next.
     turn: PortId,
     /// When a frame of the flow was last taken; before the first, when it was set aside, or first
@@ -117,6 +120,11 @@ impl Flows {
 
     pub(crate) fn get(&self, flow: Flow) -> Option<&FlowQueue> {
         self.queues.get(&flow)
+    }
+
+    /// What is in a flow.
+    pub(crate) fn load(&self, flow: Flow) -> Load {
+        self.get(flow).map_or(Load::NONE, |queue| queue.load)
     }
 
     pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = Flow> {
@@ -305,6 +313,7 @@ impl FlowQueue {
     fn new(now: Instant, ingress: PortId, class: Class, state: State) -> Self {
         Self {
             lanes: BTreeMap::new(),
+            load: Load::NONE,
             turn: ingress,
             progress: now,
             is_stuck: false,
@@ -339,6 +348,7 @@ impl FlowQueue {
             deficit: 0,
         });
         cells.push(&mut lane.queue, node);
+        self.load.add(cells.label(node).load());
         lane.frames += 1;
         lane.frames
     }
@@ -348,10 +358,11 @@ impl FlowQueue {
         let ingress = self.turn;
         let lane = self.lanes.get_mut(&ingress).expect("whose turn it is has a frame");
         let node = cells.pop(&mut lane.queue).expect("no lane is empty");
-        let bytes = cells.label(node).bytes;
+        let label = cells.label(node);
+        self.load.remove(label.load());
         let frames = lane.frames;
         lane.frames -= 1;
-        lane.deficit = lane.deficit.saturating_sub(bytes);
+        lane.deficit = lane.deficit.saturating_sub(label.bytes);
         match lane.queue.head() {
             None => drop(self.remove(ingress, cells)),
             Some(next) if lane.deficit < cells.label(next).bytes => self.pass_on(cells),
@@ -362,11 +373,12 @@ impl FlowQueue {
 
     /// Takes out everything from one sender.
     fn remove<F: Copy>(&mut self, ingress: PortId, cells: &Cells<F>) -> Option<Lane> {
-        let lane = self.lanes.remove(&ingress);
+        let lane = self.lanes.remove(&ingress)?;
+        cells.iter(&lane.queue).for_each(|node| self.load.remove(cells.label(node).load()));
         if ingress == self.turn {
             self.pass_on(cells);
         }
-        lane
+        Some(lane)
     }
 
     /// The turn goes to the next one whose share covers its first frame; who is passed over saves

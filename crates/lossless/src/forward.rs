@@ -20,7 +20,8 @@ pub enum Destination<'a> {
     /// One receiver.
     One(PortId),
     /// One of many receivers behind a port, as a port of a far host: its frames have a queue of
-    /// their own.
+    /// their own. Those of a lossy class are refused beyond the port's [egress
+    /// limits](crate::PortConfig::egress).
     Flow(PortId, Flow),
     /// A copy for each of these.
     Many(&'a Audience),
@@ -192,7 +193,7 @@ impl<F: Copy> Switch<F> {
                 let group = flow.group();
                 self.cells.set_group(node, group);
                 self.port_mut(to).egress.groups.account(group).accept(1);
-                self.step_in_flow(to)
+                self.step_in_flow(to, flow, class, label.load())
             }
         };
         match (step, flow) {
@@ -240,9 +241,17 @@ impl<F: Copy> Switch<F> {
         }
     }
 
-    /// The same of a frame for a flow: it waits there, unless its receiver is stalled.
-    pub(crate) fn step_in_flow(&self, to: PortId) -> Step {
-        if self.port(to).egress.refuses() { Step::Refused(Refusal::STALLED) } else { Step::Waits }
+    /// The same of a frame for a flow: it waits there. In a lossy class the flow holds no more than
+    /// its egress's queue might.
+    pub(crate) fn step_in_flow(&self, to: PortId, flow: Flow, class: Class, load: Load) -> Step {
+        let Port { config, egress, .. } = self.port(to);
+        match self.settings.classes.lossy(class) {
+            _ if egress.refuses() => Step::Refused(Refusal::STALLED),
+            Some(lossy) if !permits(&config.egress, egress.flows.load(flow), load) => {
+                Step::Refused(Refusal::full(lossy))
+            }
+            _ => Step::Waits,
+        }
     }
 
     /// Puts frames that have permits into their egress's queue.
@@ -509,6 +518,13 @@ impl Voq {
     }
 }
 
+/// Whether there is a place for a frame where so much is held. An empty queue takes any one.
+#[inline]
+fn permits(limits: &Limits, held: Load, load: Load) -> bool {
+    let Load { frames, bytes } = left(limits, held);
+    load.frames <= frames && load.bytes <= bytes || held.frames == 0
+}
+
 /// What there is room for besides `load`.
 #[inline]
 fn left(limits: &Limits, load: Load) -> Load {
@@ -519,11 +535,10 @@ fn left(limits: &Limits, load: Load) -> Load {
 }
 
 impl EgressClass {
-    /// Whether there is a place for a frame. An empty queue takes any one.
+    /// Whether there is a place for a frame.
     #[inline]
     pub(crate) fn permits(&self, limits: &Limits, load: Load) -> bool {
-        let Load { frames, bytes } = left(limits, self.load);
-        load.frames <= frames && load.bytes <= bytes || self.load.frames == 0
+        permits(limits, self.load, load)
     }
 
     /// Puts a VOQ at the end of the round of those that wait for room here.

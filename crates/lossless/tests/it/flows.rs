@@ -441,3 +441,37 @@ fn what_was_set_aside_is_in_no_groups_books() {
     drop(visit);
     assert_eq!((switch.audit(), switch.group_account(ids[FAR], 0)), (Ok(()), None));
 }
+
+#[test]
+fn a_lossy_class_has_no_more_in_a_flow_than_its_egress_may_hold() {
+    let mut settings = Settings::default();
+    settings.classes.0.0[1] = ClassKind::Lossy;
+    let egress = Limits { frames: 3, bytes: Bytes(2000) };
+    let (mut switch, ids) = switch(settings, &[PortConfig { egress, ..PortConfig::default() }; 3]);
+    let [lossless, lossy] = [0, 1].map(Class::from_low_bits);
+    let mut number = 0;
+    let mut takes = |switch: &mut Switch<Frame>, from, flow, class, bytes| {
+        number += 1;
+        let frame = Frame { number, from, flow };
+        match offer(switch, &ids, frame, class, bytes) {
+            Offered::Held => true,
+            other => {
+                assert_eq!(other, Offered::Refused(frame, Reason::Full));
+                false
+            }
+        }
+    };
+    // By frames, by bytes, and one that is longer than all that may wait. Others have their own.
+    assert_eq!([(); 4].map(|()| takes(&mut switch, 0, 1, lossy, 60)), [true, true, true, false]);
+    assert_eq!([(); 3].map(|()| takes(&mut switch, 0, 2, lossy, 1000)), [true, true, false]);
+    assert_eq!([(); 2].map(|()| takes(&mut switch, 0, 3, lossy, 9000)), [true, false]);
+    assert!((0..9).all(|_| takes(&mut switch, 0, 4, lossless, 1000)));
+    // What leaves makes room, and so does what a sender takes along.
+    switch.departures(NOW, ids[FAR]).flow_head().unwrap().depart(Flow(1));
+    assert_eq!([(); 2].map(|()| takes(&mut switch, 1, 1, lossy, 60)), [true, false]);
+    switch.detach(NOW, ids[0], |_| {});
+    assert_eq!([(); 3].map(|()| takes(&mut switch, 1, 1, lossy, 60)), [true, true, false]);
+    let account = switch.group_account(ids[FAR], 0).unwrap();
+    assert_eq!((account.refused[Reason::Full as usize], account.held), (5, 3));
+    switch.audit().unwrap();
+}
