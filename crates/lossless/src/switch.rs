@@ -172,8 +172,8 @@ impl<F: Copy> Switch<F> {
         &self.port(port).egress.classes[class].account
     }
 
-    /// What was meant for the flows of one [group](crate::Flow::group) that are offered behind a port, in
-    /// all classes; `None` if nothing was, since it was [forgotten](Self::forget_group).
+    /// What was meant for the flows of one [group](crate::Flow::group) that are offered behind a
+    /// port, in all classes; `None` if nothing was, since it was [forgotten](Self::forget_group).
     pub fn group_account(&self, port: PortId, group: u32) -> Option<&Account> {
         self.port(port).egress.groups.get(group)
     }
