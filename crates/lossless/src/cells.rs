@@ -69,13 +69,14 @@ pub(crate) struct Stamp(u64);
 impl Stamp {
     /// No cell's.
     pub(crate) const NONE: Self = Self(u64::MAX);
-    /// In the highest 16 bits the egresses that have yet to be done with the frame: 1 but for a
-    /// flooded one, and 0 in its further cells.
-    const COPY: u64 = 1 << 48;
     /// An egress has taken the frame; others have not.
-    const DELIVERED: u64 = 1 << 40;
+    const DELIVERED: u64 = 1 << 35;
     /// The cell's frame was offered to a flow: the flow's group is in the cell.
-    const OFFERED: u64 = 1 << 41;
+    const OFFERED: u64 = 1 << 36;
+    /// In the highest 27 bits the egresses and flows that have yet to be done with the frame: 1 but
+    /// for a flooded one, and 0 in its further cells. There are 2^24 far hosts at the most.
+    const COPY: u64 = 1 << 37;
+    const MOST_COPIES: u64 = u64::MAX / Self::COPY;
 
     /// A frame of its own, for one egress.
     #[inline]
@@ -232,6 +233,7 @@ impl<F: Copy> Cells<F> {
     /// A further place for the frame of `node`, for another egress; one more copy of it is to come.
     pub(crate) fn copy(&mut self, node: Node) -> Node {
         let Cell { stamp, bytes, frame, .. } = &mut self.cells[node.0 as usize];
+        assert!(stamp.copies() < Stamp::MOST_COPIES, "a frame is for more than 134 million");
         let copy = Label { stamp: Stamp(stamp.0 % Stamp::COPY), bytes: *bytes };
         stamp.0 += Stamp::COPY;
         let frame = *frame;

@@ -222,7 +222,7 @@ impl<F: Copy> Switch<F> {
         }
         pending.insert(to);
         let Port { config, ingress, .. } = &mut ports[from];
-        ingress.at_quota += u16::from(frames == config.quota.get());
+        ingress.at_quota += u32::from(frames == config.quota.get());
     }
 
     /// Where a frame goes that its receiver will take, unless it is stalled: on into its egress's
@@ -283,7 +283,7 @@ impl<F: Copy> Switch<F> {
         self.cells.append(&mut voq.queue, cells);
         let before = voq.frames;
         voq.frames += frames;
-        ingress.at_quota += u16::from(before < voq.quota && voq.frames >= voq.quota);
+        ingress.at_quota += u32::from(before < voq.quota && voq.frames >= voq.quota);
         if is_new {
             self.ports[to].egress.classes[class].join_round(&mut self.voqs, id);
         }
@@ -362,7 +362,7 @@ impl<F: Copy> Switch<F> {
             side.join_round(voqs, other);
         }
         let gone = voqs.remove(id);
-        ports[from].ingress.at_quota -= u16::from(gone.frames >= gone.quota);
+        ports[from].ingress.at_quota -= u32::from(gone.frames >= gone.quota);
         gone.queue
     }
 }

@@ -26,8 +26,9 @@ pub(crate) struct Port {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Ingress {
-    /// VOQs that have reached the quota.
-    pub at_quota: u16,
+    /// VOQs, and the sender's parts of flows that are offered, that have reached the quota: no more
+    /// than frames are held.
+    pub at_quota: u32,
     pub classes: ClassMap<IngressClass>,
     /// Since when the sender has been held back, if it is.
     pub paused_since: Option<Instant>,

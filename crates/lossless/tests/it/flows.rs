@@ -215,22 +215,26 @@ proptest! {
                     let first = model.away.get_mut(&flow).and_then(VecDeque::pop_front);
                     let (ended, refused) = match from {
                         0 => (switch.arrived(NOW, ids[FAR], Flow(flow)), None),
-                        _ => (switch.missed(NOW, ids[FAR], Flow(flow), Refusal::UNFIT), Some(Reason::Unfit)),
+                        _ => {
+                            let missed = switch.missed(NOW, ids[FAR], Flow(flow), Refusal::UNFIT);
+                            (missed, Some(Reason::Unfit))
+                        }
                     };
                     prop_assert_eq!(ended.map(|gone| gone.frame), first);
                     first.into_iter().for_each(|frame| model.end(frame, refused));
                 }
                 _ => {
                     let flows = [flow, flow_at(place + 1)];
-                    let mut gone = BTreeSet::new();
                     let [first, last] = flows.map(Flow);
+                    let why = Some(Reason::StalledReceiver);
+                    let mut gone = BTreeSet::new();
                     switch.abandon_flows(NOW, ids[FAR], first..=last, Refusal::STALLED, |released| {
-                        assert_eq!(released.refused, Some(Reason::StalledReceiver));
+                        assert_eq!(released.refused, why);
                         gone.insert(released.frame.number);
                     });
                     let abandoned = model.abandon(flows);
-                    prop_assert!(abandoned.iter().all(|frame| gone.remove(&frame.number)) && gone.is_empty());
-                    abandoned.into_iter().for_each(|frame| model.end(frame, Some(Reason::StalledReceiver)));
+                    prop_assert_eq!(gone, abandoned.iter().map(|frame| frame.number).collect());
+                    abandoned.into_iter().for_each(|frame| model.end(frame, why));
                 }
             }
             switch.audit().unwrap();
@@ -240,7 +244,8 @@ proptest! {
             }
             for (from, id) in ids[..2].iter().enumerate() {
                 let lanes = model.waiting.values().filter_map(|flow| flow.lanes.get(&from));
-                let is_at_quota = lanes.map(|(frames, _)| frames.len()).any(|len| len >= quota as usize);
+                let mut counts = lanes.map(|(frames, _)| frames.len() as u32);
+                let is_at_quota = counts.any(|frames| frames >= quota);
                 prop_assert_eq!(switch.at_quota(*id), is_at_quota, "of sender {}", from);
             }
         }
@@ -473,5 +478,25 @@ fn a_lossy_class_has_no_more_in_a_flow_than_its_egress_may_hold() {
     assert_eq!([(); 3].map(|()| takes(&mut switch, 1, 1, lossy, 60)), [true, true, false]);
     let account = switch.group_account(ids[FAR], 0).unwrap();
     assert_eq!((account.refused[Reason::Full as usize], account.held), (5, 3));
+    switch.audit().unwrap();
+}
+
+#[test]
+fn a_frame_may_be_for_more_than_65_536_and_wait_at_as_many_quotas() {
+    const MANY: u64 = 70_000;
+    let config = PortConfig { quota: quota(1), ..PortConfig::default() };
+    let (mut switch, ids) = switch(Settings::default(), &[config; 3]);
+    let flows = (0..MANY).map(|flow| (ids[FAR], Flow(flow))).collect();
+    let audience = Audience { flows, ..Audience::default() };
+    let frame = Frame { number: 1, from: 0, flow: 0 };
+    let (to, size) = (Destination::Many(&audience), Size { bytes: 100, frames: 1 });
+    let offered = switch.arrivals(NOW, ids[0]).offer(to, Class::default(), frame, size);
+    assert_eq!(offered, Offered::Held);
+    for left in (0..MANY).rev() {
+        assert!(switch.at_quota(ids[0]));
+        let released = switch.departures(NOW, ids[FAR]).flow_head().unwrap().delivered();
+        assert_eq!(released, (left == 0).then_some(frame));
+    }
+    assert!(!switch.at_quota(ids[0]));
     switch.audit().unwrap();
 }
