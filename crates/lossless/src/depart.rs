@@ -70,8 +70,9 @@ impl<F: Copy> Switch<F> {
         self.port_mut(to).egress.paused = classes;
     }
 
-    /// The flows towards a port that have frames, in the order of their numbers.
-    pub fn parked_flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
+    /// The flows towards a port that have frames, set aside or offered, in the order of their
+    /// numbers.
+    pub fn flows(&self, to: PortId) -> impl ExactSizeIterator<Item = Flow> {
         self.port(to).egress.flows.keys()
     }
 }

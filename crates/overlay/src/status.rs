@@ -46,7 +46,7 @@ pub(crate) fn peer<P: Port, R: Responder, G: Gate>(
         egress,
         ingress_bytes,
         egress_bytes,
-        held_flows: switch.parked_flows(id).len() as u32,
+        held_flows: switch.flows(id).len() as u32,
         refused: trunk.refusals(),
     }
 }

@@ -587,8 +587,8 @@ impl<P: Port, F: Peer, R: Responder, G: Gate> Plane<P, F, R, G> {
         // beside it.
         let mut line = self.lines[id.index()].take().expect("the port is attached");
         let mut moved = false;
-        if self.switch.parked_flows(id).len() > 0 {
-            let flows: Vec<_> = self.switch.parked_flows(id).collect();
+        if self.switch.flows(id).len() > 0 {
+            let flows: Vec<_> = self.switch.flows(id).collect();
             for flow in flows {
                 moved |= self.transmit_from::<TAPPED>(now, id, &mut line, Some(flow));
             }

@@ -51,7 +51,7 @@ pub fn port(plane: &HostPlane, attached: &Attached, now: Instant) -> PortStatus 
             true => PausedBy::Egress,
             false => PausedBy::Ingress,
         }),
-        held_flows: switch.parked_flows(*id).len() as u32,
+        held_flows: switch.flows(*id).len() as u32,
         notes: notes.collect(),
     }
 }

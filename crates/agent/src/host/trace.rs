@@ -296,7 +296,7 @@ impl Walk<'_> {
             waiting_frames: egress.waiting,
             stalled: egress.stalled,
             rate: plane.switch().config(id).shaping.map(|shaping| shaping.rate),
-            held_flows: egress.parked_flows,
+            held_flows: egress.flows,
             outcome,
             reason: reason.clone(),
         }));

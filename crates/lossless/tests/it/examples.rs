@@ -349,7 +349,7 @@ fn a_flow_that_is_set_aside_lets_others_pass_and_keeps_its_order() {
         }
     }
     drop(visit);
-    assert_eq!(switch.parked_flows(ids[1]).collect::<Vec<_>>(), [Flow(0)]);
+    assert_eq!(switch.flows(ids[1]).collect::<Vec<_>>(), [Flow(0)]);
     let mut order = Vec::new();
     let mut visit = switch.departures(NOW, ids[1]);
     while let Some(head) = visit.parked_head(Flow(0)) {
@@ -396,7 +396,7 @@ fn senders_take_turns_in_a_flow_that_was_set_aside() {
     switch.detach(NOW, ids[0], |released| assert_eq!(released.port, ids[0]));
     switch.audit().unwrap();
     assert_eq!(switch.total().held, 0);
-    assert_eq!(switch.parked_flows(ids[1]).len(), 0);
+    assert_eq!(switch.flows(ids[1]).len(), 0);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Flows that are offered: receivers of their own behind one port.
 
+use lossless::Fate;
+
 use super::*;
 
 const NOW: Instant = Instant::ZERO;
@@ -43,6 +45,10 @@ struct ModelFlow {
 }
 
 impl ModelFlow {
+    fn len(&self) -> usize {
+        self.lanes.values().map(|(frames, _)| frames.len()).sum()
+    }
+
     fn head(&self) -> Frame {
         self.lanes[&self.turn].0[0]
     }
@@ -84,8 +90,7 @@ struct Model {
 
 impl Model {
     fn held(&self) -> u64 {
-        let waiting = self.waiting.values().flat_map(|flow| flow.lanes.values());
-        let waiting = waiting.map(|(frames, _)| frames.len());
+        let waiting = self.waiting.values().map(ModelFlow::len);
         waiting.chain(self.away.values().map(VecDeque::len)).sum::<usize>() as u64
     }
 
@@ -171,7 +176,16 @@ proptest! {
             let frame = Frame { number, from, flow };
             match kind {
                 0..=4 => {
-                    let offered = offer(&mut switch, &ids, frame, class_of(flow), bytes_of(frame));
+                    let (class, bytes) = (class_of(flow), bytes_of(frame));
+                    let size = Size { bytes, frames: 1 };
+                    let outlook = switch.flow_outlook(ids[FAR], Flow(flow), class, size);
+                    let waiting = model.waiting.get(&flow).map_or(0, ModelFlow::len);
+                    prop_assert_eq!((outlook.fate, outlook.waiting), (Fate::Waits, waiting as u32));
+                    let underway = model.away.get(&flow).map_or(0, VecDeque::len);
+                    prop_assert_eq!(outlook.underway, underway);
+                    prop_assert_eq!(outlook.blocked, model.blocked.contains(&flow));
+                    prop_assert_eq!(outlook.flows, model.waiting.len());
+                    let offered = offer(&mut switch, &ids, frame, class, bytes);
                     prop_assert_eq!(offered, Offered::Held);
                     model.accept(frame);
                 }
@@ -423,6 +437,9 @@ fn a_groups_books_are_kept_whatever_ends_its_frames() {
     // Its port's receiver is given up, and takes nothing more.
     assert_eq!(offer(&mut switch, 0), Offered::Held);
     switch.abandon(NOW, ids[FAR], |_| {});
+    let size = Size { bytes: 100, frames: 1 };
+    let outlook = switch.flow_outlook(ids[FAR], Flow(3 << 40), Class::default(), size);
+    assert_eq!(outlook.fate, Fate::Refused(Reason::StalledReceiver));
     assert!(matches!(offer(&mut switch, 0), Offered::Refused(_, Reason::StalledReceiver)));
     assert_eq!(books(&switch, Reason::StalledReceiver), (0, 3));
     assert_eq!((switch.audit(), switch.group_account(ids[FAR], 2)), (Ok(()), None));
@@ -458,13 +475,15 @@ fn a_lossy_class_has_no_more_in_a_flow_than_its_egress_may_hold() {
     let mut takes = |switch: &mut Switch<Frame>, from, flow, class, bytes| {
         number += 1;
         let frame = Frame { number, from, flow };
-        match offer(switch, &ids, frame, class, bytes) {
-            Offered::Held => true,
-            other => {
-                assert_eq!(other, Offered::Refused(frame, Reason::Full));
-                false
-            }
-        }
+        let size = Size { bytes, frames: 1 };
+        let fate = switch.flow_outlook(ids[FAR], Flow(flow), class, size).fate;
+        let takes = fate == Fate::Waits;
+        let offered = match fate {
+            Fate::Waits => Offered::Held,
+            _ => Offered::Refused(frame, Reason::Full),
+        };
+        assert_eq!(offer(switch, &ids, frame, class, bytes), offered);
+        takes
     };
     // By frames, by bytes, and one that is longer than all that may wait. Others have their own.
     assert_eq!([(); 4].map(|()| takes(&mut switch, 0, 1, lossy, 60)), [true, true, true, false]);

@@ -336,7 +336,7 @@ fn unpark(
     now: Instant,
     referee: &mut Referee,
 ) {
-    let flows: Vec<_> = switch.parked_flows(id).collect();
+    let flows: Vec<_> = switch.flows(id).collect();
     let mut visit = switch.departures(now, id);
     for flow in flows {
         while let Some(head) = visit.parked_head(flow) {
