@@ -1,5 +1,7 @@
 //! A token bucket, kept as the time at which it will be full again.
 
+use core::num::NonZeroU32;
+
 use crate::{Instant, Rate, Span};
 
 /// The generic cell rate algorithm (ITU-T I.371 annex A): one number and no timer.
@@ -7,58 +9,144 @@ use crate::{Instant, Rate, Span};
 /// What is taken is counted in units, bytes or answers as its owner has it. `full_at` is when the
 /// bucket would be full if nothing more were taken; a bucket's depth before it, the bucket is out
 /// of debt.
+///
+/// Whoever takes `n` units no sooner than [`ready_for`](Self::ready_for) says of `n` takes, in any
+/// interval, no more than the bucket's depth and what its rate adds in that time; a single take
+/// that is larger than the depth excepted. Rates are rounded up, by less than one part in ten
+/// million up to a terabit a second.
 #[derive(Clone, Debug)]
 pub struct Gcra {
-    /// The time of a unit, in 2⁻³² ns.
+    /// The time of a unit, in 2⁻³⁰ ns. At one bit a second a byte takes 8 s: 63 bits.
     per_unit: u64,
-    /// The bucket's depth as a time, in 2⁻³² ns.
-    depth: u128,
-    /// In 2⁻³² ns.
-    full_at: u128,
+    /// In whole nanoseconds, and 2⁻³⁰ of them.
+    full_at: u64,
+    fraction: u32,
+    /// In units.
+    depth: u32,
 }
+
+/// Bits of a nanosecond's fraction.
+const FRACTION: u32 = 30;
 
 impl Gcra {
     /// A full bucket of so many bytes that fills at this rate.
     pub fn of_bytes(rate: Rate, burst: u32) -> Self {
-        let per_byte = (8_000_000_000u128 << 32) / u128::from(rate.bits_per_sec());
-        // At one bit a second a byte takes 8 s: 2^33 ns and 32 bits of fraction are 65 bits. Slower
-        // than two bits a second we do not go.
-        Self::new(u64::try_from(per_byte).unwrap_or(u64::MAX), burst)
+        Self::new(8_000_000_000, rate.bits_per_sec(), burst)
     }
 
-    /// A full bucket of so many units, to which one is added in each span of at most four seconds.
+    /// A full bucket of so many units, to which one is added in each span of at most 17 seconds.
     pub fn of_units(each: Span, burst: u32) -> Self {
-        Self::new(u64::try_from(u128::from(each.as_nanos()) << 32).unwrap_or(u64::MAX), burst)
+        Self::new(each.as_nanos(), 1, burst)
     }
 
-    fn new(per_unit: u64, burst: u32) -> Self {
-        Self { per_unit, depth: u128::from(per_unit) * u128::from(burst), full_at: 0 }
+    /// A full bucket of so many units, to which so many are added in a second.
+    pub fn per_second(units: NonZeroU32, burst: u32) -> Self {
+        Self::new(1_000_000_000, units.get().into(), burst)
+    }
+
+    /// A unit takes `ns / units` nanoseconds.
+    fn new(ns: u64, units: u64, depth: u32) -> Self {
+        let per_unit = (u128::from(ns) << FRACTION) / u128::from(units);
+        let per_unit = u64::try_from(per_unit).unwrap_or(u64::MAX).max(1);
+        Self { per_unit, full_at: 0, fraction: 0, depth }
+    }
+
+    /// This bucket, full when `other` would be: how an owner changes a rate or a depth without
+    /// forgiving what was taken.
+    pub fn full_with(self, other: &Self) -> Self {
+        Self { full_at: other.full_at, fraction: other.fraction, ..self }
     }
 
     /// When the bucket is out of debt; in the past if it is now.
     #[inline]
     pub fn ready_at(&self) -> Instant {
-        let ready = self.full_at.saturating_sub(self.depth);
-        Instant::from_nanos(u64::try_from(ready.div_ceil(1 << 32)).unwrap_or(u64::MAX))
+        self.ready_for(0)
+    }
+
+    /// When so many units may be taken without debt; in the past if they may now. What is more than
+    /// the bucket's depth has to wait longer than until the bucket is full: as long as the rate
+    /// takes for the excess.
+    #[inline]
+    pub fn ready_for(&self, units: u64) -> Instant {
+        let ready = self.full().saturating_add(self.time(units)).saturating_sub(self.depth_time());
+        Instant::from_nanos(u64::try_from(ready.div_ceil(1 << FRACTION)).unwrap_or(u64::MAX))
+    }
+
+    /// How many whole units may be taken now without debt.
+    #[inline]
+    pub fn holds(&self, now: Instant) -> u32 {
+        let depth = self.depth_time();
+        let saved = (from_instant(now) + depth).saturating_sub(self.full());
+        if saved >= depth {
+            return self.depth;
+        }
+        let units = match u64::try_from(saved) {
+            Ok(saved) => saved / self.per_unit,
+            Err(_) => (saved / u128::from(self.per_unit)) as u64,
+        };
+        // Less than the depth, which has 32 bits.
+        units as u32
     }
 
     /// Takes so many units, into debt if need be.
     #[inline]
     pub fn take(&mut self, now: Instant, units: u64) {
-        let now = u128::from(now.as_nanos()) << 32;
-        self.full_at = self.full_at.max(now) + u128::from(self.per_unit) * u128::from(units);
+        self.overflow(now);
+        self.spend(units);
+    }
+
+    /// Lets go of what the bucket could not hold by now. Until then units that its rate has added
+    /// are there, however late they are spent.
+    #[inline]
+    pub fn overflow(&mut self, now: Instant) {
+        if self.full_at < now.as_nanos() {
+            (self.full_at, self.fraction) = (now.as_nanos(), 0);
+        }
+    }
+
+    /// Takes so many units, into debt if need be, of all that its rate has added since the last
+    /// [`overflow`](Self::overflow).
+    #[inline]
+    pub fn spend(&mut self, units: u64) {
+        self.set_full(self.full().saturating_add(self.time(units)));
     }
 
     /// Takes a unit if the bucket has one, and never into debt. Whether it had.
     pub fn try_take(&mut self, now: Instant) -> bool {
-        let at = u128::from(now.as_nanos()) << 32;
-        let full_at = self.full_at.max(at) + u128::from(self.per_unit);
-        let has_one = full_at - at <= self.depth;
+        let at = from_instant(now);
+        let full = self.full().max(at) + self.time(1);
+        let has_one = full - at <= self.depth_time();
         if has_one {
-            self.full_at = full_at;
+            self.set_full(full);
         }
         has_one
     }
+
+    #[inline]
+    fn full(&self) -> u128 {
+        u128::from(self.full_at) << FRACTION | u128::from(self.fraction)
+    }
+
+    #[inline]
+    fn set_full(&mut self, full: u128) {
+        self.full_at = u64::try_from(full >> FRACTION).unwrap_or(u64::MAX);
+        self.fraction = full as u32 & ((1 << FRACTION) - 1);
+    }
+
+    #[inline]
+    fn depth_time(&self) -> u128 {
+        self.time(self.depth.into())
+    }
+
+    #[inline]
+    fn time(&self, units: u64) -> u128 {
+        u128::from(self.per_unit) * u128::from(units)
+    }
+}
+
+#[inline]
+fn from_instant(now: Instant) -> u128 {
+    u128::from(now.as_nanos()) << FRACTION
 }
 
 #[cfg(test)]
@@ -107,5 +195,85 @@ mod tests {
         assert_eq!(take_all(&mut bucket, now), 2);
         now += Span::from_secs(100);
         assert_eq!(take_all(&mut bucket, now), 4);
+    }
+
+    #[test]
+    fn what_waits_for_its_bytes_keeps_to_depth_and_rate_in_every_interval() {
+        let mut bucket = Gcra::of_bytes(Rate::from_gbit(1), 3000);
+        let mut takes = alloc::vec::Vec::new();
+        let mut now = Instant::from_nanos(500);
+        for round in 0..200u64 {
+            // Now and then a rest.
+            now += Span::from_nanos(round % 7 / 6 * 40_000);
+            let bytes = 64 + round * 37 % 1451;
+            now = now.max(bucket.ready_for(bytes));
+            bucket.take(now, bytes);
+            takes.push((now, bytes));
+        }
+        for (at, &(begin, _)) in takes.iter().enumerate() {
+            let mut taken = 0;
+            for &(end, bytes) in &takes[at..] {
+                taken += bytes;
+                assert!(taken <= 3000 + Rate::from_gbit(1).bytes_in(end.since(begin)) + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_holds_what_may_be_taken_now_and_no_more() {
+        let mut bucket = Gcra::per_second(NonZeroU32::new(1_000_000).unwrap(), 8);
+        let now = Instant::from_nanos(1_000_000);
+        assert_eq!(bucket.holds(now), 8);
+        bucket.take(now, 10);
+        assert_eq!(bucket.holds(now), 0);
+        assert_eq!(bucket.ready_for(3).since(now), Span::from_micros(5));
+        assert_eq!(bucket.holds(now + Span::from_micros(5)), 3);
+        assert_eq!(bucket.holds(now + Span::from_secs(1)), 8);
+        assert_eq!(
+            Gcra::of_bytes(Rate::from_bits_per_sec(1).unwrap(), u32::MAX).holds(now),
+            u32::MAX
+        );
+    }
+
+    #[test]
+    fn units_that_came_while_nobody_looked_are_there_until_the_bucket_overflows() {
+        let mut bucket = Gcra::of_units(Span::from_micros(1), 1);
+        let now = Instant::from_nanos(1_000_000_000);
+        bucket.overflow(now);
+        bucket.spend(5);
+        // 20 came, of which 5 were spent: 15 more are spent in one go, and a burst.
+        let later = now + Span::from_micros(20);
+        bucket.spend(15);
+        assert_eq!(bucket.ready_for(1), later);
+        bucket.overflow(later + Span::from_micros(7));
+        assert_eq!(bucket.ready_for(1), later + Span::from_micros(7));
+    }
+
+    #[test]
+    fn another_rate_forgives_nothing() {
+        let mut slow = Gcra::of_units(Span::from_millis(1), 1);
+        let now = Instant::from_nanos(5_000);
+        slow.take(now, 10);
+        let fast = Gcra::of_units(Span::from_micros(1), 4).full_with(&slow);
+        assert_eq!(fast.ready_at(), now + Span::from_micros(9_996));
+    }
+
+    #[test]
+    fn numbers_without_end_saturate() {
+        let slowest = Rate::from_bits_per_sec(1).unwrap();
+        let fastest = Rate::from_bits_per_sec(u64::MAX).unwrap();
+        for rate in [slowest, fastest] {
+            for now in [Instant::ZERO, Instant::from_nanos(u64::MAX)] {
+                let mut bucket = Gcra::of_bytes(rate, u32::MAX);
+                bucket.take(now, u64::MAX);
+                bucket.take(now, u64::MAX);
+                bucket.try_take(now);
+                bucket.ready_for(u64::MAX);
+                bucket.holds(now);
+            }
+        }
+        let mut slowest = Gcra::of_bytes(slowest, 0);
+        slowest.take(Instant::ZERO, 1);
+        assert_eq!(slowest.ready_at(), Instant::from_nanos(8_000_000_000));
     }
 }
