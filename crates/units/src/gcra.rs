@@ -1,6 +1,6 @@
 //! A token bucket, kept as the time at which it will be full again.
 
-use core::num::NonZeroU32;
+use core::num::{NonZeroU32, NonZeroU64};
 
 use crate::{Instant, Rate, Span};
 
@@ -11,19 +11,21 @@ use crate::{Instant, Rate, Span};
 /// of debt.
 ///
 /// Whoever takes `n` units no sooner than [`ready_for`](Self::ready_for) says of `n` takes, in any
-/// interval, no more than the bucket's depth and what its rate adds in that time; a single take
-/// that is larger than the depth excepted. Rates are rounded up, by less than one part in ten
+/// interval, no more than the bucket's depth, or the largest take if that is more, and what its
+/// rate adds in that time. Rates are rounded up, by less than one part in ten
 /// million up to a terabit a second.
 #[derive(Clone, Debug)]
 pub struct Gcra {
     /// The time of a unit, in 2⁻³⁰ ns. At one bit a second a byte takes 8 s: 63 bits.
-    per_unit: u64,
+    per_unit: NonZeroU64,
     /// In whole nanoseconds, and 2⁻³⁰ of them.
     full_at: u64,
     fraction: u32,
     /// In units.
     depth: u32,
 }
+
+const _: () = assert!(size_of::<Option<Gcra>>() == 24, "there may be four for each holder");
 
 /// Bits of a nanosecond's fraction.
 const FRACTION: u32 = 30;
@@ -47,7 +49,8 @@ impl Gcra {
     /// A unit takes `ns / units` nanoseconds.
     fn new(ns: u64, units: u64, depth: u32) -> Self {
         let per_unit = (u128::from(ns) << FRACTION) / u128::from(units);
-        let per_unit = u64::try_from(per_unit).unwrap_or(u64::MAX).max(1);
+        let per_unit = u64::try_from(per_unit).unwrap_or(u64::MAX);
+        let per_unit = NonZeroU64::new(per_unit).unwrap_or(NonZeroU64::MIN);
         Self { per_unit, full_at: 0, fraction: 0, depth }
     }
 
@@ -63,12 +66,12 @@ impl Gcra {
         self.ready_for(0)
     }
 
-    /// When so many units may be taken without debt; in the past if they may now. What is more than
-    /// the bucket's depth has to wait longer than until the bucket is full: as long as the rate
-    /// takes for the excess.
+    /// When so many units may be taken without debt; in the past if they may now. More than the
+    /// bucket's depth may when it is full.
     #[inline]
-    pub fn ready_for(&self, units: u64) -> Instant {
-        let ready = self.full().saturating_add(self.time(units)).saturating_sub(self.depth_time());
+    pub fn ready_for(&self, units: u32) -> Instant {
+        let missing = self.time(self.depth.saturating_sub(units).into());
+        let ready = self.full().saturating_sub(missing);
         Instant::from_nanos(u64::try_from(ready.div_ceil(1 << FRACTION)).unwrap_or(u64::MAX))
     }
 
@@ -82,7 +85,7 @@ impl Gcra {
         }
         let units = match u64::try_from(saved) {
             Ok(saved) => saved / self.per_unit,
-            Err(_) => (saved / u128::from(self.per_unit)) as u64,
+            Err(_) => (saved / u128::from(self.per_unit.get())) as u64,
         };
         // Less than the depth, which has 32 bits.
         units as u32
@@ -140,7 +143,7 @@ impl Gcra {
 
     #[inline]
     fn time(&self, units: u64) -> u128 {
-        u128::from(self.per_unit) * u128::from(units)
+        u128::from(self.per_unit.get()) * u128::from(units)
     }
 }
 
@@ -205,10 +208,10 @@ mod tests {
         for round in 0..200u64 {
             // Now and then a rest.
             now += Span::from_nanos(round % 7 / 6 * 40_000);
-            let bytes = 64 + round * 37 % 1451;
+            let bytes = 64 + round as u32 * 37 % 1451;
             now = now.max(bucket.ready_for(bytes));
-            bucket.take(now, bytes);
-            takes.push((now, bytes));
+            bucket.take(now, bytes.into());
+            takes.push((now, u64::from(bytes)));
         }
         for (at, &(begin, _)) in takes.iter().enumerate() {
             let mut taken = 0;
@@ -268,7 +271,7 @@ mod tests {
                 bucket.take(now, u64::MAX);
                 bucket.take(now, u64::MAX);
                 bucket.try_take(now);
-                bucket.ready_for(u64::MAX);
+                bucket.ready_for(u32::MAX);
                 bucket.holds(now);
             }
         }
