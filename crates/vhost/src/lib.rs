@@ -21,7 +21,6 @@
 //! The protocol is QEMU's docs/interop/vhost-user.rst, cited by its section headings.
 
 pub mod backend;
-mod code;
 pub mod device;
 pub mod features;
 pub mod front;
