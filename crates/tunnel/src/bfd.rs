@@ -1,8 +1,8 @@
-//! Whether the way to another host works, both ways: sessions of bidirectional forwarding detection
-//! (RFC 5880).
+//! Bidirectional forwarding detection (RFC 5880): detects within a bounded time that the path to
+//! another host fails in either direction.
 //!
-//! Each end tells the other every so often what it makes of the session. Who hears nothing for the
-//! detection time takes the way for cut, and says so.
+//! Each end periodically sends its session state. An end that receives nothing for the detection
+//! time declares the path down, and reports that to the other end.
 //!
 //! ```text
 //!                             ┌──┐
@@ -19,14 +19,14 @@
 //!                          Init, Up
 //! ```
 //!
-//! A [`Session`] is one end: asynchronous mode in full (§6.8), without authentication and echoes;
-//! if the far end asks for demand mode (§6.6), it is spared our periodic packets. [`Sessions`] are
-//! many with one clock, which a packet finds by the discriminator that it names. A packet that
-//! names none (its sender has not heard us yet) is its caller's to place: by its addresses, or by
-//! the tunnel that it came through.
+//! A [`Session`] is one end. It implements asynchronous mode in full (§6.8), without authentication
+//! and echo packets. If the far end asks for demand mode (§6.6), our periodic packets stop.
+//! [`Sessions`] is a table of many, with one timer heap. A packet names its session by a
+//! discriminator. If it names none, because its sender has not received a packet of ours yet, the
+//! caller finds the session by the packet's addresses or tunnel.
 //!
-//! What has to be known of a packet besides its bytes is the caller's too: over one hop, that it
-//! came with all [`TTL`](wire::bfd::TTL) hops left (RFC 5881 §5).
+//! The caller also checks what the bytes do not show: over one hop, that the packet arrived with a
+//! TTL of [`TTL`](wire::bfd::TTL) (RFC 5881 §5).
 
 mod session;
 mod sessions;
@@ -40,12 +40,12 @@ use wire::bfd::{Diagnostic, Header, State};
 pub use session::Session;
 pub use sessions::Sessions;
 
-/// A time between two packets, as packets say it: 1 µs to some 71 minutes.
+/// An interval between packets, in the unit of packets: 1 µs to about 71 minutes.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Interval(NonZeroU32);
 
 impl Interval {
-    /// The whole microseconds of `span`; `None` if they are none, or do not fit 32 bits.
+    /// `span` in whole microseconds; `None` if that is zero or exceeds 32 bits.
     pub const fn new(span: Span) -> Option<Self> {
         let us = span.as_nanos() / 1_000;
         if us > u32::MAX as u64 {
@@ -57,7 +57,7 @@ impl Interval {
         }
     }
 
-    /// How long it is.
+    /// The interval as a span.
     pub const fn span(self) -> Span {
         Span::from_micros(self.0.get() as u64)
     }
@@ -68,58 +68,58 @@ impl Interval {
     }
 }
 
-/// What an end asks for. What comes of it is agreed upon with the far end, which has wishes of its
-/// own (RFC 5880 §6.8.2).
+/// The settings of one end. The effective intervals are negotiated with the far end (RFC 5880
+/// §6.8.2).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Config {
-    /// The least time between our packets while the session is up; before, it is 1 s at least
-    /// (bfd.DesiredMinTxInterval).
+    /// The minimum interval between our packets while the session is up; at least 1 s while it is
+    /// not (bfd.DesiredMinTxInterval).
     pub desired_min_tx: Interval,
-    /// The least time between the far end's packets that we can bear (bfd.RequiredMinRxInterval).
+    /// The minimum interval between the far end's packets that we support
+    /// (bfd.RequiredMinRxInterval).
     pub required_min_rx: Interval,
-    /// Once so many of our packets in a row are missing, the far end is to take the way for cut
-    /// (bfd.DetectMult).
+    /// The number of our packets in a row that must be missing before the far end declares the path
+    /// down (bfd.DetectMult).
     pub multiplier: NonZeroU8,
-    /// Say nothing before the far end has spoken (§6.1: the passive role). Of two ends, one at
-    /// least must be active.
+    /// Sends nothing until a packet of the far end has arrived (§6.1: the passive role). At least
+    /// one of the two ends must be active.
     pub is_passive: bool,
 }
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Status {
-    /// What we make of it (bfd.SessionState).
+    /// Our state (bfd.SessionState).
     pub state: State,
-    /// Why that changed last, or what we have told of the ways beyond ([`Session::tell`];
-    /// bfd.LocalDiag).
+    /// The reason of its last change, or what was set by [`Session::tell`] (bfd.LocalDiag).
     pub diagnostic: Diagnostic,
-    /// What the far end said last of the same.
+    /// The far end's diagnostic in its last packet.
     pub remote_diagnostic: Diagnostic,
 }
 
-/// A session's status is another.
+/// A change of a session's status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Change {
-    /// What it was.
+    /// The status before.
     pub from: Status,
-    /// What it is.
+    /// The status now.
     pub to: Status,
 }
 
-/// What time asks for.
+/// What a session does when a timer expires.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Output {
-    /// To be sent to the far end.
+    /// Send this packet to the far end.
     Send(Header),
-    /// The far end was silent for too long.
+    /// The detection time expired.
     Changed(Change),
 }
 
-/// Why a packet is not taken (RFC 5880 §6.8.6).
+/// Why a packet is discarded (RFC 5880 §6.8.6).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// It names a session that is not there.
+    /// It names a session that does not exist.
     UnknownSession,
-    /// It is authenticated, which no session here is.
+    /// It is authenticated. Our sessions do not use authentication.
     Authenticated,
 }

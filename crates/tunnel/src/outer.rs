@@ -1,4 +1,4 @@
-//! What goes around a frame that is carried to another host.
+//! The outer headers of frames that are carried to another host, and their encapsulations.
 //!
 //! ```text
 //! ┌──────────┬───────┬───────────┬─────┬────────────────────────┬───────┐
@@ -11,14 +11,15 @@
 //!                    └───────────────── the underlay's MTU ─────────────┘
 //! ```
 //!
-//! [`Tunnel::write`] writes all that is before a frame, and never touches the frame: who sends it
-//! hands it over from where it lies. [`Received::parse`] finds the frame in what has arrived and
-//! says of which tunnel it is; what is damaged, or not to be taken, it refuses for a [`Refusal`].
+//! [`Tunnel::write`] writes the headers before a frame. It does not touch the frame, which is sent
+//! from where it lies. [`Received::parse`] finds the frame in a received packet and says which
+//! tunnel the packet belongs to. It refuses damaged and unacceptable packets with a [`Refusal`].
 //!
-//! Of the inner packet two things show outside. Its flow chooses the source port (NVGRE's FlowID,
-//! IPv6's flow label), so that flows spread over the fabric's ways and none is torn apart. Its
-//! traffic class is the outer one's (whoever wants another code point there says so instead), and
-//! marks of congestion on the way come back into it (RFC 6040).
+//! Two properties of the inner packet show in the outer headers. Its flow selects the source port
+//! (NVGRE: the FlowID; IPv6: the flow label as well), so that the fabric spreads flows over its
+//! paths and keeps each flow on one. Its traffic class is copied to the outer header, unless the
+//! caller gives another; congestion marks of the fabric are copied back when the packet arrives
+//! (RFC 6040).
 
 mod receive;
 #[cfg(test)]
@@ -35,7 +36,8 @@ use wire::{ethernet, geneve, ipv4, ipv6, stt, tcp, udp, vxlan};
 pub use receive::{Received, Refusal, is_partial, segment};
 pub use write::{Inner, WriteError};
 
-/// The source ports of UDP and of STT's TCP, a flow's always the same (RFC 7348 §5, RFC 8926 §3.3).
+/// The source ports of UDP and of STT's TCP. A flow always has the same (RFC 7348 §5, RFC 8926
+/// §3.3).
 pub const SOURCE_PORTS: RangeInclusive<u16> = 49_152..=65_535;
 
 /// The length in bytes of the longest header that [`Tunnel::write`] writes.
@@ -62,11 +64,11 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
-    /// All there are.
+    /// All encapsulations.
     pub const ALL: [Self; 4] = [Self::Geneve, Self::Vxlan, Self::Stt, Self::Nvgre];
 
-    /// How many bytes of the outer packet are before the frame, with so many bytes of options,
-    /// which Geneve alone can have.
+    /// The bytes of the outer packet before the frame, from the IP header on. Only Geneve can have
+    /// options.
     pub const fn overhead(self, version: Version, options_len: usize) -> usize {
         let ip = match version {
             Version::V4 => ipv4::Header::LEN,
@@ -81,8 +83,8 @@ impl Encapsulation {
         ip + rest
     }
 
-    /// The MTU of the virtual network: how long its packets may be if their frames, which have no
-    /// tag, are to fit into packets of `underlay_mtu` bytes. `None` if not even an empty one does.
+    /// The MTU of the virtual network: the longest inner packet whose untagged frame fits into an
+    /// outer packet of `underlay_mtu` bytes. `None` if not even an empty one fits.
     pub const fn inner_mtu(
         self,
         version: Version,
@@ -94,13 +96,13 @@ impl Encapsulation {
     }
 }
 
-/// The number of a virtual network, of 24 bits. Of NVGRE's, those below 0x1000 and the highest are
-/// reserved (RFC 7637 §3.2).
+/// The number of a virtual network, of 24 bits. NVGRE reserves those below 0x1000 and the highest
+/// (RFC 7637 §3.2).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Vni(u32);
 
 impl Vni {
-    /// The network of this number; `None` if it has more than 24 bits.
+    /// The network with this number; `None` if it has more than 24 bits.
     pub const fn new(number: u32) -> Option<Self> {
         if number < 1 << 24 { Some(Self(number)) } else { None }
     }
@@ -111,7 +113,7 @@ impl Vni {
     }
 }
 
-/// The two ends of a tunnel, by their addresses in the underlay.
+/// The addresses of a tunnel's two ends in the underlay.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Vteps {
     /// Over IPv4.
@@ -131,7 +133,7 @@ pub enum Vteps {
 }
 
 impl Vteps {
-    /// Two ends; `None` if they are not of one family.
+    /// `None` if the addresses are not of one family.
     pub const fn new(local: IpAddr, remote: IpAddr) -> Option<Self> {
         match (local, remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => Some(Self::V4 { local, remote }),
@@ -140,7 +142,7 @@ impl Vteps {
         }
     }
 
-    /// Of which family they are.
+    /// Their address family.
     pub const fn version(&self) -> Version {
         match self {
             Self::V4 { .. } => Version::V4,
@@ -157,20 +159,19 @@ impl Vteps {
     }
 }
 
-/// Whether datagrams have a checksum. STT's segments always have, as TCP does; GRE's packets never,
-/// as NVGRE says.
+/// Whether UDP datagrams have a checksum. STT's segments always have TCP's; NVGRE's packets never
+/// have GRE's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Checksum {
-    /// It covers all of the outer packet, addresses too.
+    /// It covers the whole outer packet, including the addresses.
     Computed,
-    /// None is sent: the frame's own checksums have to do. Over IPv6 both ends have to want that
+    /// None: only the frame's own checksums protect it. Over IPv6 both ends have to agree to that
     /// (RFC 6935, RFC 6936).
     Absent,
 }
 
 impl Checksum {
-    /// What a tunnel does unless told otherwise: over IPv4 none is needed (RFC 7348 §5), over IPv6
-    /// it is (RFC 8200 §8.1).
+    /// The default: IPv4 needs no checksum (RFC 7348 §5), IPv6 does (RFC 8200 §8.1).
     pub const fn usual(version: Version) -> Self {
         match version {
             Version::V4 => Self::Absent,
@@ -179,26 +180,26 @@ impl Checksum {
     }
 }
 
-/// A tunnel between two hosts for one virtual network, as one end writes it.
+/// A tunnel between two hosts for one virtual network, as seen by its sending end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Tunnel {
     /// How frames are carried.
     pub encapsulation: Encapsulation,
-    /// Between whom.
+    /// The addresses of both ends.
     pub vteps: Vteps,
-    /// Whose they are.
+    /// The virtual network of the frames.
     pub vni: Vni,
-    /// Our address on the link.
+    /// The source MAC address on the link.
     pub source: Mac,
-    /// The next hop's.
+    /// The MAC address of the next hop.
     pub destination: Mac,
-    /// The underlay's VLAN: packets are tagged with it and their frame's class. 0 is none: the tag
-    /// tells the class alone, which is what lossless classes need of it. `None`: there is no tag.
+    /// The underlay's VLAN. Packets carry a tag with this VLAN and their frame's class. 0 means a
+    /// tag with the class alone, which is enough for lossless classes. `None`: packets have no tag.
     pub vlan: Option<u16>,
-    /// How many hops the fabric may have (TTL, hop limit).
+    /// The TTL, or hop limit.
     pub ttl: u8,
     /// Whether datagrams have a checksum.
     pub checksum: Checksum,
-    /// The longest packet that the underlay carries, in bytes: it is never fragmented.
+    /// The underlay's MTU in bytes. Outer packets are never fragmented.
     pub underlay_mtu: u16,
 }

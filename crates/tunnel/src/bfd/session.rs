@@ -1,4 +1,4 @@
-//! One end of a session.
+//! One end of a BFD session.
 
 use core::num::NonZeroU32;
 
@@ -7,43 +7,43 @@ use wire::bfd::{Diagnostic, Flags, Header, Packet, State};
 
 use super::{Change, Config, Output, Refusal, Status};
 
-/// While a session is not up, its packets are no closer together than this, in microseconds (RFC
-/// 5880 §6.8.3).
+/// The minimum transmit interval while a session is not up, in microseconds (RFC 5880 §6.8.3).
 const SLOW: u32 = 1_000_000;
 
-/// Jitter is counted in parts of an interval, of which there are so many. Up to 255 of them, a
-/// quarter, come off (§6.8.7).
+/// Jitter is counted in 1024ths of an interval. It shortens an interval by up to 255 of them, a
+/// quarter (§6.8.7).
 const PARTS: u64 = 1024;
 
-/// The parts that come off at least with a multiplier of 1, where no packet may be late: a tenth
-/// (§6.8.7).
+/// The least jitter with a multiplier of 1, when a single late packet would expire the detection
+/// time: a tenth (§6.8.7).
 const LEAST_PARTS: u8 = 103;
 
-/// How far we are with having the far end confirm new intervals (§6.5).
+/// The poll sequence by which the far end confirms new intervals (§6.5).
 ///
-/// A final does not say which poll it answers. Where it takes longer than the interval, one to an
-/// earlier poll may be taken for one to this, as with everybody.
+/// A Final does not say which Poll it answers. If the round trip is longer than the interval, a
+/// late Final to an earlier Poll is taken for the answer to this one. The protocol cannot tell them
+/// apart.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Poll {
-    /// It knows them.
+    /// The far end has confirmed the current intervals.
     Done,
-    /// It is to be asked.
+    /// The next packet is to carry a Poll.
     Wanted,
-    /// It was asked.
+    /// A Poll was sent.
     Asked,
-    /// It was asked, of intervals that have changed since: its answer is to the old ones, and it
-    /// has to be asked again.
+    /// A Poll was sent, and the intervals have changed since. The Final will confirm the old ones,
+    /// so another Poll must follow.
     Outdated,
 }
 
-/// The far end, by its last packet.
+/// The state of the far end in its last packet.
 #[derive(Clone, Copy, Debug)]
 struct Remote {
-    /// bfd.RemoteDiscr; 0: it is not heard.
+    /// bfd.RemoteDiscr; 0 if nothing was received within the detection time.
     discriminator: u32,
-    /// bfd.RemoteMinRxInterval, in microseconds; 0: it wants no periodic packets.
+    /// bfd.RemoteMinRxInterval, in microseconds; 0 if it wants no periodic packets.
     required_min_rx: u32,
-    /// Its desired interval, in microseconds.
+    /// Its desired minimum transmit interval, in microseconds.
     desired_min_tx: u32,
     multiplier: u8,
     /// bfd.RemoteSessionState.
@@ -53,7 +53,7 @@ struct Remote {
     demand: bool,
 }
 
-/// What is assumed of a far end that is not heard (§6.8.1).
+/// The assumed state of a far end from which nothing was received (§6.8.1).
 const SILENT: Remote = Remote {
     discriminator: 0,
     required_min_rx: 1,
@@ -64,40 +64,40 @@ const SILENT: Remote = Remote {
     demand: false,
 };
 
-/// One end. It fits a cache line, as there are thousands of them.
+/// One end of a session. It fits a cache line, because there may be thousands.
 ///
-/// Its owner calls [`handle`](Self::handle) for each packet that has come, [`poll`](Self::poll)
-/// until there is no more, and again at the [`deadline`](Self::deadline). Packets that have come
-/// are to be handled before time is: they may have waited while the owner was late.
+/// Its owner calls [`handle`](Self::handle) for each received packet, then [`poll`](Self::poll)
+/// until that returns `None`, and again at the [`deadline`](Self::deadline). Packets come first:
+/// they may have waited while the owner was late, and must not let the detection time expire.
 #[derive(Clone, Debug)]
 pub struct Session {
     config: Config,
     /// bfd.LocalDiscr.
     discriminator: NonZeroU32,
     remote: Remote,
-    /// The desired interval that our packets go by, in microseconds: what the far end has
-    /// confirmed, if that is shorter than what we say.
+    /// The transmit interval in use, in microseconds: the one that the far end has confirmed, until
+    /// it confirms a longer one.
     used_desired: u32,
-    /// The required interval that detection goes by, in microseconds: what the far end has
-    /// confirmed, if that is longer.
+    /// The receive interval that the detection time uses, in microseconds: the one that the far end
+    /// has confirmed, until it confirms a shorter one.
     used_required: u32,
-    /// When the last packet that was not an answer to a poll went.
+    /// When the last packet was sent, Finals excluded.
     sent_at: Instant,
     heard_at: Instant,
     state: State,
     diagnostic: Diagnostic,
     poll: Poll,
-    /// The parts that come off the interval after the last packet.
+    /// The jitter of the current interval, in 1024ths.
     jitter: u8,
-    /// The far end has yet to be told how we are.
+    /// A change is to be sent at once.
     has_news: bool,
-    /// It has polled us.
+    /// A Poll is to be answered.
     owes_final: bool,
 }
 
 impl Session {
-    /// An end that has heard nothing, and is down. No other session of ours may have its
-    /// discriminator.
+    /// An end that has received nothing and is down. Its discriminator must be unique among our
+    /// sessions.
     pub const fn new(config: Config, discriminator: NonZeroU32) -> Self {
         let desired = config.desired_min_tx.get();
         Self {
@@ -117,12 +117,12 @@ impl Session {
         }
     }
 
-    /// What we make of it.
+    /// Our state.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// How it stands.
+    /// The status.
     pub const fn status(&self) -> Status {
         let Self {
             state, diagnostic, remote: Remote { diagnostic: remote_diagnostic, .. }, ..
@@ -130,25 +130,25 @@ impl Session {
         Status { state, diagnostic, remote_diagnostic }
     }
 
-    /// Our number of it.
+    /// Our discriminator.
     pub const fn discriminator(&self) -> NonZeroU32 {
         self.discriminator
     }
 
-    /// How long the far end may be silent (§6.8.4); `None` if it is not heard.
+    /// The detection time (§6.8.4); `None` if nothing is received from the far end.
     pub fn detection_time(&self) -> Option<Span> {
         let Remote { discriminator, desired_min_tx, multiplier, .. } = self.remote;
         let interval = u64::from(self.used_required.max(desired_min_tx));
         (discriminator != 0).then(|| Span::from_micros(interval * u64::from(multiplier)))
     }
 
-    /// The time between two of our packets, before jitter comes off (§6.8.7).
+    /// The interval between our packets, without jitter (§6.8.7).
     pub fn interval(&self) -> Span {
         Span::from_micros(self.used_desired.max(self.remote.required_min_rx).into())
     }
 
-    /// Another configuration, of which the far end is told. What it has to know first, a longer
-    /// interval of ours and a shorter detection time, counts once it has confirmed it (§6.8.3).
+    /// Changes the configuration and starts a poll sequence. A longer transmit interval and a
+    /// shorter detection time take effect once the far end has confirmed them (§6.8.3).
     pub fn configure(&mut self, config: Config) {
         if self.config != config {
             self.config = config;
@@ -156,7 +156,7 @@ impl Session {
         }
     }
 
-    /// Takes it down as an operator does, for the reason given; packets say so (§6.8.16).
+    /// Takes the session down administratively, and tells the far end the reason (§6.8.16).
     pub fn hold_down(&mut self, diagnostic: Diagnostic) -> Option<Change> {
         let before = self.status();
         self.enter(State::AdminDown, diagnostic);
@@ -172,8 +172,8 @@ impl Session {
         self.changed(before)
     }
 
-    /// The way is known to have failed by other means, or our forwarding was reset: it is down for
-    /// the reason given, and begins anew (§6.8.15).
+    /// Takes the session down because the path is known to have failed, or our forwarding was
+    /// reset. The session then comes up again as usual (§6.8.15).
     pub fn fail(&mut self, diagnostic: Diagnostic) -> Option<Change> {
         let before = self.status();
         if matches!(self.state, State::Init | State::Up) {
@@ -182,8 +182,8 @@ impl Session {
         self.changed(before)
     }
 
-    /// Tells the far end of the ways that are joined to this one, while this one stays as it is
-    /// (§6.8.17).
+    /// Sends the far end a diagnostic about paths that are concatenated with this one. Does not
+    /// change the state (§6.8.17).
     pub fn tell(&mut self, diagnostic: Diagnostic) -> Option<Change> {
         let before = self.status();
         self.diagnostic = diagnostic;
@@ -197,11 +197,11 @@ impl Session {
         changed
     }
 
-    /// A packet from the far end has come (§6.8.6).
+    /// Handles a received packet (§6.8.6).
     ///
     /// # Errors
     ///
-    /// It is not for this session, or authenticated: then it changes nothing.
+    /// The packet is for another session, or authenticated. The session is unchanged.
     pub fn handle(&mut self, now: Instant, packet: &Packet<'_>) -> Result<Option<Change>, Refusal> {
         let header = packet.header;
         let ours = header.your_discriminator.get();
@@ -233,7 +233,7 @@ impl Session {
             (State::Init | State::Up, State::AdminDown) | (State::Up, State::Down) => {
                 self.enter(State::Down, Diagnostic::NEIGHBOR_SIGNALED_DOWN);
             }
-            // Why it was down is worth telling as long as it is not up.
+            // Keep the diagnostic until the session is up.
             (State::Down, State::Down) => self.enter(State::Init, self.diagnostic),
             (State::Down, State::Init) | (State::Init, State::Init | State::Up) => {
                 self.enter(State::Up, Diagnostic::NONE);
@@ -244,11 +244,11 @@ impl Session {
         Ok(self.changed(before))
     }
 
-    /// What is to be done by `now`: call it until there is no more.
+    /// Runs the timers that have expired by `now`. To be called until it returns `None`.
     pub fn poll(&mut self, now: Instant, rng: &mut Rng) -> Option<Output> {
         if self.detect_at().is_some_and(|at| at <= now) {
             let before = self.status();
-            // What it wished for is forgotten with it: the next one behind this way may be another.
+            // Forget its intervals, too: the next host on this path may be another.
             self.remote = Remote { diagnostic: self.remote.diagnostic, ..SILENT };
             if matches!(self.state, State::Init | State::Up) {
                 self.enter(State::Down, Diagnostic::DETECTION_TIME_EXPIRED);
@@ -261,8 +261,8 @@ impl Session {
         is_due.then(|| Output::Send(self.transmit(now, rng)))
     }
 
-    /// When [`poll`](Self::poll) has something to do though nothing is heard; it may be past.
-    /// `None`: not before something is.
+    /// The time of the next timer, which may have passed. `None` if no timer is set until a packet
+    /// arrives.
     pub fn deadline(&self) -> Option<Instant> {
         match (self.transmit_at(), self.detect_at()) {
             (Some(transmit), Some(detect)) => Some(transmit.min(detect)),
@@ -291,8 +291,8 @@ impl Session {
         })
     }
 
-    /// Whether demand mode is active at the far end (§6.6, §6.8.6): it wants no packets but in
-    /// polls.
+    /// Whether demand mode is active at the far end (§6.6, §6.8.6), so that we send it nothing but
+    /// poll sequences.
     fn is_spared(&self) -> bool {
         self.remote.demand && self.state == State::Up && self.remote.state == State::Up
     }
@@ -302,8 +302,8 @@ impl Session {
     }
 
     fn transmit(&mut self, now: Instant, rng: &mut Rng) -> Header {
-        // An answer goes at once and leaves the periodic packets as they are; a packet is not both
-        // poll and answer.
+        // A Final is sent at once and does not delay periodic packets. A packet never has both P
+        // and F set.
         let is_final = core::mem::take(&mut self.owes_final);
         let flags =
             Flags { poll: !is_final && self.poll != Poll::Done, is_final, ..Flags::default() };
@@ -342,17 +342,18 @@ impl Session {
         if self.state == State::Up { desired } else { desired.max(SLOW) }
     }
 
-    /// What we say has changed: uses of it what may be used at once, and has the far end confirm
-    /// the rest.
+    /// Applies changed intervals as far as possible at once, and starts a poll sequence for the
+    /// rest.
     fn negotiate(&mut self) {
         self.adopt();
         self.want_poll();
-        // One that wants no periodic packets hears of it nevertheless.
+        // A far end that wants no periodic packets is to receive the change nevertheless.
         self.has_news |= self.remote.required_min_rx == 0;
     }
 
-    /// While the session is up, a longer interval between our packets has to wait until the far end
-    /// expects it, and a shorter detection time until it sends accordingly (§6.8.3).
+    /// Applies the intervals that need no confirmation. While the session is up, a longer transmit
+    /// interval must wait until the far end expects it, and a shorter detection time until the far
+    /// end sends more often (§6.8.3).
     fn adopt(&mut self) {
         let (desired, required) = (self.desired(), self.config.required_min_rx.get());
         if self.state == State::Up {
@@ -370,7 +371,7 @@ impl Session {
         };
     }
 
-    /// The far end has answered a poll.
+    /// Handles a Final.
     fn confirmed(&mut self) {
         self.poll = match self.poll {
             Poll::Asked => {

@@ -1,4 +1,4 @@
-//! Many sessions and one clock.
+//! A table of sessions with a common timer heap.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -9,31 +9,31 @@ use wire::bfd::Packet;
 use super::timers::Timers;
 use super::{Change, Config, Output, Refusal, Session};
 
-/// The low bits of a discriminator that say where its session lies; those above tell it from others
-/// that lay there before.
+/// The low bits of a discriminator are the session's place in the table. The high bits distinguish
+/// it from earlier sessions at that place.
 const PLACE_BITS: u32 = 16;
 
-/// Sessions by their discriminators.
+/// Sessions by discriminator.
 ///
-/// What each needs is reserved at once, and a packet costs the same however many there are, but for
-/// a timer that moves within a heap of them.
+/// All memory is reserved when the table is made. Handling a packet takes constant time, plus a
+/// logarithmic update of the timer heap.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     places: Vec<Option<Session>>,
     free: Vec<u16>,
     timers: Timers,
-    /// How often one was opened, as far as a discriminator's high bits go.
+    /// The number of sessions opened, modulo 2^16: a discriminator's high bits.
     opened: u16,
     rng: Rng,
 }
 
 impl Sessions {
-    /// The most sessions that a table can have.
+    /// The maximum size of a table.
     pub const MOST: u32 = 1 << PLACE_BITS;
 
-    /// Room for `most` sessions, and never for more than [`MOST`](Self::MOST). The seed says how
-    /// packets are spread in time, and what the first discriminator is: it should be another after
-    /// each start, so that none is used again soon.
+    /// A table for `most` sessions, at most [`MOST`](Self::MOST). The seed determines the jitter
+    /// and the first discriminator. It should differ after each start, so that discriminators are
+    /// not reused soon.
     pub fn new(most: u32, seed: u64) -> Self {
         let most = most.min(Self::MOST);
         let mut rng = Rng::new(seed);
@@ -46,7 +46,7 @@ impl Sessions {
         }
     }
 
-    /// Opens a session that has heard nothing. Its discriminator; `None`: there is no room for it.
+    /// Opens a session. Returns its discriminator; `None` if the table is full.
     pub fn open(&mut self, config: Config) -> Option<NonZeroU32> {
         let place = self.free.pop()?;
         // A discriminator is not 0.
@@ -59,8 +59,7 @@ impl Sessions {
         Some(discriminator)
     }
 
-    /// Closes a session without a word to the far end ([`Session::hold_down`] says it), and returns
-    /// it.
+    /// Closes a session and returns it. The far end is not told; [`Session::hold_down`] does that.
     pub fn close(&mut self, discriminator: u32) -> Option<Session> {
         let place = self.find(discriminator)?;
         self.free.push(place as u16);
@@ -68,13 +67,12 @@ impl Sessions {
         self.places[place as usize].take()
     }
 
-    /// Where the session of this number lies among as many places as the table was made with. No
-    /// other open one lies there.
+    /// The place of a session, below the table's size. No other open session has the same.
     pub const fn place(discriminator: NonZeroU32) -> usize {
         (discriminator.get() % Self::MOST) as usize
     }
 
-    /// The session of this number.
+    /// The session with this discriminator.
     pub fn get(&self, discriminator: u32) -> Option<&Session> {
         self.places
             .get(discriminator as u16 as usize)?
@@ -82,7 +80,7 @@ impl Sessions {
             .filter(|it| it.discriminator().get() == discriminator)
     }
 
-    /// Does something to the session of this number; `None` if it is not there.
+    /// Calls `act` with the session and updates its timer. `None` if there is no such session.
     pub fn with<R>(
         &mut self,
         discriminator: u32,
@@ -95,12 +93,12 @@ impl Sessions {
         Some(result)
     }
 
-    /// A packet has come for session `discriminator`: the one that it names, or if it names none,
-    /// the one that its addresses or its tunnel stand for.
+    /// Handles a packet for session `discriminator`: the one that the packet names or, if it names
+    /// none, the one of its addresses or tunnel.
     ///
     /// # Errors
     ///
-    /// There is no such session, or it refuses the packet.
+    /// There is no such session, or it discards the packet.
     pub fn handle(
         &mut self,
         now: Instant,
@@ -111,7 +109,8 @@ impl Sessions {
             .unwrap_or(Err(Refusal::UnknownSession))
     }
 
-    /// What is to be done by `now`, and by which session: call it until there is no more.
+    /// Runs the timers that have expired by `now`, and says for which session. To be called until
+    /// it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<(NonZeroU32, Output)> {
         loop {
             let (_, place) = self.timers.first().filter(|(at, _)| *at <= now)?;
@@ -124,7 +123,7 @@ impl Sessions {
         }
     }
 
-    /// When [`poll`](Self::poll) has something to do though nothing is heard; it may be past.
+    /// The time of the next timer, which may have passed.
     pub fn deadline(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| at)
     }
@@ -195,14 +194,15 @@ mod tests {
     }
 
     #[test]
-    fn every_session_speaks_in_its_time_and_is_found_silent() {
+    fn every_session_sends_periodically_and_detects_silence() {
         let mut sessions = Sessions::new(100, 1);
         let all: [u32; 100] = core::array::from_fn(|_| sessions.open(config()).unwrap().get());
         for discriminator in all {
             assert_eq!(heard(&mut sessions, discriminator), Ok(State::Init));
         }
         let (mut sent, mut silent) = ([0; 100], 0);
-        // The far end's packets have a multiplier of 1 and no wish: it is silent after our 500 ms.
+        // The far end's packets have a multiplier of 1 and no interval, so our 500 ms are its
+        // detection time.
         while let Some(at) = sessions.deadline().filter(|at| *at < NOW + Span::from_millis(600)) {
             while let Some((discriminator, output)) = sessions.poll(at) {
                 let place = all.iter().position(|it| *it == discriminator.get()).unwrap();
@@ -221,12 +221,12 @@ mod tests {
                 }
             }
         }
-        // One says that it hears, another that it does no more.
+        // One packet with the state Init, another with Down.
         assert_eq!((sent, silent), ([2; 100], 100));
     }
 
     #[test]
-    fn what_an_operator_does_is_told_at_once() {
+    fn an_administrative_change_is_sent_at_once() {
         let mut sessions = Sessions::new(1, 1);
         let discriminator = sessions.open(config()).unwrap().get();
         while sessions.poll(NOW).is_some() {}

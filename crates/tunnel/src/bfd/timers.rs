@@ -1,14 +1,14 @@
-//! When each of many is due: a heap that knows where each of them lies in it.
+//! A timer for each index: a binary heap that can change and remove any of its entries.
 
 use alloc::vec::Vec;
 
 use units::Instant;
 
-/// Says that one is not in the heap.
+/// The place of an index without a timer.
 const NOWHERE: u32 = u32::MAX;
 
-/// A binary heap of at most one time for each index, earliest first. It never holds more entries
-/// than there are indices, however often their times change.
+/// A heap with at most one entry for each index, earliest first. Changing a time moves the entry,
+/// so there are never more entries than indices.
 #[derive(Clone, Debug)]
 pub struct Timers {
     heap: Vec<(Instant, u32)>,
@@ -17,7 +17,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// No time for any index below `count`.
+    /// Timers for the indices below `count`, none of them set.
     pub fn new(count: u32) -> Self {
         Self {
             heap: Vec::with_capacity(count as usize),
@@ -25,12 +25,12 @@ impl Timers {
         }
     }
 
-    /// The earliest time, and whose it is.
+    /// The earliest time, and its index.
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.heap.first().copied()
     }
 
-    /// Sets the time of `index`, or takes it away.
+    /// Sets the timer of `index`, or removes it.
     pub fn set(&mut self, index: u32, at: Option<Instant>) {
         let place = self.places[index as usize] as usize;
         match (at, self.heap.get_mut(place)) {
@@ -55,13 +55,13 @@ impl Timers {
         let (_, index) = self.heap.swap_remove(place);
         self.places[index as usize] = NOWHERE;
         if place < self.heap.len() {
-            // The one that was last may belong above this place, or below.
+            // The entry that was last may belong above or below its new place.
             self.rise(place);
             self.sink(self.places[self.heap[place].1 as usize] as usize);
         }
     }
 
-    /// Moves the entry at `place` up to where no later one is above it.
+    /// Moves the entry at `place` up until no later one is above it.
     fn rise(&mut self, mut place: usize) {
         let entry = self.heap[place];
         while place > 0 {
@@ -75,7 +75,7 @@ impl Timers {
         self.put(place, entry);
     }
 
-    /// Moves the entry at `place` down to where no earlier one is below it.
+    /// Moves the entry at `place` down until no earlier one is below it.
     fn sink(&mut self, mut place: usize) {
         let entry = self.heap[place];
         loop {

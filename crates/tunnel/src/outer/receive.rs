@@ -1,4 +1,4 @@
-//! Finding the frame in what has arrived.
+//! Parses received packets and finds their frames.
 
 use core::net::Ipv6Addr;
 use core::ops::Range;
@@ -12,70 +12,70 @@ use wire::{Layout, Offload, geneve, gre, stt, tcp, udp, vxlan};
 use super::{Checksum, Encapsulation, Vni, Vteps};
 use crate::message::{Message, OPTION_CLASS, PART};
 
-/// A packet of a tunnel. Whether there is such a tunnel here is its receiver's to know.
+/// A packet of a tunnel. Whether this host has such a tunnel is for the caller to check.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Received<'a> {
     /// How the frame is carried.
     pub encapsulation: Encapsulation,
-    /// Between whom; the packet's destination is the local end.
+    /// The addresses of both ends. The local end is the packet's destination.
     pub vteps: Vteps,
-    /// Whose it is.
+    /// Its virtual network.
     pub vni: Vni,
-    /// Geneve's options; of others, none.
+    /// Geneve's options; empty for other encapsulations.
     pub options: geneve::Options<'a>,
-    /// It is from the far end itself, for this end itself (Geneve's O bit): there is no frame to
+    /// Whether it is a control packet for this end (Geneve's O bit). It carries no frame to
     /// forward.
     pub is_control: bool,
-    /// It carries a part of a frame: all that is said of frames here is not said of it.
+    /// Whether it carries a part of a frame. The fields about frames do not apply to parts.
     pub is_part: bool,
-    /// Where the frame lies in what has arrived, or what a control packet carries.
+    /// The range of the frame, or of a control packet's payload, in the received bytes.
     pub frame: Range<usize>,
-    /// A tag that the frame has besides those in its bytes (STT).
+    /// The frame's VLAN tag that STT carries in its own header.
     pub tag: Option<Tag>,
-    /// What is left to do for the frame (STT).
+    /// The offloads that remain to be done (STT).
     pub offload: Offload,
-    /// The outer packet's traffic class; [`Ecn::of`] it says what the fabric marked.
+    /// The outer packet's traffic class, with the fabric's congestion mark ([`Ecn::of`]).
     pub traffic_class: u8,
-    /// The traffic class that the inner packet is to go on with ([`Layout::set_traffic_class`]);
-    /// `None`: it stays as it is.
+    /// The traffic class to set in the inner packet ([`Layout::set_traffic_class`]); `None` to
+    /// leave it.
     pub remark: Option<u8>,
-    /// The two packets' ECN fields are not what a network makes of what a tunnel begins with (RFC
-    /// 6040 §4.2).
+    /// The ECN fields of the outer and inner packet form a combination that no correct network
+    /// makes (RFC 6040 §4.2).
     pub alarm: Option<Alarm>,
 }
 
-/// Why a packet is not taken.
+/// Why a packet is refused.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Refusal {
-    /// It is no IP packet, or a malformed one.
+    /// It is not an IP packet, or is malformed.
     NotIp,
-    /// It is a fragment: no tunnel fragments (RFC 7348 §4.3, RFC 7637 §4.4), as the underlay's MTU
+    /// It is a fragment. Tunnels do not fragment (RFC 7348 §4.3, RFC 7637 §4.4): the underlay's MTU
     /// is known.
     Fragment,
-    /// It is for no tunnel's port, and of no tunnel's protocol.
+    /// Its port or protocol is not a tunnel's.
     UnknownProtocol,
     /// A checksum is wrong.
     BadChecksum,
-    /// It has no checksum, and would need one over IPv6 (RFC 8200 §8.1).
+    /// It has no checksum although it came over IPv6 (RFC 8200 §8.1).
     MissingChecksum,
-    /// The tunnel's header is cut short, of an unknown version, or contradicts itself.
+    /// The tunnel header is truncated, has an unknown version, or contradicts itself.
     Malformed,
-    /// It carries something else than a frame.
+    /// It does not carry an Ethernet frame.
     NotEthernet,
-    /// The header does not say whose it is, or says a number that no network has.
+    /// The header has no VNI, or an invalid one.
     InvalidVni,
-    /// It has a critical option that is not known here (RFC 8926 §3.5).
+    /// It has an unknown critical option (RFC 8926 §3.5).
     CriticalOption,
-    /// It is a part of a frame, for [`stt::Reassembly`] to join.
+    /// It is an STT segment of a larger frame; [`stt::Reassembly`] joins those.
     Segment,
-    /// The frame is shorter than its header.
+    /// The frame is shorter than an Ethernet header.
     Runt,
-    /// The fabric marked it for congestion, and the packet in it cannot say so (RFC 6040 §4.2).
+    /// The fabric marked it, and the inner packet does not support ECN (RFC 6040 §4.2).
     Congested,
 }
 
 impl Refusal {
-    /// All there are.
+    /// All reasons.
     pub const ALL: [Self; 12] = [
         Self::NotIp,
         Self::Fragment,
@@ -110,7 +110,7 @@ impl Refusal {
     }
 }
 
-/// What the tunnel's header says.
+/// A parsed tunnel header, and the frame behind it.
 struct Shim<'a> {
     encapsulation: Encapsulation,
     vni: Option<u32>,
@@ -139,12 +139,12 @@ impl<'a> Shim<'a> {
 }
 
 impl<'a> Received<'a> {
-    /// Reads what has arrived, from Ethernet's header on. `over_ipv6` says whether a datagram over
-    /// IPv6 needs a checksum; one that is there has to be right in any case.
+    /// Parses a packet from its Ethernet header on. `over_ipv6` says whether datagrams over IPv6
+    /// need a checksum. A checksum that is present is always verified.
     ///
     /// # Errors
     ///
-    /// It is not to be taken.
+    /// [`Refusal`].
     pub fn parse(bytes: &'a [u8], over_ipv6: Checksum) -> Result<Self, Refusal> {
         let layout = Layout::of(bytes).ok_or(Refusal::NotIp)?;
         let traffic_class = layout.traffic_class(bytes).ok_or(Refusal::NotIp)?;
@@ -197,14 +197,13 @@ impl<'a> Received<'a> {
         Self::of(shim, vteps(&layout, bytes), traffic_class, end)
     }
 
-    /// Reads what a datagram to the port of Geneve or VXLAN carries, or what is in GRE's packet
-    /// behind IP's header, of a packet with this traffic class between these two; or STT's header
-    /// and the frame, of which all [segments](segment) have come. The frame's place is counted from
-    /// the payload's first byte.
+    /// Parses a payload whose outer headers were removed: a Geneve or VXLAN datagram's payload, a
+    /// GRE packet behind the IP header, or an STT frame with its header, joined from its
+    /// [segments](segment). The range of the frame is relative to the payload.
     ///
     /// # Errors
     ///
-    /// It is not to be taken.
+    /// [`Refusal`].
     pub fn of_datagram(
         encapsulation: Encapsulation,
         vteps: Vteps,
@@ -220,14 +219,14 @@ impl<'a> Received<'a> {
         Self::of(shim, vteps, traffic_class, payload.len())
     }
 
-    /// A packet with this between Ethernet's header and its end.
+    /// Completes a packet whose frame ends at `end`.
     fn of(shim: Shim<'a>, vteps: Vteps, traffic_class: u8, end: usize) -> Result<Self, Refusal> {
         let vni = shim.vni.and_then(Vni::new).ok_or(Refusal::InvalidVni)?;
         let is_frame = !shim.is_control && !shim.is_part;
         if is_frame && shim.frame.len() < ethernet::Header::LEN {
             return Err(Refusal::Runt);
         }
-        // A session reacts to marks itself, whatever the transport in it understands.
+        // Packets of a session are exempt: the session reacts to marks itself.
         let is_sessions = || shim.options.clone().any(|option| option.class == OPTION_CLASS);
         let (remark, alarm) = match is_frame.then(|| mark(shim.frame, Ecn::of(traffic_class))) {
             None => (None, None),
@@ -253,8 +252,8 @@ impl<'a> Received<'a> {
     }
 }
 
-/// What becomes of the traffic class of the packet in a frame, as it arrived with this outer field;
-/// what carries no packet has nothing to say it in, and needs nothing said.
+/// Combines the inner packet's ECN field with the outer one. Returns the inner packet's new traffic
+/// class, if it changes. A frame without an IP packet has no ECN field and is left alone.
 fn mark(frame: &[u8], outer: Ecn) -> Result<(Option<u8>, Option<Alarm>), Refusal> {
     let Some(inner) = Layout::of(frame).and_then(|layout| layout.traffic_class(frame)) else {
         return Ok((None, None));
@@ -295,13 +294,13 @@ fn vxlan(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
     Ok(Shim::new(Encapsulation::Vxlan, header.vni(), frame))
 }
 
-/// Reads the segment of STT that a packet between these two carries behind IP's header. A checksum
-/// that [`is_partial`] is none to look at: the kernel has joined the segment of others with right
-/// ones, or it was on no wire.
+/// Parses an STT segment behind the IP header of a packet between these two ends. The checksum is
+/// not verified if it [`is_partial`]: then the kernel has joined the segment from others that it
+/// verified, or the packet never left the host.
 ///
 /// # Errors
 ///
-/// It is not to be taken.
+/// [`Refusal`].
 pub fn segment(vteps: Vteps, bytes: &[u8]) -> Result<stt::Segment<'_>, Refusal> {
     let tcp = tcp::Segment::parse(bytes).ok_or(Refusal::Malformed)?;
     if tcp.header.destination.get() != stt::PORT {
@@ -314,8 +313,8 @@ pub fn segment(vteps: Vteps, bytes: &[u8]) -> Result<stt::Segment<'_>, Refusal> 
     stt::Segment::parse(&tcp).ok_or(Refusal::Malformed)
 }
 
-/// Whether the checksum of a segment between these two is the pseudo-header's sum alone, and left
-/// to complete to whoever puts it on a wire (Linux: CHECKSUM_PARTIAL).
+/// Whether the checksum of a segment covers the pseudo-header alone, because the sending network
+/// card was to complete it (Linux: CHECKSUM_PARTIAL).
 pub fn is_partial(vteps: Vteps, segment: &[u8]) -> bool {
     let sum = vteps.pseudo_header(protocol::TCP, segment.len());
     tcp::Segment::parse(segment).is_some_and(|tcp| tcp.header.checksum.get() == !sum.checksum())
@@ -324,7 +323,7 @@ pub fn is_partial(vteps: Vteps, segment: &[u8]) -> bool {
 fn stt(bytes: &[u8]) -> Result<Shim<'_>, Refusal> {
     let (header, frame) = stt::Header::parse(bytes).ok_or(Refusal::Malformed)?;
     let offload = header.offload(frame).map_err(|_| Refusal::Malformed)?;
-    // The ends have agreed on it: the lowest 24 bits are the network, and the others are 0.
+    // By convention of both ends the lowest 24 bits are the VNI, and the others 0.
     let vni = u32::try_from(header.context.get()).ok();
     Ok(Shim { tag: header.tag(), offload, ..Shim::new(Encapsulation::Stt, vni, frame) })
 }

@@ -41,7 +41,7 @@ fn all() -> impl Iterator<Item = Tunnel> {
         .flat_map(|encapsulation| [V4, V6].map(|vteps| tunnel(encapsulation, vteps)))
 }
 
-/// A frame with a packet of such a traffic class.
+/// A frame with a packet of this traffic class.
 fn frame(traffic_class: u8, payload: &[u8]) -> Vec<u8> {
     let ip =
         ipv4::Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, protocol::ICMP, payload.len());
@@ -64,7 +64,7 @@ fn inner(frame: &[u8]) -> Inner<'static> {
     }
 }
 
-/// The outer packet around a frame, on the link.
+/// The whole packet on the link: outer headers and frame.
 fn carry(tunnel: &Tunnel, inner: &Inner<'_>, frame: &[u8]) -> Vec<u8> {
     let mut buffer = [0xaa; LONGEST];
     let header = tunnel.write(inner, || Sum::of(frame), &mut buffer).unwrap();
@@ -75,7 +75,7 @@ fn parse(bytes: &[u8]) -> Result<Received<'_>, Refusal> {
     Received::parse(bytes, Checksum::Computed)
 }
 
-/// Options that fit together, as classes, types and data.
+/// Options within the length limit, as classes, types and data.
 fn options() -> impl Strategy<Value = Vec<(u16, u8, Vec<[u8; 4]>)>> {
     prop::collection::vec(
         (any::<u16>(), 0_u8..0x80, prop::collection::vec(any::<[u8; 4]>(), 0..=12)),
@@ -135,7 +135,7 @@ proptest! {
             alarm: None,
         });
         prop_assert_eq!(&bytes[received.frame.clone()], &frame[..]);
-        // Padding of a short frame on the link is not the packet's.
+        // The link's padding does not belong to the packet.
         let padded = [&bytes[..], &[0; 9]].concat();
         prop_assert_eq!(Received::parse(&padded, checksum).unwrap().frame.end, bytes.len());
 
@@ -218,7 +218,7 @@ fn the_longest_header_fits_and_no_longer_one_is_written() {
 #[test]
 fn an_inner_mtu_is_what_the_underlay_leaves() {
     use Encapsulation::{Geneve, Nvgre, Stt, Vxlan};
-    // RFC 7348 §4.3's 50 bytes around a frame, its own header included.
+    // RFC 7348 §4.3: 50 bytes, the frame's own Ethernet header included.
     for (encapsulation, version, options, expected) in [
         (Vxlan, Version::V4, 0, 1450),
         (Vxlan, Version::V6, 0, 1430),
@@ -238,7 +238,7 @@ fn an_inner_mtu_is_what_the_underlay_leaves() {
 }
 
 #[test]
-fn marks_come_back_into_the_packet() {
+fn congestion_marks_are_copied_to_the_inner_packet() {
     const DSCP: u8 = 46 << 2;
     let fields = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
     for tunnel in all() {
@@ -262,7 +262,7 @@ fn marks_come_back_into_the_packet() {
                 (expected.alarm, outside.within(DSCP))
             );
         }
-        // A session's marks are its own where the packet in it does not react to them.
+        // A session reacts to marks itself, so an inner packet without ECN is not refused.
         if tunnel.encapsulation == Encapsulation::Geneve {
             let frame = frame(DSCP, b"ping");
             let mut draft = tunnel.geneve();
@@ -275,7 +275,7 @@ fn marks_come_back_into_the_packet() {
                 .unwrap();
             assert_eq!(parse(&bytes).map(|received| received.remark), Ok(None));
         }
-        // What is no packet cannot say it, and needs not.
+        // A frame without an IP packet has no ECN field.
         let arp = [&[2; 12], &[8, 6][..], &[0; 28]].concat();
         let bytes = carry(&tunnel, &Inner { traffic_class: 3, ..inner(&arp) }, &arp);
         assert_eq!(parse(&bytes).map(|received| received.remark), Ok(None));
@@ -283,7 +283,7 @@ fn marks_come_back_into_the_packet() {
 }
 
 #[test]
-fn a_flow_keeps_its_port_and_flows_have_others() {
+fn a_flow_keeps_its_source_port_and_flows_have_different_ones() {
     let tunnel = tunnel(Encapsulation::Vxlan, V4);
     let port = |flow| {
         let bytes = carry(&tunnel, &Inner { flow, ..inner(&frame(0, &[])) }, &frame(0, &[]));
@@ -296,7 +296,7 @@ fn a_flow_keeps_its_port_and_flows_have_others() {
 }
 
 #[test]
-fn over_ipv6_a_datagram_needs_a_checksum_unless_told_otherwise() {
+fn over_ipv6_a_datagram_needs_a_checksum_unless_configured() {
     let frame = frame(0, b"ping");
     for encapsulation in [Encapsulation::Geneve, Encapsulation::Vxlan] {
         let tunnel = Tunnel { checksum: Checksum::Absent, ..tunnel(encapsulation, V6) };
@@ -307,7 +307,7 @@ fn over_ipv6_a_datagram_needs_a_checksum_unless_told_otherwise() {
 }
 
 #[test]
-fn what_is_damaged_on_the_way_is_refused() {
+fn a_damaged_packet_is_refused() {
     let frame = frame(0, b"ping");
     for tunnel in all() {
         let tunnel = Tunnel { checksum: Checksum::Computed, ..tunnel };
@@ -321,12 +321,13 @@ fn what_is_damaged_on_the_way_is_refused() {
             let is_covered = match (tunnel.encapsulation, layout.version) {
                 (Encapsulation::Nvgre, Version::V6) => continue,
                 (Encapsulation::Nvgre, Version::V4) => at < layout.transport,
-                // Traffic class, flow label, hop limit; a payload's length is read before.
+                // No checksum covers the traffic class, the flow label and the hop limit. A wrong
+                // payload length is found earlier.
                 (_, Version::V6) => at >= layout.network + 8 || at == layout.network + 6,
                 (_, Version::V4) => true,
             };
             assert!(refusal.is_err() || !is_covered, "{tunnel:?} at {at}");
-            // Behind the transport header nothing is read before it is checked.
+            // Nothing behind the transport header is read before its checksum is verified.
             if at >= layout.transport + tcp::Header::LEN && layout.protocol != protocol::GRE {
                 assert_eq!(refusal, Err(Refusal::BadChecksum), "{tunnel:?} at {at}");
             }
@@ -337,7 +338,7 @@ fn what_is_damaged_on_the_way_is_refused() {
     }
 }
 
-/// A packet over IPv4 that carries these bytes.
+/// An IPv4 packet with this payload.
 fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let Vteps::V4 { local, remote } = V4 else { unreachable!() };
     let ip = ipv4::Header::new(local, remote, protocol, payload.len()).unwrap();
@@ -346,7 +347,7 @@ fn packet(protocol: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_no_frame_of_a_tunnel_is_refused_by_its_name() {
+fn a_packet_without_a_tunnel_frame_is_refused_with_its_reason() {
     let frame = frame(0, b"ping");
     let shim = [0, 0, 0x65, 0x58, 0, 0, 7, 0];
     let datagram = |port: u16, shim: &[u8], frame: &[u8]| {
@@ -377,14 +378,14 @@ fn what_is_no_frame_of_a_tunnel_is_refused_by_its_name() {
         assert_eq!(parse(&packet(protocol, &[shim, &frame].concat())), Err(refusal), "{shim:?}");
     }
     let mut fragment = packet(protocol::UDP, &[0; 8]);
-    // RFC 1624: one more in one word, one less in the sum's complement.
+    // RFC 1624: adding one to a word subtracts one from the checksum.
     (fragment[14 + 6], fragment[14 + 10]) =
         (fragment[14 + 6] ^ 0x20, fragment[14 + 10].wrapping_sub(0x20));
     let is_whole = Sum::of(&fragment[14..34]).checksum() == 0;
     assert_eq!((is_whole, parse(&fragment)), (true, Err(Refusal::Fragment)));
 }
 
-/// What becomes of a frame in segments of STT, each of `most` bytes at most.
+/// The results of parsing a frame as STT segments of at most `most` bytes.
 fn segments(context: u64, most: usize) -> Vec<Result<(), Refusal>> {
     let frame = frame(0, b"ping");
     let header = stt::Header::new(context, None, &frame, Offload::NONE).unwrap();
@@ -398,7 +399,7 @@ fn segments(context: u64, most: usize) -> Vec<Result<(), Refusal>> {
 }
 
 #[test]
-fn a_segment_that_is_not_all_of_its_frame_is_to_be_joined_first() {
+fn a_segment_of_a_larger_frame_is_refused() {
     assert_eq!(segments(7, 1000), [Ok(())]);
     assert_eq!(segments(1 << 24, 1000), [Err(Refusal::InvalidVni)]);
     assert_eq!(segments(7, 20), [Err(Refusal::Segment); 3]);
@@ -431,7 +432,7 @@ fn a_header_of_another_tunnel_is_not_written() {
 }
 
 #[test]
-fn what_somebody_else_writes_is_told_with_the_headers_around_it() {
+fn headers_that_the_kernel_writes_are_shown_around_the_payload() {
     for tunnel in all() {
         let mut buffer = [0; LONGEST];
         let payload = vec![7; 300];
@@ -440,7 +441,8 @@ fn what_somebody_else_writes_is_told_with_the_headers_around_it() {
         let packet = [&header[..], &payload].concat();
         let layout = Layout::of(&packet).unwrap();
         assert_eq!((layout.traffic_class(&packet), layout.end), (Some(0b1010_0010), packet.len()));
-        // Behind IP's header, of STT and NVGRE all is the payload's.
+        // STT and NVGRE have no header of their own here: everything behind the IP header is
+        // payload.
         let is_udp = matches!(tunnel.encapsulation, Encapsulation::Geneve | Encapsulation::Vxlan);
         assert_eq!(header.len() - layout.transport, if is_udp { udp::Header::LEN } else { 0 });
         assert_eq!(tunnel.write_around([1, 2], 0, &[0; 65_536], &mut buffer), None);
@@ -448,7 +450,7 @@ fn what_somebody_else_writes_is_told_with_the_headers_around_it() {
 }
 
 #[test]
-fn segments_are_taken_whose_checksum_is_right_or_left_to_complete() {
+fn segments_with_a_right_or_partial_checksum_are_accepted() {
     let frame = frame(0, &[3; 3000]);
     let header = stt::Header::new(7, None, &frame, Offload::NONE).unwrap();
     for vteps in [V4, V6] {

@@ -1,4 +1,4 @@
-//! Writing what is before a frame.
+//! Writes outer headers.
 
 use units::Class;
 use wire::checksum::{Sum, pseudo_header};
@@ -10,28 +10,29 @@ use zerocopy::IntoBytes;
 
 use super::{Checksum, Encapsulation, LONGEST, NVGRE_LEN, Tunnel, Vteps};
 
-/// A frame that is to be carried.
+/// A frame to encapsulate.
 #[derive(Clone, Copy, Debug)]
 pub struct Inner<'a> {
     /// Its length in bytes.
     pub len: usize,
-    /// What its flow is known by ([`wire::flow::hash`]).
+    /// The hash of its flow ([`wire::flow::hash`]).
     pub flow: u32,
-    /// The traffic class of the packet in it; 0 if it carries none.
+    /// The traffic class of its packet; 0 if it carries no IP packet.
     pub traffic_class: u8,
-    /// Its class, which goes into the outer tag.
+    /// Its class, for the outer tag.
     pub class: Class,
-    /// Geneve's header with options, or of a control packet ([`Tunnel::geneve`]); `None`: one
-    /// without options.
+    /// The Geneve header, if it has options or is a control packet's ([`Tunnel::geneve`]). `None`:
+    /// a header without options.
     pub geneve: Option<&'a geneve::Draft>,
-    /// What tells it from others between the same two ends, for STT alone: see [`stt::Frame::new`].
+    /// STT's frame identifier, unique among recent frames between the same two ends
+    /// ([`stt::Frame::new`]).
     pub id: u32,
 }
 
-/// Why nothing is written.
+/// Why headers cannot be written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum WriteError {
-    /// The underlay does not carry it: its sender needs to know the MTU.
+    /// The packet exceeds the underlay's MTU.
     #[error(
         "a packet of {len} bytes was not sent: the underlay carries {most}, so use an inner MTU that fits"
     )]
@@ -41,7 +42,7 @@ pub enum WriteError {
         /// The underlay's MTU in bytes.
         most: u16,
     },
-    /// The header with options is of another network, or for another encapsulation.
+    /// The Geneve header has another network's number, or the encapsulation is not Geneve.
     #[error(
         "a packet was not sent: its Geneve header is not of this tunnel, so make it by `Tunnel::geneve`"
     )]
@@ -49,18 +50,18 @@ pub enum WriteError {
 }
 
 impl Tunnel {
-    /// Geneve's header of this tunnel's frames, to which options can be added.
+    /// The Geneve header of this tunnel's frames. Options can be added to it.
     pub const fn geneve(&self) -> geneve::Draft {
         geneve::Draft::new(self.vni.number()).expect("it has 24 bits")
     }
 
-    /// Writes all that is before a frame, from Ethernet's header on, to the beginning of `buffer`
-    /// and returns it: the frame's bytes are to follow. `sum` is their sum, which is asked for only
-    /// if a checksum covers them.
+    /// Writes the headers before a frame, from Ethernet's on, to the beginning of `buffer`, and
+    /// returns them. The frame's bytes are to follow. `sum` returns their checksum sum; it is
+    /// called only if a checksum covers them.
     ///
     /// # Errors
     ///
-    /// The frame does not fit the underlay's MTU, or `inner.geneve` is not of this tunnel.
+    /// The packet exceeds the underlay's MTU, or `inner.geneve` is not this tunnel's.
     pub fn write<'b>(
         &self,
         inner: &Inner<'_>,
@@ -120,10 +121,10 @@ impl Tunnel {
         Ok(self.complete(out, transport, transport_len, sum))
     }
 
-    /// Writes what was, or will be, before the payload of a datagram of this tunnel's two ends that
-    /// somebody else writes, as [`write`](Self::write) would, and returns it; `None` if the
-    /// datagram is longer than any. `ports` are its source's and its destination's. Of STT, as of
-    /// NVGRE, the payload is all that is behind IP's header.
+    /// Writes the headers of a datagram between this tunnel's ends whose headers the kernel writes
+    /// or has removed, as captures show them. `ports` are its source and destination. For STT and
+    /// NVGRE the payload is everything behind the IP header. `None` if the packet would exceed
+    /// 65,535 bytes.
     pub fn write_around<'b>(
         &self,
         ports: [u16; 2],
@@ -156,8 +157,8 @@ impl Tunnel {
         Some(self.complete(out, transport, transport_len, || Sum::of(payload)))
     }
 
-    /// Puts the headers of link and network, of a packet of so many bytes. How many of them are
-    /// behind those.
+    /// Writes the link and network headers of a packet of `packet_len` bytes. Returns the length of
+    /// the rest.
     fn put_network(&self, inner: &Inner<'_>, packet_len: usize, out: &mut Writer<'_>) -> usize {
         self.put_link(inner.class, out);
         let network = out.len;
@@ -165,7 +166,7 @@ impl Tunnel {
         packet_len - (out.len - network)
     }
 
-    /// Computes the checksum, if there is one, of a transport header and all that follows it.
+    /// Completes the transport header with its checksum, if it has one, and returns all headers.
     fn complete<'b>(
         &self,
         out: Writer<'b>,
@@ -175,7 +176,7 @@ impl Tunnel {
     ) -> &'b [u8] {
         let header = &mut out.buffer[..out.len];
         if let Some(at) = self.checksum_offset() {
-            // Everything before the frame has an even length, so its sum adds up with the frame's.
+            // The headers have an even length, so their sum can be added to the frame's.
             let sum = self.vteps.pseudo_header(self.protocol(), transport_len)
                 + Sum::of(&header[transport..])
                 + sum();
@@ -216,7 +217,7 @@ impl Tunnel {
                     ipv6::Header::new(local, remote, self.protocol(), payload_len).expect(FITS);
                 ip.set_traffic_class(traffic_class);
                 ip.hop_limit = self.ttl;
-                // RFC 6438 §3: the label is the flow's, 20 bits.
+                // RFC 6438 §3: the flow label, 20 bits of the flow's hash.
                 ip.version_class_flow.set(ip.version_class_flow.get() | inner.flow >> 12);
                 out.put(ip.as_bytes());
             }
@@ -231,7 +232,7 @@ impl Tunnel {
         }
     }
 
-    /// Where the checksum that is to be computed lies in the transport header.
+    /// The offset of the checksum in the transport header; `None` if there is none to compute.
     fn checksum_offset(&self) -> Option<u16> {
         match (self.protocol(), self.checksum) {
             (protocol::UDP, Checksum::Computed) => Some(udp::Header::CHECKSUM_OFFSET),
@@ -242,7 +243,7 @@ impl Tunnel {
 }
 
 impl Vteps {
-    /// The sum of the pseudo-header of a packet from here to there.
+    /// The checksum sum of the pseudo-header of a packet between the two ends.
     pub(super) fn pseudo_header(self, protocol: u8, transport_len: usize) -> Sum {
         let sum = |addresses: &[u8]| pseudo_header(addresses, protocol, transport_len);
         match self {
@@ -252,7 +253,7 @@ impl Vteps {
     }
 }
 
-/// Headers, one behind the other.
+/// Appends headers to a buffer.
 struct Writer<'b> {
     buffer: &'b mut [u8; LONGEST],
     len: usize,

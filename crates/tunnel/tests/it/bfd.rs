@@ -1,4 +1,4 @@
-//! Two ends that watch the way between them, and a fabric that loses, delays and is cut.
+//! Two ends of a session, and a fabric that loses and delays their packets and is cut.
 
 use std::collections::VecDeque;
 use std::num::{NonZeroU8, NonZeroU32};
@@ -9,26 +9,26 @@ use units::{Instant, Rng, Span};
 use wire::bfd::{Diagnostic, Header, Packet, State};
 use zerocopy::IntoBytes;
 
-/// What the fabric does to packets, whose order it keeps.
+/// What the fabric does to packets. It keeps their order.
 #[derive(Clone, Copy, Debug)]
 struct Fabric {
-    /// The most that are lost in a row.
+    /// The most packets lost in a row.
     lost: u32,
-    /// How long each takes at least.
+    /// The minimum delay.
     delay: Span,
-    /// How much longer it takes at most.
+    /// The maximum additional delay.
     variation: Span,
 }
 
-/// Packets in one direction.
+/// The packets in one direction.
 #[derive(Default)]
-struct Way {
+struct Direction {
     packets: VecDeque<(Instant, [u8; Header::LEN])>,
     lost_in_a_row: u32,
     is_cut: bool,
 }
 
-/// One end, and what has become of it.
+/// One end, and its changes of state.
 struct End {
     sessions: Sessions,
     session: NonZeroU32,
@@ -43,7 +43,7 @@ impl End {
         Self { sessions, session, heard: Instant::ZERO, changes: Vec::new() }
     }
 
-    /// Notes a change of state, though not one of what the other says of its own.
+    /// Records a change of our state; changes of the far end's diagnostic do not count.
     fn note(&mut self, now: Instant, Change { from, to }: Change) {
         if from.state != to.state {
             self.changes.push((now, to.state, to.diagnostic));
@@ -61,14 +61,20 @@ struct World {
     fabric: Fabric,
     ends: [End; 2],
     /// From each end.
-    ways: [Way; 2],
+    directions: [Direction; 2],
 }
 
 impl World {
     fn new(configs: [Config; 2], fabric: Fabric, seed: u64) -> Self {
         let [a, b] = configs;
         let ends = [End::new(a, seed), End::new(b, !seed)];
-        Self { now: Instant::ZERO, rng: Rng::new(seed), fabric, ends, ways: Default::default() }
+        Self {
+            now: Instant::ZERO,
+            rng: Rng::new(seed),
+            fabric,
+            ends,
+            directions: Default::default(),
+        }
     }
 
     fn run(&mut self, span: Span) {
@@ -80,8 +86,10 @@ impl World {
             for from in 0..2 {
                 self.depart(from);
             }
-            let arrivals =
-                self.ways.iter().filter_map(|way| way.packets.front().map(|(at, _)| *at));
+            let arrivals = self
+                .directions
+                .iter()
+                .filter_map(|direction| direction.packets.front().map(|(at, _)| *at));
             let deadlines = self.ends.iter().filter_map(|end| end.sessions.deadline());
             let next = arrivals.chain(deadlines).min();
             match next {
@@ -93,10 +101,10 @@ impl World {
     }
 
     fn arrive(&mut self, to: usize) {
-        let (way, end) = (&mut self.ways[1 - to], &mut self.ends[to]);
-        while let Some((_, bytes)) = way.packets.pop_front_if(|(at, _)| *at <= self.now) {
+        let (direction, end) = (&mut self.directions[1 - to], &mut self.ends[to]);
+        while let Some((_, bytes)) = direction.packets.pop_front_if(|(at, _)| *at <= self.now) {
             let packet = Packet::parse(&bytes).unwrap();
-            // There is one session between these two ends.
+            // There is only one session between these ends.
             let named = packet.header.your_discriminator.get();
             let session = if named == 0 { end.session.get() } else { named };
             end.heard = self.now;
@@ -106,43 +114,43 @@ impl World {
     }
 
     fn depart(&mut self, from: usize) {
-        let (way, end) = (&mut self.ways[from], &mut self.ends[from]);
+        let (direction, end) = (&mut self.directions[from], &mut self.ends[from]);
         while let Some((session, output)) = end.sessions.poll(self.now) {
             assert_eq!(session, end.session);
             match output {
                 Output::Changed(change) => end.note(self.now, change),
-                Output::Send(_) if way.is_cut => {}
+                Output::Send(_) if direction.is_cut => {}
                 Output::Send(_)
-                    if way.lost_in_a_row < self.fabric.lost && self.rng.below(3) > 0 =>
+                    if direction.lost_in_a_row < self.fabric.lost && self.rng.below(3) > 0 =>
                 {
-                    way.lost_in_a_row += 1;
+                    direction.lost_in_a_row += 1;
                 }
                 Output::Send(header) => {
-                    way.lost_in_a_row = 0;
+                    direction.lost_in_a_row = 0;
                     let variation =
                         Span::from_nanos(self.rng.below(self.fabric.variation.as_nanos() + 1));
                     let at = self.now + self.fabric.delay + variation;
-                    let at = way.packets.back().map_or(at, |(last, _)| at.max(*last));
-                    way.packets.push_back((at, header.as_bytes().try_into().unwrap()));
+                    let at = direction.packets.back().map_or(at, |(last, _)| at.max(*last));
+                    direction.packets.push_back((at, header.as_bytes().try_into().unwrap()));
                 }
             }
         }
     }
 
-    /// How long two ends that are up take at most to agree, if nothing is lost: one poll may be on
-    /// its way for intervals that have changed since, and another one follows. How often a final is
-    /// lost has no bound, as other packets get through between.
+    /// The longest time in which two ends that are up agree on new intervals if nothing is lost. A
+    /// Poll for older intervals may still be in flight; then another follows. There is no bound if
+    /// packets are lost: other packets may arrive while each Final is lost.
     fn two_polls(&self, configs: &[Config]) -> Span {
-        let way = self.fabric.delay.as_nanos() + self.fabric.variation.as_nanos();
-        Span::from_nanos(2 * (slowest(configs).as_nanos() + 2 * way))
+        let one_way = self.fabric.delay.as_nanos() + self.fabric.variation.as_nanos();
+        Span::from_nanos(2 * (slowest(configs).as_nanos() + 2 * one_way))
     }
 
     fn states(&self) -> [State; 2] {
         self.ends.each_ref().map(End::state)
     }
 
-    /// How long the two take at most to find one another: each of three packets, of which the last
-    /// may be lost again and again, at the pace of a session that is not up.
+    /// The longest time in which the two ends come up: three packets, each lost as often as the
+    /// fabric loses packets in a row, at the interval of a session that is not up.
     fn patience(&self, configs: &[Config]) -> Span {
         let pace = slowest(configs).max(Span::from_secs(1)).as_nanos();
         let packet = pace * u64::from(self.fabric.lost + 1)
@@ -152,7 +160,7 @@ impl World {
     }
 }
 
-/// The longest interval of them all.
+/// The longest of all intervals.
 fn slowest(configs: &[Config]) -> Span {
     let intervals = configs.iter().flat_map(|it| [it.desired_min_tx, it.required_min_rx]);
     intervals.max().expect("there is a configuration").span()
@@ -176,9 +184,9 @@ fn interval(from: &Config, to: &Config) -> Span {
     from.desired_min_tx.span().max(to.required_min_rx.span())
 }
 
-/// Configurations of two ends, others that they change to, and a fabric that is good enough for all
-/// of them: if a packet gets through before as many as the least multiplier says are missing, it
-/// comes within the detection time. The span is the least interval of them all.
+/// Configurations of two ends, others to change to, and a fabric that is good enough for all of
+/// them: it loses fewer packets in a row than the smallest multiplier, and delays them by so little
+/// that one always arrives within the detection time. The span is the shortest of all intervals.
 fn worlds() -> impl Strategy<Value = ([Config; 4], Span, Fabric)> {
     (1_u8..5, 0_u64..300_000)
         .prop_flat_map(|(multiplier, delay_us)| {
@@ -191,8 +199,8 @@ fn worlds() -> impl Strategy<Value = ([Config; 4], Span, Fabric)> {
                 [[0, 1], [0, 3], [2, 1], [2, 3]].into_iter().flat_map(|[a, b]| [[a, b], [b, a]]);
             let least =
                 directions.map(|[from, to]| interval(&configs[from], &configs[to])).min().unwrap();
-            // A multiplier of 1 leaves a tenth of the interval, others whole intervals that are not
-            // lost.
+            // With a multiplier of 1 only the jitter of a tenth is left for delay; with others, the
+            // intervals whose packets are not lost.
             let slack = match multiplier {
                 1 => least.as_nanos() / 10,
                 _ => least.as_nanos() * u64::from(multiplier - 1 - lost),
@@ -215,7 +223,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_cut_is_noticed_in_time_and_heals(
+    fn a_cut_is_detected_in_time_and_the_session_comes_up_again(
         seed: u64, (configs, _, fabric) in worlds(), cut in prop::sample::select(vec![[true, true], [true, false], [false, true]]),
         phase_us in 0_u64..2_000_000,
     ) {
@@ -228,8 +236,8 @@ proptest! {
         let changes = world.ends.each_ref().map(|end| end.changes.len());
         prop_assert!(changes.iter().all(|changes| *changes <= 2), "it flapped: {:?}", changes);
 
-        for (way, is_cut) in world.ways.iter_mut().zip(cut) {
-            way.is_cut = is_cut;
+        for (direction, is_cut) in world.directions.iter_mut().zip(cut) {
+            direction.is_cut = is_cut;
         }
         let detection = [0, 1].map(|me| {
             let (ours, theirs) = (&pair[me], &pair[1 - me]);
@@ -241,7 +249,8 @@ proptest! {
             let end = &world.ends[me];
             let (when, state, diagnostic) = end.changes[changes[me]];
             prop_assert_eq!(state, State::Down);
-            // One that still hears is told of it, or hears too little as the other has slowed down.
+            // An end that still receives goes down because the other says so, or because the other
+            // sends too slowly after it went down.
             if cut[1 - me] {
                 prop_assert_eq!(diagnostic, Diagnostic::DETECTION_TIME_EXPIRED);
                 prop_assert_eq!(when, end.heard + detection[me], "no sooner and no later");
@@ -250,25 +259,25 @@ proptest! {
         }
 
         let changes = world.ends.each_ref().map(|end| end.changes.len());
-        for way in &mut world.ways {
-            way.is_cut = false;
+        for direction in &mut world.directions {
+            direction.is_cut = false;
         }
         world.run(patience);
         prop_assert_eq!(world.states(), UP);
         world.run(patience);
         for (end, before) in world.ends.iter().zip(changes) {
-            // Init, or an end of it, and up.
+            // Perhaps Init or Down first, then Up.
             let ups = end.changes[before..].iter().filter(|(_, state, _)| *state == State::Up);
             prop_assert_eq!(ups.count(), 1, "it flapped: {:?}", &end.changes[before..]);
         }
     }
 
     #[test]
-    fn new_intervals_come_into_force_without_a_flap(
+    fn new_intervals_take_effect_without_a_flap(
         seed: u64, (configs, least, fabric) in worlds(), times in prop::collection::vec((0_usize..4, 0_u64..3_000), 1..12),
     ) {
-        // A final does not say which poll it is to. So that there is no doubt, it comes before
-        // there is another: after jitter has come off, intervals are 3/4 of what they are.
+        // A Final does not say which Poll it answers. Here it arrives before the next Poll, so
+        // there is no ambiguity: with jitter, intervals are at least 3/4 of their length.
         let longest = Span::from_nanos(least.as_nanos() * 3 / 8 / 2);
         let fabric =
             Fabric { delay: fabric.delay.min(longest), variation: fabric.variation.min(longest), ..fabric };

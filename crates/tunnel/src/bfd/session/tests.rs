@@ -23,7 +23,7 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Span::from_millis(ms)
 }
 
-/// A session, whose far end says in each test what makes its point.
+/// A session; each test plays its far end.
 struct End {
     session: Session,
     rng: Rng,
@@ -37,7 +37,7 @@ impl End {
         Self { session, rng: Rng::new(1), wishes: (300, 300, 3) }
     }
 
-    /// An end that is up, and whose first poll was answered; at 0 ms.
+    /// An end that is up at 0 ms, and whose first Poll was answered.
     fn up(config: Config) -> Self {
         let mut end = Self::new(config);
         end.hear(0, Init);
@@ -61,13 +61,13 @@ impl End {
         self.session.handle(at(ms), &Packet { header: &header, authentication: None }).unwrap()
     }
 
-    /// What it does by a time.
+    /// Everything that the session puts out by a time.
     fn does(&mut self, ms: u64) -> impl Iterator<Item = Output> {
         let Self { session, rng, .. } = self;
         core::iter::from_fn(move || session.poll(at(ms), rng))
     }
 
-    /// What it sends by a time, which is not to change its state.
+    /// The packets that the session sends by a time, at which its state must not change.
     fn said(&mut self, ms: u64) -> Vec<Header> {
         let sent = |output| match output {
             Output::Send(header) => header,
@@ -88,8 +88,8 @@ fn it_fits_a_cache_line() {
 }
 
 #[test]
-fn every_arrow_of_the_diagram_is_gone_and_no_other() {
-    // §6.2; AdminDown is left by no packet (§6.8.6).
+fn every_transition_of_the_diagram_happens_and_no_other() {
+    // §6.2. No packet ends AdminDown (§6.8.6).
     let expected = [
         (Down, [Down, Init, Up, Down]),
         (Init, [Down, Init, Up, Up]),
@@ -138,7 +138,7 @@ fn a_session_comes_up_in_three_packets_and_polls_its_intervals() {
     let mut end = End::new(config(300, 200, 5));
     let [down] = end.said(0)[..] else { panic!() };
     assert_eq!((down.state(), down.your_discriminator.get(), down.detect_multiplier), (Down, 0, 5));
-    // Not up: no less than a second.
+    // While not up, at least a second.
     assert_eq!((down.desired_min_tx.get(), down.required_min_rx.get()), (1_000_000, 200_000));
     end.hear(10, Down);
     let [init] = end.said(10)[..] else { panic!() };
@@ -146,7 +146,7 @@ fn a_session_comes_up_in_three_packets_and_polls_its_intervals() {
     end.hear(20, Up);
     let [up] = end.said(20)[..] else { panic!() };
     assert_eq!((up.state(), up.desired_min_tx.get(), up.flags().poll), (Up, 300_000, true));
-    // It polls in its periodic packets until it is answered, and then no more.
+    // Its periodic packets carry a Poll until a Final arrives.
     let next = end.next_ms();
     assert!((20 + 225..=20 + 300).contains(&next), "{next}");
     assert!(end.said(next - 1).is_empty());
@@ -177,7 +177,7 @@ fn a_poll_is_answered_at_once_whatever_the_state_and_never_with_a_poll() {
 }
 
 #[test]
-fn answering_polls_does_not_put_off_periodic_packets() {
+fn answering_polls_does_not_delay_periodic_packets() {
     let mut end = End::up(config(300, 300, 3));
     let next = end.next_ms();
     for ms in 0..next {
@@ -196,7 +196,7 @@ fn a_longer_interval_takes_effect_when_the_far_end_has_confirmed_it() {
     let [asks] = end.said(next)[..] else { panic!() };
     assert_eq!((asks.flags().poll, asks.desired_min_tx.get()), (true, 900_000));
     assert_eq!(end.session.interval(), Span::from_millis(300));
-    // Meanwhile it is to be another: the answer is to what was asked.
+    // The interval changes again before the Final, which confirms the old one.
     end.session.configure(config(800, 300, 3));
     end.hear_with(next + 1, Up, Flags { is_final: true, ..Flags::default() });
     assert_eq!(end.session.interval(), Span::from_millis(300));
@@ -204,13 +204,13 @@ fn a_longer_interval_takes_effect_when_the_far_end_has_confirmed_it() {
     assert!(end.said(next)[0].flags().poll);
     end.hear_with(next + 1, Up, Flags { is_final: true, ..Flags::default() });
     assert_eq!(end.session.interval(), Span::from_millis(800));
-    // A shorter one does at once.
+    // A shorter interval takes effect at once.
     end.session.configure(config(400, 300, 3));
     assert_eq!(end.session.interval(), Span::from_millis(400));
 }
 
 #[test]
-fn a_final_that_nothing_was_asked_for_confirms_nothing() {
+fn a_final_without_a_poll_confirms_nothing() {
     let mut end = End::up(config(300, 300, 3));
     end.session.configure(config(900, 300, 3));
     end.hear_with(1, Up, Flags { is_final: true, ..Flags::default() });
@@ -218,7 +218,7 @@ fn a_final_that_nothing_was_asked_for_confirms_nothing() {
 }
 
 #[test]
-fn a_shorter_detection_time_takes_effect_when_the_far_end_sends_accordingly() {
+fn a_shorter_detection_time_takes_effect_when_the_far_end_has_confirmed_it() {
     let mut end = End::up(config(300, 600, 3));
     assert_eq!(end.session.detection_time(), Some(Span::from_millis(1800)));
     end.session.configure(config(300, 100, 3));
@@ -233,10 +233,10 @@ fn a_shorter_detection_time_takes_effect_when_the_far_end_sends_accordingly() {
 }
 
 #[test]
-fn the_slower_of_both_ends_says_how_often() {
+fn the_slower_end_determines_the_interval() {
     let mut end = End::up(config(100, 100, 3));
     assert_eq!(end.session.interval(), Span::from_millis(300));
-    // Once the far end bears more, the next packet does not wait any longer than that.
+    // When the far end supports a shorter interval, the next packet is not later than that.
     end.wishes.1 = 50;
     end.hear(90, Up);
     assert_eq!(end.session.interval(), Span::from_millis(100));
@@ -244,12 +244,12 @@ fn the_slower_of_both_ends_says_how_often() {
 }
 
 #[test]
-fn a_far_end_in_demand_mode_is_spared_but_for_polls() {
+fn a_far_end_in_demand_mode_receives_only_polls() {
     let demand = Flags { demand: true, ..Flags::default() };
     let mut end = End::up(config(300, 300, 3));
     end.hear_with(1, Up, demand);
     assert_eq!(end.next_ms(), 1 + 900, "nothing but detection");
-    // A poll goes at once, and again until it is answered.
+    // A Poll is sent at once, and repeated until it is answered.
     end.session.configure(config(400, 300, 3));
     assert!(end.said(500)[0].flags().poll);
     end.hear_with(700, Up, demand);
@@ -257,19 +257,19 @@ fn a_far_end_in_demand_mode_is_spared_but_for_polls() {
     assert!(end.said(next)[0].flags().poll);
     end.hear_with(next, Up, Flags { is_final: true, ..demand });
     assert_eq!(end.next_ms(), next + 900);
-    // What we tell of the ways beyond is confirmed too.
+    // A diagnostic about concatenated paths is confirmed, too.
     assert!(end.session.tell(Diagnostic::CONCATENATED_PATH_DOWN).is_some());
     assert_eq!(end.session.state(), Up);
     let [told] = end.said(next)[..] else { panic!() };
     assert_eq!((told.diagnostic(), told.flags().poll), (Diagnostic::CONCATENATED_PATH_DOWN, true));
-    // If it goes down, it is not spared.
+    // When the far end goes down, periodic packets resume.
     end.hear_with(next + 1, Down, demand);
     assert_eq!(end.said(next + 1).len(), 1);
     assert!(end.next_ms() <= next + 1 + 1000);
 }
 
 #[test]
-fn a_far_end_that_wants_no_periodic_packets_hears_of_changes() {
+fn a_far_end_that_wants_no_periodic_packets_receives_changes() {
     let mut end = End::up(config(300, 300, 3));
     end.wishes.1 = 0;
     end.hear(1, Up);
@@ -280,7 +280,7 @@ fn a_far_end_that_wants_no_periodic_packets_hears_of_changes() {
 }
 
 #[test]
-fn a_passive_end_waits_to_be_spoken_to() {
+fn a_passive_end_sends_nothing_before_it_has_received_a_packet() {
     let mut end = End::new(Config { is_passive: true, ..config(300, 300, 3) });
     assert_eq!(end.session.deadline(), None);
     assert!(end.said(10_000).is_empty());
@@ -289,12 +289,13 @@ fn a_passive_end_waits_to_be_spoken_to() {
 }
 
 #[test]
-fn a_session_that_is_held_down_says_so_until_it_is_released() {
+fn a_session_that_is_held_down_sends_admin_down_until_it_is_released() {
     let mut end = End::up(config(300, 300, 3));
     assert!(end.session.hold_down(Diagnostic::ADMINISTRATIVELY_DOWN).is_some());
     let [held] = end.said(1)[..] else { panic!() };
     assert_eq!((held.state(), held.diagnostic()), (AdminDown, Diagnostic::ADMINISTRATIVELY_DOWN));
-    // Silence does not change that, but its discriminator is forgotten.
+    // An expired detection time does not change the state, but the far end's discriminator is
+    // forgotten.
     let said = end.said(5_000);
     assert_eq!((said.len(), said[0].your_discriminator.get()), (1, 0));
     assert!(end.session.release().is_some());
@@ -305,7 +306,7 @@ fn a_session_that_is_held_down_says_so_until_it_is_released() {
 }
 
 #[test]
-fn what_is_not_for_this_session_changes_nothing() {
+fn a_packet_for_another_session_changes_nothing() {
     let mut end = End::new(config(300, 300, 3));
     let mut header = Header::new(Down, Diagnostic::NONE, Flags::default(), THEIRS);
     let authenticated = Packet { header: &header.clone(), authentication: Some(&[1, 3, 0]) };
@@ -318,7 +319,7 @@ fn what_is_not_for_this_session_changes_nothing() {
 
 proptest! {
     #[test]
-    fn jitter_takes_up_to_a_quarter_off_and_a_tenth_where_no_packet_may_be_late(
+    fn jitter_is_up_to_a_quarter_and_at_least_a_tenth_with_a_multiplier_of_1(
         seed: u64, ms in 1_u64..100_000, multiplier in 1_u8..4,
     ) {
         let mut end = End::up(config(ms, 1, multiplier));
@@ -329,7 +330,7 @@ proptest! {
         prop_assert_eq!(interval, Span::from_millis(ms));
         let mut now = end.session.transmit_at().unwrap();
         for _ in 0..50 {
-            // The far end is there.
+            // The far end is heard.
             end.session.heard_at = now;
             prop_assert!(matches!(end.session.poll(now, &mut end.rng), Some(Output::Send(_))));
             prop_assert_eq!(end.session.poll(now, &mut end.rng), None);
@@ -341,7 +342,7 @@ proptest! {
     }
 
     #[test]
-    fn no_packets_make_it_panic_or_stall(
+    fn any_packets_are_handled_without_panic_or_endless_output(
         seed: u64,
         packets in prop::collection::vec((any::<[u8; 24]>(), 0_u64..2_000_000), 0..60),
         config in (1_u64..2_000_000, 1_u64..2_000_000, 1_u8.., any::<bool>()),
@@ -363,7 +364,7 @@ proptest! {
                 prop_assert!(session.handle(now, &packet).is_ok());
             }
             for calls in 0.. {
-                prop_assert!(calls < 4, "it is never done");
+                prop_assert!(calls < 4, "it never returns `None`");
                 match session.poll(now, &mut rng) {
                     Some(Output::Send(header)) => prop_assert!(Packet::parse(header.as_bytes()).is_some()),
                     Some(Output::Changed(change)) => prop_assert_ne!(change.from, change.to),

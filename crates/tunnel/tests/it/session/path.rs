@@ -1,9 +1,9 @@
-//! A way that was cut, and another.
+//! A session changes to another path when its path was cut.
 
 use super::*;
 
-/// An end says what it has to say, into a cut. How many frames were among it.
-fn say_in_vain(now: Instant, end: &mut End) -> usize {
+/// Lets an end send everything into a cut path. Returns the number of frames among it.
+fn send_into_cut(now: Instant, end: &mut End) -> usize {
     end.handle_timeout(now, |_| panic!());
     let mut frames = 0;
     while end.retransmit(now).is_some() {
@@ -15,7 +15,7 @@ fn say_in_vain(now: Instant, end: &mut End) -> usize {
 
 proptest! {
     #[test]
-    fn what_went_into_a_cut_goes_at_once_by_another_way(streams in 1u32..5, frames in 1u32..8, cut in 2u64..2000) {
+    fn frames_lost_in_a_cut_are_sent_at_once_on_another_path(streams in 1u32..5, frames in 1u32..8, cut in 2u64..2000) {
         let mut ends = pair(ms(1), config());
         for label in 0..streams {
             for frame in 0..frames {
@@ -23,12 +23,12 @@ proptest! {
                 ends[0].send(ms(1), stream(label), bytes(300), label * 100 + frame);
             }
         }
-        let probes: usize = (2..cut).map(|now| say_in_vain(ms(now), &mut ends[0])).sum();
+        let probes: usize = (2..cut).map(|now| send_into_cut(ms(now), &mut ends[0])).sum();
         prop_assert!(probes <= 20, "{} probes", probes);
         ends[0].change_path(ms(cut));
         prop_assert_eq!(ends[0].path().in_flight, 0);
         let mut consumed = 0;
-        // No time passes: neither silence nor a window is waited for.
+        // No time passes: the session waits neither for a timeout nor for the window.
         while let Some((frame, data)) = ends[0].retransmit(ms(cut)) {
             prop_assert!(frame.is_some());
             for (stream, epoch, offset) in arrive(ms(cut), &mut ends[1], &data) {
@@ -44,21 +44,21 @@ proptest! {
 }
 
 #[test]
-fn who_was_greeted_into_a_cut_is_greeted_at_once_by_another_way() {
+fn a_hello_lost_in_a_cut_is_sent_at_once_on_another_path() {
     let mut ends = [1, 2].map(|number| Session::new(ms(1), config(), incarnation(number)));
     for now in (1..500).map(ms) {
-        say_in_vain(now, &mut ends[0]);
+        send_into_cut(now, &mut ends[0]);
     }
     ends[0].change_path(ms(500));
     talk(ms(500), &mut ends);
     assert!(ends.iter().all(Session::is_established));
-    // Who is known is not greeted.
+    // An established session sends no HELLO.
     ends[0].change_path(ms(501));
     assert!(matches!(ends[0].poll_transmit(ms(501)), Some(Message::Report(_))));
 }
 
 #[test]
-fn what_a_far_end_had_before_the_cut_is_not_taken_twice() {
+fn frames_delivered_before_the_cut_are_not_delivered_twice() {
     let mut ends = pair(ms(1), config());
     carry(ms(1), &mut ends, 1, 1000, true);
     ends[0].change_path(ms(2));
