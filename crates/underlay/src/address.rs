@@ -1,10 +1,10 @@
-//! Addresses as the kernel tells them.
+//! Conversion of the kernel's socket addresses.
 
 use std::net::SocketAddr;
 
 use nix::sys::socket::SockaddrStorage;
 
-/// An address of IPv4 or IPv6; `None` if it is of another family.
+/// The IPv4 or IPv6 address; `None` for another family.
 pub fn socket_address(address: &SockaddrStorage) -> Option<SocketAddr> {
     if let Some(v4) = address.as_sockaddr_in() {
         return Some(SocketAddr::new(v4.ip().into(), v4.port()));

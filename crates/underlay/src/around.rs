@@ -1,4 +1,4 @@
-//! The IP header around a datagram, where it is ours to write.
+//! Writes IP headers, for sockets that leave them to us.
 
 use std::net::IpAddr;
 
@@ -6,25 +6,25 @@ use wire::checksum::Sum;
 use wire::{ipv4, ipv6};
 use zerocopy::IntoBytes;
 
-/// What an IP header says.
+/// The contents of an IP header.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip {
-    /// From whom and to whom: both of one family.
+    /// Source and destination, both of one family.
     pub ends: [IpAddr; 2],
-    /// How many hops it may pass.
+    /// TTL, or hop limit.
     pub ttl: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
-    /// What it carries.
+    /// The number of the protocol that it carries.
     pub protocol: u8,
-    /// Whose it is: packets of a flow have the same (RFC 6438 §3).
+    /// The flow label of IPv6 (RFC 6438 §3).
     pub flow: u16,
-    /// How many bytes it carries, at most what a packet can.
+    /// The payload's length in bytes; it must fit into a packet.
     pub len: usize,
 }
 
 impl Ip {
-    /// Writes it, and says how many bytes it has.
+    /// Writes the header. Returns its length in bytes.
     pub fn put(&self, into: &mut [u8]) -> usize {
         const FITS: &str = "a datagram has its bound";
         const ROOM: &str = "there is room for a header";
@@ -50,7 +50,7 @@ impl Ip {
     }
 }
 
-/// Two addresses as they lie in an IP header.
+/// Source and destination, as an IP header has them.
 pub fn addresses(from: IpAddr, to: IpAddr, bytes: &mut [u8; 32]) -> &[u8] {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {

@@ -1,4 +1,5 @@
-//! Datagrams that one system call sends: of one length, for one host, one behind the other.
+//! Batches of datagrams that one system call sends: consecutive datagrams of one length for one
+//! host.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -13,68 +14,68 @@ pub const LONGEST: usize = 65_507;
 /// The most datagrams that the kernel cuts from one packet (UDP_MAX_SEGMENTS before Linux 6.11).
 const MOST_DATAGRAMS: usize = 64;
 
-/// What may wait before nothing more is taken, in bytes, and in batches, which have memory for the
+/// The most that may wait in a queue, in bytes and in batches. Each batch has memory for the
 /// longest.
 const MOST_QUEUED: usize = 256 << 10;
 const MOST_BATCHES: usize = 64;
 
-/// How long a datagram's payload is to be, in bytes.
+/// The length of a datagram's payload, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Len {
-    /// So long.
+    /// Exactly this.
     Exactly(usize),
-    /// So long, or longer, with zeros at its end: its receiver knows where it ends. So that others
-    /// may leave with it.
+    /// At least this: it may be padded with zeros, because the receiver knows where it ends. So
+    /// longer datagrams can join its batch.
     AtLeast(usize),
 }
 
-/// What one socket has to send, in order.
+/// The send queue of one socket.
 #[derive(Debug)]
 pub struct Queue {
-    /// The kernel cuts one packet into several datagrams.
+    /// Whether the kernel cuts one packet into several datagrams (UDP_SEGMENT).
     joins: bool,
     batches: VecDeque<Batch>,
-    /// Buffers of batches that are gone.
+    /// Buffers of sent batches, for reuse.
     spare: Vec<Box<[u8]>>,
     len: usize,
 }
 
-/// What a batch may be longer for others to follow its shorter datagrams: this part of it.
+/// Padding may make up at most a 64th of a batch.
 const PADDING: usize = 64;
 
-/// Datagrams of one length, of which the last may be shorter.
+/// Datagrams of one length. The last may be shorter.
 #[derive(Debug)]
 pub struct Batch {
-    /// Whom they are for.
+    /// The destination.
     pub to: IpAddr,
-    /// How their packets are marked.
+    /// The marking of their packets.
     pub marking: Marking,
     segment: usize,
     len: usize,
-    /// How much of that is padding.
+    /// How many of these bytes are padding.
     padding: usize,
-    /// Whether the last datagram may be made longer.
+    /// Whether the last datagram may be padded.
     is_open: bool,
-    /// It is one datagram, whatever follows.
+    /// It is a single datagram that no other may join.
     is_alone: bool,
-    /// How the card cuts it, if it does.
+    /// How the network card cuts it, if it does.
     pub cut: Option<Cut>,
-    /// Room for the longest batch, whose first bytes they are.
+    /// Room for the longest batch; the datagrams are at the front.
     buffer: Box<[u8]>,
 }
 
 impl Queue {
-    /// Nothing, of a socket whose kernel cuts one packet into several datagrams, or does not.
+    /// An empty queue. `joins`: the kernel can cut one packet into several datagrams.
     pub fn new(joins: bool) -> Self {
         Self { joins, batches: VecDeque::new(), spare: Vec::new(), len: 0 }
     }
 
-    /// Whether little enough waits that more may.
+    /// Whether there is room for another datagram.
     pub fn has_room(&self) -> bool {
         self.len < MOST_QUEUED && self.batches.len() < MOST_BATCHES
     }
 
-    /// How many datagrams wait.
+    /// The number of waiting datagrams.
     pub fn datagrams(&self) -> usize {
         self.batches.iter().map(Batch::datagrams).sum()
     }
@@ -84,8 +85,8 @@ impl Queue {
         self.batches.is_empty()
     }
 
-    /// Puts a datagram of so many bytes behind all others, which `write` writes: all of them, as
-    /// there may be anything.
+    /// Appends a datagram of `len` bytes. `write` must write all of them: the buffer's contents are
+    /// undefined.
     ///
     /// # Panics
     ///
@@ -112,8 +113,8 @@ impl Queue {
         self.len += bytes;
     }
 
-    /// As [`push`](Self::push): a datagram that no other joins, and that the card cuts, if at all,
-    /// so.
+    /// As [`push`](Self::push), for a datagram that no other may join. `cut` says how the network
+    /// card cuts it, if it does.
     ///
     /// # Panics
     ///
@@ -151,8 +152,7 @@ impl Queue {
         })
     }
 
-    /// Has batches sent, one after the other, as long as `send` says that they were. Whether all
-    /// were.
+    /// Sends batches in order until `send` returns false. Returns whether all were sent.
     pub fn drain(&mut self, mut send: impl FnMut(&Batch) -> bool) -> bool {
         while let Some(batch) = self.batches.pop_front_if(|batch| send(batch)) {
             self.len -= batch.len;
@@ -163,7 +163,7 @@ impl Queue {
 }
 
 impl Batch {
-    /// Whether a datagram of so many bytes may follow: behind so much padding of the last one.
+    /// Whether a datagram of this length may join. Returns how much padding the last one needs.
     fn takes(&self, to: IpAddr, marking: Marking, len: usize) -> Option<usize> {
         let padding = self.len.next_multiple_of(self.segment) - self.len;
         let is_little = (self.padding + padding) * PADDING <= self.len;
@@ -175,17 +175,17 @@ impl Batch {
         takes.then_some(padding)
     }
 
-    /// How many there are.
+    /// The number of datagrams.
     pub fn datagrams(&self) -> usize {
         self.len.div_ceil(self.segment)
     }
 
-    /// The length of each, in bytes.
+    /// The length of each datagram, in bytes.
     pub fn segment(&self) -> u16 {
         self.segment as u16
     }
 
-    /// All of them.
+    /// All datagrams.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn datagrams_leave_as_they_came(
+        fn datagrams_are_sent_as_they_were_queued(
             sent in prop::collection::vec(
                 (0..3_u8, (0..2_u8, 0..2_u8), prop_oneof![4 => Just(1400), 1 => 1..1500_usize, 1 => Just(40_000)], any::<bool>()),
                 0..300,
@@ -248,7 +248,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_a_little_shorter_is_followed(frames in 2..4_usize, rest in 700..1400_usize) {
+        fn a_datagram_that_is_a_little_shorter_is_padded(frames in 2..4_usize, rest in 700..1400_usize) {
             let to = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
             let mut queue = Queue::new(true);
             for _ in 0..frames {

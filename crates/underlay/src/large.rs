@@ -1,16 +1,16 @@
-//! Large segments that go whole as far as the card that cuts them behind a tunnel's headers.
+//! Large segments in a tunnel that are sent whole, and cut by the network card.
 //!
-//! Of one large datagram the kernel makes several (UDP_SEGMENT), each of which has to bring its own
-//! headers. Cards give each segment of what a tunnel carries a copy of the same ones
-//! (`tx-udp_tnl-csum-segmentation`, ethtool(8)), but no socket can ask for that. A TAP device can
-//! (TUN_F_UDP_TUNNEL_GSO_CSUM, since Linux 6.17):
+//! With UDP_SEGMENT the kernel cuts one large datagram into several, but each must contain its own
+//! tunnel header. Network cards can cut the inner TCP segment and repeat the tunnel's headers
+//! before each piece (`tx-udp_tnl-csum-segmentation`, ethtool(8)). Sockets cannot ask for that; TAP
+//! devices can (TUN_F_UDP_TUNNEL_GSO_CSUM, since Linux 6.17):
 //!
 //! ```text
 //!   datagram, and how to cut the frame in it ──▶ TAP device ──▶ the host, as a router ──▶ card ══▶
 //! ```
 //!
-//! So the host's routes, neighbours, filters and IPsec are what they are for other packets. The
-//! device is gone when this is.
+//! The host forwards these packets like any others: its routes, neighbours, filters and IPsec
+//! apply. The device disappears when this value is dropped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,65 +31,65 @@ use kernel::ethtool::Cutting;
 use kernel::netlink::{LinkChange, Netlink};
 use kernel::tun::Device;
 
-/// How a large segment is cut behind the headers of its tunnel.
+/// How the network card is to cut a large segment behind its tunnel headers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Cut {
-    /// What is left to do for the frame that the tunnel carries: among others how it is cut.
+    /// The inner frame's offloads, among them how it is cut.
     pub offload: Offload,
-    /// Where the frame begins, in bytes of the datagram.
+    /// The offset of the frame in the datagram, in bytes.
     pub frame: u16,
-    /// Where the packet in the frame begins, in bytes of it.
+    /// The offset of the packet in the frame, in bytes.
     pub packet: u16,
 }
 
-/// The device's name; the kernel puts a number for the last two characters, as each address has one
-/// of its own.
+/// The pattern of the device's name. The kernel replaces `%d` by a number, because each address has
+/// a device of its own.
 const NAME: &str = "zovn-up%d";
 
 /// The length of `struct virtio_net_hdr_v1_hash_tunnel`.
 const HEADER: usize = 24;
 
-/// What is before a datagram, at most: what is to be done with the packet, and the headers of
-/// Ethernet, IPv6 and UDP.
+/// The most bytes before a datagram: the virtio header, and the headers of Ethernet, IPv6 and UDP.
 const AROUND: usize = HEADER + ethernet::Header::LEN + ipv6::Header::LEN + udp::Header::LEN;
 
-/// VIRTIO_NET_HDR_F_UDP_TUNNEL_CSUM: the outer checksum is to be completed in each segment.
+/// VIRTIO_NET_HDR_F_UDP_TUNNEL_CSUM: complete the outer checksum in each segment.
 const SUM_OUTER: u8 = 8;
 
 /// VIRTIO_NET_HDR_GSO_UDP_TUNNEL_IPV4 and _IPV6.
 const OVER: [u8; 2] = [0x20, 0x40];
 
-/// For how long it is believed what becomes of them on the way to a host.
+/// How long the [`Fate`] of large datagrams to a host is cached.
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// After how long a device that could not be had is asked for again.
+/// The interval between attempts to make a device.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// What becomes of large datagrams on the way to a host.
+/// What happens to large datagrams on the path to a host.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// They are carried as they are: the host is this one.
+    /// They arrive whole, because the host is this one.
     Whole,
-    /// The card cuts them.
+    /// The network card cuts them.
     Cut,
     /// They would be lost, for this reason.
     Lost(String),
 }
 
-/// What is known of large datagrams, and what sends them. It is of one namespace, and to be used
-/// there.
+/// Sends large datagrams, and knows where they can be sent. It belongs to the network namespace in
+/// which it was made, and must be used there.
 #[derive(Debug)]
 pub struct Larges {
     local: IpAddr,
     ttl: u8,
     fates: BTreeMap<IpAddr, (Instant, Fate)>,
-    /// Or why there is none. There is none before anything was large.
+    /// The device, or why there is none. It is made when the first datagram is large.
     sender: Result<Sender, String>,
-    /// When it is tried again to have one.
+    /// When to try again to make one.
     retry_at: Option<Instant>,
 }
 
-/// A device for the packets of an address of this host, and what tells which cards cut them.
+/// A TAP device for packets from one address of this host, and what tells which network cards cut
+/// them.
 #[derive(Debug)]
 struct Sender {
     device: Device,
@@ -101,7 +101,7 @@ struct Sender {
 impl Sender {
     /// # Errors
     ///
-    /// What the kernel answers, among others if it is too old.
+    /// The kernel's error, for example because it is too old.
     fn open(local: IpAddr) -> io::Result<Self> {
         let (device, name) = Device::open(NAME, HEADER)?;
         device.take_tunnels()?;
@@ -109,11 +109,11 @@ impl Sender {
             fs::write(format!("/proc/sys/net/{family}/conf/{name}/{key}"), value)
         };
         let kind = if local.is_ipv4() {
-            // What comes by it is from an address of this host.
+            // Accept packets from an address of this host.
             [("forwarding", "1"), ("accept_local", "1"), ("rp_filter", "0")]
                 .into_iter()
                 .try_for_each(|(key, value)| set("ipv4", key, value))?;
-            // It says nothing by itself; there may be no IPv6.
+            // The host itself is to send nothing on it. There may be no IPv6.
             let _ = set("ipv6", "addr_gen_mode", "1");
             ethertype::IPV4
         } else {
@@ -130,7 +130,7 @@ impl Sender {
         Ok(Self { device, ethernet: ethernet::Header::new(mac, mac, kind), netlink, cutting })
     }
 
-    /// Whether the card on the way to a host cuts; if not, why.
+    /// Whether the network card on the path to a host cuts large datagrams; if not, why.
     fn cuts(&mut self, [local, to]: [IpAddr; 2]) -> Result<(), String> {
         let hop = self.netlink.next_hop(local, to).map_err(|error| error.to_string())?;
         let hop = hop.ok_or_else(|| format!("the route to {to} is not a plain one"))?;
@@ -146,7 +146,7 @@ impl Sender {
 }
 
 impl Larges {
-    /// Nothing is known of the ways from an address of this host. Packets may pass so many hops.
+    /// For datagrams from an address of this host, with this TTL.
     pub fn new(local: IpAddr, ttl: u8) -> Self {
         Self {
             local,
@@ -157,7 +157,7 @@ impl Larges {
         }
     }
 
-    /// What becomes of large datagrams on the way to a host.
+    /// What happens to large datagrams on the path to a host.
     pub fn fate(&mut self, to: IpAddr) -> &Fate {
         let now = Instant::now();
         if self.fates.get(&to).is_none_or(|(until, _)| *until <= now) {
@@ -167,7 +167,7 @@ impl Larges {
         &self.fates[&to].1
     }
 
-    /// What became of them when somebody last [asked](Self::fate).
+    /// The result when [`fate`](Self::fate) was last called.
     pub fn known(&self, to: IpAddr) -> Option<&Fate> {
         self.fates.get(&to).map(|(_, fate)| fate)
     }
@@ -191,12 +191,12 @@ impl Larges {
         cuts.map_or_else(Fate::Lost, |()| Fate::Cut)
     }
 
-    /// Sends a datagram of these parts, one behind the other, from a port of ours to a port of its
-    /// receiver's.
+    /// Sends the concatenation of these parts as one datagram, from our port to a port of the
+    /// receiver.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn send(
         &mut self,
         ports: [u16; 2],
@@ -214,7 +214,7 @@ impl Larges {
         let len = udp::Header::LEN + parts.iter().map(|part| part.len()).sum::<usize>();
         let ip = Ip {
             ends: [self.local, to],
-            // The host itself is the first hop.
+            // Forwarding by the host itself takes one hop.
             ttl: self.ttl.saturating_add(1),
             traffic_class: marking.traffic_class,
             protocol: protocol::UDP,
@@ -236,7 +236,7 @@ impl Larges {
         let outcome =
             device.write_slices(&[IoSlice::new(&around[..HEADER + before]), first, second, third]);
         match &outcome {
-            // Should this one be gone or down one day, there may be another at once.
+            // If the device was removed or set down, make another one at once.
             Ok(()) => self.retry_at = None,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
@@ -248,8 +248,8 @@ impl Larges {
     }
 }
 
-/// What the kernel is told of a packet whose UDP header begins at `outer`, and ends at `before`
-/// (`struct virtio_net_hdr_v1_hash_tunnel`).
+/// The virtio header of a packet whose UDP header begins at `outer` and ends at `before` (`struct
+/// virtio_net_hdr_v1_hash_tunnel`).
 fn said(cut: Cut, outer: usize, before: usize, is_v6: bool) -> [u8; HEADER] {
     let Cut { offload, frame, packet } = cut;
     let before = before as u16 + frame;
@@ -283,7 +283,7 @@ mod tests {
 
     const MARKING: Marking = Marking { traffic_class: 0b1010_0010, class: Class::from_low_bits(5) };
 
-    /// A Geneve packet with a large segment, and how to cut that.
+    /// A Geneve packet with a large segment, and how to cut it.
     fn packet(version: Version) -> (Vec<u8>, Cut) {
         let tcp = tcp::Header::new(1, 2, 77, Flags::ACK | Flags::PSH);
         let payload: Vec<_> = (0..50_000_u32).map(|at| (at ^ at >> 8) as u8).collect();
@@ -317,7 +317,7 @@ mod tests {
         ([draft.parts()[0], &frame].concat(), cut)
     }
 
-    /// Sends it, and has what comes of it, as it lies behind Geneve's header.
+    /// Sends the datagram. Returns the received frames, as they lie behind Geneve's header.
     fn carry(
         host: &Namespace,
         [near, far]: &mut [Underlay; 2],
@@ -377,20 +377,21 @@ mod tests {
         told
     }
 
-    /// For so long it believes that large ones are cut on the way there.
+    /// Caches [`Fate::Cut`] for a host, for this long.
     fn trust(underlay: &mut Underlay, to: IpAddr, long: Duration) {
         let fates = &mut underlay.exits.larges.as_mut().unwrap().fates;
         fates.insert(to, (Instant::now() + long, Fate::Cut));
     }
 
     #[test]
-    fn what_goes_whole_comes_whole_or_is_had_again() {
+    fn a_large_segment_arrives_whole_or_can_be_joined_again() {
         if !needs::root() {
             return;
         }
-        let ways = [["192.0.2.1", "192.0.2.2"], ["fd00::1", "fd00::2"]];
-        let all =
-            ways.iter().flat_map(|ends| [Version::V4, Version::V6].map(|version| (*ends, version)));
+        let pairs = [["192.0.2.1", "192.0.2.2"], ["fd00::1", "fd00::2"]];
+        let all = pairs
+            .iter()
+            .flat_map(|ends| [Version::V4, Version::V6].map(|version| (*ends, version)));
         for (ends, version) in all {
             let ends: [IpAddr; 2] = ends.map(|address| address.parse().unwrap());
             let hosts = joined::two().unwrap();
@@ -409,7 +410,7 @@ mod tests {
             assert_eq!(carry(&hosts[0], &mut underlays, ends, &packet, 1), [frame]);
             assert_eq!(carry_told(&hosts[0], &mut underlays, ends, &packet), [&bytes[..]]);
 
-            // The card is another than it was said to be: the kernel cuts before it.
+            // The device has lost this offload, so the kernel cuts before it.
             ethtool::switch_offload_off(&hosts[0], INTERFACE).unwrap();
             trust(&mut underlays[0], ends[1], Duration::from_secs(600));
             let pieces =
@@ -438,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_takes_what_is_for_itself_whole() {
+    fn large_datagrams_to_the_own_host_arrive_whole() {
         if !needs::root() {
             return;
         }

@@ -1,22 +1,21 @@
-//! A host's place in the underlay: datagrams to other hosts and from them, many at a time.
+//! A host's sockets in the underlay: datagrams to and from other hosts, many at a time.
 //!
-//! The kernel's own UDP sockets carry them, so that whatever the host has there serves: any network
-//! card and its offloads, bonds, routes over several links, neighbour discovery, IPv4 and IPv6.
-//! Datagrams of one length for one host go out as one large packet, which the card or the kernel
-//! cuts (UDP_SEGMENT, udp(7)); those of one flow come in joined (UDP_GRO). So a system call is paid
-//! for dozens of them.
+//! Datagrams go through the kernel's UDP sockets, so everything that the host has works: any
+//! network card and its offloads, bonds, multipath routes, neighbour discovery, IPv4 and IPv6.
+//! Datagrams of one length for one host are sent as one large packet, which the network card or the
+//! kernel cuts (UDP_SEGMENT, udp(7)). Received datagrams of one flow are joined (UDP_GRO). So one
+//! system call handles dozens of datagrams.
 //!
 //! ```text
 //!            ┌ sender 0 ─ batch, batch ─▶ UDP socket, source port a ┐
-//!   send ──▶ │ …                                                    │ ══▶ fabric, by as many ways as it has
+//!   send ──▶ │ …                                                    │ ══▶ fabric, over all its paths
 //!   (flow)   └ sender 7 ─ batch ────────▶ UDP socket, source port b ┘
 //!   receive ◀───────────────────────────── UDP socket, the tunnel's port ◀══
 //! ```
 //!
-//! What a card can cut by itself goes to it whole, as `large` says. Protocols of their own go by a
-//! raw socket; what looks like TCP, as [`stt`] says. [`pauses`] has the pause frames of the
-//! interface, [`single_hop`] the sockets that BFD speaks with neighbours by. None of them knows
-//! what a datagram means, nor which host is whose.
+//! `large` sends segments whole that the network card can cut. Other IP protocols use raw sockets;
+//! [`stt`] sends and receives STT. [`pauses`] handles pause frames of the interface, [`single_hop`]
+//! the sockets of BFD. This crate does not know what datagrams mean.
 
 mod address;
 mod around;

@@ -1,4 +1,4 @@
-//! What the kernel is told of our sockets.
+//! Opens sockets and sets their options.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -20,10 +20,10 @@ use wire::stt;
 use super::transport::Transport;
 use kernel::sockopt;
 
-/// What a sender's socket may have underway to the network card, in bytes of the kernel's counting.
+/// The send buffer of a socket, in bytes as the kernel counts them.
 pub const SEND_BUFFER: usize = 4 << 20;
 
-/// A socket of this kind at an address.
+/// Opens a socket of this kind at an address.
 pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
     let protocol = match transport {
         Transport::Udp(_) => return Ok(UdpSocket::bind(address)?.into()),
@@ -40,7 +40,7 @@ pub fn bind(address: SocketAddr, transport: Transport) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Has a raw socket receive segments to our port alone.
+/// Attaches a filter to a raw socket that passes only segments to our port.
 fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
     use libc::{
         BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET,
@@ -52,8 +52,8 @@ fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
         step(BPF_RET | BPF_K, 0, u32::MAX),
         step(BPF_RET | BPF_K, 0, 0),
     ];
-    // Of IPv4's packets the filter sees the header, of IPv6's it does not. The port is behind the
-    // source's.
+    // The filter sees the IP header with IPv4, but not with IPv6. The destination port is behind
+    // the source port.
     let port = if is_v6 {
         vec![step(BPF_LD | BPF_H | BPF_ABS, 0, 2)]
     } else {
@@ -62,8 +62,8 @@ fn hear_port(socket: &OwnedFd, is_v6: bool) -> io::Result<()> {
     sockopt::filter(socket, &[port, ours.to_vec()].concat())
 }
 
-/// Nothing waits, and nothing is cut into fragments (RFC 8926 §4.3.1): what does not fit is an
-/// error.
+/// Makes a socket non-blocking, sets its TTL, and forbids fragments (RFC 8926 §4.3.1): a datagram
+/// that is too long is an error.
 pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
     rustix::io::ioctl_fionbio(socket, true)?;
     match is_v6 {
@@ -74,15 +74,16 @@ pub fn set(socket: &OwnedFd, is_v6: bool, ttl: u8) -> io::Result<()> {
         true => {
             set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO)?;
             set_ipv6_unicast_hops(socket, Some(ttl))?;
-            // One flow for the fabric is what has the same ports, by whatever means it is sent.
+            // No flow label: fabrics shall tell flows apart by their ports alone, because labels
+            // differ between the sockets that send a flow.
             sockopt::set(socket, libc::IPPROTO_IPV6, libc::IPV6_AUTOFLOWLABEL, 0)?;
         }
     }
     Ok(())
 }
 
-/// Datagrams of a flow come joined, and with their traffic class; as many bytes may wait, however
-/// few others may have.
+/// Sets up receiving: datagrams of a flow are joined, with their traffic class. The buffer may
+/// exceed the system's limit.
 pub fn set_receiving(
     socket: &OwnedFd,
     is_v6: bool,
@@ -100,27 +101,27 @@ pub fn set_receiving(
     Ok(())
 }
 
-/// So many bytes may be underway, however few others may have.
+/// Sets the size of the send buffer, which may exceed the system's limit.
 pub fn set_sending(socket: &OwnedFd, buffer: usize) -> io::Result<()> {
     Ok(set_socket_send_buffer_size_force(socket, buffer)?)
 }
 
-/// A socket's own port; 0 if it has none.
+/// The local port of a socket; 0 if it has none.
 pub fn port(socket: &OwnedFd) -> u16 {
     let address = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
     address.map_or(0, |address| address.port())
 }
 
-/// The longest packet that goes from here to there, in bytes, or what everybody carries if that is
-/// not known (RFC 791 §3.1, RFC 8200 §5).
+/// The path MTU in bytes; if it is not known, the minimum that every link carries (RFC 791 §3.1,
+/// RFC 8200 §5).
 pub fn mtu_or_least(own: IpAddr, far: IpAddr) -> u16 {
     mtu(own, far).unwrap_or(if far.is_ipv4() { 576 } else { 1280 })
 }
 
-/// The longest packet that goes from here to there, in bytes (IP_MTU, ip(7)).
+/// The path MTU in bytes (IP_MTU, ip(7)).
 pub fn mtu(own: IpAddr, far: IpAddr) -> io::Result<u16> {
     let socket = UdpSocket::bind(SocketAddr::new(own, 0))?;
-    // Nothing is sent: it only chooses a way. The port means nothing.
+    // Connecting only selects a route; nothing is sent. The port does not matter.
     socket.connect(SocketAddr::new(far, 1))?;
     let mtu = if far.is_ipv4() { ip_mtu(&socket)? } else { ipv6_mtu(&socket)? };
     Ok(u16::try_from(mtu).unwrap_or(u16::MAX))

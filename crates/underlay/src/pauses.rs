@@ -1,9 +1,8 @@
-//! Pauses on the link below: PFC (802.1Qbb) and PAUSE (802.3 annex 31B), told by the far end and
-//! told to it.
+//! Receives and sends pause frames on a link: PFC (802.1Qbb) and PAUSE (802.3 annex 31B).
 //!
-//! They are frames of the link's own, which no kernel hands on; so they have a socket of their own.
-//! Many network cards keep them for themselves: those have to be told to obey by their own means,
-//! and nothing of it is seen here.
+//! Pause frames are not forwarded and reach no other socket, so a packet socket of their own
+//! receives them. Many network cards consume them: those must be configured to obey pauses
+//! themselves, and no pause frames are seen here.
 
 use std::io;
 use std::net::IpAddr;
@@ -18,7 +17,7 @@ use zerocopy::IntoBytes;
 use kernel::netlink::Netlink;
 use kernel::packet;
 
-/// Where pauses are heard and said: the interface that has a host's tunnel address.
+/// The pause frames of the interface that has a host's tunnel address.
 #[derive(Debug)]
 pub struct PauseSocket {
     socket: OwnedFd,
@@ -26,11 +25,11 @@ pub struct PauseSocket {
 }
 
 impl PauseSocket {
-    /// Listens on the interface with this address.
+    /// Opens a socket on the interface with this address.
     ///
     /// # Errors
     ///
-    /// What the kernel says; [`io::ErrorKind::AddrNotAvailable`] if no interface has it.
+    /// The kernel's error; [`io::ErrorKind::AddrNotAvailable`] if no interface has the address.
     pub fn open(address: IpAddr) -> io::Result<Self> {
         let has = |interface: &nix::ifaddrs::InterfaceAddress| {
             let storage = interface.address?;
@@ -48,8 +47,8 @@ impl PauseSocket {
         Ok(Self { socket, source })
     }
 
-    /// Takes what has come: how long each class is to be silent, in quanta of 512 bit times; a
-    /// class of which nothing is said stays as it is.
+    /// Receives a pause frame: for how long each class is paused, in quanta of 512 bit times.
+    /// Classes that it does not name are unchanged.
     pub fn receive(&self, mut told: impl FnMut(&ClassMap<Option<u16>>)) {
         let mut frame = [0; 128];
         while let Ok((len, _)) = recv(&self.socket, &mut frame, RecvFlags::DONTWAIT) {
@@ -62,14 +61,14 @@ impl PauseSocket {
         }
     }
 
-    /// Tells the far end the same. Whether the kernel has taken it.
+    /// Sends a pause frame. Returns whether the kernel has accepted it.
     pub fn send(&self, told: &ClassMap<Option<u16>>) -> bool {
         send(&self.socket, pfc::Frame::new(self.source, told).as_bytes(), SendFlags::DONTWAIT)
             .is_ok()
     }
 }
 
-/// Readable when a pause has come.
+/// Readable when a pause frame has arrived.
 impl AsFd for PauseSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_that_is_nobodys_has_no_link() {
+    fn an_address_without_an_interface_has_no_link() {
         let error = PauseSocket::open(Ipv4Addr::new(192, 0, 2, 200).into()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrNotAvailable);
     }

@@ -1,14 +1,14 @@
-//! UDP between neighbours, many datagrams at a time (RFC 5082: the generalized TTL security
+//! UDP over a single hop, many datagrams at a time (RFC 5082: the generalized TTL security
 //! mechanism).
 //!
 //! ```text
 //!   Sender ─hops: 255─▶ raw socket, sendmmsg ─▶ neighbour ─▶ UDP socket, recvmmsg ─hops: 255?─▶ Receiver
 //! ```
 //!
-//! A datagram leaves with all hops left that there can be. One that comes with as many was sent by
-//! a neighbour: each router takes one away, and none gives any back. The [`Sender`] writes the
-//! headers itself, so that one socket serves any number of pairs of addresses and ports; the
-//! [`Receiver`] hears of each datagram to which address it came, and how many hops it has left.
+//! Datagrams are sent with a TTL of 255. Every router decrements it, so a datagram that arrives
+//! with 255 was sent by a neighbour. The [`Sender`] writes the headers itself, so that one socket
+//! serves any number of address and port pairs. The [`Receiver`] returns each datagram's
+//! destination address and TTL.
 
 mod open;
 mod receive;

@@ -1,4 +1,4 @@
-//! All sockets of one host's tunnels, and what waits to be sent by them.
+//! The sockets of one host's tunnels, and their send queues.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -17,31 +17,31 @@ use super::options::{self, SEND_BUFFER};
 use super::stt::{self, Stt};
 use super::transport::Transport;
 
-/// Between how many source ports flows are spread: a fabric with several ways chooses by them (RFC
-/// 8926 §3.3).
+/// The number of source ports over which flows are spread, so that a fabric with several paths can
+/// use them (RFC 8926 §3.3).
 const SENDERS: usize = 8;
 
-/// A frame that is no longer leaves by one system call, whatever headers are before each part of it
-/// that fills a datagram.
+/// A frame of up to this length is sent by one system call, even when it is cut into datagrams with
+/// headers of their own.
 pub const AT_ONCE: u32 = 63_000;
 
-/// How many joined packets are received by one system call.
+/// The number of joined packets that one system call receives.
 const RECEIVED_AT_ONCE: usize = 16;
 
-/// TCP's header in bytes.
+/// The length of a TCP header.
 const TCP: usize = wire::tcp::Header::LEN;
 
-/// Room for the longest packet that the kernel joins.
+/// The longest packet that the kernel makes by joining.
 const JOINED: usize = 64 << 10;
 
-/// What may wait in the kernel until it is received, in bytes of its own counting.
+/// The size of the receive buffer, in bytes as the kernel counts them.
 const RECEIVE_BUFFER: usize = 64 << 20;
 
-/// What may go before the next flush, in bytes: the kernel does all the work for it at once, and
-/// nothing is received meanwhile.
+/// The most bytes that are sent before the next flush. Sending takes time in which nothing is
+/// received.
 const MOST_AHEAD: usize = 256 << 10;
 
-/// Why a host's place in the underlay cannot be taken.
+/// Why a host's sockets cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} {address}, this host's tunnel address: {source}{hint}")]
 pub struct OpenError {
@@ -51,90 +51,89 @@ pub struct OpenError {
     hint: &'static str,
 }
 
-/// Sockets for the tunnels of one host.
+/// The sockets of one host's tunnels.
 pub struct Underlay {
     listener: OwnedFd,
     address: IpAddr,
     senders: Vec<Sender>,
     transport: Transport,
     pub(super) exits: Exits,
-    /// The last flush told of what went, and so will the next: nothing goes before it.
+    /// The last flush reported sent datagrams, and so will the next: nothing is sent in between.
     tells: bool,
-    /// Where packets are received.
+    /// The buffers that packets are received into.
     staging: Box<[u8]>,
 }
 
-/// How datagrams leave, besides by a socket as they are, and what became of them.
+/// The other ways to send datagrams, and the counters.
 pub(super) struct Exits {
     port: u16,
     pub(super) stt: Option<Stt>,
-    /// None if there is none by this transport.
+    /// `None` if the transport does not support it.
     pub(super) larges: Option<Larges>,
     counters: Counters,
 }
 
 struct Sender {
     socket: OwnedFd,
-    /// Its port, if there are ports.
+    /// Its port, if the transport has ports.
     from: u16,
     marker: Marker,
     queue: Queue,
-    /// How many bytes went since the last flush, without waiting for the next.
+    /// How many bytes were sent since the last flush, without waiting for the next.
     ahead: usize,
 }
 
-/// What went wrong below.
+/// Counters of errors.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Counters {
-    /// Datagrams that the kernel refused, and why it refused the last.
+    /// Datagrams that the kernel refused.
     pub unsent: u64,
-    /// What it said of the last of them.
+    /// The error of the last of them.
     pub last_error: Option<String>,
 }
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
-    /// Who sent it.
+    /// The source address.
     pub from: IpAddr,
-    /// The ports that it came from and to, if there are ports.
+    /// Source and destination port, if the transport has ports.
     pub ports: [u16; 2],
-    /// Its packet's traffic class: DSCP and ECN.
+    /// The traffic class of its packet: DSCP and ECN.
     pub traffic_class: u8,
-    /// What it carries.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
-/// A datagram that the kernel has taken.
+/// A datagram that the kernel has accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent<'a> {
-    /// To whom.
+    /// The destination address.
     pub to: IpAddr,
-    /// The ports that it goes from and to, if there are ports.
+    /// Source and destination port, if the transport has ports.
     pub ports: [u16; 2],
-    /// Its packet's traffic class: DSCP and ECN.
+    /// The traffic class of its packet: DSCP and ECN.
     pub traffic_class: u8,
-    /// What it carries.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
-/// What is known of a packet in the staging area.
+/// A received packet in the buffers.
 struct Joined {
     from: Option<SocketAddr>,
     traffic_class: u8,
     len: usize,
-    /// The length of each datagram that it was joined from, but the last.
+    /// The length of the datagrams that it was joined from. The last may be shorter.
     stride: usize,
 }
 
 impl Underlay {
-    /// Takes the tunnels' port or protocol at an address of this host. What is sent may pass so
-    /// many hops.
+    /// Opens the tunnels' port or protocol at an address of this host. Sent packets have this TTL.
     ///
     /// # Errors
     ///
-    /// [`OpenError`], as a rule because the address is none of this host's, or another process has
-    /// the port.
+    /// [`OpenError`], usually because the address is not this host's, or another process has the
+    /// port.
     pub fn open(address: IpAddr, transport: Transport, ttl: u8) -> Result<Self, OpenError> {
         let because = |operation, address: SocketAddr| {
             move |source: io::Error| OpenError {
@@ -153,7 +152,8 @@ impl Underlay {
         };
         let (port, senders) = match transport {
             Transport::Udp(port) => (port, SENDERS),
-            // It has no ports by which flows could be told apart, or each packet its own.
+            // Without ports, flows need no separate sockets. With STT each packet has its own
+            // source port.
             Transport::Ip(_) | Transport::Stt { .. } => (0, 1),
         };
         let at = SocketAddr::new(address, port);
@@ -171,7 +171,7 @@ impl Underlay {
         let senders = (0..senders).map(|_| {
             let socket = match transport {
                 Transport::Udp(_) => bind(0)?,
-                // Another one would have a copy of every packet that comes.
+                // Another raw socket would receive a copy of every packet.
                 _ => listener.try_clone().map_err(because("send from", at))?,
             };
             options::set_sending(&socket, SEND_BUFFER).map_err(because("send from", at))?;
@@ -185,39 +185,38 @@ impl Underlay {
         Ok(Self { listener, address, senders, transport, exits, tells: false, staging })
     }
 
-    /// The longest packet that is carried to a host, in bytes, as far as the kernel knows: what the
-    /// way there takes, or the interface. None if no way leads there now.
+    /// The path MTU to a host in bytes, as far as the kernel knows, else the interface's MTU.
+    /// `None` if there is no route.
     pub fn mtu_to(&self, far: IpAddr) -> Option<u16> {
         options::mtu(self.address, far).ok()
     }
 
-    /// What went wrong below.
+    /// Counters of errors.
     pub fn counters(&self) -> &Counters {
         &self.exits.counters
     }
 
-    /// The sockets that something waits to be sent by: each is writable when the kernel has room
-    /// for it.
+    /// The sockets with waiting datagrams. Each is writable when the kernel has room.
     pub fn waiting(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.senders.iter().filter(|sender| !sender.queue.is_empty());
         waiting.map(|sender| sender.socket.as_fd())
     }
 
-    /// How many datagrams were taken and not handed over.
+    /// The number of queued datagrams.
     pub fn queued(&self) -> usize {
         self.senders.iter().map(|sender| sender.queue.datagrams()).sum()
     }
 
-    /// Whether a datagram of `flow` is taken now: the kernel has room for what waits before it, and
-    /// little enough went since the last [`flush`](Self::flush).
+    /// Whether a datagram of `flow` can be queued now: its queue has room, and not too much was
+    /// sent since the last [`flush`](Self::flush).
     pub fn has_room(&self, flow: u32) -> bool {
         let Sender { queue, ahead, .. } =
             &self.senders[wire::flow::place(flow, self.senders.len())];
         queue.has_room() && *ahead < MOST_AHEAD
     }
 
-    /// Takes a datagram of so many bytes, which `write` writes: it goes out with the next
-    /// [`flush`](Self::flush), after those of its flow that were taken before.
+    /// Queues a datagram of `len` bytes, which `write` writes. The next [`flush`](Self::flush)
+    /// sends it, behind earlier ones of its flow.
     ///
     /// # Panics
     ///
@@ -242,20 +241,20 @@ impl Underlay {
         }
     }
 
-    /// Whether [large](Self::send_large) datagrams come to a host, cut by a card or whole.
+    /// Whether [large](Self::send_large) datagrams reach a host, cut by a network card or whole.
     pub fn carries_large(&mut self, to: IpAddr) -> bool {
         self.exits.larges.as_mut().is_some_and(|larges| !matches!(larges.fate(to), Fate::Lost(_)))
     }
 
-    /// What becomes of [large](Self::send_large) datagrams to a host, as it was found when that was
-    /// [asked](Self::carries_large) last.
+    /// The fate of [large](Self::send_large) datagrams to a host, as
+    /// [`carries_large`](Self::carries_large) last found it.
     pub fn large_fate(&self, to: IpAddr) -> Option<Fate> {
         self.exits.larges.as_ref()?.known(to).cloned()
     }
 
-    /// As [`send`](Self::send): a datagram of these parts, one behind the other, that the card
-    /// cuts. It is lost where that is not [so](Self::carries_large). Where nobody is told it goes
-    /// at once, without a copy, and before it what waits for the next flush.
+    /// As [`send`](Self::send), for a datagram that the network card cuts: the concatenation of
+    /// these parts. It is lost unless the host [can be reached so](Self::carries_large). If sent
+    /// datagrams are not reported, it is sent at once without a copy, behind the waiting ones.
     ///
     /// # Panics
     ///
@@ -293,15 +292,15 @@ impl Underlay {
         });
     }
 
-    /// Hands over what was taken, as far as the kernel has room. Whether that was all. Nobody is
-    /// [told](Self::flush_telling) any more.
+    /// Sends queued datagrams as far as the kernel has room. Returns whether that was all. Ends the
+    /// reports of [`flush_telling`](Self::flush_telling).
     pub fn flush(&mut self) -> bool {
         self.tells = false;
         self.flush_with(|_, _| {})
     }
 
-    /// As [`flush`](Self::flush), and tells `sent` of each datagram that the kernel has taken;
-    /// until [`flush`](Self::flush), none goes before that.
+    /// As [`flush`](Self::flush), and reports each datagram that the kernel has accepted to `sent`.
+    /// From then on datagrams are sent only by flushes, until [`flush`](Self::flush) is called.
     pub fn flush_telling(&mut self, mut sent: impl FnMut(Sent<'_>)) -> bool {
         self.tells = true;
         let transport = self.transport;
@@ -323,11 +322,11 @@ impl Underlay {
         })
     }
 
-    /// Receives what has come, at most some hundreds of datagrams. Whether there may be more: also
-    /// if the kernel could not hand over what there is, which is noted ([`Counters::last_error`]).
+    /// Receives up to some hundreds of datagrams. Returns whether there may be more, also after an
+    /// error, which is recorded ([`Counters::last_error`]).
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> bool {
         let Self { listener, staging, transport, address, exits, .. } = self;
-        // Of IPv4's own packets the kernel hands over the header as well (raw(7)).
+        // Raw IPv4 sockets receive the IP header, too (raw(7)).
         let has_header = !matches!(transport, Transport::Udp(_)) && address.is_ipv4();
         let joined = match receive(listener, staging) {
             Ok(joined) => joined,
@@ -356,8 +355,8 @@ impl Underlay {
 }
 
 impl Sender {
-    /// Hands over what waits, as far as the kernel has room, and tells `sent` of each batch that it
-    /// has taken. Whether that was all.
+    /// Sends waiting batches as far as the kernel has room, and reports each accepted one to
+    /// `sent`. Returns whether that was all.
     #[inline]
     fn flush(&mut self, exits: &mut Exits, mut sent: impl FnMut(u16, &Batch)) -> bool {
         let Self { socket, from, marker, queue, .. } = self;
@@ -380,8 +379,8 @@ impl Sender {
 }
 
 impl Counters {
-    /// Whether so many datagrams are done with, as the kernel has taken or refused them: not if it
-    /// has no room.
+    /// Whether these datagrams are done: accepted or refused. They are not if the kernel has no
+    /// room.
     fn are_done(&mut self, datagrams: usize, outcome: io::Result<()>) -> bool {
         match outcome {
             Ok(()) => true,
@@ -395,7 +394,7 @@ impl Counters {
     }
 }
 
-/// Readable when datagrams have come.
+/// Readable when datagrams have arrived.
 impl AsFd for Underlay {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
@@ -414,8 +413,7 @@ fn send(socket: &OwnedFd, marker: &mut Marker, port: u16, batch: &Batch) -> io::
 }
 
 fn receive(socket: &OwnedFd, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
-    // Anew each time: the kernel leaves in them how much it has used, and no more than that is used
-    // the next time.
+    // Made anew for each call: the kernel overwrites the lengths, which would limit the next call.
     let mut headers =
         MultiHeaders::<SockaddrStorage>::preallocate(RECEIVED_AT_ONCE, Some(cmsg_space!(i32, i32)));
     let mut slices: Vec<_> =
@@ -444,7 +442,7 @@ fn receive(socket: &OwnedFd, staging: &mut [u8]) -> io::Result<Vec<Joined>> {
     Ok(joined.collect())
 }
 
-/// The ports of a packet that carries this, from the port that its socket tells.
+/// The ports of a packet with this payload; the socket tells the source.
 fn ports(transport: Transport, from: u16, payload: &[u8]) -> [u16; 2] {
     match transport {
         Transport::Stt { .. } => stt::ports(payload),
@@ -470,7 +468,7 @@ mod tests {
 
     use super::*;
 
-    /// Of class 0.
+    /// A marking of class 0.
     fn best_effort(traffic_class: u8) -> Marking {
         Marking { traffic_class, class: Class::default() }
     }
@@ -481,14 +479,14 @@ mod tests {
             return;
         }
         let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
-        // Loopback has one address of IPv6: there, each talks to itself.
+        // Loopback has only one IPv6 address, so there each host talks to itself.
         for [from, to] in [[v4(1), v4(2)], [Ipv6Addr::LOCALHOST.into(); 2]] {
             let port = 20_000 + std::process::id() as u16 % 10_000;
             let mut far = Underlay::open(to, Transport::Udp(port), 64).unwrap();
             let mut own =
                 (from != to).then(|| Underlay::open(from, Transport::Udp(port), 64).unwrap());
             let lens = [1000, 1000, 1000, 400, 1200, 1200, 1, 9000];
-            // What one system call leaves is no matter to the next.
+            // What one system call leaves in the buffers does not affect the next.
             let sender = own.as_mut().unwrap_or(&mut far);
             sender.send(to, 7, best_effort(0), Len::Exactly(10), |_| {});
             assert!(sender.flush());
@@ -523,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_told_the_class_whatever_the_code_point_stands_for_to_it() {
+    fn packets_have_their_class_as_priority_whatever_their_code_point() {
         if !needs::root() {
             return;
         }
@@ -531,7 +529,7 @@ mod tests {
             let port = 40_000 + std::process::id() as u16 % 10_000;
             let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
             let place = wire::flow::place(7, SENDERS);
-            // Linux has a priority of its own for some.
+            // Linux maps some code points to other priorities.
             for (traffic_class, class) in
                 [(0, 0), (0xb8, 0), (0xb8, 5), (0x0a, 5), (0x0a, 7), (0, 7), (0, 0)]
             {
@@ -552,13 +550,13 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_of_its_own_comes_without_the_header_around_it() {
+    fn another_ip_protocol_arrives_without_its_ip_header() {
         if !needs::root() {
             return;
         }
         let v4 = |last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last));
         for [from, to] in [[v4(4), v4(5)], [Ipv6Addr::LOCALHOST.into(); 2]] {
-            // For experiments (RFC 3692).
+            // A protocol number for experiments (RFC 3692).
             let open = |address| Underlay::open(address, Transport::Ip(253), 64).unwrap();
             let mut far = open(to);
             let mut own = (from != to).then(|| open(from));
@@ -581,14 +579,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_counted_and_holds_up_nothing() {
+    fn a_datagram_that_is_too_long_is_counted_and_delays_nothing() {
         if !needs::root() {
             return;
         }
         let local = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
         let port = 30_000 + std::process::id() as u16 % 10_000;
         let mut underlay = Underlay::open(local, Transport::Udp(port), 64).unwrap();
-        // No route leads there.
+        // There is no route.
         let (nowhere, marking) = (IpAddr::V4(Ipv4Addr::BROADCAST), best_effort(0));
         underlay.send(nowhere, 0, marking, Len::Exactly(100), |bytes| bytes.fill(1));
         underlay.send(local, 0, marking, Len::Exactly(100), |bytes| bytes.fill(2));

@@ -1,4 +1,4 @@
-//! Frames that go as segments of what looks like TCP (STT, draft-davie-stt-08).
+//! Sends and receives frames as TCP-like segments (STT, draft-davie-stt-08).
 //!
 //! ```text
 //!               ┌ next hop known ─▶ packet socket: one send a frame, the kernel or the card cuts (TSO) ┐
@@ -6,9 +6,9 @@
 //!   (a frame)   └ not known ──────▶ cut here ─▶ raw IP socket: the kernel finds the next hop           ┘
 //! ```
 //!
-//! What comes, a raw IP socket receives: in segments, or already joined (GRO). A socket that
-//! listens at the port and hears nothing keeps the kernel from refusing connections that nobody
-//! wants. Who joins the segments is [`wire::stt::Reassembly`].
+//! A raw IP socket receives the segments, which the kernel may have joined (GRO);
+//! [`wire::stt::Reassembly`] joins the rest. A TCP socket listens at the port, so that the kernel
+//! does not answer segments with a reset. It never receives anything.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -34,55 +34,55 @@ use super::options::{self, SEND_BUFFER};
 use kernel::netlink::Netlink;
 use kernel::{packet, sockopt};
 
-/// The longest datagram in bytes, a frame behind STT's header.
+/// The longest datagram in bytes: a frame with its STT header.
 pub const LONGEST: usize = batch::LONGEST - tcp::Header::LEN;
 
-/// For how long a way is believed in: as long as the kernel takes to ask a neighbour again (RFC
-/// 4861 §10, RETRANS_TIMER).
+/// How long a next hop is cached: as long as the kernel takes to ask a neighbour again (RFC 4861
+/// §10, RETRANS_TIMER).
 const TRUSTED: Duration = Duration::from_secs(1);
 
-/// After how long a next hop that is not known is asked for again.
+/// The interval between queries for an unknown next hop.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// What is before TCP's header, in bytes: what the kernel is to do, and the headers of Ethernet and
-/// IPv6.
+/// The most bytes before the TCP header: the virtio header, and the headers of Ethernet and IPv6.
 const AROUND: usize = packet::OFFLOAD + ethernet::Header::LEN + ipv6::Header::LEN;
 
-/// Sends frames, and has the kernel leave alone what comes. It is of the namespace that it was
-/// opened in, and to be used there.
+/// Sends frames, and keeps the kernel from answering received segments. It belongs to the network
+/// namespace in which it was opened, and must be used there.
 #[derive(Debug)]
 pub struct Stt {
     local: IpAddr,
     ttl: u8,
     mtu: Option<u16>,
-    /// Listens at the port and hears nothing.
+    /// Listens at the port and receives nothing.
     _guard: OwnedFd,
     netlink: Netlink,
-    ways: BTreeMap<IpAddr, Way>,
-    /// By the device's number.
+    routes: BTreeMap<IpAddr, Route>,
+    /// By interface index.
     links: BTreeMap<u32, (OwnedFd, Marker)>,
-    /// The next frame's number.
+    /// The identifier of the next frame.
     id: u32,
-    /// How many bytes of the frame that is being cut have left.
+    /// How many bytes of the frame that is being cut were sent.
     cut: usize,
 }
 
-/// How a far host is reached.
+/// The route to a far host.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    /// Until when that is believed.
+struct Route {
+    /// When the cached route expires.
     until: Instant,
-    /// The longest packet on the way, in bytes.
+    /// The path MTU in bytes.
     mtu: u16,
-    /// The device's number, and what is before a packet there; `None` if the kernel alone knows.
+    /// The interface index, and the headers before a packet there. `None` if the next hop is
+    /// unknown: then the kernel routes the packet.
     hop: Option<(u32, ethernet::Header)>,
 }
 
 impl Stt {
-    /// Takes the port at an address of this host. Packets may pass so many hops and be as long as
-    /// `mtu`, or as the kernel knows.
+    /// Opens the port at an address of this host. Packets have this TTL, and are at most `mtu`
+    /// bytes long, or as long as the path MTU that the kernel knows.
     pub fn open(local: IpAddr, ttl: u8, mtu: Option<u16>) -> io::Result<Self> {
-        // So that late segments of an earlier agent are not joined with ours.
+        // A random start, so that late segments of an earlier agent are not joined with ours.
         let id = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros() as u32);
         Ok(Self {
             local,
@@ -90,15 +90,15 @@ impl Stt {
             mtu,
             _guard: guard(SocketAddr::new(local, PORT))?,
             netlink: Netlink::open().map_err(io::Error::other)?,
-            ways: BTreeMap::new(),
+            routes: BTreeMap::new(),
             links: BTreeMap::new(),
             id,
             cut: 0,
         })
     }
 
-    /// Writes a datagram of a flow, which `write` writes, behind TCP's header, whose checksum is
-    /// left to complete.
+    /// Prepares a datagram of a flow behind a TCP header with a partial checksum. `write` writes
+    /// the datagram.
     pub fn write(
         &mut self,
         to: IpAddr,
@@ -116,34 +116,34 @@ impl Stt {
         write(datagram);
     }
 
-    /// Sends what was [written](Self::write). A frame of which some segments found no room goes on
-    /// with the others.
+    /// Sends the prepared datagram. If there was no room for some segments, the next call continues
+    /// with those.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn send(&mut self, raw: &OwnedFd, marker: &mut Marker, batch: &Batch) -> io::Result<()> {
-        let way = self.way(batch.to);
-        if let Some((link, header)) = way.hop
+        let route = self.route(batch.to);
+        if let Some((link, header)) = route.hop
             && self.cut == 0
         {
-            match self.send_whole(link, &header, way.mtu, batch) {
+            match self.send_whole(link, &header, route.mtu, batch) {
                 Err(error) if !is_congestion(&error) => {
-                    // The device is gone, perhaps: the kernel may know another.
+                    // The interface may be gone. The kernel may know another route.
                     self.links.remove(&link);
-                    self.ways.remove(&batch.to);
+                    self.routes.remove(&batch.to);
                 }
                 outcome => return outcome,
             }
         }
-        let outcome = self.send_cut(raw, marker, way.mtu, batch);
+        let outcome = self.send_cut(raw, marker, route.mtu, batch);
         if !outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
             self.cut = 0;
         }
         outcome
     }
 
-    /// Has the kernel or the card cut it.
+    /// Sends the frame whole. The kernel or the network card cuts it.
     fn send_whole(
         &mut self,
         link: u32,
@@ -187,7 +187,7 @@ impl Stt {
         Ok(())
     }
 
-    /// Cuts it here.
+    /// Cuts the frame into segments and sends those.
     fn send_cut(
         &mut self,
         raw: &OwnedFd,
@@ -222,17 +222,17 @@ impl Stt {
         Ok(())
     }
 
-    /// How a host is reached.
-    fn way(&mut self, to: IpAddr) -> Way {
+    /// Returns the cached route to a host, or asks the kernel.
+    fn route(&mut self, to: IpAddr) -> Route {
         let now = Instant::now();
-        if let Some(way) = self.ways.get(&to).filter(|way| now < way.until) {
-            return *way;
+        if let Some(route) = self.routes.get(&to).filter(|route| now < route.until) {
+            return *route;
         }
         let mtu = self.mtu.unwrap_or_else(|| options::mtu_or_least(self.local, to));
         let hop = self.hop(to);
-        let way = Way { until: now + if hop.is_some() { TRUSTED } else { RETRY }, mtu, hop };
-        self.ways.insert(to, way);
-        way
+        let route = Route { until: now + if hop.is_some() { TRUSTED } else { RETRY }, mtu, hop };
+        self.routes.insert(to, route);
+        route
     }
 
     fn hop(&mut self, to: IpAddr) -> Option<(u32, ethernet::Header)> {
@@ -248,20 +248,20 @@ impl Stt {
     }
 }
 
-/// Whether something is wrong that passes: there is no room for what is underway, or the queueing
-/// discipline has dropped it.
+/// Whether an error is temporary: the send buffer is full, or the queueing discipline has dropped
+/// the packet.
 fn is_congestion(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// The ports of a segment; 0 where it is cut short.
+/// The ports of a segment; 0 if it is truncated.
 pub fn ports(segment: &[u8]) -> [u16; 2] {
     let ports = tcp::Header::ref_from_prefix(segment).ok();
     ports.map_or([0; 2], |(header, _)| [header.source.get(), header.destination.get()])
 }
 
-/// A socket that listens there, and which no segment reaches: so the kernel answers none (RFC 9293
-/// §3.5.2 has it answer where nobody listens).
+/// Opens a listening socket that a filter keeps from receiving segments. So the kernel answers no
+/// segment; without a listener it would reset the connection (RFC 9293 §3.5.2).
 fn guard(at: SocketAddr) -> io::Result<OwnedFd> {
     let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -273,7 +273,7 @@ fn guard(at: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket that sends large packets through a device.
+/// Opens a socket that sends large packets through an interface.
 fn link(index: u32) -> io::Result<OwnedFd> {
     let socket = packet::socket(index, 0)?;
     packet::set_offload(&socket)?;
@@ -298,7 +298,7 @@ mod tests {
 
     const MARKING: Marking = Marking { traffic_class: 0b1010_0010, class: Class::from_low_bits(5) };
 
-    /// Two hosts on a cable, and their places in the underlay.
+    /// Two hosts on a cable, and their sockets.
     fn hosts(ends: [IpAddr; 2]) -> ([Namespace; 2], [Underlay; 2]) {
         let hosts = joined::two().unwrap();
         for (host, address) in hosts.iter().zip(ends) {
@@ -317,8 +317,8 @@ mod tests {
         underlay.exits.stt.as_mut().unwrap()
     }
 
-    /// Sends frames of these lengths, and sees that they come as they were sent. In how many
-    /// segments they came.
+    /// Sends frames of these lengths and checks that they arrive unchanged. Returns the number of
+    /// received segments.
     fn carry(
         host: &Namespace,
         [near, far]: &mut [Underlay; 2],
@@ -362,7 +362,7 @@ mod tests {
         segments
     }
 
-    /// How many connections and segments the host's kernel has refused (RFC 4022, tcpOutRsts).
+    /// The number of resets that the kernel has sent (RFC 4022, tcpOutRsts).
     fn resets(host: &Namespace) -> u64 {
         let told = || std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
         let told = host.run(told).unwrap();
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_as_they_were_sent_whoever_cuts_and_joins_them() {
+    fn frames_arrive_as_they_were_sent_wherever_they_are_cut_and_joined() {
         if !needs::root() {
             return;
         }
@@ -384,16 +384,16 @@ mod tests {
         for ends in [["192.0.2.1", "192.0.2.2"], ["fd00::1", "fd00::2"]] {
             let ends = ends.map(|address| address.parse().unwrap());
             let (hosts, mut underlays) = hosts(ends);
-            // Nobody knows the next hop.
+            // The next hop is unknown.
             let until = Instant::now() + Duration::from_secs(3600);
-            stt(&mut underlays[0]).ways.insert(ends[1], Way { until, mtu: MTU, hop: None });
+            stt(&mut underlays[0]).routes.insert(ends[1], Route { until, mtu: MTU, hop: None });
             let cut = carry(&hosts[0], &mut underlays, ends, &lens);
             let most = if ends[0].is_ipv4() { 1360 } else { 1340 };
             assert_eq!(cut, lens.iter().map(|len| len.div_ceil(most)).sum::<usize>());
 
-            stt(&mut underlays[0]).ways.clear();
-            while hosts[0].run(|| stt(&mut underlays[0]).way(ends[1])).unwrap().hop.is_none() {
-                stt(&mut underlays[0]).ways.clear();
+            stt(&mut underlays[0]).routes.clear();
+            while hosts[0].run(|| stt(&mut underlays[0]).route(ends[1])).unwrap().hop.is_none() {
+                stt(&mut underlays[0]).routes.clear();
             }
             let whole = carry(&hosts[0], &mut underlays, ends, &lens);
             assert_eq!(whole, lens.len(), "a cable takes large packets whole");
@@ -401,18 +401,18 @@ mod tests {
 
             assert_eq!(resets(&hosts[1]), 0, "the kernel leaves them alone");
 
-            // A device that is down is no way any more.
+            // An interface that is down is not used any more.
             let down = LinkChange { up: Some(false), ..LinkChange::default() };
             Netlink::open_in(&hosts[0]).unwrap().change_link(INTERFACE, down).unwrap();
             underlays[0].send(ends[1], 0, MARKING, Len::Exactly(100), |bytes| bytes.fill(0));
             assert!(hosts[0].run(|| underlays[0].flush()).unwrap());
             assert_eq!(underlays[0].counters().unsent, 1);
-            assert!(stt(&mut underlays[0]).ways.is_empty());
+            assert!(stt(&mut underlays[0]).routes.is_empty());
         }
     }
 
     #[test]
-    fn an_address_is_taken_once() {
+    fn an_address_can_be_opened_once() {
         if !needs::root() {
             return;
         }

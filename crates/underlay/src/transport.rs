@@ -1,23 +1,22 @@
-//! What carries tunnels.
+//! The protocols that carry tunnels.
 
-/// What packets between hosts are.
+/// The protocol of the packets between hosts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transport {
-    /// UDP, to this port.
+    /// UDP, with this destination port.
     Udp(u16),
-    /// A protocol of its own over IP, by its number, of which every packet is a datagram here.
+    /// An IP protocol, by its number. Each of its packets is a datagram here.
     Ip(u8),
-    /// STT: what is sent are frames of up to [`LONGEST`](super::stt::LONGEST) bytes behind their
-    /// STT headers; what comes are segments, TCP's header first.
+    /// STT. Sent datagrams are frames of up to [`LONGEST`](super::stt::LONGEST) bytes behind their
+    /// STT headers. Received datagrams are segments, from the TCP header on.
     Stt {
-        /// The longest packet that the underlay carries, in bytes; what the kernel knows of each
-        /// way if absent.
+        /// The underlay's MTU in bytes. If absent, the path MTU that the kernel knows.
         mtu: Option<u16>,
     },
 }
 
 impl Transport {
-    /// The port that datagrams are for, if there are ports.
+    /// The destination port, if the protocol has ports.
     pub(crate) const fn port(self) -> u16 {
         match self {
             Self::Udp(port) => port,

@@ -1,4 +1,4 @@
-//! Sockets of both ends, and what bounds both.
+//! Opens sockets; limits of sending and receiving.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,20 +7,20 @@ use std::os::fd::OwnedFd;
 use rustix::net::sockopt as known;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
 
-/// All hops that a packet can have left.
+/// The highest TTL.
 pub const ALL: u8 = 255;
 
-/// The longest payload that is sent or received whole, in bytes; of a longer one that comes, so
-/// many are seen.
+/// The longest payload in bytes. Received payloads that are longer are cut.
 pub const LONGEST: usize = 64;
 
-/// How many datagrams go through one system call at most.
+/// The most datagrams in one system call.
 pub const BATCH: usize = 64;
 
-/// What a socket may hold, in bytes of the kernel's count: some thousand small datagrams each way.
+/// The size of a socket's buffers, in bytes as the kernel counts them: about a thousand small
+/// datagrams.
 const BUFFER: usize = 4 << 20;
 
-/// A socket at an address, with room for a burst.
+/// Opens a socket at an address, with buffers for a burst.
 pub fn open(
     address: SocketAddr,
     kind: SocketType,
@@ -30,8 +30,7 @@ pub fn open(
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, kind, flags, Some(protocol))?;
-    // Beyond the system's bound takes CAP_NET_ADMIN; without, a burst may be too large for what
-    // there is.
+    // Exceeding the system's limit takes CAP_NET_ADMIN. Without it the buffers are smaller.
     known::set_socket_recv_buffer_size_force(&socket, BUFFER)
         .or_else(|_| known::set_socket_recv_buffer_size(&socket, BUFFER))?;
     known::set_socket_send_buffer_size_force(&socket, BUFFER)

@@ -1,4 +1,4 @@
-//! What neighbours say.
+//! Receives datagrams from neighbours.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -14,20 +14,20 @@ use rustix::net::{SocketType, ipproto};
 use super::open::{BATCH, LONGEST, open};
 use crate::address::socket_address;
 
-/// A datagram that has come.
+/// A received datagram.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Received<'a> {
-    /// From whom.
+    /// The source.
     pub source: IpAddr,
-    /// To which address of ours.
+    /// The destination, an address of ours.
     pub destination: IpAddr,
-    /// How many hops it had left.
+    /// Its TTL, or hop limit.
     pub hops: u8,
-    /// What it says; of more than [`LONGEST`](super::LONGEST) bytes the first.
+    /// The payload, cut to [`LONGEST`](super::LONGEST) bytes.
     pub payload: &'a [u8],
 }
 
-/// Receives the datagrams for one port, at one address of ours or at all of a family.
+/// Receives datagrams for one port, at one address of ours or at all of a family.
 #[derive(Debug)]
 pub struct Receiver {
     socket: OwnedFd,
@@ -35,11 +35,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver at `address`; if that is unspecified, at all of its family.
+    /// Opens a receiver at `address`; if that is unspecified, at all addresses of its family.
     ///
     /// # Errors
     ///
-    /// What the kernel says: the address is none of ours, or somebody else has the port there.
+    /// The kernel's error: the address is not ours, or the port is in use.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = open(address, SocketType::DGRAM, ipproto::UDP, |socket| {
             match address {
@@ -58,15 +58,14 @@ impl Receiver {
         Ok(Self { socket, payloads: Box::new([[0; LONGEST]; BATCH]) })
     }
 
-    /// Takes a batch of datagrams, in the order in which they came, if any have. Whether there may
-    /// be more.
+    /// Receives a batch of datagrams in order. Returns whether there may be more.
     ///
     /// # Errors
     ///
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn receive(&mut self, mut arrived: impl FnMut(Received<'_>)) -> io::Result<bool> {
-        // Anew each time: the kernel leaves in them how much it has used, and no more than that is
-        // used the next time.
+        // Made anew for each call: the kernel overwrites the lengths, which would limit the next
+        // call.
         let control = cmsg_space!(libc::c_int, libc::in6_pktinfo);
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, Some(control));
         let mut slices = self.payloads.each_mut().map(|payload| [IoSliceMut::new(payload)]);
@@ -80,7 +79,7 @@ impl Receiver {
         let mut count = 0;
         for message in messages {
             count += 1;
-            // The kernel was asked to tell, and there was room for it.
+            // The socket option asks the kernel for it, and there is room.
             let told = message.cmsgs().ok().and_then(tell);
             let source = message.address.as_ref().and_then(socket_address);
             let (Some((destination, hops)), Some(source)) = (told, source) else { continue };
@@ -97,7 +96,7 @@ impl AsFd for Receiver {
     }
 }
 
-/// What control messages tell: to whom a datagram was, and how many hops it had left.
+/// Reads a datagram's destination and TTL from its control messages.
 fn tell(messages: impl Iterator<Item = ControlMessageOwned>) -> Option<(IpAddr, u8)> {
     let (mut destination, mut hops) = (None, None);
     for message in messages {
@@ -106,7 +105,7 @@ fn tell(messages: impl Iterator<Item = ControlMessageOwned>) -> Option<(IpAddr, 
                 hops = u8::try_from(left).ok();
             }
             ControlMessageOwned::Ipv4PacketInfo(info) => {
-                // The address that the packet names, as bytes of the network.
+                // The packet's destination, in network byte order.
                 destination = Some(IpAddr::from(info.ipi_addr.s_addr.to_ne_bytes()));
             }
             ControlMessageOwned::Ipv6PacketInfo(info) => {

@@ -1,4 +1,4 @@
-//! What neighbours are told.
+//! Sends datagrams to neighbours.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -18,26 +18,26 @@ use zerocopy::network_endian::U16;
 use super::open::{ALL, BATCH, LONGEST, open};
 use kernel::packet::hurry;
 
-/// The longest packet: IPv6, UDP and payload.
+/// The longest packet: IPv6 and UDP headers, and payload.
 const PACKET: usize = ipv6::Header::LEN + udp::Header::LEN + LONGEST;
 
-/// A datagram from one of our addresses.
+/// A datagram to send.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Datagram<'a> {
-    /// From whom.
+    /// The source, an address of ours.
     pub source: SocketAddr,
-    /// To whom; an address of the same family.
+    /// The destination, of the same family.
     pub destination: SocketAddr,
-    /// What it says, [`LONGEST`] bytes at most.
+    /// The payload, at most [`LONGEST`] bytes.
     pub payload: &'a [u8],
 }
 
-/// What became of datagrams.
+/// The counts of sent datagrams.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sent {
-    /// So many the kernel took.
+    /// Datagrams that the kernel accepted.
     pub taken: usize,
-    /// So many it did not: there is no route, or no room.
+    /// Datagrams that it refused, for want of a route or of room.
     pub refused: usize,
 }
 
@@ -57,28 +57,29 @@ struct Packet {
 }
 
 impl Sender {
-    /// A sender whose packets have this code point, and are routed as `address`'s are; if it is
-    /// unspecified, as any of its family. It takes CAP_NET_RAW.
+    /// Opens a sender whose packets have this code point and are routed like those of `address`; if
+    /// that is unspecified, like any of its family. This takes CAP_NET_RAW.
     ///
     /// # Errors
     ///
-    /// What the kernel says: the address is none of ours, or we may not.
+    /// The kernel's error: the address is not ours, or permission is missing.
     pub fn open(address: IpAddr, dscp: Dscp) -> io::Result<Self> {
-        // A socket of protocol 255 takes whole packets, and receives none (raw(7)).
+        // A socket of protocol 255 sends whole packets, and receives none (raw(7)).
         let socket = open(SocketAddr::new(address, 0), SocketType::RAW, ipproto::RAW, hurry)?;
         Ok(Self { socket, traffic_class: dscp.within(0), packets: Vec::with_capacity(BATCH) })
     }
 
-    /// Whether there is room for no more before a [`flush`](Self::flush).
+    /// Whether a [`flush`](Self::flush) is needed before the next datagram.
     pub fn is_full(&self) -> bool {
         self.packets.len() == BATCH
     }
 
-    /// Puts a datagram beside those that the next [`flush`](Self::flush) sends.
+    /// Queues a datagram for the next [`flush`](Self::flush).
     ///
     /// # Panics
     ///
-    /// If it [is full](Self::is_full), or the datagram is too long or of two families.
+    /// If the sender [is full](Self::is_full), or the datagram is too long or its addresses are of
+    /// two families.
     pub fn push(&mut self, datagram: Datagram<'_>) {
         assert!(!self.is_full(), "a batch of {BATCH} datagrams has no room for another");
         let mut bytes = [0; PACKET];
@@ -87,7 +88,7 @@ impl Sender {
         self.packets.push(Packet { to, len, bytes });
     }
 
-    /// Sends what was put there.
+    /// Sends all queued datagrams.
     pub fn flush(&mut self) -> Sent {
         let mut sent = Sent::default();
         let parts: Vec<_> =
@@ -101,8 +102,8 @@ impl Sender {
             .collect();
         let mut left = &mut messages[..];
         while !left.is_empty() {
-            // It ends before the first that cannot be sent, and says why only if that is the first
-            // of all (sendmmsg(2)).
+            // The call stops before the first datagram that cannot be sent. It returns the error
+            // only if that is the first of all (sendmmsg(2)).
             let (done, refused) = match sendmmsg(&self.socket, left, SendFlags::DONTWAIT) {
                 Ok(done) => (done, 0),
                 Err(_) => (0, 1),
@@ -129,7 +130,7 @@ fn write(datagram: Datagram<'_>, traffic_class: u8, into: &mut [u8; PACKET]) -> 
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             let mut header =
                 ipv4::Header::new(source, destination, protocol::UDP, len).expect(fits);
-            // The kernel writes the header's checksum (raw(7)).
+            // The kernel computes the header checksum (raw(7)).
             header.ttl = ALL;
             v4 = header.with_traffic_class(traffic_class);
             (v4.as_bytes(), &v4.as_bytes()[12..])
@@ -171,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_what_the_neighbour_reads(
+        fn a_neighbour_receives_what_was_sent(
             v6: bool,
             traffic_class: u8,
             source: ([u8; 16], u16),

@@ -13,7 +13,7 @@ fn at(address: IpAddr, port: u16) -> SocketAddr {
     SocketAddr::new(address, port)
 }
 
-/// Everything that waits at a receiver: from whom, to whom, how many hops, what.
+/// Everything that waits at a receiver: source, destination, TTL, payload.
 fn all(receiver: &mut Receiver) -> Vec<(IpAddr, IpAddr, u8, Vec<u8>)> {
     let mut all = Vec::new();
     while receiver
@@ -23,13 +23,13 @@ fn all(receiver: &mut Receiver) -> Vec<(IpAddr, IpAddr, u8, Vec<u8>)> {
     all
 }
 
-/// A namespace of the test's own, in which the loopback is up.
+/// A new network namespace in which the loopback interface is up.
 fn alone() -> Namespace {
     kernel::joined::alone().unwrap()
 }
 
 #[test]
-fn datagrams_come_in_order_with_all_their_hops() {
+fn datagrams_arrive_in_order_with_the_highest_ttl() {
     if !needs::root() {
         return;
     }
@@ -57,7 +57,7 @@ fn datagrams_come_in_order_with_all_their_hops() {
 }
 
 #[test]
-fn what_has_fewer_hops_says_so_and_what_is_longer_is_cut() {
+fn a_lower_ttl_is_reported_and_a_longer_payload_is_cut() {
     if !needs::root() {
         return;
     }
@@ -78,7 +78,7 @@ fn what_has_fewer_hops_says_so_and_what_is_longer_is_cut() {
 }
 
 #[test]
-fn one_that_has_no_route_is_told_apart_from_its_neighbours() {
+fn a_datagram_without_a_route_does_not_stop_those_beside_it() {
     if !needs::root() {
         return;
     }
@@ -99,7 +99,7 @@ fn one_that_has_no_route_is_told_apart_from_its_neighbours() {
 }
 
 #[test]
-fn a_port_belongs_to_one() {
+fn a_port_can_be_opened_once() {
     if !needs::root() {
         return;
     }
